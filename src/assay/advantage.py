@@ -1,6 +1,7 @@
 """Turn the rewards of groups into advantages: every estimator, each with rollouts that have no reward left out."""
 
 import math
+from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Final, Literal, TypeAlias, get_args
 
@@ -10,9 +11,8 @@ Estimator: TypeAlias = Literal["mean", "dr_grpo", "grpo", "rloo", "gdpo"]
 `rloo` is the reward less the mean of the others; `gdpo` does as `grpo` for every criterion by itself, and adds them up."""
 ESTIMATORS: Final[tuple[Estimator, ...]] = get_args(Estimator)
 EPSILON: Final = 1e-6  # added to a standard deviation, as verl does; TRL adds 1e-4
-WHITENING: Final = (
-    1e-4  # added to that of all rollouts at the end of GDPO, as TRL does; verl adds its square to the variance
-)
+# Added to that of all rollouts at the end of GDPO, as TRL does; verl adds its square to the variance.
+WHITENING: Final = 1e-4
 
 
 def advantages(
@@ -43,7 +43,11 @@ def advantages(
             raise ValueError(f"there are {len(rewards)} rewards and {len(column)} {name}: give one of each a rollout")
     extra = [None] * len(rewards) if baselines is None else baselines
     found: list[float | None] = [None] * len(rewards)
-    for places in _scored_places(rewards, groups):
+    members: defaultdict[Hashable, list[int]] = defaultdict(list)  # the places of the scored rollouts of each group
+    for place, (reward, group) in enumerate(zip(rewards, groups or [None] * len(rewards), strict=True)):
+        if reward is not None:
+            members[group].append(place)
+    for places in members.values():
         own = [reward for place in places if (reward := rewards[place]) is not None]
         if not all(map(math.isfinite, own)):
             raise ValueError("a reward is NaN or infinite: leave it out as None")
@@ -84,15 +88,6 @@ def gdpo_advantages(
     added = [None if one is None else math.fsum(own) for own, one in zip(sums, each, strict=True)]
     # Criteria that cancel out leave rounding behind, which a smaller number would blow up.
     return advantages(added, "grpo", epsilon=max(epsilon, WHITENING))
-
-
-def _scored_places(rewards: Rewards, groups: Sequence[Hashable] | None) -> list[list[int]]:
-    """The places of the scored rollouts of each group."""
-    members: dict[Hashable, list[int]] = {}
-    for place, (reward, group) in enumerate(zip(rewards, groups or [None] * len(rewards), strict=True)):
-        if reward is not None:
-            members.setdefault(group, []).append(place)
-    return list(members.values())
 
 
 def _less_mean(scored: Sequence[float], estimator: Estimator, epsilon: float) -> list[float]:

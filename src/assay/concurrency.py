@@ -2,9 +2,10 @@
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Sequence
 from concurrent.futures import Future
-from contextvars import copy_context
+from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
 from operator import length_hint
 from typing import Any, Final, TypeVar
 
@@ -18,6 +19,16 @@ GLANCE = 0.005  # seconds between two looks at whether there is room
 FAILURES: Final = BaseException
 """What code that is not ours may fail with: also `exit()`, or a cancellation of its own. Look at `is_stop` before
 making light of one."""
+
+
+@contextmanager
+def setting(variable: ContextVar[Item], value: Item) -> Generator[None]:
+    """Have a context variable hold a value inside the block."""
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
 
 
 def is_stop(error: BaseException) -> bool:

@@ -3,8 +3,8 @@
 import asyncio
 import inspect
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Generator, Iterable, Mapping, Sequence, Set
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence, Set
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from functools import partial
 from inspect import getattr_static
@@ -13,7 +13,7 @@ from types import FunctionType
 from typing import Any, NamedTuple, cast
 
 from assay.aggregation import AGGREGATIONS, Aggregation, Scale, stakes, summed_by_name, total, weighted_sum
-from assay.concurrency import FAILURES, is_stop, side_by_side
+from assay.concurrency import FAILURES, is_stop, setting, side_by_side
 from assay.criterion import LARGEST, Criterion, is_scorer
 from assay.errors import JudgeError, MissingExtraError, RubricError, SignatureError
 from assay.graders.autograder import Autograder, JudgeAnswer
@@ -365,14 +365,9 @@ _LOGGED: ContextVar[set[str] | None] = ContextVar("logged", default=None)
 """Criteria whose errors were logged, where each is to be logged once."""
 
 
-@contextmanager
-def logging_once() -> Generator[None]:
+def logging_once() -> AbstractContextManager[None]:
     """Log the errors of a criterion once, and not for every batch: a run counts them anyway."""
-    token = _LOGGED.set(set())
-    try:
-        yield
-    finally:
-        _LOGGED.reset(token)
+    return setting(_LOGGED, set())
 
 
 class Engine(BatchResult):

@@ -25,6 +25,11 @@ class ToolCall(NamedTuple):
     arguments: str  # as the model wrote them: JSON text, which may be broken
     id: str = ""
 
+    @property
+    def written(self) -> dict[str, Any]:
+        """As a message has it, in the form of OpenAI."""
+        return {"id": self.id, "type": "function", "function": {"name": self.name, "arguments": self.arguments}}
+
 
 def text_of(content: object) -> str:
     """Return the text of a message's content: parts joined by a space, other kinds of part left out.

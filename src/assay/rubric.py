@@ -4,8 +4,8 @@ import asyncio
 import inspect
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Mapping, MutableMapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import wraps
@@ -13,7 +13,7 @@ from typing import Any, Final, Self, TypeAlias, cast
 
 from assay.advantage import Estimator, Rewards, advantages, gdpo_advantages
 from assay.aggregation import Totals, aggregation_of, normalise
-from assay.concurrency import FAILURES, is_stop, run_sync, side_by_side
+from assay.concurrency import FAILURES, is_stop, run_sync, setting, side_by_side
 from assay.criterion import Criterion, Scorer, is_scorer
 from assay.display import Page, Section
 from assay.engine import CHUNK, BatchResult, Engine, Outcomes, Plan, Summed, Traits, bound_to, named_apart
@@ -406,13 +406,8 @@ def _under_way(rubric: BaseRubric) -> _Call | None:
     return next((call for call in reversed(_CALLS.get()) if call.rubric is rubric), None)
 
 
-@contextmanager
-def _calling(call: _Call) -> Generator[None]:
-    token = _CALLS.set((*_CALLS.get(), call))
-    try:
-        yield
-    finally:
-        _CALLS.reset(token)
+def _calling(call: _Call) -> AbstractContextManager[None]:
+    return setting(_CALLS, (*_CALLS.get(), call))
 
 
 def _noting(method: Callable[..., Any]) -> Callable[..., Any]:

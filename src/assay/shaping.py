@@ -7,7 +7,7 @@ import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import Annotated, Any, Final, NamedTuple, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
@@ -78,9 +78,8 @@ def group_length(
     As by Arora and Zanette (2025): a wrong answer gains nothing by being short. Right is a score of `right` or more.
     """
     # Without a score, as nothing could be gained, the outcome is all there is to tell what is right.
-    lengths = [
-        one.length(count) if (one.outcome if one.score is None else one.score) >= right else None for one in earned
-    ]
+    scores = [one.outcome if one.score is None else one.score for one in earned]
+    lengths = [one.length(count) if score >= right else None for one, score in zip(earned, scores, strict=True)]
     known = [length for length in lengths if length is not None]
     mean = math.fsum(known) / (len(known) or 1)
     unit = math.hypot(*(length - mean for length in known)) / math.sqrt(len(known) or 1) or 1.0
@@ -116,9 +115,8 @@ class ShapingPart:
 
     def __call__(self, earned: Sequence[Earned]) -> list[float]:
         is_ours = self.function is SHAPINGS.get(self.name) and not self.compares
-        given = (
-            [self.function(one, **self.options) for one in earned] if is_ours else self.function(earned, **self.options)
-        )
+        work = partial(self.function, **self.options)
+        given: Any = [*map(work, earned)] if is_ours else work(earned)
         numbers = [float(n) for n in given if isinstance(n, int | float) and abs(n) <= LARGEST]
         if len(numbers) != len(earned) or len(given) != len(earned):
             raise ValueError(

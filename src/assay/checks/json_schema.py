@@ -210,21 +210,12 @@ def _safe_keywords(own: Mapping[str, Keyword]) -> dict[str, Keyword]:
         patterns = schema.get("patternProperties", {})
         if patterns and validator.is_type(instance, "object"):
             named = schema.get("properties", {})
-            instance = {
-                key: inner
-                for key, inner in instance.items()
-                if key not in named and not any(_matches(each, key) for each in patterns)
-            }
-            schema = {}
+            other = (key for key in instance if key not in named and not any(_matches(p, key) for p in patterns))
+            instance, schema = {key: instance[key] for key in other}, {}
         yield from own["additionalProperties"](validator, value, instance, schema)
 
-    safe = {
-        **own,
-        "pattern": pattern,
-        "patternProperties": pattern_properties,
-        "additionalProperties": additional,
-        "uniqueItems": unique_items,
-    }
+    safe = {**own, "pattern": pattern, "patternProperties": pattern_properties}
+    safe |= {"additionalProperties": additional, "uniqueItems": unique_items}
 
     def with_deadline(keyword: Keyword) -> Keyword:
         # Alternatives inside alternatives take exponential time, and every step of it is some keyword's.

@@ -54,12 +54,11 @@ class Cascade(Composite):
             said = zip(left, scores, strict=True)
             # A judge that cannot say how sure it is counts as in doubt.
             left = [p for p, s in said if s.error is not None or s.disagreement is None or s.disagreement > self.doubt]
-        return [
-            votes[-1].score
-            if len(votes) == 1
-            else votes[-1].score._replace(lines=tuple(line_of_vote(criterion, step) for step in votes))
-            for criterion, votes in zip(criteria, steps, strict=True)
-        ]
+        found: list[Score] = []
+        for criterion, votes in zip(criteria, steps, strict=True):
+            last, lines = votes[-1].score, tuple(line_of_vote(criterion, step) for step in votes)
+            found.append(last if len(votes) == 1 else last._replace(lines=lines))
+        return found
 
 
 class EarlyStop(Composite):

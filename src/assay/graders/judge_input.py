@@ -7,8 +7,8 @@ as it is, in one pass, but for the `<` of our own tags. The words of the system 
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from functools import cache
 from hashlib import blake2s
@@ -16,6 +16,7 @@ from itertools import count, groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypedDict, cast
 
+from assay.concurrency import setting
 from assay.criterion import BINARY, NOT_APPLICABLE, Criterion
 from assay.errors import JudgeError
 from assay.messages import MEDIA, Part, Shows, completion_text, parts_of, read_completion
@@ -105,14 +106,9 @@ def view_of(to_grade: ToGrade) -> tuple[Messages, str]:
 _SHOWS: ContextVar[Shows] = ContextVar("shows", default=("all",))
 
 
-@contextmanager
-def showing(shows: Shows | None) -> Generator[None]:
+def showing(shows: Shows | None) -> AbstractContextManager[None]:
     """Show judges this much of every rollout; None leaves it as a rubric around this one has it."""
-    token = _SHOWS.set(shows or _SHOWS.get())
-    try:
-        yield
-    finally:
-        _SHOWS.reset(token)
+    return setting(_SHOWS, shows or _SHOWS.get())
 
 
 def shown(
@@ -147,11 +143,8 @@ def shown(
         attached = tuple(map(Attachment, media))
     left, ways = Counter(part.kind for part in parts) - Counter(part.kind for part in kept), ", ".join(shows)
     differs = left or (media and are_described) or "transcript" in shows
-    note = (
-        f"{ways}; left out: {', '.join(counted(n, _NOUNS.get(kind, kind)) for kind, n in left.items())}"
-        if left
-        else ways
-    )
+    listed = ", ".join(counted(n, _NOUNS.get(kind, kind)) for kind, n in left.items())
+    note = f"{ways}; left out: {listed}" if left else ways
     is_whole = "transcript" in shows and not isinstance(completion, str)
     response = kept if is_whole else [part for part in kept if not part.in_prompt]
     query = None if is_whole else _written([part for part in kept if part.in_prompt], "user", are_described)
@@ -318,9 +311,8 @@ def one_criterion(criterion: Criterion, *, reverse: bool = False) -> str:
     key = "one_criterion_reversed" if reverse else "one_criterion"
     ending = criterion.memo.get(key)
     if ending is None:
-        ending = (
-            f"<criterion_type>{_kind(criterion)}</criterion_type>\n<criterion>{_requirement(criterion)}</criterion>"
-        )
+        kind, asked = _kind(criterion), _requirement(criterion)
+        ending = f"<criterion_type>{kind}</criterion_type>\n<criterion>{asked}</criterion>"
         if offered := labels(criterion, reverse=reverse):
             order = ' order="from the most to the least"' if offered[0] == criterion.choices[-1] else ""
             ending += f"\n<choices{order}>\n{without_prompt_tags(chr(10).join(offered))}\n</choices>"

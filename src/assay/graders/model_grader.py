@@ -163,17 +163,9 @@ class ModelGrader(Grader, Generic[Generate]):
             said: Any = function(system_prompt=system, user_prompt=user) if by_name else function(system, user)
             return await said if isawaitable(said) else said
         model, options, source = self.model, self.options, ""
-        request = Request(
-            (*opened, {"role": "user", "content": question}),
-            schema,
-            check,
-            shared=len(opened),
-            temperature=options.temperature,
-            logprobs=options.logprobs,
-            sample=options.sample,
-            question=question_hash,
-            prompt=self.wording,
-        )
+        asked = (*opened, {"role": "user", "content": question})
+        how: Any = {"temperature": options.temperature, "logprobs": options.logprobs, "sample": options.sample}
+        request = Request(asked, schema, check, len(opened), question=question_hash, prompt=self.wording, **how)
         try:
             reply = await self.asked(model, request)
             source = reply.source
@@ -442,19 +434,11 @@ class RubricAsJudgeGrader(ModelGrader[verdicts.RubricAsJudgeGenerateFn]):
         number, reason = verdicts.field_of(reply, "overall_score"), verdicts.field_of(reply, "explanation")
         if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
             raise verdicts.no_field(reply, "score from 0 to 100: return a RubricAsJudgeOutput")
-        counted = [criterion.weight for criterion in criteria if criterion.counts]
-        totals = share_of(min(1.0, max(0.0, number / 100)), counted)
-        return EvaluationReport(
-            score=normalise(totals, self.scale or "unit") if counted else None,
-            raw_score=totals.raw if counted else None,
-            llm_raw_score=float(number),
-            gain=totals.gain,
-            loss=totals.loss,
-            asked=len(counted),
-            answered=len(counted),
-            scale=self.scale or "unit",
-            reason=reason if isinstance(reason, str) else "",
-        )
+        totals = share_of(min(1.0, max(0.0, number / 100)), [c.weight for c in criteria if c.counts])
+        score, why = normalise(totals, self.scale or "unit"), reason if isinstance(reason, str) else ""
+        report = EvaluationReport(score, totals.raw, llm_raw_score=float(number), reason=why)
+        # The number is the sum itself: no formula moved the score off it.
+        return replace(as_whole(report, criteria, self.scale), worth=None)
 
 
 def _batches(count: int, size: int | None) -> list[range]:

@@ -9,15 +9,7 @@ from assay.aggregation import weighted_sum
 from assay.concurrency import FAILURES, side_by_side
 from assay.criterion import Criterion
 from assay.errors import JudgeError
-from assay.graders.autograder import (
-    Autograder,
-    Composite,
-    CompositeOptions,
-    JudgeAnswer,
-    JudgeOptions,
-    as_whole,
-    scores_from,
-)
+from assay.graders.autograder import Autograder, Composite, CompositeOptions, JudgeAnswer, as_whole, scores_from
 from assay.graders.verdicts import failed_score, refuse_errors
 from assay.report import CriterionReport, EvaluationReport, Score, line_of
 from assay.types import OnError
@@ -162,11 +154,10 @@ class Samples(Panel):
             raise ValueError(f"count is {count}: ask at least once")
 
         def sample(number: int) -> Autograder:
-            def change(asked: JudgeOptions) -> JudgeOptions:
-                # Samples of samples have numbers of their own too.
-                return replace(asked, sample=asked.sample * count + number, temperature=temperature)
-
-            return self._changed(grader, change)
+            # Samples of samples have numbers of their own too.
+            return self._changed(
+                grader, lambda asked: replace(asked, sample=asked.sample * count + number, temperature=temperature)
+            )
 
         samples = {f"sample {number + 1}": sample(number) for number in range(count)}
         super().__init__(samples, rule=rule, quorum=quorum, **options)
@@ -192,9 +183,8 @@ class Swapped(Panel):
         self, grader: Autograder, *, rule: Rule = "mean", quorum: int = 1, **options: Unpack[CompositeOptions]
     ) -> None:
         """With `quorum=2` a criterion has no answer when one of the orders has none."""
-        turned = self._changed(
-            grader, lambda asked: replace(asked, reverse=not asked.reverse), "its choices cannot be turned round"
-        )
+        cannot = "its choices cannot be turned round"
+        turned = self._changed(grader, lambda asked: replace(asked, reverse=not asked.reverse), cannot)
         super().__init__({"usual order": grader, "opposite order": turned}, rule=rule, quorum=quorum, **options)
 
     def _listed(self, place: int, items: list[Item]) -> list[Item]:
@@ -239,9 +229,7 @@ def outcome(criterion: Criterion, votes: Sequence[Vote], rule: Rule, *, quorum: 
 def disagreement(scores: Sequence[Score]) -> float | None:
     """The mean distance between two of these answers, 0 to 1; None when there are not two. N/A is 1 from any value."""
     pairs = list(combinations([score.value for score in scores], 2))
-    apart = [
-        float(one is not other) if one is None or other is None else min(1.0, abs(one - other)) for one, other in pairs
-    ]
+    apart = [float(a is not b) if a is None or b is None else min(1.0, abs(a - b)) for a, b in pairs]
     return sum(apart) / len(apart) if apart else None
 
 

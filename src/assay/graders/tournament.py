@@ -30,9 +30,8 @@ class _GroupJudge(ABC):
     def __init__(self, grader: Autograder, words: str) -> None:
         if grader.gives_whole:
             raise ValueError(f"{grader.title} gives one number for a whole rubric: use a PerCriterionGrader")
-        self.grader = grader.with_options(
-            lambda o: replace(o, examples="\n\n".join(part for part in (system_prompt(words), o.examples) if part))
-        )
+        told = system_prompt(words)
+        self.grader = grader.with_options(lambda o: replace(o, examples=f"{told}\n\n{o.examples}".rstrip()))
 
     async def __call__(self, completions: Sequence[Messages], prompts: Sequence[Messages] | None = None) -> list[Score]:
         """One score a completion, in order."""
@@ -114,14 +113,8 @@ class Ranking(_GroupJudge):
     async def _grades(self, texts: Sequence[str], query: str | None) -> dict[str, Score]:
         """What one call says of each of these texts."""
         listed = [f'<candidate number="{n}">\n{_without_candidates(t)}\n</candidate>' for n, t in enumerate(texts, 1)]
-        criteria = [
-            Criterion(
-                requirement=f"How well candidate {n} does this: {self.requirement}",
-                choices=GRADES,
-                name=f"candidate {n}",
-            )
-            for n in range(1, len(texts) + 1)
-        ]
+        names, asked = [f"candidate {n}" for n in range(1, len(texts) + 1)], f"does this: {self.requirement}"
+        criteria = [Criterion(requirement=f"How well {name} {asked}", choices=GRADES, name=name) for name in names]
         return dict(zip(texts, await scores_from(self.grader, "\n".join(listed), criteria, query), strict=True))
 
 
@@ -160,13 +153,9 @@ class Tournament(_GroupJudge):
         if opponents is not None and opponents < 1:
             raise ValueError(f"opponents is {opponents}: compare with at least 1, or None for all")
         super().__init__(grader, "pairwise")
-        self.criterion = Criterion(
-            requirement=f"The first response does this better than the second: {requirement}",
-            choices=CHOICES,
-            name=self.name,
-        )
-        self.opponents = opponents
-        self.swap = swap
+        asked = f"The first response does this better than the second: {requirement}"
+        self.criterion = Criterion(requirement=asked, choices=CHOICES, name=self.name)
+        self.opponents, self.swap = opponents, swap
 
     async def best(self, texts: Sequence[str], query: str | None = None) -> int:
         """The place of the best text; of several, the first. Raises when no game was decided."""
@@ -232,9 +221,8 @@ class Tournament(_GroupJudge):
         if len(points) < len(games):
             reason += f"; {len(games) - len(points)} without a verdict"
         apart = [g.score.disagreement for g in games if g.score.disagreement is not None]
-        return Score(
-            sum(points) / len(points), reason, lines=lines, disagreement=sum(apart) / len(apart) if apart else None
-        )
+        split = sum(apart) / len(apart) if apart else None
+        return Score(sum(points) / len(points), reason, lines=lines, disagreement=split)
 
 
 def pairings(size: int, opponents: int | None = None) -> list[tuple[int, int]]:

@@ -140,10 +140,8 @@ def as_trl_rewards(
     counted = [criterion for criterion in asked.criteria if criterion.counts]
     for criterion in counted:
         if criterion.when or criterion.required:
-            raise RubricError(
-                f"criterion {criterion.name!r} depends on others or caps them, so it cannot be a "
-                "reward function by itself: use as_trl_reward"
-            )
+            told = f"{criterion.name!r} depends on others or caps them, so it is no reward function by itself"
+            raise RubricError(f"criterion {told}: use as_trl_reward")
     rewards: list[TrlReward] = []
     for criterion in counted:
         alone = [criterion.with_fields(weight=1.0)]
@@ -163,15 +161,11 @@ def _rows(
     }
     missing = [column for column in columns.values() if column not in listed]
     if missing:
-        raise RubricError(
-            f"the dataset has no column {missing[0]!r} (it has: {', '.join(sorted(listed))}): "
-            "name one of those in columns="
-        )
+        held = ", ".join(sorted(listed))
+        raise RubricError(f"the dataset has no column {missing[0]!r} (it has: {held}): name one of those in columns=")
     listed |= {field: listed[column] for field, column in columns.items()}
-    return [
-        {"prompt": prompts[i], "completion": completions[i]} | {name: column[i] for name, column in listed.items()}
-        for i in range(size)
-    ]
+    table = {"prompt": prompts, "completion": completions, **listed}
+    return [{name: column[place] for name, column in table.items()} for place in range(size)]
 
 
 def _publish(

@@ -66,11 +66,8 @@ class AnthropicFormat(OpenAIFormat):
     def reply(self, data: Mapping[str, Any]) -> Reply:
         """What was written: the forced tool's input as JSON, else the text. Thoughts are left out."""
         parts = data["content"]
-        calls = [
-            ToolCall(part.get("name", _TOOL), dumps(part["input"]), part.get("id") or "")
-            for part in parts
-            if part["type"] == "tool_use"
-        ]
+        used = (part for part in parts if part["type"] == "tool_use")
+        calls = [ToolCall(part.get("name", _TOOL), dumps(part["input"]), part.get("id") or "") for part in used]
         forced = [call.arguments for call in calls if call.name == _TOOL]
         stop = data.get("stop_reason") or "stop"
         usage = data.get("usage") or NO_FIELDS
@@ -96,9 +93,7 @@ def _blocks(message: Message, *, is_breakpoint: bool) -> tuple[str, list[Any]]:
     if role == "tool":
         result = {"type": "tool_result", "tool_use_id": message["tool_call_id"], "content": blocks}
         return "user", [result | ({"cache_control": {"type": "ephemeral"}} if is_breakpoint else {})]
-    calls = [
-        {"type": "tool_use", "id": call.id, "name": call.name, "input": _input(call)} for call in tool_calls(message)
-    ]
+    calls = [{"type": "tool_use", "id": c.id, "name": c.name, "input": _input(c)} for c in tool_calls(message)]
     return role, [block for block in blocks if block.get("text") != ""] + calls
 
 

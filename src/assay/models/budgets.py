@@ -17,9 +17,10 @@ from contextvars import ContextVar
 from itertools import count
 from typing import Any
 
+from assay.concurrency import setting
 from assay.errors import BudgetExceeded
 from assay.models.limiter import WaitQueue
-from assay.models.model import NOTHING, Model, Usage, innermost, setting
+from assay.models.model import NOTHING, Model, Usage, innermost
 
 _SLACK = 1e-12  # dollars by which sums may be off for the way they are added
 

@@ -195,12 +195,6 @@ def content_of(result: Any) -> Any:
 def assistant_message(reply: Reply, turn: int) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": reply.text}
     if reply.tool_calls:
-        message["tool_calls"] = [
-            {
-                "id": call.id or f"call_{turn}_{number}",
-                "type": "function",
-                "function": {"name": call.name, "arguments": call.arguments},
-            }
-            for number, call in enumerate(reply.tool_calls)
-        ]
+        calls = enumerate(reply.tool_calls)
+        message["tool_calls"] = [call._replace(id=call.id or f"call_{turn}_{n}").written for n, call in calls]
     return message

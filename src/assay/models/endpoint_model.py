@@ -10,16 +10,7 @@ from assay.errors import ModelError, NotAsked, Overloaded, Refused, Unreadable
 from assay.media import Medium
 from assay.models.budgets import Ledger, count_call, count_here, without_a_price
 from assay.models.model import Model, Price, Reply, Request, Usage, parts_in, schema_text
-from assay.models.openai import (
-    OpenAIFormat,
-    Payload,
-    RawReply,
-    is_named,
-    prompt,
-    refused_by_name,
-    unsupported_parameter,
-    whole,
-)
+from assay.models.openai import OpenAIFormat, Payload, RawReply, is_named, prompt, refused_by_name, unsupported, whole
 from assay.models.retry import Endpoint, SendAttempt
 from assay.models.structured import read
 
@@ -72,11 +63,8 @@ class EndpointModel:
         except ModelError as error:
             count_here(errors=Counter([type(error).__name__]))
             raise
-        return second._replace(
-            value=value,
-            usage=first.usage + second.usage,
-            cost=None if first.cost is None or second.cost is None else first.cost + second.cost,
-        )
+        cost = None if first.cost is None or second.cost is None else first.cost + second.cost
+        return second._replace(value=value, usage=first.usage + second.usage, cost=cost)
 
     async def _ask(self, request: Request, without: Set[str] = frozenset()) -> Reply:
         """The reply to a request, without the parts that the endpoint turns out not to take."""
@@ -95,7 +83,7 @@ class EndpointModel:
                 reply = await self._within_budget(request, attempt)
             except Refused as error:
                 complaint = complaint or error
-                part = unsupported_parameter(error.status, str(error), used)
+                part = unsupported(error.status, str(error), used)
                 if part is None:
                     self._suspected -= without
                     self.endpoint.refused(complaint, self.name)

@@ -14,10 +14,11 @@ from functools import cache, cached_property
 from itertools import groupby
 from json import dumps
 from operator import itemgetter
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, cast, runtime_checkable
 
 from pydantic import BaseModel
 
+from assay.concurrency import setting
 from assay.messages import ToolCall
 from assay.redaction import redacted
 from assay.types import Message
@@ -57,9 +58,7 @@ class Request:
     seed: int | None = None
     logprobs: int | None = None  # how many alternatives to give with each token
     sample: int = 0  # which of several answers to the same question this is. Each is asked, and cached, for itself
-    tools: tuple[
-        Tool, ...
-    ] = ()  # what the model may ask to have called, by `tool_calls`; beside a schema, none just now
+    tools: tuple[Tool, ...] = ()  # what it may ask to have called, by `tool_calls`; beside a schema, none just now
     verbatim: bool = False  # for a model under test: messages go out one by one, and a reply may be cut off or declined
     # To find verdicts in a cache by: the hash of the criterion, and the prompt's name and version (`per_criterion/2`).
     question: str = field(default="", compare=False)
@@ -268,19 +267,6 @@ class LoggedCall(NamedTuple):
     messages: tuple[Message, ...]
     reply: str  # what it said; of a call that came to nothing, why
     source: Source | Literal["error"]
-
-
-Value = TypeVar("Value")
-
-
-@contextmanager
-def setting(variable: ContextVar[Value], value: Value) -> Generator[None]:
-    """Have a context variable hold a value inside the block."""
-    token = variable.set(value)
-    try:
-        yield
-    finally:
-        variable.reset(token)
 
 
 _LOG: ContextVar[list[LoggedCall] | None] = ContextVar("assay_judge_log", default=None)

@@ -70,10 +70,8 @@ class OpenAIFormat:
         """The request for the model of this name, without the parameters that it does not take."""
         body: dict[str, Any] = {"model": name, "messages": self.turns(request, left_out), **self.extra}
         if request.tools:
-            body["tools"] = [
-                {"type": "function", "function": tool._asdict() | {"parameters": json.loads(tool.parameters)}}
-                for tool in request.tools
-            ]
+            functions = (tool._asdict() | {"parameters": json.loads(tool.parameters)} for tool in request.tools)
+            body["tools"] = [{"type": "function", "function": each} for each in functions]
             if request.schema is not None:
                 # Named all the same: providers cache what a prompt begins with, and these come first.
                 body["tool_choice"] = "none"
@@ -262,7 +260,7 @@ def is_named(parameter: str, complaint: str) -> bool:
     return _NAMED[parameter].search(complaint.lower()) is not None
 
 
-def unsupported_parameter(status: int | None, complaint: str, used: Set[str]) -> str | None:
+def unsupported(status: int | None, complaint: str, used: Set[str]) -> str | None:
     """The parameter to try without, after such a complaint; None when there is none."""
     if status != 500 and status not in _VAGUE:
         return None

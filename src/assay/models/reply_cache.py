@@ -80,19 +80,12 @@ def _unpacked(known: CachedVerdict, request: Request) -> Reply | None:
     """The reply that was kept; None when it cannot be read any more, and has to be asked for."""
     text, details = str(known.verdict), known.details
     calls = [ToolCall(*call) for call in loads(text)] if "said" in details else ()
-    text = details.get("said", text)
-    logprobs = details.get("logprobs")
+    text, logprobs = details.get("said", text), details.get("logprobs")
+    tokens = None if logprobs is None else tuple(Token(*token) for token in logprobs)
+    told = {name: details[name] for name in ("model", "finish_reason") if name in details}
     try:
-        return Reply(
-            text,
-            value=read(text, request),
-            usage=Usage(**known.usage),
-            cost=0.0,
-            model=details.get("model", ""),
-            finish_reason=details.get("finish_reason", "stop"),
-            logprobs=None if logprobs is None else tuple(Token(*token) for token in logprobs),
-            source="cache",
-            tool_calls=tuple(calls),
-        )
+        value = read(text, request)
     except Unreadable:
         return None
+    used = Usage(**known.usage)
+    return Reply(text, value, used, cost=0.0, logprobs=tokens, source="cache", tool_calls=tuple(calls), **told)

@@ -101,15 +101,12 @@ def price_of(provider: str, name: str) -> Price | None:
 
 @cache
 def _table(path: Path | None) -> Mapping[str, Mapping[str, Price]]:
-    source = files("assay.models").joinpath("prices.toml") if path is None else path
+    def price(given: Mapping[str, Any]) -> Price:
+        return Price(**{kind: float(dollars) for kind, dollars in given.items()})
+
     try:
-        data = tomllib.loads(source.read_text(encoding="utf-8"))
-        return {
-            provider: {
-                name: Price(**{kind: float(dollars) for kind, dollars in m.items()}) for name, m in models.items()
-            }
-            for provider, models in data.items()
-        }
+        data = _data("prices.toml") if path is None else tomllib.loads(path.read_text(encoding="utf-8"))
+        return {provider: {name: price(own) for name, own in models.items()} for provider, models in data.items()}
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise ValueError(
             f"the prices in {path} cannot be read ({error}): write a [provider] and under it "
@@ -161,9 +158,7 @@ def model_of(
         raise Refused(f"{short_repr(source)} is no model: {_WAYS}")
     if media is not None:
         if not isinstance(model, EndpointModel):
-            raise Refused(
-                f"media= is for a model behind an endpoint, and {model.id} is none: give it an attribute `media`"
-            )
+            raise Refused(f"media= is for a model at an endpoint, and {model.id} is none: give it an attribute `media`")
         model.media = frozenset((media,) if isinstance(media, str) else media)
         for kind in sorted(model.media - MEDIA):
             raise Refused(
@@ -197,13 +192,6 @@ def _by_family(table: str, name: str) -> Any:
     return _data(table).get(max((each for each in _data(table) if name.startswith(each)), key=len, default=""))
 
 
-def _media(at: _Address) -> frozenset[str]:
-    """The kinds of media that a model takes."""
-    # Google's endpoint for chat completions has no part for a PDF.
-    lacks = {"file"} if at.provider == "gemini" and not isinstance(at.written, GeminiFormat) else set[str]()
-    return frozenset(_by_family("media.toml", at.name) or ()) - lacks
-
-
 def _model(at: _Address, limits: Limits | None, price: Price | None, extra: Mapping[str, Any]) -> Model:
     known = at.provider and at.url == PROVIDERS[at.provider].url
     identity = f"{at.provider}/{at.name}" if known else f"{at.url}#{at.name}"
@@ -214,15 +202,11 @@ def _model(at: _Address, limits: Limits | None, price: Price | None, extra: Mapp
     listed = price_of(at.provider or at.url, at.name)
     if listed is None and host.endswith(_CLOUDS):
         listed = price_of(at.written.maker, at.name)
-    model = EndpointModel(
-        identity,
-        at.name,
-        provider_format=at.written,
-        send=at.send,
-        endpoint=Endpoint.at(at.url, at.key, limits),
-        price=price or listed or (FREE if host in _HERE else None),
-    )
-    model.media = _media(at)
+    price, endpoint = price or listed or (FREE if host in _HERE else None), Endpoint.at(at.url, at.key, limits)
+    model = EndpointModel(identity, at.name, provider_format=at.written, send=at.send, endpoint=endpoint, price=price)
+    # Google's endpoint for chat completions has no part for a PDF.
+    without = {"file"} if at.provider == "gemini" and not isinstance(at.written, GeminiFormat) else set[str]()
+    model.media = frozenset(_by_family("media.toml", at.name) or ()) - without
     # A server of one's own may be set to take less than the model could.
     model.window = _by_family("windows.toml", at.name) if at.provider or host.endswith(_CLOUDS) else None
     return model

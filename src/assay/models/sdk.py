@@ -221,6 +221,5 @@ def _logprobs(given: Mapping[str, Any]) -> tuple[Token, ...] | None:
         return None
     top: Sequence[Mapping[str, Any]] = given.get("top_candidates") or [NO_FIELDS] * len(chosen)
     candidates = [{one["token"]: one["log_probability"] for one in each.get("candidates") or ()} for each in top]
-    return tuple(
-        Token(one["token"], one["log_probability"], others) for one, others in zip(chosen, candidates, strict=True)
-    )
+    pairs = zip(chosen, candidates, strict=True)
+    return tuple(Token(one["token"], one["log_probability"], others) for one, others in pairs)

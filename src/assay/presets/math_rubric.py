@@ -60,14 +60,9 @@ class MathRubric(Rubric):
             rules = replace(rules, solved=True)
         if not normalize:
             rules = replace(rules, units=False, assignments=False)
-        self._check = MathEqual(
-            strict=strict,
-            extract=extract_answer,
-            timeout_seconds=min(timeout_seconds, self.HARD_TIMEOUT_SECONDS),
-            max_workers=max_workers,
-            warn_from=self.HARD_TIMEOUT_SECONDS,
-            **asdict(rules),
-        )
+        hard, fields = self.HARD_TIMEOUT_SECONDS, asdict(rules)
+        fields |= {"timeout_seconds": min(timeout_seconds, hard), "max_workers": max_workers, "warn_from": hard}
+        self._check = MathEqual(strict=strict, extract=extract_answer, **fields)
         self.max_workers, self.timeout_seconds, self._strict = max_workers, timeout_seconds, strict
         super().__init__(funcs, weights, parser, **rubric)
         # A subclass may have its own idea of a correct answer, and a file may hold ours already.

@@ -118,9 +118,7 @@ def _of_action(step: object) -> Iterator[Message]:
     error: Any = field_of(step, "error")
     failed = "" if error is None else str(field_of(error, "message") or error)
     if calls:
-        functions = [{"name": call.name, "arguments": call.arguments} for call in calls]
-        written = [{"id": c.id, "type": "function", "function": f} for c, f in zip(calls, functions, strict=True)]
-        yield {"role": "assistant", "content": text, "tool_calls": written}
+        yield {"role": "assistant", "content": text, "tool_calls": [call.written for call in calls]}
         # The agent keeps the replies to all calls in one text. After an error the model is shown that
         # alone, whatever else was done in the step.
         whole = failure(failed) if failed else str(observed or "")

@@ -364,11 +364,7 @@ def chat_completion(said: Said, body: Mapping[str, Any]) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": said.text}
     finish = said.finish_reason
     if said.tool_calls:
-        calls = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-            for call in said.tool_calls
-        ]
-        message |= {"content": said.text or None, "tool_calls": calls}
+        message |= {"content": said.text or None, "tool_calls": [call.written for call in said.tool_calls]}
         finish = "tool_calls"
     logprobs = {"content": _tokens(said)} if body.get("logprobs") else None
     usage = {

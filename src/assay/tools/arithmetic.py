@@ -77,9 +77,8 @@ def _read(expression: str) -> ast.expr:
             raise ValueError(f"{short_repr(text[position : position + 20])} cannot be read{hint}")
         name = token["name"]
         if name is not None and name not in _FUNCTIONS and name not in _CONSTANTS:
-            raise ValueError(
-                f"there is no {short_repr(name)} here: {did_you_mean(name, [*_CONSTANTS, *sorted(_FUNCTIONS)])}"
-            )
+            known = did_you_mean(name, [*_CONSTANTS, *sorted(_FUNCTIONS)])
+            raise ValueError(f"there is no {short_repr(name)} here: {known}")
         position = token.end()
     try:
         return ast.parse(text, mode="eval").body
@@ -196,31 +195,16 @@ _ANY: Final = LONGEST  # the most numbers of a function that takes any number of
 
 # Each with the fewest and the most numbers that it takes.
 _FUNCTIONS: Final[dict[str, tuple[Callable[..., Any], int, int]]] = {
-    "abs": (abs, 1, 1),
-    "factorial": (_factorial, 1, 1),
-    "log": (math.log, 1, 2),
+    "abs": (abs, 1, 1), "factorial": (_factorial, 1, 1), "log": (math.log, 1, 2), "pow": (_power, 2, 2), "round": (_rounded, 1, 2),
     # With one number, Python's own would want a list.
-    "max": (lambda *numbers: max(numbers), 1, _ANY),
-    "min": (lambda *numbers: min(numbers), 1, _ANY),
-    "pow": (_power, 2, 2),
-    "round": (_rounded, 1, 2),
+    "max": (lambda *numbers: max(numbers), 1, _ANY), "min": (lambda *numbers: min(numbers), 1, _ANY),
     **{name: (getattr(math, name), 1, 1) for name in (
         "acos", "asin", "atan", "ceil", "cos", "degrees", "exp", "floor", "log10", "log2", "radians", "sin", "sqrt", "tan",
     )},
 }  # fmt: skip
 
 _SIGNS: dict[type[ast.operator] | type[ast.cmpop], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: lambda left, right: left / right,
-    ast.FloorDiv: lambda left, right: left // right,
-    ast.Mod: operator.mod,
-    ast.Pow: _power,
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-}
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Mod: operator.mod, ast.Pow: _power,
+    ast.Div: lambda left, right: left / right, ast.FloorDiv: lambda left, right: left // right,
+    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
+}  # fmt: skip

@@ -76,20 +76,13 @@ class Interpreter:
         with program:
             return program.begin().result()
 
+    # Leaves the event loop free. When its caller is cancelled, the code is stopped.
     async def python_async(self, code: str) -> str:
-        """Runs Python code as `python` does, without holding up the event loop.
-
-        When its caller is cancelled, the code is stopped.
-
-        Args:
-            code: The code. Print what you want to see.
-
-        Returns:
-            What was printed, or "Error: ..." with the reason and then what was printed.
-        """
         program = Program(code, self)
         with program:
             return await asyncio.wrap_future(program.begin())
+
+    python_async.__doc__ = python.__doc__  # to a model it is the same tool
 
     def fences(self) -> frozenset[str]:
         """Which fences stand here, of `others`, `processes`, `memory`, `network` and `files`."""
@@ -167,10 +160,10 @@ class Program:
         with os.fdopen(listening, "rb", buffering=0) as news:
             try:
                 warden = [sys.executable, "-I", "-S", "-c", _START, json.dumps(orders)]
-                streams: Any = {"stdin": subprocess.PIPE, "stdout": output, "stderr": subprocess.STDOUT}
+                files: Any = {"stdin": subprocess.PIPE, "stdout": output, "stderr": subprocess.STDOUT}
                 # In a session of its own, so that all of it can be killed.
                 process = subprocess.Popen[bytes](
-                    warden, env=needed, pass_fds=[report], start_new_session=True, **streams
+                    warden, env=needed, pass_fds=[report], start_new_session=True, **files
                 )
             finally:
                 os.close(report)

@@ -322,13 +322,8 @@ _THREAD: Final = 0x00010000  # among the flags of `clone`: it makes a thread, an
 def refuse_sockets() -> None:
     """Make no socket but local ones."""
     machine = _machine()
-    _set(
-        machine,
-        [
-            (_IO_URING_SETUP, _FORBIDDEN),  # which could make sockets behind our back
-            (machine.socket, (_IS, _LOCAL, _ALLOW, _FORBIDDEN)),
-        ],
-    )
+    # What io_uring does is not asked about, so that it could make sockets behind our back.
+    _set(machine, [(_IO_URING_SETUP, _FORBIDDEN), (machine.socket, (_IS, _LOCAL, _ALLOW, _FORBIDDEN))])
 
 
 def ask_before_forks() -> int:
@@ -368,13 +363,9 @@ Rule = tuple[int, int | tuple[int, int, int, int]]
 
 def _set(machine: Machine, rules: Sequence[Rule], flags: int = 0) -> int:
     steps: list[Step] = [
-        (_LOAD, 0, 0, _KIND),
-        (_IS, 1, 0, machine.kind),
-        (_RETURN, 0, 0, _FORBIDDEN),
-        (_LOAD, 0, 0, _NUMBER),
-        (_IS_FROM, 0, 1, _FOREIGN),
-        (_RETURN, 0, 0, _FORBIDDEN),
-    ]
+        (_LOAD, 0, 0, _KIND), (_IS, 1, 0, machine.kind), (_RETURN, 0, 0, _FORBIDDEN),
+        (_LOAD, 0, 0, _NUMBER), (_IS_FROM, 0, 1, _FOREIGN), (_RETURN, 0, 0, _FORBIDDEN),
+    ]  # fmt: skip
     for call, outcome in rules:
         inside: list[Step] = [(_RETURN, 0, 0, outcome)] if isinstance(outcome, int) else []
         if not isinstance(outcome, int):

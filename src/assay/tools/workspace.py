@@ -156,10 +156,6 @@ def _files(root: Path, path: str) -> Iterator[tuple[str, int]]:
             inside = sorted(islice(entries, MOST_VISITED), key=lambda entry: entry.name)
         visited += len(inside)
         if visited >= MOST_VISITED:
-            raise ValueError(
-                f"there are {MOST_VISITED:,} entries or more below {short_repr(path)}: name a folder below"
-            )
-        kept = [
-            entry for entry in inside if entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)
-        ]
+            raise ValueError(f"{MOST_VISITED:,} entries or more are below {short_repr(path)}: name a folder below")
+        kept = [e for e in inside if e.is_file(follow_symlinks=False) or e.is_dir(follow_symlinks=False)]
         waiting += [Path(entry.path) for entry in reversed(kept)]

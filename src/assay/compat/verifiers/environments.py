@@ -22,6 +22,7 @@ from assay.compat.verifiers.records import (
     OverlongPromptError,
 )
 from assay.compat.verifiers.typed_messages import AssistantMessage, Response, Tool, typed
+from assay.concurrency import setting
 from assay.envs.base_env import Given
 from assay.envs.dataset import first_of
 from assay.envs.model_under_test import ModelUnderTest
@@ -143,11 +144,8 @@ class Environment(envs.Environment):
             path = Path("outputs", "evals", f"{self.env_id or type(self).__name__}--{named}", uuid4().hex[:8])
         if path is not None:
             given |= {"run": path, "resume": True}
-        token = _retries.set(given.pop("max_retries", 0))
-        try:
+        with setting(_retries, given.pop("max_retries", 0)):
             results = await super()._carry_out(examples, data, client, model, given)
-        finally:
-            _retries.reset(token)
         rows = list(zip(results.outputs, results.states, strict=True))
         # To which no counted criterion applies is as it should be.
         unscored = [output for output, _ in rows if output["reward"] is None and (output["error"] or output["errors"])]
