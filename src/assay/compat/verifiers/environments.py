@@ -13,7 +13,7 @@ from typing import Any
 from uuid import uuid4
 
 from assay import compat, envs
-from assay.compat.verifiers.numeric_rubrics import Rubric, warn_unscored, zeroed
+from assay.compat.verifiers.numeric_rubrics import Rubric, RubricGroup, warn_unscored, zeroed
 from assay.compat.verifiers.records import (
     EmptyModelResponseError,
     InfraError,
@@ -32,6 +32,7 @@ from assay.errors import Refused
 from assay.models.model import Tool as DeclaredTool
 from assay.redaction import logger_of
 from assay.report import NOTHING_APPLIES
+from assay.rubric import Rubric as OurRubric
 from assay.runs.jsonable import to_jsonable
 from assay.types import Message, Messages, State
 
@@ -68,6 +69,12 @@ class Environment(envs.Environment):
     @property
     def scoring(self) -> Any:
         return super().scoring if self.score_rollouts else None
+
+    def add_rubric(self, rubric: OurRubric) -> None:
+        """Score by this rubric too. `rubric` is a group then, as theirs is, which a program may replace as a whole."""
+        first = self.rubric.rubrics if type(self.rubric) is RubricGroup else [self.rubric]
+        self.rubric = RubricGroup([*first, rubric])
+        self._hand_down_parser()
 
     def _hand_down_parser(self) -> None:
         if compat.strict:

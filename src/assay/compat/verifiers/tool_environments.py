@@ -9,7 +9,7 @@ from typing import Any, Protocol, cast
 from uuid import uuid4
 
 from assay.compat.verifiers.environments import MultiTurnEnv
-from assay.compat.verifiers.numeric_rubrics import Rubric
+from assay.compat.verifiers.numeric_rubrics import Rubric, RubricGroup
 from assay.compat.verifiers.records import SandboxError, ToolCallError, ToolParseError
 from assay.compat.verifiers.typed_messages import AttributeRecord, Tool, ToolMessage
 from assay.envs.base_env import awaited, cleanup, stop
@@ -54,7 +54,9 @@ class ToolEnv(MultiTurnEnv):
 
     def _count_calls(self) -> None:
         counted = [total_tool_calls, *map(calls_of, self.tool_map)]
-        self._monitors = [each for each in self._monitors if each is not self.tool_monitor_rubric]
+        inside: list[Any] = getattr(self.rubric, "rubrics", [])
+        if self.tool_monitor_rubric in inside:
+            self.rubric = RubricGroup([each for each in inside if each is not self.tool_monitor_rubric])
         self.tool_monitor_rubric = Rubric(counted, weights=[0.0] * len(counted))
         self.add_rubric(self.tool_monitor_rubric)
 
