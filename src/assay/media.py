@@ -20,18 +20,7 @@ from typing import Any, Final, cast
 from urllib.parse import unquote, urlsplit
 
 from assay.errors import MediaError
-from assay.messages import (
-    MEDIA,
-    MEDIA_COLUMNS,
-    MEDIA_PLACES,
-    Kind,
-    MediaPlaces,
-    Part,
-    chat_of,
-    media_source,
-    parts_of,
-    role_of,
-)
+from assay.messages import MEDIA, MEDIA_COLUMNS, MEDIA_PLACES, Kind, Part, chat_of, media_source, parts_of, role_of
 from assay.types import Message
 from assay.wording import short_repr
 
@@ -45,11 +34,8 @@ KINDS: Final[Mapping[str, Kind]] = {
     name: cast("Kind", name[:5]) if name[:5] in MEDIA else "file" for name in _SIGNATURES
 }
 _ALIASES: Final = {
-    "image/jpg": "image/jpeg",
-    "audio/mp3": "audio/mpeg",
-    "audio/wave": "audio/wav",
-    "application/octet-stream": "",
-}
+    "image/jpg": "image/jpeg", "audio/mp3": "audio/mpeg", "audio/wave": "audio/wav", "application/octet-stream": ""
+}  # fmt: skip
 
 
 def type_of(data: bytes) -> str:
@@ -75,14 +61,13 @@ class Medium:
 
     @property
     def url(self) -> str:
-        """Its content as a `data:` URL."""
         return f"data:{self.media_type};base64,{self.base64}"
 
     @cached_property
     def told(self) -> dict[str, Any]:
         """What a cache key and a log hold of it: a digest in place of the content."""
-        digest = sha256(self.data).hexdigest()
-        return {"type": self.kind, "media_type": self.media_type, "bytes": len(self.data), "sha256": digest}
+        size, digest = len(self.data), sha256(self.data).hexdigest()
+        return {"type": self.kind, "media_type": self.media_type, "bytes": size, "sha256": digest}
 
     @cached_property
     def size(self) -> tuple[int, int]:
@@ -107,21 +92,19 @@ class Medium:
         return pages * (258 if maker == "gemini" else 2_000)
 
 
-def _webp_size(data: bytes) -> tuple[int, int]:
+def _webp_size(data: bytes) -> Any:
     if data[12:16] == b"VP8X":
         return int.from_bytes(data[24:27], "little") + 1, int.from_bytes(data[27:30], "little") + 1
     if data[12:16] == b"VP8L":
         [bits] = unpack("<I", data[21:25])
         return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
-    width, height = unpack("<HH", data[26:30])
-    return width & 0x3FFF, height & 0x3FFF
+    return [side & 0x3FFF for side in unpack("<HH", data[26:30])]
 
 
-def _jpeg_size(data: bytes) -> tuple[int, int]:
+def _jpeg_size(data: bytes) -> Any:
     # The largest of those that frames say: a small picture may be inside, for a quick look at a photograph.
     frames = re.findall(rb"\xff[\xc0-\xc3\xc5-\xc7\xc9-\xcb\xcd-\xcf]\x00[\x0b\x0e\x11\x14]\x08(....)", data, re.DOTALL)
-    height, width = max((unpack(">HH", size) for size in frames), default=(0, 0))
-    return width, height
+    return max((unpack(">HH", size) for size in frames), default=(0, 0))[::-1]
 
 
 def _tiles(width: int, height: int) -> int:
@@ -141,12 +124,12 @@ _IMAGE_TOKENS: Final[Mapping[str, Callable[[int, int], int]]] = {
 }
 
 
+@dataclass
 class Attachment:
     """An image, an audio clip or a file of a rollout, which is read once, when it is shown."""
 
-    def __init__(self, part: Part) -> None:
-        self.part = part
-        self._medium: Medium | None = None
+    part: Part
+    _medium: Medium | None = None
 
     async def read(self) -> Medium:
         """What it holds. Raises a `MediaError` when it cannot be read, is too large or not what it says."""
@@ -161,11 +144,10 @@ class Attachment:
 def medium_of(part: Part, data: bytes | None = None) -> Medium:
     """What a part holds, or a file that it names; `data` is its content where it is known. Raises as `Attachment.read`."""
     declared, held, place = media_source(part.given)
-    data = held if data is None else data
-    data = _file(part, place) if data is None else data
+    data = data or held or _file(part, place)
     if len(data) > MOST_BYTES:
-        held = f"{part.address} has {len(data):,} bytes"
-        raise MediaError(f"{held}, and at most {MOST_BYTES >> 20} MiB are sent: give a smaller one")
+        most = f"at most {MOST_BYTES >> 20} MiB are sent: give a smaller one"
+        raise MediaError(f"{part.address} has {len(data):,} bytes, and {most}")
     declared, found = re.sub(r"/(x-|vnd\.)", "/", declared.lower()), type_of(data)
     declared = _ALIASES.get(declared, declared)
     if not found or (declared and declared != found) or (not declared and part.kind not in ("file", KINDS[found])):
@@ -184,7 +166,7 @@ def _scheme(place: str) -> str:
 
 
 async def _fetched(address: str, url: str) -> bytes:
-    places, shown = MEDIA_PLACES.get() or MediaPlaces(), short_repr(url.partition("?")[0])
+    places, shown = MEDIA_PLACES.get(), short_repr(url.partition("?")[0])
     if not places.urls:
         raise MediaError(
             f"{address} is at {shown}, and URLs are not fetched unless that is allowed: give its bytes, or say "
@@ -198,11 +180,10 @@ async def _fetched(address: str, url: str) -> bytes:
 
 
 def _file(part: Part, place: str) -> bytes:
-    """The content of a local file, where it may be read."""
     if not place or _scheme(place) not in ("", "file"):
         told = f"{part.address} has no content that can be read ({part.text[:200]})"
         raise MediaError(f"{told}: give its bytes, a path or a URL")
-    named, folders = f"{part.address} names the file {short_repr(place)}", (MEDIA_PLACES.get() or MediaPlaces()).folders
+    named, folders = f"{part.address} names the file {short_repr(place)}", MEDIA_PLACES.get().folders
     if not part.in_prompt:
         raise MediaError(f"{named}, and a response may name none: give its bytes")
     if not folders:
@@ -226,18 +207,13 @@ async def with_media(message: Message) -> Message:
     """A message of a user with the media read that `with_columns` put into it; any other as it is, for its endpoint."""
     if role_of(message) != "user" or not isinstance(message.get("content"), list):
         return message
-    media = [part for part in parts_of([message]) if part.kind in MEDIA]
-    own = [part for part in media if {"path", "url", "data"} & {*getattr(part.given, "keys", tuple)()}]
+    own = [p for p in parts_of([message]) if {"path", "url", "data"} & {*getattr(p.given, "keys", tuple)()}]
     read = {id(part.given): await Attachment(part).read() for part in own}
     return {**message, "content": tuple(read.get(id(each), each) for each in message["content"])} if read else message
 
 
 def with_columns(row: dict[str, Any]) -> dict[str, Any]:
-    """A row with the media of its `MEDIA_COLUMNS` in its prompt: where it keeps a place for them, else before its last text.
-
-    >>> with_columns({"question": "What is this?", "image": "cat.png"})["prompt"][0]["content"]
-    [{'type': 'image', 'path': 'cat.png'}, {'type': 'text', 'text': 'What is this?'}]
-    """
+    """A row with the media of its `MEDIA_COLUMNS` in its prompt: where it keeps a place for them, else before its last text."""
     found = [part for name, kind in MEDIA_COLUMNS.items() for part in _column(row.get(name), kind)]
     if not found:
         return row
@@ -259,25 +235,22 @@ def with_columns(row: dict[str, Any]) -> dict[str, Any]:
         chat.append({"role": "user"})
     last = next(message for message in reversed(chat) if role_of(message) == "user")
     text: Any = last.get("content") or []
-    last["content"] = (
-        [*found, *([{"type": "text", "text": text}] if isinstance(text, str) else text)] if found else text
-    )
+    texts: Any = [{"type": "text", "text": text}] if isinstance(text, str) else text
+    last["content"] = [*found, *texts] if found else text
     return {**row, "prompt": chat}
 
 
 def _column(value: Any, kind: Kind) -> Iterator[dict[str, Any]]:
-    """The parts that a cell holds."""
     listed: Any = value.tolist() if hasattr(value, "tolist") else value
     if isinstance(value, str) and value.startswith("["):  # several, as a cell of CSV has them
         with suppress(ValueError):
             listed = json.loads(value)
     if isinstance(listed, list | tuple):
         yield from (part for each in cast("list[Any]", listed) for part in _column(each, kind))
-    elif isinstance(value, Mapping) and "array" not in value:
-        held = cast("Mapping[str, Any]", value)
-        yield from _column(held.get("bytes") or held.get("path"), kind)
     elif isinstance(value, str):
         yield from [{"type": kind, "url" if _scheme(value) or value[:5] == "data:" else "path": value}] if value else ()
+    elif hasattr(value, "get") and "array" not in value:
+        yield from _column(value.get("bytes") or value.get("path"), kind)
     elif value is not None:
         data = bytes(value) if isinstance(value, bytes | bytearray) else _encoded(value)
         yield {"type": kind, "media_type": type_of(data), "data": b64encode(data).decode()}

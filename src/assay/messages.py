@@ -236,14 +236,13 @@ class Part(NamedTuple):
 
 
 class MediaPlaces(NamedTuple):
-    """From where media may be read that are named and not given."""
-
+    # From where media may be read that are named and not given.
     folders: tuple[Path, ...] = ()
     urls: bool = False
     allow_private: bool = False
 
 
-MEDIA_PLACES: ContextVar[MediaPlaces | None] = ContextVar("media_places", default=None)
+MEDIA_PLACES: ContextVar[MediaPlaces] = ContextVar("media_places", default=MediaPlaces())  # noqa: B039 - it is a tuple
 
 
 @contextmanager
@@ -502,11 +501,10 @@ _NAMED: Final = ("path", "url", "image_url", "audio_url", "file_url", "file_uri"
 def _medium(kind: Kind, part: object) -> _Piece:
     """An image, audio or file in words: what it is, its size, and a digest of its content, or where it is."""
     media_type, content, _ = media_source(part)
-    fields = dict(_leaves(part))
     words = [] if content is None else [f"{len(content):,} bytes, sha256 {sha256(content).hexdigest()}"]
-    for name, value in fields.items():
-        is_content = isinstance(value, bytes) or name in _CONTENTS or str(value).startswith("data:")
-        if not is_content and name not in ("type", "transcript", *_TYPES):
+    for name, value in dict(_leaves(part)).items():
+        is_content = isinstance(value, bytes) or str(value).startswith("data:")
+        if not is_content and name not in ("type", "transcript", *_TYPES, *_CONTENTS):
             words.append(f"{name} {value}")
     by_type = media_type.partition("/")[0]
     kind = cast("Kind", by_type) if by_type in MEDIA else kind

@@ -315,7 +315,7 @@ def test_one_judge_of_a_panel_that_cannot_see_is_an_error_of_its_own() -> None:
         (image("data:image/svg+xml;base64," + b64(b"<svg onload=alert(1)>")), "m1.image1 says that it is image/svg+xml, and its bytes begin with b'<svg onload=': give one of image/png"),
         (image("data:image/png;base64,iVBORw0KGgo="), "m1.image1 begins as image/png does, and its size cannot be read: it is broken"),
         (image("data:image/jpeg;base64," + b64(b"\xff\xd8" + b"\xff" * 30_000)), "m1.image1 begins as image/jpeg does, and its size cannot be read"),
-        (image("data:image/png;base64,!!!"), "m1.image1 says that it is image/png, and its bytes begin with"),
+        (image("data:image/png;base64,!!!"), "m1.image1 has no content that can be read (image/png, 0 bytes"),
         ({"type": "image", "image": PDF}, "m1.image1 says that it is image, and its bytes are those of application/pdf"),
         ({"type": "image"}, "m1.image1 has no content that can be read (image): give its bytes, a path or a URL"),
         ({"type": "file", "file": {"file_id": "file-7"}}, "m1.file1 has no content that can be read (file, file_id file-7)"),

@@ -68,7 +68,7 @@ WRONG = {
     "http://127.0.0.1:8000/v1": "add #name",
     "vllm/qwen": "a server of your own goes by its address, such as http://127.0.0.1:8000/v1#name",
     "azure/gpt-5-mini": r"a model in a cloud by a client: model_of\(openai.AzureOpenAI\(...\), 'gpt-5-mini'\)",
-    "unheard-of/x": "use openai, anthropic, gemini",
+    "unheard-of/x": "use gemini, openai, anthropic",
 }
 
 

@@ -135,14 +135,15 @@ def declare(
 quiet_option = option("-q --quiet", "Print only errors on standard error.")
 
 
-def _allow_folder(ctx: click.Context, _: click.Parameter, folder: str | None) -> None:
+def _allowed(ctx: click.Context, _: click.Parameter, folder: str | None) -> str | None:
     if folder is not None:
         ctx.with_resource(media_access(folder))
+    return folder
 
 
 media_option = option(
-    "--media-folder FOLDER", "Where pictures and files are that rollouts name.", run_folder, expose_value=False,
-    callback=_allow_folder,
+    "--media-folder FOLDER", "Where images, audio and files are that rollouts name; by default beside the data.", run_folder,
+    callback=_allowed,
 )  # fmt: skip
 page_option = option("-f --format", "The format to print.", ("table", "json", "markdown"), "table", name="layout")
 
@@ -222,10 +223,7 @@ class ViewOptions(JudgingOptions):
         "--shows", "What the judge reads of a rollout; by default what the rubric says, else all. Repeatable.",
         tuple(SHOWS), multiple=True,
     )  # fmt: skip
-    media_folder: str | None = value_of(
-        "--media-folder FOLDER", "Where images, audio and files that prompts name may be read; by default beside DATA.",
-        type=run_folder,
-    )  # fmt: skip
+    media_folder: str | None = filled_by(media_option)
     media_urls: bool = value_of("--media-urls", "Fetch images, audio and files that rollouts name by URL.")
     workspace: str | None = value_of(
         "--workspace FOLDER",

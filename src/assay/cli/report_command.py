@@ -13,7 +13,7 @@ from assay.cli.root import Command
 @option("-o --output FILE", "The file to write.", required=True)
 @media_option
 @quiet_option
-def command(runs: tuple[str, ...], output: str, quiet: bool) -> None:
+def command(runs: tuple[str, ...], output: str, quiet: bool, media_folder: str | None) -> None:
     """Write the page of the RUNs into one FILE that opens from disk, without a network.
 
     It holds every rollout, so give it only to those who may read them.

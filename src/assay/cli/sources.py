@@ -136,13 +136,12 @@ def media_allowed(judging: JudgingOptions) -> AbstractContextManager[None]:
     """Read media from the folder that the options name, or from those of the data; from URLs on request."""
     if not isinstance(judging, ViewOptions):
         return nullcontext()
-    named = [
-        Path(name) for name in getattr(judging, "files", None) or getattr(judging, "texts", ()) if len(name) < 1000
-    ]
-    folders = [path if path.is_dir() else path.parent for path in named if path.exists()]
+    names: Sequence[str] = getattr(judging, "files", getattr(judging, "texts", ()))
+    named = [Path(name) for name in names if len(name) < 1000 and Path(name).exists()]
+    folders = [path if path.is_dir() else path.parent for path in named]
     if len(folders) == 1 and Folder(folders[0]).run_json.exists():
         folders = media_folders(Run.open(folders[0]).about)
-    return media_access(folders if judging.media_folder is None else judging.media_folder, urls=judging.media_urls)
+    return media_access(judging.media_folder or folders, urls=judging.media_urls)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from assay.cli.root import Command
 @option("--port PORT", "The port of the page; 0 takes one that is free.", count, 0, show_default=False)
 @media_option
 @option("--open", "Open the page in your browser.", name="browser")
-def command(runs: tuple[str, ...], port: int, browser: bool) -> None:
+def command(runs: tuple[str, ...], port: int, browser: bool, media_folder: str | None) -> None:
     """Serve a page that shows the RUNs: what they come to, every rollout, and two runs compared.
 
     A run that is still being written is shown as it grows. Only this machine can open the page. Press Ctrl-C to stop.

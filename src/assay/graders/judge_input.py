@@ -194,10 +194,7 @@ def _is_plain(parts: Sequence[Part], role: str) -> bool:
 
 
 def transcript(parts: Sequence[Part], are_described: bool = True) -> str:
-    """The turns of a conversation in tags with their address and role, and in them the parts that are no plain text.
-
-    Media are described, or follow after the response under their address.
-    """
+    """The turns of a conversation in tags with their address and role, with parts of other kinds; media may be attached."""
     lines: list[str] = []
     for address, group in groupby(parts, key=attrgetter("message")):
         held = list(group)

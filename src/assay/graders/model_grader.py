@@ -136,8 +136,9 @@ class ModelGrader(Grader, Generic[Generate]):
         taken = media_of(self.model)
         who = f"{self.model.id} takes {', '.join(['text', *sorted(taken)])}"
         # What a file is shows when it is read.
-        known = [each.part for each in attached if each.part.kind != "file" or not taken]
-        judge_input.refuse_media([part for part in known if part.kind not in taken], who)
+        judge_input.refuse_media(
+            [a.part for a in attached if a.part.kind not in taken | ({"file"} if taken else set())], who
+        )
         media = [await each.read() for each in attached]
         judge_input.refuse_media([a.part for a, m in zip(attached, media, strict=True) if m.kind not in taken], who)
         total = sum(len(medium.data) for medium in media)

@@ -54,6 +54,7 @@ class OpenAIFormat:
 
     path = "/chat/completions"  # added to the endpoint's address
     maker = "openai"  # of the models that this format was made for
+    text_type = "text"  # what a part that is a text is called
 
     def __init__(self, *, limit_name: str = "max_tokens", **extra: Any) -> None:
         """`limit_name` is what this endpoint calls the token limit; `extra` goes with every call."""
@@ -90,7 +91,8 @@ class OpenAIFormat:
         """A message with its texts and media as this endpoint has them; one without media as it is."""
         if not isinstance(message.get("content"), tuple):
             return message
-        parts = (({"type": "text", "text": each} if isinstance(each, str) else each) for each in message["content"])
+        kind = self.text_type
+        parts = (({"type": kind, "text": each} if isinstance(each, str) else each) for each in message["content"])
         return {**message, "content": [self.medium(each) if isinstance(each, Medium) else each for each in parts]}
 
     def medium(self, medium: Medium) -> dict[str, Any]:
@@ -127,8 +129,42 @@ class OpenAIFormat:
         )
 
 
+class ResponsesFormat(OpenAIFormat):
+    """Writes requests and reads replies as OpenAI's Responses API has them, which knows no seeds and no audio."""
+
+    path, text_type = "/responses", "input_text"
+
+    def payload(self, request: Request, name: str, left_out: Set[str]) -> Payload:
+        if request.tools:
+            raise Refused(f"tools are not offered to {name} through the Responses API: leave `api=responses` out")
+        body, used = super().payload(request, name, left_out | {"seed", "logprobs"})
+        turns, schema = body.pop("messages"), body.pop("response_format", None)
+        limit = next((body.pop(each) for each in self._limit_names if each in body), None)
+        more: dict[str, Any] = {} if limit is None else {"max_output_tokens": max(16, limit)}  # which is the least
+        if schema is not None:
+            more["text"] = {"format": {"type": "json_schema", **schema["json_schema"]}}
+        return Payload({**body, "input": turns, "store": False, **more}, used)
+
+    def medium(self, medium: Medium) -> dict[str, Any]:
+        if medium.kind == "image":
+            return {"type": "input_image", "image_url": medium.url, "detail": "auto"}
+        return {"type": "input_file", "filename": f"{medium.address}.pdf", "file_data": medium.url}
+
+    def reply(self, data: Mapping[str, Any]) -> Reply:
+        parts = [part for item in data["output"] if item["type"] == "message" for part in item["content"]]
+        message = {"content": parts, "refusal": "".join(part.get("refusal") or "" for part in parts)}
+        ended = (data.get("incomplete_details") or NO_FIELDS).get("reason") or data.get("status")
+        usage = {
+            name.replace("input", "prompt").replace("output", "completion"): n
+            for name, n in (data.get("usage") or NO_FIELDS).items()
+        }
+        return super().reply({**data, "usage": usage, "choices": [{"message": message, "finish_reason": ended}]})
+
+
 # How a reply ends at the limit of tokens, in the words of various endpoints.
-_CUT = frozenset({"length", "max_tokens", "model_length", "max_length", "model_context_window_exceeded"})
+_CUT = frozenset(
+    {"length", "max_tokens", "max_output_tokens", "model_length", "max_length", "model_context_window_exceeded"}
+)
 
 
 @cache

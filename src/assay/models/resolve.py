@@ -22,7 +22,7 @@ from assay.models.budgets import count_call
 from assay.models.endpoint_model import Deduplicated, EndpointModel, SendPayload
 from assay.models.limiter import Limits
 from assay.models.model import FREE, NOTHING, Model, Price, Reply, Request
-from assay.models.openai import OpenAIFormat, whole
+from assay.models.openai import OpenAIFormat, ResponsesFormat, whole
 from assay.models.reply_cache import Cached, CacheSource, cache_of
 from assay.models.retry import Endpoint
 from assay.models.sdk import GeminiFormat, Protocol, SdkSend, address_and_key_of, creating, keywords_of
@@ -40,6 +40,7 @@ class Provider(NamedTuple):
     key: str | None = None  # the environment variable that holds the key; None when none is needed
     base_url: str = ""  # the variable by which its SDK is told another address, to which we add the `path`
     path: str = ""
+    tries: str = ""  # a model to try the key with
 
 
 @cache
@@ -139,9 +140,12 @@ def model_of(
     What was answered once and is in the `cache` (a place, or True for the default one) is not asked again. `limits` hold
     for all calls of the process to one endpoint with one key. `price` is for a model that is not in the table. With
     `shared=False` equal requests that are under way are each asked. `media` says which of `image`, `audio` and `file` (PDF)
-    the model takes, where its name does not tell. `extra` goes into every call: `reasoning_effort="low"`.
+    the model takes, where its name does not tell. `api="responses"`, or `?api=responses` after a name or an address, asks
+    through OpenAI's Responses API. `extra` goes into every call: `reasoning_effort="low"`.
     """
     kept = cache_of(cache)
+    if isinstance(source, str) and source.endswith("?api=responses"):
+        source, extra = source.removesuffix("?api=responses"), {**extra, "api": "responses"}
     client = None if isinstance(source, str) else creating(source)
     if isinstance(source, str) and source.partition(":")[0] in ("local", "smoke"):
         model = import_module("assay.local.local_model").local_model(source)
@@ -170,6 +174,10 @@ def model_of(
 
 
 def _format(protocol: Protocol, provider: str, extra: Mapping[str, Any]) -> OpenAIFormat:
+    if "api" in extra:
+        if extra["api"] != "responses" or protocol != "openai":
+            raise Refused(f"api is {extra['api']!r}: give 'responses', for OpenAI and endpoints that speak as it does")
+        return ResponsesFormat(**{name: value for name, value in extra.items() if name != "api"})
     if protocol == "anthropic":
         return AnthropicFormat(**extra)
     return OpenAIFormat(limit_name="max_completion_tokens" if provider == "openai" else "max_tokens", **extra)
@@ -204,8 +212,9 @@ def _model(at: _Address, limits: Limits | None, price: Price | None, extra: Mapp
         listed = price_of(at.written.maker, at.name)
     price, endpoint = price or listed or (FREE if host in _HERE else None), Endpoint.at(at.url, at.key, limits)
     model = EndpointModel(identity, at.name, provider_format=at.written, send=at.send, endpoint=endpoint, price=price)
-    # Google's endpoint for chat completions has no part for a PDF.
-    without = {"file"} if at.provider == "gemini" and not isinstance(at.written, GeminiFormat) else set[str]()
+    # Google's endpoint for chat completions has no part for a PDF, and the Responses API none for audio.
+    without = {"audio"} if isinstance(at.written, ResponsesFormat) else set[str]()
+    without |= {"file"} if at.provider == "gemini" and not isinstance(at.written, GeminiFormat) else set()
     model.media = frozenset(_by_family("media.toml", at.name) or ()) - without
     # A server of one's own may be set to take less than the model could.
     model.window = _by_family("windows.toml", at.name) if at.provider or host.endswith(_CLOUDS) else None
@@ -248,7 +257,7 @@ def _of_client(client: Any, name: str | None, protocol: Protocol, timeout: float
     address, key = address_and_key_of(client)
     url, _, password = parted_from_login(address)
     keep_secret(key, password)
-    send = SdkSend(client, timeout, telltale(key, password))
+    send = SdkSend(client, timeout, telltale(key, password), "responses.create" if "api" in extra else "")
     known = provider_at(url)
     written = GeminiFormat(timeout=timeout, **extra) if protocol == "genai" else _format(protocol, known or "", extra)
     provider = known or ("" if url else written.maker)
@@ -283,11 +292,7 @@ class FunctionModel:
 
 
 # The variable of a key, and a model to try it with.
-BY_KEY = {
-    "GEMINI_API_KEY": "gemini/gemini-3.8-flash",
-    "OPENAI_API_KEY": "openai/gpt-5-mini",
-    "ANTHROPIC_API_KEY": "anthropic/claude-haiku-5-5",
-}
+BY_KEY = {each.key: f"{name}/{each.tries}" for name, each in PROVIDERS.items() if each.key and each.tries}
 _configured: list[Model] = []
 
 

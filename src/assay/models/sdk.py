@@ -46,15 +46,15 @@ def address_and_key_of(client: Any) -> tuple[str, str]:
 class SdkSend:
     """Asks through the client. A sync client waits in a thread, so few calls go at once."""
 
-    def __init__(self, client: Any, timeout: float, secrets: Sequence[str] = ()) -> None:
-        """`secrets` are what the client sends, struck out where an answer repeats them."""
+    def __init__(self, client: Any, timeout: float, secrets: Sequence[str] = (), method: str = "") -> None:
+        """`secrets` are what the client sends, struck out where an answer repeats them; `method` is not the usual one."""
         options = getattr(client, "with_options", None)
         # Without the client's own retries, for ours count and are counted.
         self._client = client if options is None else options(max_retries=0, timeout=timeout)
         found = creating(self._client)
         if found is None:
             raise Refused(f"{short_repr(client)} is no client any more once its options are set")
-        self._create = found[1]
+        self._create = reduce(getattr, method.split("."), self._client) if method else found[1]
         self._secrets = secrets
         self._keepers: dict[asyncio.AbstractEventLoop, AsyncGenerator[None]] = {}
         self._names = keywords_of(self._create)

@@ -95,8 +95,7 @@ def _frame() -> tuple[str, str]:
     page, style, code = (page_file(name) or "" for name in ("index.html", "style.css", BUNDLE))
     policy = (
         f"default-src 'none'; script-src '{_hash(code)}'; style-src '{_hash(style)}'; img-src data:; "
-        "media-src data:; object-src blob:; frame-src blob:; "
-        "base-uri 'none'; form-action 'none'"
+        "media-src data:; object-src blob:; frame-src blob:; base-uri 'none'; form-action 'none'"
     )
     meta = f'<meta http-equiv="Content-Security-Policy" content="{html.escape(policy)}">'
     page = re.sub(r"<link[^>]*stylesheet[^>]*>", lambda _: f"<style>{style}</style>", page, count=1)

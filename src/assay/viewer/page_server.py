@@ -35,8 +35,7 @@ except ModuleNotFoundError as error:
 HOST: Final = "127.0.0.1"
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
-    "media-src data:; object-src blob:; frame-src blob:; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "media-src data:; object-src blob:; frame-src blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 HEADERS: Final = {
     "Content-Security-Policy": POLICY,

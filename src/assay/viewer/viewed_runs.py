@@ -102,8 +102,7 @@ class ViewedRun:
     def row(self, number: int) -> dict[str, Any]:
         row = self._found(number)
         said = [label for label in self.labels() if (label.example, label.sample) == row.key]
-        allowed = MEDIA_PLACES.get()
-        with media_access(media_folders(self.run.about) if allowed is None else allowed.folders):
+        with media_access(MEDIA_PLACES.get().folders or media_folders(self.run.about)):
             return page_data.whole_row(self.index, number, row, said)
 
     def _found(self, number: int) -> Row:
