@@ -83,6 +83,7 @@ def test_gdpo_tells_what_is_missing_from_what_does_not_apply():
         (lambda: advantages([1.0, 2.0], groups=["a"]), "2 rewards and 1 groups"),
         (lambda: advantages([math.nan, 1.0]), "NaN or infinite"),
         (lambda: advantages([math.inf]), "NaN or infinite"),
+        (lambda: advantages([1.0], "rloo", baselines=[math.nan]), "NaN or infinite"),
         (lambda: gdpo_advantages({}), "no criteria"),
         (lambda: gdpo_advantages({"a": [1.0], "b": []}), "differ in length"),
     ],

@@ -41,18 +41,22 @@ def advantages(
     for name, column in (("groups", groups), ("baselines", baselines)):
         if column is not None and len(column) != len(rewards):
             raise ValueError(f"there are {len(rewards)} rewards and {len(column)} {name}: give one of each a rollout")
-    extra = [None] * len(rewards) if baselines is None else baselines
+    known = [reward for reward in (*rewards, *(() if baselines is None else baselines)) if reward is not None]
+    if not all(map(math.isfinite, known)):
+        raise ValueError("a reward is NaN or infinite: leave it out as None")
+    if groups is None and baselines is None and known and len(known) == len(rewards):  # as nearly always
+        return [*_less_mean(known, estimator, epsilon)]
     found: list[float | None] = [None] * len(rewards)
     members: defaultdict[Hashable, list[int]] = defaultdict(list)  # the places of the scored rollouts of each group
-    for place, (reward, group) in enumerate(zip(rewards, groups or [None] * len(rewards), strict=True)):
+    for place, (reward, group) in enumerate(
+        zip(rewards, [None] * len(rewards) if groups is None else groups, strict=True)
+    ):
         if reward is not None:
             members[group].append(place)
     for places in members.values():
         own = [reward for place in places if (reward := rewards[place]) is not None]
-        if not all(map(math.isfinite, own)):
-            raise ValueError("a reward is NaN or infinite: leave it out as None")
         if baselines is not None:
-            numbers = _less_others(own, [extra[place] for place in places])
+            numbers = _less_others(own, [baselines[place] for place in places])
         else:
             numbers = _less_mean(own, estimator, epsilon)
         for place, number in zip(places, numbers, strict=True):
@@ -78,7 +82,11 @@ def gdpo_advantages(
     sizes = {name: len(column) for name, column in {**columns, "rewards": rewards}.items() if column is not None}
     if len(set(sizes.values())) > 1:
         raise ValueError(f"the columns differ in length ({sizes}): give one value a rollout, or None")
-    each = rewards or [None if None in row else 0.0 for row in zip(*columns.values(), strict=True)]
+    each = (
+        rewards
+        if rewards is not None
+        else [None if None in row else 0.0 for row in zip(*columns.values(), strict=True)]
+    )
     sums: list[list[float]] = [[] for _ in each]
     for name, column in columns.items():
         scored = [value if one is not None else None for value, one in zip(column, each, strict=True)]

@@ -42,7 +42,7 @@ def test_grpo_and_dr_grpo_are_those_of_verl(algorithms):
 def test_rloo_and_remax_are_those_of_verl(algorithms):
     """ReMax compares a rollout with one greedy answer alone: a group of one with a baseline."""
     found = in_verl(algorithms.compute_rloo_outcome_advantage)
-    assert advantages(REWARDS, "rloo", groups=GROUPS) == pytest.approx(found)
+    assert advantages(np.array(REWARDS), "rloo", groups=np.array(GROUPS)) == pytest.approx(found)
     baselines = torch.tensor(OTHERS, dtype=torch.float64)
     remax = in_verl(algorithms.compute_remax_outcome_advantage, reward_baselines=baselines)
     alone = range(len(REWARDS))

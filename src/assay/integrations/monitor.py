@@ -116,7 +116,7 @@ class RewardMonitor:
             if column is not None and len(texts) != len(column):
                 raise RubricError(f"{len(texts)} texts and {len(column)} {name}: give one each")
         self.steps += 1
-        self._seen.append(_step(texts, rewards, groups or [None] * len(texts), parts or {}))
+        self._seen.append(_step(texts, rewards, [None] * len(texts) if groups is None else groups, parts or {}))
         if len(self._first) < FEW:
             self._first.append(self._seen[-1])
         signs = dict(self._signs())
@@ -137,7 +137,8 @@ class RewardMonitor:
 
         Returns the signs of that step; none while it waits for more.
         """
-        self._waiting += zip(rows, rewards, groups or [row.get("prompt", "") for row in rows], parts, strict=True)
+        members = [row.get("prompt", "") for row in rows] if groups is None else groups
+        self._waiting += zip(rows, rewards, members, parts, strict=True)
         if not self._waiting or (len(self._waiting) < self.step_size and not is_step):
             return {}
         taken, self._waiting = self._waiting, []
