@@ -233,3 +233,22 @@ def test_a_model_under_test_sees_the_pictures_of_a_table(folder: Path, kind: str
         errors = [row.error for row in Run.open(folder / "again").rows() if row.error]
         assert len(errors) == 1
         assert "m1.image1 names the file 'cats/blue.png', which is not in" in errors[0]
+
+
+def test_a_run_is_scored_again_with_its_pictures(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are read beside the data that the run names, if that is in the current folder; else an error says so."""
+    data, rubric = table(folder, "csv"), str(folder / "rubric.yaml")
+    with ModelServer("MET") as server:
+        options = ["-r", rubric, "-m", server.model, "--judge-media", "image", "--no-cache", "-q"]
+        assert main(["score", str(data), *options, "-o", str(folder / "run")]) == 0
+        (folder / "elsewhere").mkdir()
+        for here, code in ((folder, 0), (folder / "elsewhere", 1)):
+            monkeypatch.chdir(here)
+            (folder / "rubric.yaml").write_text(f"- requirement: Names the colour from {here.name}\n  name: colour\n")
+            assert main(["score", str(folder / "run"), *options, "-o", str(folder / f"again{code}")]) == code
+        told = [row.report.errors["colour"] for row in Run.open(folder / "again1").rows()]
+        assert (
+            main(["score", str(folder / "run"), *options, "--media-folder", str(folder), "-o", str(folder / "named")])
+            == 0
+        )
+    assert all("and no folder may be read: say media_access(folder)" in error for error in told)

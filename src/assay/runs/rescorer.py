@@ -116,6 +116,8 @@ def _answers(lines: Sequence[CriterionReport], criteria: Sequence[CriterionAbout
 class ReuseAnswers(Grader):
     """Gives the saved answer where there is one, and asks another grader the rest."""
 
+    takes_media = True  # the other one refuses what it cannot take
+
     def __init__(self, inner: Autograder | None) -> None:
         super().__init__(normalize=True if inner is None else inner.normalize)
         self._inner = inner
