@@ -123,7 +123,7 @@ def by_slime(rubric, rows):
         for row in rows
     ]
     reward = custom_rm_of(rubric, unscored="zero")
-    paid = [asyncio.run(reward(None, [sample]))[0] for sample in samples]
+    paid = asyncio.run(reward(None, samples))
     unscored = [sample.metadata["assay"]["unscored"] for sample in samples]
     return [None if none else one for one, none in zip(paid, unscored, strict=True)]
 
