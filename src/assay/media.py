@@ -72,12 +72,10 @@ class Medium:
     @cached_property
     def size(self) -> tuple[int, int]:
         """Width and height of an image, by its header. Raises a `MediaError` when they are not there."""
-        try:
+        with suppress(struct_error, IndexError):
             width, height = _SIZES[self.media_type](self.data)
-        except (struct_error, IndexError):
-            width = height = 0
-        if width and height:
-            return width, height
+            if width and height:
+                return width, height
         raise MediaError(f"{self.address} begins as {self.media_type} does, and its size cannot be read: it is broken")
 
     def tokens(self, maker: str) -> int:
@@ -88,8 +86,7 @@ class Medium:
             rate = int.from_bytes(self.data[28:32], "little") if self.media_type == "audio/wav" else 0
             seconds = len(self.data) / (rate or 16_000)  # without a rate: 128 kbit a second
             return ceil(seconds * (32 if maker == "gemini" else 10))
-        pages = len(re.findall(rb"/Type\s*/Page\b", self.data)) or 1
-        return pages * (258 if maker == "gemini" else 2_000)
+        return (len(re.findall(rb"/Type\s*/Page\b", self.data)) or 1) * (258 if maker == "gemini" else 2_000)
 
 
 def _webp_size(data: bytes) -> Any:
@@ -146,8 +143,9 @@ def medium_of(part: Part, data: bytes | None = None) -> Medium:
     declared, held, place = media_source(part.given)
     data = data or held or _file(part, place)
     if len(data) > MOST_BYTES:
-        most = f"at most {MOST_BYTES >> 20} MiB are sent: give a smaller one"
-        raise MediaError(f"{part.address} has {len(data):,} bytes, and {most}")
+        raise MediaError(
+            f"{part.address} has {len(data):,} bytes, and {MOST_BYTES >> 20} MiB are the most: make it smaller"
+        )
     declared, found = re.sub(r"/(x-|vnd\.)", "/", declared.lower()), type_of(data)
     declared = _ALIASES.get(declared, declared)
     if not found or (declared and declared != found) or (not declared and part.kind not in ("file", KINDS[found])):
