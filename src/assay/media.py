@@ -143,9 +143,7 @@ def medium_of(part: Part, data: bytes | None = None) -> Medium:
     declared, held, place = media_source(part.given)
     data = data or held or _file(part, place)
     if len(data) > MOST_BYTES:
-        raise MediaError(
-            f"{part.address} has {len(data):,} bytes, and {MOST_BYTES >> 20} MiB are the most: make it smaller"
-        )
+        raise MediaError(f"{part.address} has {len(data):,} bytes, and {MOST_BYTES >> 20} MiB are the most: shrink it")
     declared, found = re.sub(r"/(x-|vnd\.)", "/", declared.lower()), type_of(data)
     declared = _ALIASES.get(declared, declared)
     if not found or (declared and declared != found) or (not declared and part.kind not in ("file", KINDS[found])):
