@@ -30,9 +30,7 @@ _SIGNATURES: Final = {
     "audio/wav": rb"RIFF....WAVE", "audio/mpeg": rb"ID3|\xff[\xe2-\xfb]", "audio/flac": rb"fLaC", "audio/ogg": rb"OggS",
     "application/pdf": rb"%PDF-",
 }  # fmt: skip
-KINDS: Final[Mapping[str, Kind]] = {
-    name: cast("Kind", name[:5]) if name[:5] in MEDIA else "file" for name in _SIGNATURES
-}
+KINDS: Final[Mapping[str, Kind]] = {n: cast("Kind", n[:5]) if n[:5] in MEDIA else "file" for n in _SIGNATURES}
 _ALIASES: Final = {
     "image/jpg": "image/jpeg", "audio/mp3": "audio/mpeg", "audio/wave": "audio/wav", "application/octet-stream": ""
 }  # fmt: skip

@@ -70,21 +70,19 @@ def format_gate(one: Earned, criterion: str, pays: float = 0.0, least: float = 1
     return one.reward if one.metrics.get(criterion, least) >= least else min(one.reward, pays)
 
 
-def group_length(
-    earned: Sequence[Earned], alpha: Amount = 0.1, right: float = 0.5, count: str = "words"
-) -> list[float]:
+def group_length(batch: Sequence[Earned], alpha: Amount = 0.1, right: float = 0.5, count: str = "words") -> list[float]:
     """Take `alpha` times the logistic function of (length - mean) / deviation off right answers, compared with each other.
 
     As by Arora and Zanette (2025): a wrong answer gains nothing by being short. Right is a score of `right` or more.
     """
     # Without a score, as nothing could be gained, the outcome is all there is to tell what is right.
-    scores = [one.outcome if one.score is None else one.score for one in earned]
-    lengths = [one.length(count) if score >= right else None for one, score in zip(earned, scores, strict=True)]
+    scores = [one.outcome if one.score is None else one.score for one in batch]
+    lengths = [one.length(count) if score >= right else None for one, score in zip(batch, scores, strict=True)]
     known = [length for length in lengths if length is not None]
     mean = math.fsum(known) / (len(known) or 1)
     unit = math.hypot(*(length - mean for length in known)) / math.sqrt(len(known) or 1) or 1.0
     off = [0.0 if n is None else alpha / (1 + math.exp(min(700.0, (mean - n) / unit))) for n in lengths]
-    return [one.reward - less for one, less in zip(earned, off, strict=True)]
+    return [one.reward - less for one, less in zip(batch, off, strict=True)]
 
 
 SHAPINGS: Final[dict[str, Callable[..., Any]]] = {
@@ -119,9 +117,7 @@ class ShapingPart:
         given: Any = [*map(work, earned)] if is_ours else work(earned)
         numbers = [float(n) for n in given if isinstance(n, int | float) and abs(n) <= LARGEST]
         if len(numbers) != len(earned) or len(given) != len(earned):
-            raise ValueError(
-                f"it returned {short_repr(given)} for {len(earned)} rollouts: return a finite number for each"
-            )
+            raise ValueError(f"it returned {short_repr(given)} for {len(earned)} rollouts: give each a finite number")
         return numbers
 
     def data(self, *, as_hash: bool) -> Any:

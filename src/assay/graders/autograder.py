@@ -44,9 +44,7 @@ OptionsChange: TypeAlias = Callable[[JudgeOptions], JudgeOptions]
 def _refuse_steps(criteria: Sequence[Criterion]) -> None:
     for criterion in criteria:
         if criterion.scope != "rollout":
-            raise JudgeError(
-                f"criterion {criterion.name!r} is asked about each {criterion.scope}: score by a Rubric, which does"
-            )
+            raise JudgeError(f"criterion {criterion.name!r} is asked about each {criterion.scope}: score by a Rubric")
 
 
 class Autograder(ABC):
@@ -182,7 +180,7 @@ class Grader(Autograder):
         return [line_of(criterion, score) for criterion, score in zip(rubric, answer, strict=True)]
 
 
-class CompositeOptions(TypedDict, total=False):
+class AroundOptions(TypedDict, total=False):
     """What every grader around graders takes."""
 
     normalize: bool | None  # False makes the raw sum the score; None does as the first grader inside

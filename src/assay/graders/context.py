@@ -7,7 +7,7 @@ from typing import Any, Unpack
 
 from assay.criterion import BINARY, Criterion
 from assay.errors import JudgeError
-from assay.graders.autograder import Autograder, Composite, CompositeOptions, JudgeAnswer, JudgeOptions
+from assay.graders.autograder import AroundOptions, Autograder, Composite, JudgeAnswer, JudgeOptions
 from assay.graders.judge_input import JudgeInput, system_prompt, without_prompt_tags
 from assay.graders.verdicts import verdict_score
 from assay.messages import completion_text
@@ -37,7 +37,7 @@ class Referenced(Composite):
         reference: str | None = None,
         *,
         field: str = "answer",
-        **options: Unpack[CompositeOptions],
+        **options: Unpack[AroundOptions],
     ) -> None:
         """`reference` is for every text; without it the rollout's field of that name is shown."""
         super().__init__([grader], **options)
@@ -111,7 +111,7 @@ class Anchored(Composite):
         anchors: Sequence[Anchor],
         *,
         each: int | None = None,
-        **options: Unpack[CompositeOptions],
+        **options: Unpack[AroundOptions],
     ) -> None:
         """`each` keeps so many anchors for every verdict of every criterion, the first ones."""
         super().__init__([grader], **options)

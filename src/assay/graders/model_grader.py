@@ -8,7 +8,7 @@ from copy import copy
 from dataclasses import replace
 from inspect import isawaitable
 from itertools import groupby, pairwise
-from typing import Any, Generic, Self, TypedDict, TypeVar, Unpack, cast, get_args
+from typing import Any, Generic, Self, TypeAlias, TypedDict, TypeVar, Unpack, cast, get_args
 
 from pydantic import BaseModel
 
@@ -33,6 +33,7 @@ _LEAST_PIECE = 4000  # bytes without which a piece is of no use
 WORTH = 2000  # characters of query and response from which reading them once pays for waiting on one call
 _REMEMBERED = 1024  # how many prompts are remembered by how they begin
 Generate = TypeVar("Generate")
+Opened: TypeAlias = tuple[Message, Message]  # how a prompt begins: the system prompt, and what the questions share
 
 
 class GraderOptions(TypedDict, total=False):
@@ -122,7 +123,7 @@ class ModelGrader(Grader, Generic[Generate]):
         model = None if self.generate_fn is not None else self._model or configured_model()
         return () if model is None else (model,)
 
-    def opened(self, shared: str | tuple[Any, ...], *, cites: bool = False) -> tuple[Message, Message]:
+    def opened(self, shared: str | tuple[Any, ...], *, cites: bool = False) -> Opened:
         """How a prompt begins: the system prompt, with how to cite and examples where they are wanted, and what is shared."""
         citing = judge_input.system_prompt("citing") if cites and not self.wording.endswith("/own") else ""
         instructions = "\n\n".join(filter(None, (self.system_prompt, citing, self.options.examples)))
@@ -149,7 +150,7 @@ class ModelGrader(Grader, Generic[Generate]):
 
     async def reply(
         self,
-        opened: tuple[Message, Message],
+        opened: Opened,
         question: str,
         schema: type[BaseModel],
         *,
@@ -293,10 +294,8 @@ class _BatchGrader(ModelGrader[Generate]):
             else:
                 runs = (list(run) for _, run in groupby(range(len(pieces)), said.__getitem__))
                 listed = "\n".join(f"- from {names[run[0]]} to {names[run[-1]]}: {said[run[0]]}" for run in runs)
-                shown, left_out = excerpts(pieces, found, room - size_of(listed))
-                note += (
-                    f"; {left_out} of the passages that were cited did not fit and were left out" if left_out else ""
-                )
+                shown, unseen = excerpts(pieces, found, room - size_of(listed))
+                note += f"; {unseen} of the passages that were cited did not fit and were left out" if unseen else ""
                 [answer] = await ask(f"{settling}\n\n{listed}", shown, parts, [criteria[place]])
             return answer if answer.error is not None else answer._replace(reason=f"{answer.reason} ({note})")
 
@@ -304,9 +303,7 @@ class _BatchGrader(ModelGrader[Generate]):
         answers = await side_by_side(read, pieces)
         return await side_by_side(settle, range(len(criteria)))
 
-    async def _scores(
-        self, opened: tuple[Message, Message], batch: Sequence[Criterion], text: JudgeInput
-    ) -> list[Score]:
+    async def _scores(self, opened: Opened, batch: Sequence[Criterion], text: JudgeInput) -> list[Score]:
         """What one call says about its criteria."""
         reverse = self.options.reverse
         if self.size == 1:
@@ -450,7 +447,7 @@ def _batches(count: int, size: int | None) -> list[range]:
     return [range(start, end) for start, end in pairwise(starts)]
 
 
-def _opening_key(model: Model, opened: tuple[Message, Message]) -> int:
+def _opening_key(model: Model, opened: Opened) -> int:
     return hash((model.id, opened[0]["content"], opened[1]["content"]))
 
 

@@ -9,7 +9,7 @@ from assay.aggregation import weighted_sum
 from assay.concurrency import FAILURES, side_by_side
 from assay.criterion import Criterion
 from assay.errors import JudgeError
-from assay.graders.autograder import Autograder, Composite, CompositeOptions, JudgeAnswer, as_whole, scores_from
+from assay.graders.autograder import AroundOptions, Autograder, Composite, JudgeAnswer, as_whole, scores_from
 from assay.graders.verdicts import failed_score, refuse_errors
 from assay.report import CriterionReport, EvaluationReport, Score, line_of
 from assay.types import OnError
@@ -53,7 +53,7 @@ class Panel(Composite):
         rule: Rule = "majority",
         weights: Sequence[float] | None = None,
         quorum: int = 1,
-        **options: Unpack[CompositeOptions],
+        **options: Unpack[AroundOptions],
     ) -> None:
         """`judges` may be given by name; `weights`, one a judge, count in a majority and a mean.
 
@@ -147,17 +147,15 @@ class Samples(Panel):
         rule: Rule = "majority",
         temperature: float | None = 1.0,
         quorum: int = 1,
-        **options: Unpack[CompositeOptions],
+        **options: Unpack[AroundOptions],
     ) -> None:
         """`temperature` is what a model is asked with: at 0 all samples would be one."""
         if count < 1:
             raise ValueError(f"count is {count}: ask at least once")
 
-        def sample(number: int) -> Autograder:
+        def sample(nth: int) -> Autograder:
             # Samples of samples have numbers of their own too.
-            return self._changed(
-                grader, lambda asked: replace(asked, sample=asked.sample * count + number, temperature=temperature)
-            )
+            return self._changed(grader, lambda o: replace(o, sample=o.sample * count + nth, temperature=temperature))
 
         samples = {f"sample {number + 1}": sample(number) for number in range(count)}
         super().__init__(samples, rule=rule, quorum=quorum, **options)
@@ -180,7 +178,7 @@ class Swapped(Panel):
     noun = "orders"
 
     def __init__(
-        self, grader: Autograder, *, rule: Rule = "mean", quorum: int = 1, **options: Unpack[CompositeOptions]
+        self, grader: Autograder, *, rule: Rule = "mean", quorum: int = 1, **options: Unpack[AroundOptions]
     ) -> None:
         """With `quorum=2` a criterion has no answer when one of the orders has none."""
         cannot = "its choices cannot be turned round"

@@ -15,7 +15,7 @@ from assay.concurrency import in_thread, side_by_side
 from assay.criterion import Criterion
 from assay.errors import BudgetExceeded, MediaError, NotAsked, Unreadable
 from assay.graders.judge_input import JudgeInput, fenced, system_prompt, with_media, without_prompt_tags
-from assay.graders.model_grader import GraderOptions, PerCriterionGrader
+from assay.graders.model_grader import GraderOptions, Opened, PerCriterionGrader
 from assay.media import KINDS, Attachment, Medium, type_of
 from assay.messages import Part, ToolCall, parts_of
 from assay.models.budgets import budget, is_dry_run
@@ -75,9 +75,7 @@ class ToolJudge(PerCriterionGrader):
             raise ToolError("ToolJudge has no tools, or two of one name: give it at least one, each with its own name")
         self._fields, self._shown = State(), list[Part]()
 
-    async def _scores(
-        self, opened: tuple[Message, Message], batch: Sequence[Criterion], text: JudgeInput
-    ) -> list[Score]:
+    async def _scores(self, opened: Opened, batch: Sequence[Criterion], text: JudgeInput) -> list[Score]:
         own, fields = copy(self), State(text.fields)
         for tool in self.tools:
             if hasattr(tool, "folder"):
@@ -129,9 +127,8 @@ class ToolJudge(PerCriterionGrader):
             found += [failure("no looks are left: give your verdict")] * (len(reply.tool_calls) - len(allowed))
             told: list[Message] = [said]
             images: list[Medium] = []
-            for number, (call, looked) in enumerate(
-                zip(said["tool_calls"], found, strict=True), start=len(self._shown)
-            ):
+            pairs = zip(said["tool_calls"], found, strict=True)
+            for number, (call, looked) in enumerate(pairs, start=len(self._shown)):
                 name = f"look{number - first + 1}"
                 images += [] if isinstance(looked, str) else [replace(looked, address=name)]
                 result = looked if isinstance(looked, str) else f"(the image {name} follows)"

@@ -201,10 +201,8 @@ def cited(criterion: Criterion, score: Score, text: str) -> Score:
     looked = any(part.role == "judge" for part in parts)  # so that words may stand in what only the judge has seen
     found = citations_of(score.reason, parts, "" if parts else text, quotes=required or looked)
     score = score._replace(citations=tuple(found)) if found else score
-    lowest = score.value is None or (
-        score.value <= 0 if score.verdict is None else score.verdict == criterion.choices[0]
-    )
-    if not required or lowest or not all("found" in each for each in found):
+    low = score.value is None or (score.value <= 0 if score.verdict is None else score.verdict == criterion.choices[0])
+    if not required or low or not all("found" in each for each in found):
         return score
     why = "nothing that it cites is in what it was shown" if found else "it cites nothing"
     said = "a value above 0" if score.verdict is None else score.verdict

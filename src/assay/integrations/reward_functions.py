@@ -177,9 +177,7 @@ async def _scored_samples(step: Step, samples: Sequence[Any], fallback: Fallback
     return [reward for reward in rewards if reward is not None]
 
 
-def areal_reward_of(
-    rubric: RubricSource, *, unscored: Policy = "raise", value: Value = "reward"
-) -> Callable[..., float]:
+def areal_reward_of(rubric: RubricSource, *, unscored: Policy = "raise", value: Value = "reward") -> "partial[float]":
     """Return a `reward_fn` for AReaL's workflows; the columns of the row come as keywords, and checks can name them.
 
     AReaL calls it in another process, so the rubric must pickle: give the path of its file. Its wrapper pays 0 for what takes

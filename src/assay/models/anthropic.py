@@ -1,6 +1,6 @@
 """Write requests and read replies in the format of Anthropic: a tool in place of a schema, and a cache breakpoint."""
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Mapping, Set
 from json import dumps, loads
 from typing import Any, cast
 
@@ -8,7 +8,7 @@ from assay.errors import Refused
 from assay.media import Medium
 from assay.messages import ToolCall, tool_calls
 from assay.models.model import Reply, Request, Tool, Usage, json_schema
-from assay.models.openai import NO_FIELDS, OpenAIFormat, Payload, messages_for, optional
+from assay.models.openai import NO_FIELDS, OpenAIFormat, Parameters, Payload, messages_for, optional
 from assay.types import Message
 
 LONGEST_REPLY = 4096  # tokens to write when the request names no limit; this endpoint insists on one
@@ -17,7 +17,7 @@ _STOPS = {
     "model_context_window_exceeded": "length", "refusal": "content_filter",
 }  # fmt: skip
 _TOOL = "reply"
-_PARAMETERS: Mapping[str, Callable[[Any], dict[str, Any]]] = {
+_PARAMETERS: Parameters = {
     "schema": lambda schema: {
         "tools": [{"name": _TOOL, "description": "Give the reply.", "input_schema": json_schema(schema)}],
         "tool_choice": {"type": "tool", "name": _TOOL},

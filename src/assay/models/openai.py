@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence, Set
 from functools import cache
 from importlib.resources import files
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 from pydantic import BaseModel
 from pydantic_core import from_json
@@ -17,6 +17,7 @@ from assay.models.model import Reply, Request, Token, Usage, json_schema, parts_
 from assay.types import Message
 
 NO_FIELDS: Mapping[str, Any] = {}
+Parameters: TypeAlias = Mapping[str, Callable[[Any], dict[str, Any]]]  # how each optional parameter is written
 
 
 class Payload(NamedTuple):
@@ -174,7 +175,7 @@ def _response_format(schema: type[BaseModel]) -> dict[str, Any]:
     return {"response_format": {"type": "json_schema", "json_schema": described}}
 
 
-_PARAMETERS: Mapping[str, Callable[[Any], dict[str, Any]]] = {
+_PARAMETERS: Parameters = {
     "schema": _response_format,
     "temperature": lambda temperature: {"temperature": temperature},
     "seed": lambda seed: {"seed": seed},
@@ -190,9 +191,7 @@ def _logprobs(tokens: Sequence[Mapping[str, Any]] | None) -> tuple[Token, ...] |
     return tuple(map(read, tokens)) if tokens else None
 
 
-def optional(
-    request: Request, left_out: Set[str], parameters: Mapping[str, Callable[[Any], dict[str, Any]]]
-) -> Payload:
+def optional(request: Request, left_out: Set[str], parameters: Parameters) -> Payload:
     """The optional parameters that a request sets and a model takes, each written as a provider has it."""
     wanted = [name for name in parameters if name not in left_out and getattr(request, name) is not None]
     fields = {field: value for name in wanted for field, value in parameters[name](getattr(request, name)).items()}

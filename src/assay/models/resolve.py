@@ -164,10 +164,8 @@ def model_of(
         if not isinstance(model, EndpointModel):
             raise Refused(f"media= is for a model at an endpoint, and {model.id} is none: give it an attribute `media`")
         model.media = frozenset((media,) if isinstance(media, str) else media)
-        for kind in sorted(model.media - MEDIA):
-            raise Refused(
-                f"media is {short_repr(media)}, and there is no {kind!r}: {did_you_mean(kind, sorted(MEDIA))}"
-            )
+        for bad in sorted(model.media - MEDIA):
+            raise Refused(f"media is {short_repr(media)}, and there is no {bad!r}: {did_you_mean(bad, sorted(MEDIA))}")
     if kept is not None:
         return Deduplicated(Cached(model, kept))
     return Deduplicated(model) if shared and isinstance(model, EndpointModel) and model is not source else model

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias, cast
 from assay.errors import Refused
 from assay.media import Medium
 from assay.models.model import Reply, Request, Token, Usage, json_schema
-from assay.models.openai import NO_FIELDS, OpenAIFormat, Payload, RawReply, optional
+from assay.models.openai import NO_FIELDS, OpenAIFormat, Parameters, Payload, RawReply, optional
 from assay.redaction import redacted, without
 from assay.types import Message
 from assay.wording import short_repr
@@ -140,7 +140,7 @@ def _plain(value: Any) -> Any:
 
 _STOPS = {"STOP": "stop", "MAX_TOKENS": "length", "FINISH_REASON_UNSPECIFIED": "stop"}
 _FILTERED = frozenset({"SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII"})
-_PARAMETERS: Mapping[str, Callable[[Any], dict[str, Any]]] = {
+_PARAMETERS: Parameters = {
     "schema": lambda schema: {"response_mime_type": "application/json", "response_json_schema": json_schema(schema)},
     "temperature": lambda temperature: {"temperature": temperature},
     "seed": lambda seed: {"seed": seed},

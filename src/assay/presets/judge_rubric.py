@@ -200,12 +200,12 @@ def _judges(
     client: Any, names: Sequence[Any] | None, sampling: Mapping[str, Any]
 ) -> tuple[tuple[Model, ...], dict[str, Any]]:
     """The models that a client and names stand for, none when there are neither, and the fields of their requests."""
-    fields = {"max_completion_tokens": "max_tokens", "max_tokens": "max_tokens", "seed": "seed"}
-    settings = {
-        fields.get(n, n): v for n, v in sampling.items() if n == "temperature" or (n in fields and v is not None)
-    }
+    fields = {name: name for name in ("temperature", "max_tokens", "seed")} | {"max_completion_tokens": "max_tokens"}
+    # A temperature may be None, which leaves it to the endpoint.
+    given = {n: v for n, v in sampling.items() if n == "temperature" or v is not None}
+    settings = {fields[n]: v for n, v in given.items() if n in fields}
     # The rest goes into every call, as it is.
-    extra = {n: v for n, v in sampling.items() if n not in fields and n != "temperature" and v is not None}
+    extra = {n: v for n, v in given.items() if n not in fields}
 
     def refuse_extra(whom: str) -> None:
         if extra:
@@ -252,9 +252,8 @@ class PromptTemplate:
             pieces = list(Formatter().parse(text))
         except ValueError:
             pieces = []
-        if pieces and not any(
-            form or conv or not (name is None or name.isidentifier()) for _, name, form, conv in pieces
-        ):
+        plain = [not form and not conv and (name is None or name.isidentifier()) for _, name, form, conv in pieces]
+        if pieces and all(plain):
             self._pieces = [(words, name) for words, name, _, _ in pieces]
         else:  # only names alone in braces are places
             parts: list[str | None] = [*_PLACE.split(text), None]
@@ -263,9 +262,7 @@ class PromptTemplate:
 
     def filled(self, values: Mapping[str, str]) -> str:
         """The words with these values in their places; a place without a value stays as written."""
-        return "".join(
-            words if name is None else words + values.get(name, f"{{{name}}}") for words, name in self._pieces
-        )
+        return "".join(text if name is None else text + values.get(name, f"{{{name}}}") for text, name in self._pieces)
 
 
 def _rated(reply: str, parser: Parser, points: "Points | None") -> Score:
@@ -391,9 +388,7 @@ def read_rating(text: str, points: Points | None = None) -> float:
     return worth
 
 
-_SEVERAL = re.compile(
-    rf"(?<![\w.]){_FIGURE}\s*(?:[–—-]|\bto\b|\bor\b|\bthrough\b)\s*{_FIGURE}(?!\w|\.\d)", re.IGNORECASE
-)
+_SEVERAL = re.compile(rf"(?<![\w.]){_FIGURE}\s*(?:[–—-]|\b(?:to|or|through)\b)\s*{_FIGURE}(?!\w|\.\d)", re.IGNORECASE)
 _NUMBER = re.compile(
     rf"(?<![\w.,/–-])([+-]?{_FIGURE})"
     rf"(?:\s*/\s*({_FIGURE})|\s+out\s+of\s+({_FIGURE})|\s*(%|percent\b))?"

@@ -159,12 +159,10 @@ class Program:
         orders = {"command": command, "report": report, **around, **asdict(self._limits)}
         with os.fdopen(listening, "rb", buffering=0) as news:
             try:
-                warden = [sys.executable, "-I", "-S", "-c", _START, json.dumps(orders)]
+                start = [sys.executable, "-I", "-S", "-c", _START, json.dumps(orders)]
                 files: Any = {"stdin": subprocess.PIPE, "stdout": output, "stderr": subprocess.STDOUT}
                 # In a session of its own, so that all of it can be killed.
-                process = subprocess.Popen[bytes](
-                    warden, env=needed, pass_fds=[report], start_new_session=True, **files
-                )
+                process = subprocess.Popen[bytes](start, env=needed, pass_fds=[report], start_new_session=True, **files)
             finally:
                 os.close(report)
             with process:

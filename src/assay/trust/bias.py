@@ -21,23 +21,9 @@ from assay.criterion import NOT_APPLICABLE, Criterion
 from assay.report import CriterionReport, Score, aggregate, line_of
 from assay.runs import Run
 from assay.runs.row import Row
+from assay.trust import estimate
 from assay.trust.agreement import mean_answer
-from assay.trust.estimate import (
-    LEVEL,
-    Array,
-    Estimate,
-    Record,
-    clustered_wilson,
-    design_effect,
-    difference_of,
-    example_numbers,
-    mean_of,
-    normal_quantile,
-    np,
-    sums_by_example,
-    t_quantile,
-    undefined,
-)
+from assay.trust.estimate import LEVEL, Array, Estimate, Record, example_numbers, np, sums_by_example, undefined
 from assay.trust.labels import Answer, Label, Question, join, questions_of
 
 Method: TypeAlias = Literal["prediction_powered", "rogan_gladen"]
@@ -230,8 +216,8 @@ def corrected_mean(
     is_binary, labelled = observed.is_binary, observed.labelled
     bounds = (0.0, 1.0) if unit or is_binary else (-math.inf, math.inf)
     known: dict[str, Any] = {
-        "judge": mean_of(observed.judge, observed.examples).within(*bounds),
-        "people": mean_of(observed.people[labelled], observed.examples[labelled]).within(*bounds),
+        "judge": estimate.mean_of(observed.judge, observed.examples).within(*bounds),
+        "people": estimate.mean_of(observed.people[labelled], observed.examples[labelled]).within(*bounds),
         "rollouts": len(observed.judge),
         "labels": observed.labels,
         "unanswered": unanswered,
@@ -279,7 +265,7 @@ def _refusal(observed: "Observed") -> str:
             "go together: label more"
         )
     # Fisher's z, one-sided as for sensitivity and specificity.
-    reach = normal_quantile((1 + DOUBT) / 2) / (count - 3) ** 0.5
+    reach = estimate.normal_quantile((1 + DOUBT) / 2) / (count - 3) ** 0.5
     if np.arctanh(min(together, 1 - 1e-12)) > reach:
         return ""
     return (
@@ -293,8 +279,8 @@ def _warning(observed: "Observed") -> str:
     if not observed.is_binary or observed.labelled.all():
         return ""
     sides = (observed.labelled, ~observed.labelled)
-    labelled, others = (mean_of(observed.judge[each], observed.examples[each], level=0.99) for each in sides)
-    gap = difference_of(labelled, others)
+    labelled, others = (estimate.mean_of(observed.judge[each], observed.examples[each], level=0.99) for each in sides)
+    gap = estimate.difference_of(labelled, others)
     if gap.low is None or gap.high is None or gap.low <= 0 <= gap.high:
         return ""
     return (
@@ -371,7 +357,7 @@ def specificity(observed: Observed) -> Estimate:
 def beats_chance(observed: Observed) -> bool:
     """Whether sensitivity + specificity - 1 lies clearly above 0."""
     hits, alarms = (_yes_share(observed, weights, DOUBT) for weights in (observed.people, 1 - observed.people))
-    low = difference_of(hits, alarms).low
+    low = estimate.difference_of(hits, alarms).low
     return low is not None and low > 0
 
 
@@ -380,7 +366,8 @@ def _yes_share(observed: Observed, weights: Array, level: float = LEVEL) -> Esti
     labelled = observed.labelled
     examples, weight = observed.examples[labelled], weights[labelled]
     yes = sums_by_example(observed.judge[labelled] * weight, examples)
-    return clustered_wilson(list(zip(yes.tolist(), sums_by_example(weight, examples).tolist(), strict=True)), level)
+    counts = zip(yes.tolist(), sums_by_example(weight, examples).tolist(), strict=True)
+    return estimate.clustered_wilson(list(counts), level)
 
 
 def rogan_gladen(rates: ErrorRates, *, effect: float = 1.0) -> Estimate:
@@ -389,7 +376,7 @@ def rogan_gladen(rates: ErrorRates, *, effect: float = 1.0) -> Estimate:
     hits, alarms = rates.hits / rates.people_yes, rates.false_alarms / rates.people_no
     value = min(max((share - alarms) / (hits - alarms), 0.0), 1.0)
     # From here on as if a few more answers had been given.
-    z = normal_quantile((1 + LEVEL) / 2)
+    z = estimate.normal_quantile((1 + LEVEL) / 2)
     rollouts, yes, no = rates.rollouts + z * z, rates.people_yes + 2, rates.people_no + 2
     share = (rates.positives + z * z / 2) / rollouts
     hits, alarms = (rates.hits + 1) / yes, (rates.false_alarms + 1) / no
@@ -423,7 +410,7 @@ def clustered_rogan_gladen(observed: Observed) -> Estimate:
         - rate * yes * (observed.judge - hits) / rates.people_yes
         - (1 - rate) * no * (observed.judge - alarms) / rates.people_no
     )
-    return rogan_gladen(rates, effect=design_effect(influence, observed.examples))
+    return rogan_gladen(rates, effect=estimate.design_effect(influence, observed.examples))
 
 
 class _Moments(NamedTuple):
@@ -455,8 +442,8 @@ def prediction_powered(observed: Observed) -> Estimate:
     gaps = np.where(labelled, observed.people - tuning * observed.judge, 0.0)
     gaps = np.where(labelled, gaps - gaps[labelled].mean(), 0.0) / observed.labels
     influence = np.where(labelled, gaps, tuning * (observed.judge - others_mean) / max(1, len(others)))
-    variance *= design_effect(influence, observed.examples)
-    half = t_quantile((1 + LEVEL) / 2, max(1, observed.labelled_examples - 2)) * variance**0.5
+    variance *= estimate.design_effect(influence, observed.examples)
+    half = estimate.t_quantile((1 + LEVEL) / 2, max(1, observed.labelled_examples - 2)) * variance**0.5
     found = Estimate(value, min(centre - half, value), max(centre + half, value))
     return found.within(0.0, 1.0) if observed.is_binary else found
 

@@ -9,20 +9,8 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 from assay.criterion import NOT_APPLICABLE
-from assay.trust.estimate import (
-    MEAN,
-    Array,
-    Clustered,
-    Estimate,
-    Record,
-    Statistic,
-    example_numbers,
-    np,
-    ratio,
-    share,
-    sums_by_example,
-    undefined,
-)
+from assay.trust import estimate
+from assay.trust.estimate import MEAN, Array, Clustered, Estimate, Record, Statistic, np, ratio, share, undefined
 from assay.trust.labels import Answer
 
 Weights: TypeAlias = Literal["none", "linear", "quadratic"]
@@ -120,7 +108,7 @@ def measure(
     said = {answer for pair in pairs for answer in (pair.people, pair.judge)}
     categories = [*choices, *([NOT_APPLICABLE] if NOT_APPLICABLE in said else [])]
     places: dict[Answer, int] = {category: place for place, category in enumerate(categories)}
-    rows = example_numbers([pair.example for pair in pairs])
+    rows = estimate.example_numbers([pair.example for pair in pairs])
     tables = np.zeros((max(rows) + 1, len(categories), len(categories)))
     people, judge = [places[pair.people] for pair in pairs], [places[pair.judge] for pair in pairs]
     np.add.at(tables, (rows, people, judge), [float(pair.times) for pair in pairs])
@@ -164,7 +152,7 @@ def measure(
 
 
 def _summed(given: Sequence[AnswerPair] | Sequence[AnswerUnit], parts: Sequence[Array]) -> Array:
-    return sums_by_example(np.stack(parts), example_numbers([each.example for each in given]))
+    return estimate.sums_by_example(np.stack(parts), estimate.example_numbers([each.example for each in given]))
 
 
 def _number_measures(pairs: Sequence[AnswerPair], units: Sequence[AnswerUnit] | None) -> Measures:

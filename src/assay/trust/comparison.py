@@ -11,21 +11,9 @@ from assay.criterion import hash_of
 from assay.display import Page, Section, chance, shortened
 from assay.errors import TrustError
 from assay.runs import Run
+from assay.trust import estimate
 from assay.trust.agreement import consensus
-from assay.trust.estimate import (
-    FEW,
-    MEAN,
-    SHARE,
-    Array,
-    Estimate,
-    Record,
-    clustered_values,
-    np,
-    pieces,
-    special,
-    t_quantile,
-    undefined,
-)  # fmt: skip
+from assay.trust.estimate import FEW, MEAN, SHARE, Array, Estimate, Record, clustered_values, np, special, undefined
 from assay.trust.labels import Answer, Label, Question, TwoAnswers, join, pair_runs, same_questions
 from assay.wording import counted
 
@@ -419,7 +407,7 @@ def sign_flip(differences: Sequence[float] | Array, *, seed: int = 0) -> float:
         kept = generator.binomial(counts, 0.5, size=(PERMUTATIONS, len(sizes)))
         sums = (2.0 * kept - counts) @ sizes
     else:
-        shapes = ((size, len(given)) for size in pieces(PERMUTATIONS, len(given)))
+        shapes = ((size, len(given)) for size in estimate.pieces(PERMUTATIONS, len(given)))
         sums = np.concatenate([(2.0 * generator.integers(2, size=shape) - 1) @ given for shape in shapes])
     return (int((np.abs(sums) >= edge).sum()) + 1) / (PERMUTATIONS + 1)
 
@@ -451,4 +439,4 @@ def minimum_detectable_effect(
     if len(given) < 2 or 2.0**-free > chance or float(given.std(ddof=1)) == 0:
         return None
     error = float(given.std(ddof=1)) / len(given) ** 0.5
-    return (t_quantile(1 - chance / 2, free) + t_quantile(power, free)) * error
+    return (estimate.t_quantile(1 - chance / 2, free) + estimate.t_quantile(power, free)) * error
