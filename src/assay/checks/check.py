@@ -101,7 +101,5 @@ def search(pattern: Any, text: str, seconds: float) -> bool:
     try:
         return pattern.search(text, timeout=seconds) is not None
     except TimeoutError:
-        raise TimeoutError(
-            f"the pattern {pattern.pattern!r:.100} was still searching {len(text):,} characters "
-            f"after {seconds:g} s: write it with less backtracking"
-        ) from None
+        told = f"the pattern {pattern.pattern!r:.100} was still searching {len(text):,} characters after {seconds:g} s"
+        raise TimeoutError(f"{told}: write it with less backtracking") from None

@@ -131,10 +131,9 @@ class _Deadline(threading.local):
 
     def check(self) -> None:
         if time.thread_time() > self.end:
-            raise TimeoutError(
-                f"the JSON was still being compared with the schema after {self.seconds:g} s of work: "
-                "give a larger timeout_seconds, or a schema with fewer alternatives inside alternatives"
-            )
+            told = f"the JSON was still being compared with the schema after {self.seconds:g} s of work"
+            advice = "give a larger timeout_seconds, or a schema with fewer alternatives inside alternatives"
+            raise TimeoutError(f"{told}: {advice}")
 
 
 _deadline = _Deadline()

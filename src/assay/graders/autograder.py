@@ -290,10 +290,8 @@ def as_whole(report: EvaluationReport, criteria: Sequence[Criterion], scale: Sca
     lines = report.report if report.report is None else list(report.report)
     if lines is not None and len(lines) == len(criteria):
         # Lines that give a verdict alone get the criterion's name and the verdict's value.
-        lines = [
-            line if line.value is not None else line_of(criterion, score_of(criterion, line))
-            for criterion, line in zip(criteria, lines, strict=True)
-        ]
+        pairs = zip(criteria, lines, strict=True)
+        lines = [line if line.value is not None else line_of(c, score_of(c, line)) for c, line in pairs]
     unanswered = sum(line.counted and not line.answered for line in lines or ())
     nothing = not weights or not report.scored
     answered = 0 if nothing else max(0, len(weights) - unanswered)

@@ -35,13 +35,9 @@ def grades(request: pytest.FixtureRequest) -> "Callable[..., Grades]":
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     for name, what in _THRESHOLDS.items():
-        parser.getgroup("assay").addoption(
-            f"--assay-{name.replace('_', '-')}",
-            type=_threshold,
-            default=None,
-            metavar="SCORE",
-            help=f"fail a test that uses the `grades` fixture, and does not say it otherwise, when {what}",
-        )
+        told = f"fail a test that uses the `grades` fixture, and does not say it otherwise, when {what}"
+        flag = f"--assay-{name.replace('_', '-')}"
+        parser.getgroup("assay").addoption(flag, type=_threshold, default=None, metavar="SCORE", help=told)
 
 
 def _threshold(text: str) -> float:

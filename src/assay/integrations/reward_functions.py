@@ -110,10 +110,8 @@ def response_of(query: str, prompt: str, end_tokens: Sequence[str] = END_TOKENS)
     """
     response = _after(query, prompt)
     if response is None:
-        raise ValueError(
-            "the query does not begin with its prompt, so what the model wrote cannot be told apart: "
-            "send the prompt as the model read it, and leave room for the whole of it"
-        )
+        told = "the query does not begin with its prompt, so what the model wrote cannot be told apart"
+        raise ValueError(f"{told}: send the prompt as the model read it, and leave room for the whole of it")
     response = response.strip()
     while ending := next((token for token in end_tokens if token and response.endswith(token)), None):
         response = response.removesuffix(ending).rstrip()

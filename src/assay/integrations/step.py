@@ -81,10 +81,9 @@ class Step:
         self.rubric = rubric_of(self.source)
         is_here = not getattr(self.rubric, "reads_row_rubrics", False)  # a server may not be up yet
         if self.hands_over_one and is_here and self.compares:
-            raise RubricError(
-                f"a check of the rubric compares the rollouts of a group, and {self.hands_over_one} hands over one at a "
-                "time: leave the check out, or use a trainer that rewards whole groups (TRL, slime with --group-rm)"
-            )
+            told = f"compares the rollouts of a group, and {self.hands_over_one} hands over one at a time"
+            advice = "leave the check out, or use a trainer that rewards whole groups (TRL, slime with --group-rm)"
+            raise RubricError(f"a check of the rubric {told}: {advice}")
         if self.value == "score" and self.rubric.shaping:
             raise RubricError("the shaping of the rubric changes the reward and not the score: pay value='reward'")
         self._rows = RowRubrics(self.rubric, autograder=getattr(self.rubric, "autograder", None))

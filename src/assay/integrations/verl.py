@@ -91,10 +91,8 @@ def _compute_scores(
     for row in rows:
         question = next((row[name] for name in QUESTIONS if row["info"].get(name) is not None), None)
         if question is None and (step.compares or fallback.policy == "group_mean"):
-            raise RubricError(
-                f"a sample's extra_info names none of {', '.join(QUESTIONS)}, so that its group cannot be told: "
-                "keep the question in it"
-            )
+            told = f"a sample's extra_info names none of {', '.join(QUESTIONS)}, so that its group cannot be told"
+            raise RubricError(f"{told}: keep the question in it")
         groups.append(repr((row["task"], question)))
     return _told(run_sync(step.score(rows, groups)), fallback, groups)
 

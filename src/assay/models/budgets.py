@@ -167,9 +167,8 @@ class Ledger:
             rank = next(self._ranks)
             self._waiting[rank] = None
         try:
-            await self._until(
-                lambda: rank == next(iter(self._waiting)) and self._begins(rollout), self._rollouts_line, rank
-            )
+            line = self._rollouts_line
+            await self._until(lambda: rank == next(iter(self._waiting)) and self._begins(rollout), line, rank)
         finally:
             with self._lock:
                 del self._waiting[rank]
@@ -276,10 +275,8 @@ def refuse_unpriced(models: Iterable[Model]) -> None:
 
 def without_a_price(model: str) -> BudgetExceeded:
     """What is said of a model whose price is not known."""
-    return BudgetExceeded(
-        f"what {model} costs is not known, so the run cannot be held to its budget: "
-        "give model_of(..., price=Price(input=…, output=…)), or a table in ASSAY_PRICES"
-    )
+    advice = "give model_of(..., price=Price(input=…, output=…)), or a table in ASSAY_PRICES"
+    return BudgetExceeded(f"what {model} costs is not known, so the run cannot be held to its budget: {advice}")
 
 
 @contextmanager

@@ -130,10 +130,8 @@ def _read(
     for parameter in (each for each in parameters if each.name not in hidden):
         kind = hints.get(parameter.name, Any)
         if parameter.kind in (_Parameter.POSITIONAL_ONLY, _Parameter.VAR_POSITIONAL):
-            raise ToolError(
-                f"tool {name!r} takes {parameter} by position, and models name their arguments: "
-                "wrap it in a function that names them"
-            )
+            told = f"tool {name!r} takes {parameter} by position, and models name their arguments"
+            raise ToolError(f"{told}: wrap it in a function that names them")
         if parameter.kind is _Parameter.VAR_KEYWORD:
             takes_more = True
         elif kind is State:

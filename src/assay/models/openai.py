@@ -115,14 +115,11 @@ class OpenAIFormat:
         ended = (choice.get("finish_reason") or "stop").lower()
         usage = data.get("usage") or NO_FIELDS
         details = usage.get("prompt_tokens_details") or NO_FIELDS
+        read, written = usage.get("prompt_tokens") or 0, usage.get("completion_tokens") or 0
+        cached = details.get("cached_tokens") or usage.get("prompt_cache_hit_tokens") or 0
         return Reply(
             refusal or text_of(message.get("content")),
-            usage=Usage(
-                prompt=usage.get("prompt_tokens") or 0,
-                cached=details.get("cached_tokens") or usage.get("prompt_cache_hit_tokens") or 0,
-                completion=usage.get("completion_tokens") or 0,
-                stored=details.get("cache_write_tokens") or 0,
-            ),
+            usage=Usage(read, cached, written, details.get("cache_write_tokens") or 0),
             model=data.get("model") or "",
             finish_reason="refusal" if refusal else "length" if ended in _CUT else ended,
             logprobs=_logprobs((choice.get("logprobs") or NO_FIELDS).get("content")),

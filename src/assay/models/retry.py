@@ -383,10 +383,8 @@ class CircuitBreaker:
                     return True
                 # One more probe has to fail since this call began to wait: it may be back.
                 if self.lasts_too_long() and self._failed_probes > call.probes_before:
-                    raise CircuitOpen(
-                        f"{self.where} has failed for {self._clock() - self._down_since:.0f} s, and is "
-                        f"not asked for now; it was {self._last_failure}: see whether it is up, and run again"
-                    )
+                    told = f"{self.where} has failed for {self._clock() - self._down_since:.0f} s, and is not asked for now"
+                    raise CircuitOpen(f"{told}; it was {self._last_failure}: see whether it is up, and run again")
                 await asyncio.sleep(GLANCE)
             return False
         finally:

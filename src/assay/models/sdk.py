@@ -188,13 +188,11 @@ class GeminiFormat(OpenAIFormat):
         reason = found.get("finish_reason")
         ended = str(getattr(reason, "value", reason) or "STOP")
         usage = data.get("usage_metadata") or NO_FIELDS
+        read, cached = usage.get("prompt_token_count") or 0, usage.get("cached_content_token_count") or 0
+        written = (usage.get("candidates_token_count") or 0) + (usage.get("thoughts_token_count") or 0)
         return Reply(
             "".join(part.get("text") or "" for part in parts if not part.get("thought")),
-            usage=Usage(
-                prompt=usage.get("prompt_token_count") or 0,
-                cached=usage.get("cached_content_token_count") or 0,
-                completion=(usage.get("candidates_token_count") or 0) + (usage.get("thoughts_token_count") or 0),
-            ),
+            usage=Usage(read, cached, written),
             model=data.get("model_version") or "",
             finish_reason="content_filter" if ended in _FILTERED else _STOPS.get(ended, ended.lower()),
             logprobs=_logprobs(found.get("logprobs_result") or NO_FIELDS),

@@ -96,10 +96,8 @@ class JudgeRubric(Rubric):
         """The scale of the judge's score; None for yes or no, or a share."""
         self._template = PromptTemplate(self.judge_prompt)
         if self.shows_answer and not self._template.places & set(WRITTEN):
-            raise RubricError(
-                f"the template {short_repr(self.judge_prompt)} does not show the judge what it is to judge: put "
-                "{completion} or {response} in it"
-            )
+            told = f"the template {short_repr(self.judge_prompt)} does not show the judge what it is to judge"
+            raise RubricError(f"{told}: put {{completion}} or {{response}} in it")
         names = judge_models if judge_model is None else [judge_model]
         self._models, self._settings = _judges(self.judge_client, names, self.judge_sampling_args)
         self._system = system_prompt("judge")
@@ -209,10 +207,8 @@ def _judges(
 
     def refuse_extra(whom: str) -> None:
         if extra:
-            raise RubricError(
-                f"judge_sampling_args hold {', '.join(extra)}, which {whom} cannot be given any more: "
-                "give them to model_of(...)"
-            )
+            told = f"judge_sampling_args hold {', '.join(extra)}, which {whom} cannot be given any more"
+            raise RubricError(f"{told}: give them to model_of(...)")
 
     def model(name: Any) -> Model:
         if not isinstance(name, str):
