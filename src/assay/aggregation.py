@@ -190,10 +190,8 @@ class Fallback:
             return list(rewards)
         if self.policy == "raise":
             said = f" ({errors[missing[0]]})" if errors and errors[missing[0]] else ""
-            raise UnscoredError(
-                f"{len(missing)} of {len(rewards)} rollouts have no score{said}: give unscored='zero' or "
-                "'group_mean' to train on, or mend what failed"
-            )
+            advice = "give unscored='zero' or 'group_mean' to train on, or mend what failed"
+            raise UnscoredError(f"{len(missing)} of {len(rewards)} rollouts have no score{said}: {advice}")
         if self.policy == "zero":
             return [0.0 if reward is None else reward for reward in rewards]
         members = groups or [None] * len(rewards)
@@ -202,10 +200,8 @@ class Fallback:
             if reward is not None:
                 scored[group].append(reward)
         if not all(scored.values()):
-            raise UnscoredError(
-                "no rollout of a group has a score, so there is no group mean to pay: look at the "
-                "errors, or give unscored='zero'"
-            )
+            told = "no rollout of a group has a score, so there is no group mean to pay"
+            raise UnscoredError(f"{told}: look at the errors, or give unscored='zero'")
         means = {group: math.fsum(own) / len(own) for group, own in scored.items()}
         return [means[group] if reward is None else reward for reward, group in zip(rewards, members, strict=True)]
 

@@ -46,25 +46,6 @@ class Grades:
         return f"{mean:.3f}{interval} over {self.score.count} rollouts"
 
 
-def grades_of(
-    rubric: RubricSource, rollouts: Sequence[Rollout | Mapping[str, Any]], *, autograder: Autograder | None = None
-) -> Grades:
-    """Score the rollouts; those with one `example_id`, or one prompt, are one example."""
-    if not rollouts:
-        raise RubricError("there are no rollouts to grade: give at least one")
-    reports = run_sync(rubric_of(rubric).score(rollouts, autograder=autograder))
-    places: dict[str, int] = {}
-    mean = Mean()
-    for rollout, report in zip(rollouts, reports, strict=True):
-        if isinstance(rollout, Rollout):
-            example = rollout.columns.get("example_id", rollout.prompt)
-        else:
-            example = rollout.get("example_id", rollout.get("prompt", id(rollout)))
-        if report.scored and report.score is not None:
-            mean.add(report.score, places.setdefault(repr(example), len(places)))
-    return Grades(reports, mean.estimate())
-
-
 def assert_grades(
     rubric: RubricSource,
     rollouts: Sequence[Rollout | Mapping[str, Any]],
@@ -76,7 +57,8 @@ def assert_grades(
 ) -> Grades:
     """Score the rollouts, and fail when their mean score is below `fail_under`, or when one could not be scored.
 
-    `fail_interval_under` is for the lower end of the mean's 95 % interval, `fail_rollout_under` for every rollout.
+    `fail_interval_under` is for the lower end of the mean's 95 % interval, `fail_rollout_under` for every rollout. Rollouts
+    with one `example_id`, or one prompt, are one example.
 
     >>> from assay import Rubric
     >>> rollouts = [{"prompt": str(n), "completion": "yes"} for n in range(9)]
@@ -85,7 +67,18 @@ def assert_grades(
     """
     __tracebackhide__ = True
     thresholds = Thresholds(fail_under, fail_interval_under, fail_rollout_under)
-    found = grades_of(rubric, rollouts, autograder=autograder)
+    if not rollouts:
+        raise RubricError("there are no rollouts to grade: give at least one")
+    reports = run_sync(rubric_of(rubric).score(rollouts, autograder=autograder))
+    places, mean = dict[str, int](), Mean()
+    for rollout, report in zip(rollouts, reports, strict=True):
+        if isinstance(rollout, Rollout):
+            example = rollout.columns.get("example_id", rollout.prompt)
+        else:
+            example = rollout.get("example_id", rollout.get("prompt", id(rollout)))
+        if report.scored and report.score is not None:
+            mean.add(report.score, places.setdefault(repr(example), len(places)))
+    found = Grades(reports, mean.estimate())
     failure = found.failure(thresholds)
     if failure is not None:
         raise AssertionError(failure)

@@ -35,7 +35,7 @@ async def compute_score(
 
     verl does not hand over the prompt: keep it in `extra_info` as `question` or `prompt` if a criterion needs it.
     """
-    score = _from_file(rubric, unscored, value)
+    score = _from_file(rubric, unscored=unscored, value=value)
     return await score(data_source, solution_str, ground_truth, extra_info)
 
 
@@ -50,6 +50,9 @@ def compute_score_of(
     """Return a `compute_score` for this rubric. One sample is no group, so `unscored` is `raise` or `zero`."""
     fallback = fallback_of(unscored, ("raise", "zero"), "verl's compute_score, with one sample,")
     return partial(_compute_score, _step(rubric, value, monitor, "verl's compute_score"), fallback)
+
+
+_from_file = cache(compute_score_of)  # a file is read once
 
 
 async def _compute_score(
@@ -95,11 +98,6 @@ def _compute_scores(
             raise RubricError(f"{told}: keep the question in it")
         groups.append(repr((row["task"], question)))
     return _told(run_sync(step.score(rows, groups)), fallback, groups)
-
-
-@cache
-def _from_file(path: str, unscored: Policy, value: Value) -> ComputeScore:
-    return compute_score_of(path, unscored=unscored, value=value)
 
 
 def _step(rubric: RubricSource, value: Value, monitor: RewardMonitor | None, hands_over_one: str = "") -> Step:
