@@ -4,10 +4,10 @@ import inspect
 from concurrent.futures import Executor
 
 import pytest
-from assay.compat.verifiers.utils.data_utils import extract_boxed_answer
 
 import assay as vf
-from assay.compat.verifiers.parsers import MaybeThinkParser
+from assay import MaybeThinkParser
+from assay.parsers import extract_boxed_answer
 
 
 def state_of(prompt, content, answer):

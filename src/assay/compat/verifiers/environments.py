@@ -53,9 +53,12 @@ class Environment(envs.Environment):
     score_rollouts = True
 
     def __init__(self, dataset: Any = None, **given: Any) -> None:
-        self.message_type: str = given.pop("message_type", None) or "chat"
+        asked_for = given.pop("message_type", None)
+        self.message_type: str = asked_for or "chat"
         # Before 0.1.11 an environment of this type asked with a text, and its completions were texts.
-        self.keeps_text = self.message_type == "completion"
+        # A `prompt` that is a text is answered by a text, as in the seeds' own examples; verifiers 0.1.14 makes a chat of it.
+        own = compat.strict and asked_for is None and type(self).keeps_text
+        self.keeps_text = own or self.message_type == "completion"
         self.asks = {"numbered": True, "shots_in_prompts": compat.strict}
         self.scores_failures = not compat.strict
         self.env_args: dict[str, Any] = given.pop("env_args", None) or {}
@@ -232,6 +235,8 @@ class MultiTurnEnv(Environment, envs.MultiTurnEnv):  # pyright: ignore[reportInc
 
 class SingleTurnEnv(MultiTurnEnv):
     """The model is asked once for each example."""
+
+    keeps_text = True
 
     def __init__(self, dataset: Any = None, **given: Any) -> None:
         super().__init__(dataset, **{**given, "max_turns": 1})
