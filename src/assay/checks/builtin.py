@@ -28,10 +28,8 @@ def check_of(spec: object) -> BuiltinCheck:
     """
     named: Mapping[Any, Any] = {spec: None} if isinstance(spec, str) else cast("Any", spec)
     if not isinstance(spec, str | Mapping) or len(named) != 1:
-        raise RubricError(
-            f"check is {short_repr(cast('object', spec))}: give one name, such as json_valid, or one name with its "
-            "fields, such as {max_words: 200}"
-        )
+        advice = "give one name, such as json_valid, or one name with its fields, such as {max_words: 200}"
+        raise RubricError(f"check is {short_repr(cast('object', spec))}: {advice}")
     ((name, value),) = named.items()
     if name not in BUILTIN:
         raise RubricError(f"there is no built-in check {short_repr(name)}: {did_you_mean(name, BUILTIN)}")

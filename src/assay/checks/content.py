@@ -10,6 +10,7 @@ from assay.messages import completion_text
 from assay.parsers.extract import fences
 from assay.report import Score
 from assay.types import Messages
+from assay.wording import counted
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class MaxWords(BuiltinCheck):
 
     def __call__(self, completion: Messages) -> bool | Score:
         words = len(completion_text(completion).split())
-        return words <= self.limit or Score(False, f"{_words(words)}, {self.limit} allowed")
+        return words <= self.limit or Score(False, f"{counted(words, 'word')}, {self.limit} allowed")
 
 
 @dataclass(frozen=True)
@@ -71,11 +72,7 @@ class MinWords(BuiltinCheck):
 
     def __call__(self, completion: Messages) -> bool | Score:
         words = len(completion_text(completion).split())
-        return words >= self.limit or Score(False, f"{_words(words)}, {self.limit} needed")
-
-
-def _words(number: int) -> str:
-    return f"{number} word{'' if number == 1 else 's'}"
+        return words >= self.limit or Score(False, f"{counted(words, 'word')}, {self.limit} needed")
 
 
 @dataclass(frozen=True)
@@ -128,7 +125,7 @@ _OPENING = 400  # characters in which a refusal shows; what a text says further 
 
 @cache
 def _phrases() -> tuple[str, ...]:
-    """How refusals open, in small letters, written out in full and without punctuation, as `_opening` gives it."""
+    """How refusals open, in small letters, written out in full and without punctuation, as the check looks for them."""
     import tomllib  # both take their time to load, and only this check needs them
     from importlib.resources import files
 
@@ -155,14 +152,9 @@ class Refusal(BuiltinCheck):
     """
 
     def __call__(self, completion: Messages) -> bool | Score:
-        opening = _opening(completion_text(completion))
+        opening = completion_text(completion).lstrip()[:_OPENING].translate(_SAME_LETTER).casefold()
+        opening = re.sub(r"[^\w']+", " ", opening)
+        for short, full in _IN_FULL:
+            opening = short.sub(full, opening)
         phrase = next((phrase for phrase in _phrases() if phrase in opening), None)
         return False if phrase is None else Score(True, f"it says {phrase!r}")
-
-
-def _opening(text: str) -> str:
-    opening = text.lstrip()[:_OPENING].translate(_SAME_LETTER).casefold()
-    opening = re.sub(r"[^\w']+", " ", opening)
-    for short, full in _IN_FULL:
-        opening = short.sub(full, opening)
-    return opening

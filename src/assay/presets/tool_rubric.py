@@ -10,6 +10,7 @@ from assay.errors import RubricError
 from assay.graders.verdicts import field_of
 from assay.messages import chat_of, message_text, role_of, tool_calls
 from assay.parsers import Parser, XMLParser
+from assay.parsers.text_parsers import mean_score
 from assay.parsers.xml import every_span
 from assay.report import Score
 from assay.rubric import Rubric
@@ -182,10 +183,8 @@ class ToolParser(XMLParser):
         chat = chat_of(completion)
         if not any(map(tool_calls, chat)):
             return super().format_score(completion)
-        texts = [message_text(m) for m in chat if not tool_calls(m) and role_of(m) == "assistant"]
-        by_tags = super().format_score
-        scores = [by_tags(text) if self._tag.search(text) else float(bool(text.strip())) for text in texts]
-        return sum(scores) / len(scores) if scores else 0.0
+        by_tags, said = super().format_score, [m for m in chat if not tool_calls(m)]
+        return mean_score(said, lambda text: by_tags(text) if self._tag.search(text) else float(bool(text.strip())))
 
     def _settings(self) -> list[str]:
         return []
@@ -214,11 +213,9 @@ def _tagged(said: object, replies: Sequence[object], env_parser: XMLParser) -> I
     """Calls in tags, with the results that answer the last of them."""
     text = message_text(said)
     calls = [text[span.start : span.end] for span in every_span(text, TAG)]
-    results = [
-        result
-        for reply in (replies if calls else ())
-        for result in cast("list[str]", getattr(env_parser.parse_all(message_text(reply)), RESULT))
-    ]
+    results: list[str] = []
+    for reply in replies if calls else ():
+        results += getattr(env_parser.parse_all(message_text(reply)), RESULT)
     outcomes: list[bool | None] = [not is_failure(result) for result in results[-len(calls) :]]
     # A reply without a result says that something went wrong; no reply says nothing.
     unknown = False if replies else None
