@@ -111,10 +111,9 @@ class TrlReward:
         sizes = Counter(groups).values()
         split = [] if self.group_size is None else [size for size in sizes if size % self.group_size]
         if split:
-            raise RubricError(
-                f"a check compares the rollouts of a group, and there are {split[0]} of its {self.group_size} rollouts here: "
-                "choose a batch size per device that is a multiple of num_generations"
-            )
+            told = f"there are {split[0]} of its {self.group_size} rollouts here"
+            advice = "choose a batch size per device that is a multiple of num_generations"
+            raise RubricError(f"a check compares the rollouts of a group, and {told}: {advice}")
         if self.group_size is None and not self.is_warned and int(os.environ.get("WORLD_SIZE", "1")) > 1:
             self.is_warned = True
             logger.warning(

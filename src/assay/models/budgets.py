@@ -133,10 +133,9 @@ class Ledger:
             self._calls_line.serve()
             before = self.spent_before
             earlier = f" (${before:.4f} of it in earlier sittings)" if before else ""
-            raise BudgetExceeded(
-                f"${before + self.cost:.4f} of ${self.dollars or 0.0:.4f} are spent{earlier} and the next call "
-                f"may cost ${estimate:.4f}: give the run a larger budget, or use what is answered"
-            )
+            told = f"${before + self.cost:.4f} of ${self.dollars or 0.0:.4f} are spent{earlier}"
+            advice = "give the run a larger budget, or use what is answered"
+            raise BudgetExceeded(f"{told} and the next call may cost ${estimate:.4f}: {advice}")
 
         await self._until(taken, self._calls_line)
 

@@ -109,10 +109,9 @@ def _table(path: Path | None) -> Mapping[str, Mapping[str, Price]]:
         data = _data("prices.toml") if path is None else tomllib.loads(path.read_text(encoding="utf-8"))
         return {provider: {name: price(own) for name, own in models.items()} for provider, models in data.items()}
     except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise ValueError(
-            f"the prices in {path} cannot be read ({error}): write a [provider] and under it "
-            '"model" = { input = 0.25, cached = 0.025, output = 2.00 }, dollars for a million tokens'
-        ) from None
+        form = '"model" = { input = 0.25, cached = 0.025, output = 2.00 }, dollars for a million tokens'
+        told = f"the prices in {path} cannot be read ({error})"
+        raise ValueError(f"{told}: write a [provider] and under it {form}") from None
 
 
 def model_of(

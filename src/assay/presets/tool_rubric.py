@@ -66,16 +66,13 @@ class ToolRubric(Rubric):
         self.tools = _by_name(tools)  # the tools by the names that a model calls them by
         self.env_parser = env_parser or XMLParser([RESULT])
         if not any(RESULT in names for names in getattr(self.env_parser, "fields", ())):
-            raise RubricError(
-                f"env_parser is {short_repr(env_parser)}, which reads no <{RESULT}>: give XMLParser([{RESULT!r}])"
-            )
+            told = f"env_parser is {short_repr(env_parser)}, which reads no <{RESULT}>"
+            raise RubricError(f"{told}: give XMLParser([{RESULT!r}])")
         given: Any = USUAL_WEIGHTS if weights is None else weights
         three = [] if isinstance(given, str) or not hasattr(given, "__iter__") else [*given]
         if len(three) != 3:
-            raise RubricError(
-                f"weights is {short_repr(weights)}: give three numbers, for the answer, the calls and the "
-                "format; other checks get theirs in add_reward_func"
-            )
+            advice = "for the answer, the calls and the format; other checks get theirs in add_reward_func"
+            raise RubricError(f"weights is {short_repr(weights)}: give three numbers, {advice}")
         checks = (self.correct_answer_reward_func, self.tool_execution_reward_func, self.format_reward_func)
         criteria = [Criterion.of(check, weight) for check, weight in zip(checks, three, strict=True)]
         measures: tuple[Measure, ...] = ("reward", "count", "attempt")
@@ -154,10 +151,8 @@ def _by_name(tools: Iterable[Any]) -> dict[str, Any]:
         else:
             name = tool.strip() if isinstance(tool, str) else name_of(tool)
         if not name or not isinstance(name, str):
-            raise RubricError(
-                f"tool {place} ({short_repr(cast('object', tool))}) has no name, so no model could call it: define it "
-                "with def, or give it a `name`"
-            )
+            told = f"tool {place} ({short_repr(cast('object', tool))}) has no name, so no model could call it"
+            raise RubricError(f"{told}: define it with def, or give it a `name`")
         if name in found:
             raise RubricError(f"two tools are called {name!r}, and calls do not say which is meant: rename one")
         found[name] = tool
