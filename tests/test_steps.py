@@ -188,6 +188,10 @@ async def test_what_is_not_shown_is_not_asked_about():
     [report] = await rubric.score([state()])
     [error] = report.errors.values()
     assert "is asked about m2.call1, which the judge is not shown: let `shows` show it" in error
+    for scope in ("call", "step"):
+        about = Criterion(requirement="It is polite", scope=scope)
+        [report] = await Rubric([about], autograder=PerCriterionGrader(FakeModel("MET")), shows="last").score([state()])
+        assert "which the judge is not shown" in str(report.errors)
     [report] = await Rubric([JUDGED], autograder=RubricAsJudgeGrader(FakeModel(50))).score([state()])
     [error] = report.errors.values()
     assert "gives one number for all criteria, and some are asked about steps" in error

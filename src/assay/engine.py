@@ -756,9 +756,11 @@ def _at_steps(criterion: Criterion, row: Mapping[str, Any], text: JudgeInput) ->
     asked: dict[str, Criterion] = {}
     known = criterion.question_hash
     there = {name for part in text.parts for name in (part.address, part.message)}
-    for step in steps_of(row, criterion.scope):
+    steps = steps_of(row, criterion.scope)
+    for step in steps:
         address, question = step.address, criterion.requirement
-        if text.parts and address not in there:
+        # A single reply is shown without its address, and then nothing but the only turn can be asked about.
+        if address not in there if text.parts else len(steps) > 1 or criterion.scope == "call":
             told = f"criterion {criterion.name!r} is asked about {address}, which the judge is not shown"
             raise JudgeError(f"{told}: let `shows` show it, or leave `scope` out")
         if text.parts:  # a reply by itself is shown without an address
@@ -766,7 +768,7 @@ def _at_steps(criterion: Criterion, row: Mapping[str, Any], text: JudgeInput) ->
         made = criterion.with_fields(
             requirement=question, name=f"{criterion.name}@{address}", scope="rollout", combine="all"
         )
-        made.memo["question_hash"] = f"{known}@{address}"
+        made.memo.update(question_hash=f"{known}@{address}", step=address)
         asked[address] = made
     return asked
 

@@ -325,3 +325,28 @@ def test_tokens_are_estimated_by_bytes():
     assert fits(10_000, "字" * 12_000)
     assert not fits(10_000, "字" * 12_001)
     assert pieces_of([Part("m1", "text", "user", "\ud800" * 50_000, False)], 8_000)
+
+
+LONG = [{"role": "assistant", "content": f"turn {n} {'word ' * 200}"} for n in range(60)]
+
+
+async def test_a_criterion_about_a_step_is_asked_where_the_step_is() -> None:
+    """And not of every piece; a question each, however many steps there are, leaves room for the text."""
+    with ModelServer("MET") as server:
+        grader = PerCriterionGrader(model=server.model, window=8000)
+        rubric = Rubric([{"requirement": "The turn is polite", "scope": "step"}], autograder=grader)
+        [report] = await rubric.score([{"prompt": "Hello", "completion": LONG}])
+    assert (report.score, len(report.lines[0].lines)) == (1.0, 60)
+    for asked in server.asked:
+        step = re.findall(r"\bm\d+\b", asked.user.rpartition("</response>")[2])[0]
+        assert f'<turn id="{step}"' in asked.user
+
+
+async def test_a_verdict_on_pieces_requires_evidence_too() -> None:
+    """Pieces that agree and cite nothing give no verdict that has to be cited."""
+    with ModelServer("MET") as server:
+        grader = PerCriterionGrader(model=server.model, window=8000)
+        rubric = Rubric([{"requirement": "It is polite", "requires_evidence": True}], autograder=grader)
+        [report] = await rubric.score([{"prompt": "Hello", "completion": LONG}])
+    assert report.score is None
+    assert "requires evidence, and it cites nothing" in str(report.errors)

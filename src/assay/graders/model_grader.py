@@ -27,6 +27,7 @@ from assay.models.model import Model, Reply, Request, ask_judge, innermost, limi
 from assay.models.resolve import configured_model, keeps_prefixes, model_of, what_to_set
 from assay.report import UNASKED, EvaluationReport, Score
 from assay.types import Message, OnError
+from assay.wording import counted
 
 _SURELY_FITS = 4000  # characters that every judge takes
 _LEAST_PIECE = 4000  # bytes without which a piece is of no use
@@ -254,7 +255,8 @@ class _BatchGrader(ModelGrader[Generate]):
         window = getattr(innermost(model[0]), "window", None) if window is None and model else window
         from assay.graders.pieces import Span, excerpts, fits, pieces_of, room_in, size_of  # few texts are that long
 
-        questions, asked = judge_input.all_criteria(criteria), query or ""
+        batches = [criteria[places.start : places.stop] for places in _batches(len(criteria), self.size)]
+        questions, asked = max(map(judge_input.all_criteria, batches), key=len), query or ""
         if window is None or fits(window, self.system_prompt, questions, asked, text.reference, text):
             return []
         reading, settling, citing = map(judge_input.system_prompt, ("piece", "settle", "citing"))
@@ -277,29 +279,34 @@ class _BatchGrader(ModelGrader[Generate]):
             piece = JudgeInput(turns, text.fields, text.reference, said=text.said, parts=cites, media=media)
             return await grader.ask(piece, of, beside, on_error)
 
-        async def read(piece: Sequence[Span]) -> list[Score]:
+        async def read(piece: Sequence[Span]) -> dict[int, Score]:
             held = [span.read for span in piece]
-            return await ask(reading, held, held, [c.with_fields(requires_evidence=False) for c in criteria])
+            there = {name for part in held for name in (part.address, part.message)}
+            # A criterion about one step is asked where that step is; what is cited is looked at in the end.
+            own = [place for place, c in enumerate(criteria) if c.memo.get("step") is None or c.memo["step"] in there]
+            of = [criteria[place].with_fields(requires_evidence=False) for place in own]
+            return dict(zip(own, await ask(reading, held, held, of) if of else [], strict=True))
 
         async def settle(place: int) -> Score:
-            found = [each[place] for each in answers]
-            said, note = [score.verdict or f"{score.value}" for score in found], f"read in {len(pieces)} pieces"
+            own = [number for number, each in enumerate(answers) if place in each]
+            found, names = [answers[number][place] for number in own], [all_names[number] for number in own]
+            said, note = [score.verdict or f"{score.value}" for score in found], f"read in {counted(len(own), 'piece')}"
             for number, score in enumerate(() if is_dry_run() else found):
                 if score.error is not None:
-                    unread = f"piece {number + 1} of {len(pieces)} ({names[number]}) was not read"
+                    unread = f"piece {own[number] + 1} of {len(pieces)} ({names[number]}) was not read"
                     return Score.failed(JudgeError(f"{unread}: {score.error}"))
             cited = any("found" not in each for score in found for each in score.citations)
-            if len(set(said)) == 1 and not cited and not is_dry_run():
+            if len(set(said)) == 1 and not (cited or criteria[place].requires_evidence or is_dry_run()):
                 answer = found[0]
             else:
-                runs = (list(run) for _, run in groupby(range(len(pieces)), said.__getitem__))
+                runs = (list(run) for _, run in groupby(range(len(own)), said.__getitem__))
                 listed = "\n".join(f"- from {names[run[0]]} to {names[run[-1]]}: {said[run[0]]}" for run in runs)
-                shown, unseen = excerpts(pieces, found, room - size_of(listed))
+                shown, unseen = excerpts([pieces[number] for number in own], found, room - size_of(listed))
                 note += f"; {unseen} of the passages that were cited did not fit and were left out" if unseen else ""
                 [answer] = await ask(f"{settling}\n\n{listed}", shown, parts, [criteria[place]])
             return answer if answer.error is not None else answer._replace(reason=f"{answer.reason} ({note})")
 
-        names = [f"{piece[0].part.address}–{piece[-1].part.address}" for piece in pieces]
+        all_names = [f"{piece[0].part.address}–{piece[-1].part.address}" for piece in pieces]
         answers = await side_by_side(read, pieces)
         return await side_by_side(settle, range(len(criteria)))
 
