@@ -35,8 +35,11 @@ $(INSTALLED): pyproject.toml constraints.txt
 demo: $(DEMO)  ## Score shipped rollouts with a mixed rubric, print the tables, save the run
 	@$(BIN)/python examples/demo.py
 
+# Many tests wait for servers and processes, so that there is room for half as many again as there are processors.
+WORKERS := $(shell echo $$(( ($$(getconf _NPROCESSORS_ONLN) * 3 + 1) / 2 )))
+
 test: check browser  ## Everything: lint, types, layers, all tests
-	$(BIN)/python -m pytest -n auto $(RERUNS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(RERUNS)
 
 browser:  ## A Chromium for the tests of the run page, where the system has none and lets us install it
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \

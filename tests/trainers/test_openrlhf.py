@@ -82,7 +82,7 @@ async def test_over_http_a_failure_pays_nothing():
     with RewardServer(Rubric([judged])) as server:
         good = await executed(f"{server.url}/openrlhf", "4<|im_end|>")
         bad = await executed(f"{server.url}/openrlhf", "judge me<|im_end|>")
-    assert (good["reward"], good["extra_logs"]) == ([1.0], {"judged": [1.0], "unscored": [0.0]})
+    assert (good["reward"], good["extra_logs"]) == ([1.0], {"outcome": [1.0], "judged": [1.0], "unscored": [0.0]})
     assert (bad["reward"], bad["scores"]) == (None, None)
 
 

@@ -23,7 +23,7 @@ def test_an_answer_ends_the_episode_with_its_reward():
     told = env.step("4")
     assert prompt == [{"role": "user", "content": "2+2?"}]
     assert (told["reward"], told["done"], told["observations"]) == (2.0, True, [])
-    assert env.get_metrics() == {"exact": 1.0, "unscored": 0.0}
+    assert env.get_metrics() == {"outcome": 2.0, "exact": 1.0, "unscored": 0.0}
 
 
 def test_what_is_unscored_raises():
