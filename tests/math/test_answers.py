@@ -183,7 +183,7 @@ EQUAL = {
         (r"\frac{1}{2}\mathrm{kg}", r"500\text{ g}"),
         (r"5\text{ m}\cdot\text{s}", r"5\text{ m s}"),
         (r"3\text{ cm}+2\text{ cm}", r"5\text{ cm}"),
-        ("5 floors", r"5\text{ storeys}"),
+        ("5 floors", r"5\text{ upper floors}"),
         (r"-(5\text{ cm})", "-5 cm"),
         ("-5 cm", "-0.05 m"),
         (r"60\text{ km/h}", r"\frac{50}{3}\text{ m/s}"),

@@ -44,6 +44,9 @@ def _read_table() -> Iterator[tuple[str, tuple[str, Fraction]]]:
 UNITS: Final = dict(_read_table())
 
 
+_GENERIC: Final = {word.rstrip("s") for word in GENERIC}
+
+
 def _named(word: str) -> tuple[str, Fraction] | None:
     """The unit of this name; one of two letters in capitals alone (`CM`) is the one in small letters."""
     return UNITS.get(word) or (UNITS.get(word.lower()) if len(word) > 2 or word.isupper() else None)
@@ -57,6 +60,12 @@ def is_unit(word: str) -> bool:
 def is_generic(text: str) -> bool:
     """Whether words behind a number name no unit and no thing: `units`, `square units`, `in total`."""
     return GENERIC.issuperset(words_of(text))
+
+
+def count_other_things(one: str, two: str) -> bool:
+    """Whether the words behind two numbers name things, and none in common: `apples` and `oranges`, but not `red apples`."""
+    first, second = ({word.rstrip("s") for word in words_of(text)} - _GENERIC for text in (one, two))
+    return bool(first and second) and first.isdisjoint(second)
 
 
 def says_what(text: str) -> bool:

@@ -9,7 +9,7 @@ from assay.math import tree
 from assay.math.balls import NotAlgebraicError, TooLargeError, UndefinedError, ball, bits_to_prove_zero, is_real
 from assay.math.exact import proves_equal
 from assay.math.normalization import agree
-from assay.math.units import is_generic, unit_of
+from assay.math.units import count_other_things, is_generic, unit_of
 from assay.math.verdict import SAME, Equality, MathOptions, different, undecided
 
 _PRECISIONS: Final = (64, 320, 1280)
@@ -244,6 +244,8 @@ def _compare_converted(one: tuple[tree.Node, str], two: tuple[tree.Node, str], o
         return undecided(f"{unit!r} and {other!r} may not mean the same")
     if (first is None) != (second is None) and not (is_generic(unit) or is_generic(other)):
         return different(f"different units: {unit} and {other}")
+    if first is None and second is None and count_other_things(unit, other):
+        return different(f"they count other things: {unit} and {other}")
     if first is None or second is None:
         return compare_values(left, right, options)
     if first.dimensions != second.dimensions:
