@@ -228,3 +228,13 @@ async def test_a_server_says_both():
         )
     assert (verified.data["reward"], verified.data["outcome"]) == (0.5, 2.0)
     assert (report.raw_score, report.outcome, report.score) == (0.5, 2.0, 1.0)
+
+
+async def test_a_length_that_cannot_be_counted_is_that_rollouts_own_trouble():
+    """The others of its group are compared without it."""
+    rubric = Rubric([lambda completion: 1.0], shaping=[{"group_length": {"count": "tokens", "alpha": 1.0}}])
+    rows = [{"completion": "a", "tokens": 2}, {"completion": "b"}, {"completion": "c", "tokens": 4}]
+    short, lost, long = await rubric.score(rows)
+    assert lost.raw_score is None
+    assert "its field 'tokens' is None" in lost.errors["group_length"]
+    assert short.raw_score > long.raw_score

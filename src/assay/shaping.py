@@ -155,8 +155,9 @@ def _part(given: object) -> ShapingPart:
     entry = cast("dict[str, Any]", given) if isinstance(given, dict) else {str(given): None}
     [name, *more] = entry or [""]
     if name not in SHAPINGS or more:
-        said = short_repr(entry if more else name)
-        raise RubricError(f"there is no shaping {said}: {did_you_mean(name, SHAPINGS)}, one an entry")
+        if more:
+            raise RubricError(f"there is no shaping {short_repr(entry)}: give one part an entry")
+        raise RubricError(f"there is no shaping {short_repr(name)}: {did_you_mean(name, SHAPINGS)}")
     try:
         options = options_of(name).model_validate(entry[name] or {}).model_dump(exclude_unset=True)
     except ValidationError as error:
@@ -180,12 +181,18 @@ def shaped(
             text = completion_text(row.get("completion", ""))
             earned[place] = Earned(reward, reward, report.score, text, row, report.metrics)
     for part in parts:
-        for places in [[place] for place in earned] if not part.compares else [list(earned)] if earned else []:
+        units = [[place] for place in earned] if not part.compares else [list(earned)] if earned else []
+        while units:
+            places = units.pop()
             try:
                 rewards = part([earned[place] for place in places])
             except FAILURES as error:
                 if on_error == "raise" or is_stop(error):
                     raise
+                own = [place for place in places if _fails_alone(part, earned[place])] if len(places) > 1 else []
+                if own and len(own) < len(places):  # their trouble, and not that of the others
+                    units += [[place] for place in own] + [[place for place in places if place not in set(own)]]
+                    continue
                 line = CriterionReport(name=part.name, error=described(error))
                 for place in places:
                     update = {"report": [*reports[place].lines, line], "asked": reports[place].asked + 1}
@@ -201,3 +208,14 @@ def shaped(
             update["step_rewards"] = {turn: (paid or 0.0) + one.reward - one.outcome for turn, paid in steps.items()}
         found[place] = reports[place].model_copy(update=update)
     return found
+
+
+def _fails_alone(part: ShapingPart, one: Earned) -> bool:
+    """Whether a rollout cannot be shaped even by itself; a function of yours that compares is not asked again."""
+    if part.function is not group_length:
+        return False
+    try:
+        part([one])
+    except FAILURES:
+        return True
+    return False

@@ -85,3 +85,21 @@ def test_the_rubric_of_an_environment_is_served(assay):
     ended = assay("serve", "environments/sell-it", "--dry-run")
     assert ended.code == 0, ended.err
     assert "[turns_left +0.5, num_turns +0]> would be served" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("raise RuntimeError('boom')", "cannot be imported: RuntimeError: boom"),
+        ("import nosuch_package", "cannot be imported: ModuleNotFoundError: No module named 'nosuch_package'"),
+        ("def load_environment():\n    raise KeyError('HF_TOKEN')", "load_environment() of"),
+    ],
+)
+def test_an_environment_that_fails_says_so_in_a_sentence(assay, tmp_path, code, told, request):
+    """Its code is not ours, and a stack trace would look like our fault."""
+    path = tmp_path / f"failing_{abs(hash(request.node.name))}.py"
+    path.write_text(code)
+    done = assay("eval", str(path), "-m", "http://127.0.0.1:9/v1#m")
+    assert done.code == 2
+    assert told in done.err
+    assert "Traceback" not in done.err

@@ -9,7 +9,7 @@ from typing import Any
 
 from assay.envs.base_env import Environment
 from assay.errors import AssayError
-from assay.wording import short_repr
+from assay.wording import described, short_repr
 
 FUNCTION = "load_environment"
 AS_VERIFIERS = "ASSAY_AS_VERIFIERS"
@@ -31,7 +31,7 @@ def load_environment(name: str, **arguments: Any) -> Environment:
     """Load an environment: `name` is an installed package, also as `owner/name`, or a folder or Python file.
 
     A folder `my-env` has its function in `my_env.py`, in a package of that name, or in its own `__init__.py`. The
-    arguments go to the function as they are; what it raises is raised.
+    arguments go to the function as they are. Whatever its code raises is an `EnvironmentLoadError` with that as its cause.
     """
     where = Path(name)
     module = where.resolve().stem.replace("-", "_")
@@ -47,17 +47,22 @@ def load_environment(name: str, **arguments: Any) -> Environment:
         load = getattr(import_module(module), FUNCTION, None)
     except ModuleNotFoundError as error:
         if error.name not in (module, "verifiers"):
-            raise
+            raise EnvironmentLoadError(f"{name} cannot be imported: {described(error)}") from error
         why = f"no module {module} is there, in a folder of that name or installed"
         why = f"it imports verifiers, which is not installed: {_ON_ASSAY}" if error.name == "verifiers" else why
         raise EnvironmentLoadError(f"there is no environment {name!r}: {why}") from None
+    except Exception as error:
+        raise EnvironmentLoadError(f"{name} cannot be imported: {described(error)}") from error
     if not callable(load):
         raise EnvironmentLoadError(f"{name} has no function {FUNCTION}(): it is no environment")
     try:
         inspect.signature(load).bind(**arguments)
     except TypeError as error:
         raise EnvironmentLoadError(f"{FUNCTION}() of {name} cannot be called with {arguments}: {error}") from None
-    environment: Any = load(**arguments)
+    try:
+        environment: Any = load(**arguments)
+    except Exception as error:
+        raise EnvironmentLoadError(f"{FUNCTION}() of {name} failed: {described(error)}") from error
     if not isinstance(environment, Environment):
         gave = f"{FUNCTION}() of {name} gave {short_repr(environment)}, which is no environment of assay"
         raise EnvironmentLoadError(f"{gave}: {_ON_ASSAY}, if it was written for verifiers")
