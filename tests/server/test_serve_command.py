@@ -7,6 +7,9 @@ import sys
 
 import pytest
 
+from assay.server import Settings
+from assay.server.settings import SettingsError
+
 PROGRAM = "import sys; from assay.cli.serve import command; sys.exit(command.main(sys.argv[1:], 'assay serve'))"
 
 
@@ -77,3 +80,11 @@ def test_what_cannot_be_meant_is_refused(rubric_file, options, words):
     _, said = process.communicate(timeout=60)
     assert process.returncode != 0
     assert words in said
+
+
+@pytest.mark.parametrize("file", ["nowhere/signs.jsonl", "."])
+def test_a_monitor_that_cannot_write_is_refused_at_the_start(tmp_path, file):
+    """And not when the first signs are to be written, hours into a training."""
+    with pytest.raises(SettingsError, match="name a file in a folder that is there"):
+        Settings(monitor=str(tmp_path / file))
+    assert Settings(monitor=str(tmp_path / "signs.jsonl")).monitor

@@ -111,6 +111,8 @@ class Settings:
             raise SettingsError(f"port is {self.port}: give one from 0 to 65535")
         if self.unscored not in POLICIES:
             raise SettingsError(f"unscored is {short_repr(self.unscored)}: {did_you_mean(self.unscored, POLICIES)}")
+        if self.monitor is not None and (Path(self.monitor).is_dir() or not Path(self.monitor).parent.is_dir()):
+            raise SettingsError(f"monitor is {short_repr(self.monitor)}: name a file in a folder that is there")
         if not self.key.isascii() or not self.key.isprintable() or " " in self.key:
             raise SettingsError("the key holds spaces or signs that no header can: make a new one")
         if not self.key and not is_loopback(self.host):
