@@ -81,6 +81,16 @@ def test_without_the_last_tier_what_is_not_proven_is_no_yes(gold, answer, status
 
 @pytest.mark.parametrize(
     ("gold", "answer"),
+    [(r"\frac{4 A}{3+3 i} e^{i t}", r"\frac{4 A}{4+3 i} e^{i t}"), (r"\frac{2P}{5} x", r"\frac{2P}{7} x")],
+)
+def test_a_letter_before_a_brace_counts_no_combinations(gold: str, answer: str):
+    """A numerator and a denominator are not the two numbers of `4 A 3`, so that no second reading is left open."""
+    verdict = verify(gold, answer)
+    assert (verdict.status, verdict.tier) == ("different", "algebra")
+
+
+@pytest.mark.parametrize(
+    ("gold", "answer"),
     [("x^3 = 8", "x = 2"), ("n \\equiv 2 \\pmod 3", "n \\equiv 1 \\pmod 3"), ("7", "\\neq 7"), (r"f'(x)", "f(x)"), ("7", "7'"),
      (r"\frac{dy}{dx}", r"\frac{dx}{dy}"), (r"\{1,2,\ldots,n\}", r"\{1,3,5,\ldots\}"), ("3!!", "720")],
 )  # fmt: skip

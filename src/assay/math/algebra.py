@@ -51,8 +51,9 @@ _CHINESE: Final = re.compile(rf"(?<=[\d)}}])\s*({'|'.join(SHAPES)})({'|'.join(CH
 _NUMERAL: Final = re.compile(r"(?:\((\d+)\)|\\(?:text|mathrm)\s*\{(\d+)\})\s*_")
 _SPELLED_BASE: Final = re.compile(r"(?<=\d)_\{\s*\\(?:text|mathrm)\s*\{\s*([a-z]+)\s*\}\s*\}")
 _CALLED_MATRIX: Final = re.compile(r"\A(?:Matrix|array)\s*\((\[\[.*\]\])\)\Z", re.DOTALL)
-_N, _K = (rf"\{{?(?P<{name}>\d+|[a-z])\}}?" for name in "nk")
-_SIGN: Final = r"(?:\\(?:mathrm|text)\s*\{)?(?P<sign>[CPA])\}?"
+# A brace is closed where it was opened: `\frac{4 A}{3}` holds no `4 A 3`.
+_N, _K = (rf"(?P<{name}_brace>\{{)?(?P<{name}>\d+|[a-z])(?({name}_brace)\}})" for name in "nk")
+_SIGN: Final = r"(?P<sign_brace>\\(?:mathrm|text)\s*\{)?(?P<sign>[CPA])(?(sign_brace)\})"
 _COMBINATIONS: Final = tuple(
     re.compile(pattern)
     for pattern in (
@@ -126,25 +127,32 @@ def decided(gold: str, answer: str, options: MathOptions) -> MathVerdict | Open:
         verdict = settled(one.text, two.text, options)
         if verdict is not None:
             return verdict
-    is_asked = options.symbolic and one.is_expression and two.is_expression
     undone = unsolved((one.text, one.tree), (two.text, two.tree)) if options.solved else None
     not_solved = MathVerdict("different", f"the answer is not solved as far as the gold is: {undone}", "algebra")
     if one.tree is None or two.tree is None:
-        if is_asked:
+        if _is_asked(one, two, options):
             return not_solved if undone else Open(one.text, two.text, one.tree is not None)
         if one.tree is None:
             return MathVerdict("gold_unparsable", f"the gold {shortened(one.text)!r}: {one.problem}", "algebra")
         return MathVerdict("answer_unparsable", f"the answer: {two.problem}", "algebra")
     finding = _best(one, two, options)
-    if undone and (finding.equal or (finding.equal is None and is_asked)):
+    if undone and finding.equal:
         return not_solved
     if finding.equal is not None:
         return MathVerdict("equal" if finding.equal else "different", finding.reason, "algebra")
+    is_asked = _is_asked(one, two, options)
+    if undone and is_asked:
+        return not_solved
     if finding.reason.startswith("too large"):
         return MathVerdict("too_large", finding.reason, "algebra")
     if not is_asked:
         return MathVerdict("different", f"not proven equal: {finding.reason}", "algebra")
     return Open(one.text, two.text, True)
+
+
+def _is_asked(gold: ParsedAnswer, answer: ParsedAnswer, options: MathOptions) -> bool:
+    """Whether math-verify is asked about the two."""
+    return options.symbolic and gold.is_expression and answer.is_expression
 
 
 def _found(answer: str) -> ParsedAnswer | None:
@@ -238,8 +246,9 @@ def _mended(text: str) -> str:
 
 def _with_binomials(text: str) -> str:
     """The text with combinations and permutations as LaTeX writes them: `9C3`, `C(9,3)`, `C_9^3`, `{}_9P_3`."""
-    for pattern in _COMBINATIONS:
-        text = pattern.sub(_counted, text)
+    if any(sign in text for sign in "CPA"):
+        for pattern in _COMBINATIONS:
+            text = pattern.sub(_counted, text)
     return text
 
 

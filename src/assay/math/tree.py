@@ -181,7 +181,8 @@ def nodes_of(node: Node) -> "list[Node]":
     """The node and all below it, found without recursion."""
     found = [node]
     for each in found:
-        found += children(each)
+        if (below := _CHILDREN.get(type(each))) is not None:  # not `children`, whose call is half of the time
+            found += below(each)
     return found
 
 
