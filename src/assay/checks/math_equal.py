@@ -1,18 +1,17 @@
 """Check that an answer is the same mathematics as the one expected."""
 
-import asyncio
 import logging
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from assay import math
 from assay.checks.check import BuiltinCheck, Count, Flag, Number, Places, Seconds
 from assay.checks.expected import read_answer
+from assay.concurrency import each
 from assay.errors import GradingError, MissingExtraError
 from assay.math import MathOptions, MathVerdict
 from assay.messages import completion_text
@@ -22,11 +21,6 @@ from assay.report import Score
 from assay.types import Messages
 
 logger = logger_of("assay")
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
-
-BREATH = 0.002  # seconds of reading between two breaths of the event loop
 
 
 @dataclass(frozen=True)
@@ -78,7 +72,7 @@ class MathEqual(BuiltinCheck):
             except Exception as error:  # noqa: BLE001 - the parser is the user's
                 return Score.failed(error)
 
-        found = await _each(read, completions)
+        found = await each(read, completions)
         asked = [pair for pair in zip(answers, found, strict=True) if type(pair[1]) is not Score]
         verdicts = await math.verify_many_async(
             asked, options=self.options, timeout=self.timeout_seconds, at_once=self.max_workers
@@ -90,7 +84,7 @@ class MathEqual(BuiltinCheck):
                 "%d of %d answers could not be compared within %g s of work",
                 late, len(verdicts), self.timeout_seconds,
             )  # fmt: skip
-        scores = iter(await _each(_score, verdicts))
+        scores = iter(await each(_score, verdicts))
         return [answer if type(answer) is Score else next(scores) for answer in found]
 
     def read(self, completion: Messages, parser: Parser | None = None) -> Any:
@@ -129,15 +123,3 @@ def _score(verdict: MathVerdict) -> Score:
     if not verdict.decided:
         return Score.failed(GradingError(verdict.reason))
     return Score(verdict.equal, verdict.reason)
-
-
-async def _each(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-    """What the function gives for each item, with room for other work of the event loop."""
-    results: list[Result] = []
-    breath = time.perf_counter() + BREATH
-    for item in items:
-        results.append(function(item))
-        if time.perf_counter() > breath:
-            await asyncio.sleep(0)
-            breath = time.perf_counter() + BREATH
-    return results

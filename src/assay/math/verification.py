@@ -1,6 +1,5 @@
 """Verify answers against golds: the first two tiers in this process, what they leave open in a worker process."""
 
-import time
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -15,7 +14,6 @@ if TYPE_CHECKING:  # a number is compared without an event loop and without a po
     from assay.isolation import Outcome, Pool
 
 HARD_TIMEOUT: Final = 120.0  # seconds after which a comparison ends in any case, however busy the machine is
-_BREATH: Final = 0.004  # seconds of work between two breaths of the event loop
 _MOST_KNOWN: Final = 50_000
 _known: dict[tuple[Open, int], MathVerdict] = {}
 """What workers found, so that a group of rollouts asks once. Only what will not change is kept."""
@@ -68,18 +66,10 @@ async def verify_many_async(
 
     At most `at_once` of them are with the workers at one time; None is as many as are scored side by side anywhere.
     """
-    import asyncio
-
-    from assay.concurrency import SIDE_BY_SIDE, side_by_side
+    from assay.concurrency import SIDE_BY_SIDE, each, side_by_side
 
     rules = options or DEFAULT
-    findings: list[MathVerdict | Open] = []
-    resume = time.perf_counter() + _BREATH
-    for gold, answer in pairs:
-        findings.append(_settled(gold, answer, rules))
-        if time.perf_counter() > resume:
-            await asyncio.sleep(0)
-            resume = time.perf_counter() + _BREATH
+    findings = await each(lambda pair: _settled(*pair, rules), pairs)
 
     async def compared(question: Open) -> "Outcome":
         return await _pool().run(*_call(question, rules), timeout=timeout, hard_timeout=HARD_TIMEOUT)

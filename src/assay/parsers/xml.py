@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from types import SimpleNamespace
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from assay.messages import completion_text, message_text
 from assay.parsers.text_parsers import Parser, identity, mean_score
@@ -55,21 +55,15 @@ class XMLParser(Parser):
 
     def parse(self, text: Messages, strip: bool = True, last: bool = True) -> SimpleNamespace:
         """Return every name as an attribute: its last text (or its first), `MISSING` when it is not there."""
-        text = completion_text(text)
-        values: dict[str, str] = dict.fromkeys(self._names, MISSING)
-        for name in self._names:
-            span = last_span(text, name) if last else next(every_span(text, name), None)
-            if span is not None:
-                content = text[span.start : span.end]
-                values[name] = content.strip() if strip else content
-        return SimpleNamespace(**values)
+        found = vars(self.parse_all(text, strip)).items()
+        return SimpleNamespace(**{name: texts[-1 if last else 0] if texts else MISSING for name, texts in found})
 
     def parse_all(self, text: Messages, strip: bool = True) -> SimpleNamespace:
         """Return every name as an attribute: the list of all its texts, in order."""
         text = completion_text(text)
         values: dict[str, list[str]] = {}
         for name in self._names:
-            contents = [text[span.start : span.end] for span in every_span(text, name)]
+            contents = [text[start:end] for start, end in every_span(text, name)]
             values[name] = [content.strip() for content in contents] if strip else contents
         return SimpleNamespace(**values)
 
@@ -81,9 +75,10 @@ class XMLParser(Parser):
             replies = self.get_assistant_messages(completion or [])
             texts = (message_text(reply) for reply in reversed(replies))
         for text in texts:
-            span = max(filter(None, (last_span(text, name) for name in self._answer_names)), default=None)
-            if span is not None:
-                return self.extract_fn(text[span.start : span.end].strip())
+            spans = [span for name in self._answer_names for span in every_span(text, name)]
+            if spans:
+                start, end = max(spans)
+                return self.extract_fn(text[start:end].strip())
         return None
 
     def format(self, /, **values: Any) -> str:
@@ -185,33 +180,17 @@ def _pair_up(tags: Iterable[tuple[str, str]]) -> bool:
     return not opened
 
 
-# Where tagged fields stand, found by plain searches: hostile text costs linear time. A field runs from an opening tag
-# to the next closing tag with no other opening tag of its name between them: `<a>x<a>y</a>` holds one `a`, which is `y`.
+def every_span(text: str, tag: str) -> Iterator[tuple[int, int]]:
+    """Return where the contents of each field of this name start and end, found by plain searches in linear time.
 
-
-class TagSpan(NamedTuple):
-    """The content of one field: `text[start:end]`, without its tags."""
-
-    start: int
-    end: int
-
-
-def last_span(text: str, tag: str) -> TagSpan | None:
-    """Return the last field of this name, or None."""
-    before = text.rfind(f"</{tag}>")
-    opening = text.rfind(f"<{tag}>", 0, max(before, 0))
-    if opening < 0:
-        return None
-    start = opening + len(tag) + 2
-    return TagSpan(start, text.find(f"</{tag}>", start))
-
-
-def every_span(text: str, tag: str) -> Iterator[TagSpan]:
+    A field runs from an opening tag to the next closing tag with no other opening tag of its name between them:
+    `<a>x<a>y</a>` holds one `a`, which is `y`.
+    """
     opening, closing = f"<{tag}>", f"</{tag}>"
     position = 0
     while (start := text.find(opening, position)) >= 0:
         end = text.find(closing, start)
         if end < 0:
             return
-        yield TagSpan(text.rfind(opening, start, end) + len(opening), end)
+        yield text.rfind(opening, start, end) + len(opening), end
         position = end + len(closing)

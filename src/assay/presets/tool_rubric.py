@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, TypeAlias, cast
+from contextlib import suppress
+from typing import Any, NamedTuple, cast
 
 from assay.checks.expected import exact, required
 from assay.criterion import Criterion, name_of
@@ -23,8 +24,7 @@ USUAL_WEIGHTS = (1.0, 0.2, 0.2)
 """Of the answer, the calls and the format, unless you say otherwise: what people from verifiers expect."""
 TAG = "tool"  # the tag in which a model writes a call, where it has no other way to call
 RESULT = "result"  # the tag in which the environment replies to such a call
-
-Measure: TypeAlias = Literal["reward", "count", "attempt"]
+MEASURES = ("reward", "count", "attempt")  # the lines without weight of each tool
 
 
 class ToolUse(NamedTuple):
@@ -75,8 +75,7 @@ class ToolRubric(Rubric):
             raise RubricError(f"weights is {short_repr(weights)}: give three numbers, {advice}")
         checks = (self.correct_answer_reward_func, self.tool_execution_reward_func, self.format_reward_func)
         criteria = [Criterion.of(check, weight) for check, weight in zip(checks, three, strict=True)]
-        measures: tuple[Measure, ...] = ("reward", "count", "attempt")
-        criteria += [Criterion.of(ToolMetric(self, name, measure), 0.0) for name in self.tools for measure in measures]
+        criteria += [Criterion.of(ToolMetric(self, name, measure), 0.0) for name in self.tools for measure in MEASURES]
         super().__init__(criteria, None, parser, **rubric)
 
     def _default_parser(self) -> Parser:
@@ -93,10 +92,8 @@ class ToolRubric(Rubric):
         if found is None:
             return Score(0.0, "the parser reads no answer in it")
         same = str(found).strip() == str(expected).strip()
-        try:
+        with suppress(ValueError):  # one of them is no number
             same = same or exact(found) == exact(expected)
-        except ValueError:  # one of them is no number
-            same = False
         if same:
             return Score(1.0, "the answer is as expected")
         return Score(0.0, f"the answer is {short_repr(found)}, and {short_repr(expected)} was expected")
@@ -122,10 +119,8 @@ class ToolRubric(Rubric):
 class ToolMetric:
     """A check: how often a completion calls one tool, and whether with success."""
 
-    def __init__(self, rubric: ToolRubric, tool: str, measure: Measure) -> None:
-        self.rubric = rubric
-        self.tool = tool
-        self.measure: Measure = measure
+    def __init__(self, rubric: ToolRubric, tool: str, measure: str) -> None:
+        self.rubric, self.tool, self.measure = rubric, tool, measure
         self.name = f"{tool}_{measure}"
         # Its identity: what one measures is no answer to what another asks.
         self.__qualname__ = f"ToolMetric.{self.name}"
@@ -207,7 +202,7 @@ def tool_uses(completion: Messages, env_parser: XMLParser) -> list[ToolUse]:
 def _tagged(said: object, replies: Sequence[object], env_parser: XMLParser) -> Iterator[ToolUse]:
     """Calls in tags, with the results that answer the last of them."""
     text = message_text(said)
-    calls = [text[span.start : span.end] for span in every_span(text, TAG)]
+    calls = [text[start:end] for start, end in every_span(text, TAG)]
     results: list[str] = []
     for reply in replies if calls else ():
         results += getattr(env_parser.parse_all(message_text(reply)), RESULT)
