@@ -24,10 +24,7 @@ class AgreeOptions(LabelOptions):
     layout: str = filled_by(page_option)
 
 
-@declare(
-    "agree", "assay agree run labels.csv\nassay agree run labels.csv --again run-judged-twice",
-    "Exit code: 0; 2 when labels cannot be read or do not fit the run.",
-)  # fmt: skip
+@declare("agree")
 def command(options: AgreeOptions) -> None:
     """Measure how far the judge of a saved RUN agrees with people, and how far people agree with each other.
 

@@ -56,12 +56,12 @@ def _opened(cache: str | None, *, make: bool = False) -> Generator[verdict_cache
         store.close()
 
 
-@click.group("cache", cls=Group, example="assay cache inspect")
+@click.group("cache", cls=Group)
 def command() -> None:
     """Inspect, prune, export and import cached verdicts."""
 
 
-@command.command("inspect", example="assay cache inspect --judge 'openai/*' --limit 10")
+@command.command("cache inspect")
 @_which
 @option("--json", "Print it as JSON.", name="as_json")
 @option("--limit N", "How many verdicts to show.", count)
@@ -96,7 +96,7 @@ def _time(moment: float) -> str:
     return datetime.fromtimestamp(moment).astimezone().strftime("%Y-%m-%d %H:%M")
 
 
-@command.command("prune", example="assay cache prune --older-than 90")
+@command.command("cache prune")
 @_which
 @option("--all", "Delete every verdict.", name="all_of_it")
 def prune(cache: str | None, all_of_it: bool, **which: Any) -> None:
@@ -107,7 +107,7 @@ def prune(cache: str | None, all_of_it: bool, **which: Any) -> None:
         print(f"forgot {counted(store.prune(_selection(**which)), 'verdict')} of {store.where}")
 
 
-@command.command("export", example="assay cache export --output verdicts.jsonl")
+@command.command("cache export")
 @_which
 @option("-o --output FILE", "The file to write, in place of standard output.")
 def export(cache: str | None, output: str | None, **which: Any) -> None:
@@ -123,7 +123,7 @@ def export(cache: str | None, output: str | None, **which: Any) -> None:
     print(f"wrote {counted(verdicts, 'verdict')} to {output}", file=sys.stderr)
 
 
-@command.command("import", example="assay cache import verdicts.jsonl")
+@command.command("cache import")
 @click.argument("file")
 @_place
 def take_in(file: str, cache: str | None) -> None:

@@ -12,11 +12,7 @@ from assay.cli.options import count, opened, option, page_option, run_folder
 from assay.cli.root import BROKEN, FINE, MISSED, Command
 
 
-@click.command(
-    "compare", cls=Command, example="assay compare run-before run-after --flips 20",
-    epilog="Exit code: 0; 1 when no example has a score in both runs; 100 with --fail-if-worse when the score "
-    "has fallen beyond chance; 2 when the runs cannot be compared.",
-)  # fmt: skip
+@click.command("compare", cls=Command)
 @click.argument("run_a", type=run_folder)
 @click.argument("run_b", type=run_folder)
 @option("--flips N", "How many of the rollouts that changed to show.", count, 10)

@@ -8,7 +8,7 @@ from assay.cli.root import Command
 SHELLS = ("bash", "zsh", "fish")
 
 
-@click.command("completion", cls=Command, example='eval "$(assay completion bash)"')
+@click.command("completion", cls=Command)
 @click.argument("shell", type=click.Choice(SHELLS))
 def command(shell: str) -> None:
     """Print a script that makes the SHELL complete `assay`.

@@ -23,10 +23,7 @@ class CorrectOptions(LabelOptions):
     layout: str = filled_by(page_option)
 
 
-@declare(
-    "correct", "assay correct run labels.csv\nassay correct run labels.csv --drift run-of-last-month",
-    "Exit code: 0; 1 when every correction was refused; 2 when labels cannot be read or do not fit.",
-)  # fmt: skip
+@declare("correct")
 def command(options: CorrectOptions) -> int:
     """Estimate the scores of a saved RUN if people had judged all of it, from LABELS on some of it.
 

@@ -51,11 +51,7 @@ class EvalOptions(RunOptions):
     judge: str | None = value_of("--judge MODEL", JUDGES)
 
 
-@declare(
-    "eval",
-    "assay eval questions.jsonl -m openai/gpt-5-mini -r rubric.yaml -o run --samples 4",
-    "Exit code: 0 all scored, 100 a threshold missed, 1 one unscored or broken off, 2 bad usage or data, 130 stopped.",
-)
+@declare("eval")
 def command(options: EvalOptions) -> int:
     """Ask a model every question of a data set, and score its answers.
 

@@ -23,10 +23,7 @@ class GradeOptions(DisplayOptions, ViewOptions, RubricOptions):
     query: str = value_of("--query TEXT", "The prompt, where a row has none.", usual="", show_default=False)
 
 
-@declare(
-    "grade", "assay grade rollouts.jsonl -r rubric.yaml",
-    "Exit code: 0 all scored, 100 a threshold missed, 1 one unscored, 2 bad usage.",
-)  # fmt: skip
+@declare("grade")
 def command(options: GradeOptions) -> int:
     """Grade texts with a rubric, and print a report of each.
 

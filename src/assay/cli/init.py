@@ -9,7 +9,7 @@ from assay.cli.root import Command
 STARTER = Path(__file__).with_name("starter")
 
 
-@click.command("init", cls=Command, example="assay init sums")
+@click.command("init", cls=Command)
 @click.argument("folder", default=".", type=click.Path(file_okay=False))
 def command(folder: str) -> None:
     """Write a commented rubric.yaml, and a rollouts.jsonl to score with it.

@@ -41,11 +41,7 @@ class LintOptions(CommandOptions):
     allow_code: bool = value_of("--allow-code", "Allow the rubric file to name functions to run.", is_eager=True)
 
 
-@declare(
-    "lint",
-    "assay lint rubric.yaml --run runs/monday\nassay rubric lint rubric.yaml --fix",
-    "Exit code: 0 nothing as bad as --fail-on was found, 100 something was, 2 a rubric cannot be read, or bad usage.",
-)
+@declare("lint")
 def command(options: LintOptions) -> int:
     """Find what judges will misread: vague words, two questions in one, weights with the wrong sign.
 

@@ -54,12 +54,7 @@ def _rules(function: Any) -> Any:
     return function
 
 
-@click.command(
-    "math",
-    cls=MathCommand,
-    epilog="Exit code: 0 the same, 1 different, 2 undecided or bad usage.",
-    example="assay math '\\frac12' 0.5",
-)
+@click.command("math", cls=MathCommand)
 @click.argument("gold", required=False)
 @click.argument("answer", required=False)
 @option(

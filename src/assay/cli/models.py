@@ -12,12 +12,12 @@ from assay.errors import Refused
 from assay.redaction import redacted
 
 
-@click.group("models", cls=Group, example="assay models list")
+@click.group("models", cls=Group)
 def command() -> None:
     """List and download the models that run on this machine, with no key."""
 
 
-@command.command("list", example="assay models list")
+@command.command("models list")
 @click.pass_context
 def list_models(ctx: click.Context) -> None:
     """List the models, how well each does as a judge, and which model is asked by default."""
@@ -52,7 +52,7 @@ def _file(source: str) -> tuple[str, Path] | None:
         return None
 
 
-@command.command("pull", example="assay models pull qwen2.5-coder-1.5b")
+@command.command("models pull")
 @click.argument("name")
 @option("-q --quiet", "Show no progress.")
 def pull(name: str, quiet: bool) -> None:

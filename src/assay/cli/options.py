@@ -107,10 +107,8 @@ class CommandOptions:
     def __post_init__(self) -> None: ...
 
 
-def declare(
-    name: str, example: str, ends: str | None = None, group: click.Group | None = None
-) -> Callable[[Callable[[Any], int | None]], click.Command]:
-    """A command that takes its `options` as the record that its annotation names; its help `ends` with exit codes."""
+def declare(name: str, group: click.Group | None = None) -> Callable[[Callable[[Any], int | None]], click.Command]:
+    """A command that takes its `options` as the record that its annotation names."""
 
     def decorate(function: Callable[[Any], int | None]) -> click.Command:
         kind = get_type_hints(function)["options"]
@@ -124,7 +122,7 @@ def declare(
         in_order = sorted(fields(kind), key=lambda each: each.name not in kind.__annotations__)
         for each in reversed(in_order):
             decorated = each.metadata["click"](decorated)
-        made = click.command(name, cls=Command, epilog=ends, example=example)(decorated)
+        made = click.command(name, cls=Command)(decorated)
         if group is not None:
             group.add_command(made)
         return made

@@ -44,13 +44,7 @@ class ProbeOptions(cli.JudgingOptions, cli.RubricArgument):
     quiet: bool = cli.filled_by(cli.quiet_option)
 
 
-@cli.declare(
-    "probe",
-    "assay probe rubric.yaml -m openai/gpt-5-mini --limit 32 --dry-run\n"
-    "assay probe rubric.yaml -m openai/gpt-5-mini --guard --fail-over 0.05",
-    "Exit code: 0 all was judged; 100 the upper end of the share of successful attacks is above "
-    "--fail-over; 1 something was not judged, or no criterion could be attacked; 2 bad usage.",
-)
+@cli.declare("probe")
 def command(options: ProbeOptions) -> int:
     """Attack the judge of a RUBRIC with texts that try to talk it into a better verdict.
 

@@ -8,7 +8,7 @@ from assay.cli.options import media_option, option, quiet_option
 from assay.cli.root import Command
 
 
-@click.command("report", cls=Command, epilog="Exit code: 0; 2 bad usage.", example="assay report run -o page.html")
+@click.command("report", cls=Command)
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...", type=click.Path())
 @option("-o --output FILE", "The file to write.", required=True)
 @media_option

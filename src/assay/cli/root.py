@@ -36,7 +36,8 @@ INTERRUPTED: Final = 130
 
 COMPLETE = "_ASSAY_COMPLETE"  # the variable by which a shell asks what could come next
 
-COMMANDS: Final[dict[str, str]] = tomllib.loads((get_data("assay.cli", "commands.toml") or b"").decode())
+_TEXTS: Final[dict[str, dict[str, str]]] = tomllib.loads((get_data("assay.cli", "commands.toml") or b"").decode())
+COMMANDS: Final = {name: texts["purpose"] for name, texts in _TEXTS.items() if "purpose" in texts}
 """Every command, which is `command` in the module of its name, and its purpose."""
 
 
@@ -183,13 +184,14 @@ class Context(click.Context):
 
 
 class Command(click.Command):
-    """A command that takes settings from the config file; its help ends with an `example`, as a user would type it."""
+    """A command that takes settings from the config file; its help ends as `commands.toml` says under its whole name."""
 
     context_class = Context
 
-    def __init__(self, *arguments: Any, example: str = "", **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self.example = example
+    def __init__(self, name: str, **options: Any) -> None:
+        texts = _TEXTS.get(name, {})
+        super().__init__(name.rpartition(" ")[2], epilog=texts.get("ends"), **options)
+        self.example = texts.get("example", "")
         if any(param.name in SETTINGS for param in self.params):
             # It is read first, since it has the defaults of the other options.
             self.params.append(
@@ -225,8 +227,8 @@ class Group(Command, click.Group):
 class LazyGroup(Group):
     """Every command of the registry. Naming them loads none of them."""
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
+    def __init__(self, name: str, **options: Any) -> None:
+        super().__init__(name, **options)
         self.commands = cast("dict[str, click.Command]", dict.fromkeys(COMMANDS))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -239,12 +241,7 @@ class LazyGroup(Group):
             formatter.write_dl(list(COMMANDS.items()))
 
 
-@click.group(
-    "assay",
-    cls=LazyGroup,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    example="assay math '\\frac12' 0.5",
-)
+@click.group("assay", cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, "--version", message="assay %(version)s")
 def root() -> None:
     """Score what language models write: one rubric, checked by code or judged by a model."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from assay.trust.golden_run import GoldenReport, GoldenResult
 
 
-@click.group("rubric", cls=Group, example="assay rubric lint rubric.yaml")
+@click.group("rubric", cls=Group)
 def command() -> None:
     """Show, check, test and convert a rubric.
 
@@ -40,11 +40,7 @@ class TestOptions(ViewOptions, RubricArgument):
     quiet: bool = filled_by(quiet_option)
 
 
-@declare(
-    "test", "assay rubric test rubric.yaml",
-    "Exit code: 0 all came out as expected, 100 something did not, 1 something has no answer, "
-    "2 there are no golden examples, or bad usage.", command,
-)  # fmt: skip
+@declare("rubric test", command)
 def test(options: TestOptions) -> int:
     """Score the golden examples of a RUBRIC, and show what comes out otherwise than expected.
 
@@ -117,7 +113,7 @@ class PrintOptions(RubricArgument):
     as_json: bool = value_of("--json", "Print it as a rubric file in JSON.", name="as_json")
 
 
-@declare("show", "assay rubric show rubric.yaml", group=command)
+@declare("rubric show", command)
 def show(options: PrintOptions) -> None:
     """Print the criteria of a rubric: weight, name, who answers, and what is asked."""
     from assay.cli.sources import rubric_of
@@ -150,7 +146,7 @@ class ConvertOptions(RubricArgument):
     output: str = argument("output", "OUTPUT")
 
 
-@declare("convert", "assay rubric convert rubric.yaml rubric.json", group=command)
+@declare("rubric convert", command)
 def convert(options: ConvertOptions) -> None:
     """Write a rubric to the file OUTPUT, as YAML or JSON by its ending; - prints YAML.
 
@@ -172,7 +168,7 @@ def convert(options: ConvertOptions) -> None:
         Path(output).write_text(text, encoding="utf-8")
 
 
-@command.command("schema", example="assay rubric schema > rubric.schema.json")
+@command.command("rubric schema")
 def schema() -> None:
     """Print the JSON Schema of rubric files, for editors."""
     from assay.loading import SCHEMA_FILE

@@ -48,11 +48,7 @@ class ScoreOptions(RunOptions):
             raise click.UsageError("--ray-address goes with --backend ray")
 
 
-@declare(
-    "score",
-    "assay score rollouts.jsonl -r rubric.yaml -o run",
-    "Exit code: 0 all scored, 100 a threshold missed, 1 one unscored or broken off, 2 bad usage or data, 130 stopped.",
-)
+@declare("score")
 def command(options: ScoreOptions) -> int:
     """Score rollouts that were saved: .jsonl, .json, .csv, .tsv or .parquet files, or - for standard input.
 

@@ -35,12 +35,7 @@ class ServeOptions(ViewOptions, RubricArgument):
     drain_seconds: float = value_of("--drain-seconds S", "The time to finish requests on stopping.", seconds, 30.0)
 
 
-@declare(
-    "serve",
-    "assay serve rubric.yaml --workers 4",
-    "Ends on Ctrl-C or SIGTERM once what is under way is answered; reads the rubric file again when it changes, or on "
-    "SIGHUP. Exit code: 0 ended as told, 2 it could not start.",
-)
+@declare("serve")
 def command(options: ServeOptions) -> None:
     """Serve a rubric over HTTP, so that trainers can ask it for rewards.
 

@@ -35,12 +35,7 @@ class ShowOptions(DisplayOptions):
         return low and (not self.errors or bool(row.errors)) and self.task in (None, row.task)
 
 
-@declare(
-    "show",
-    "assay show run --errors",
-    "Exit code: 0; with a threshold 100 when it is missed, and 1 when a rollout has no score or the run is not "
-    "complete; 2 bad usage.",
-)
+@declare("show")
 def command(options: ShowOptions) -> int:
     """Print the summary of the saved RUN: errors first, then means, then every criterion.
 

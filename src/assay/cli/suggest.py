@@ -54,12 +54,7 @@ class SuggestOptions(JudgingOptions):
             raise click.UsageError(f"{path.parent} is no folder: make it first")
 
 
-@declare(
-    "suggest",
-    "assay suggest --pairs pairs.jsonl -m openai/gpt-5-mini -o rubric.yaml\n"
-    "assay suggest --prompt task.txt --references answers.jsonl -m openai/gpt-5-mini --dry-run",
-    "Exit code: 0 a rubric was drafted, 100 no criterion was kept, 1 something was not judged or drafted, 2 bad usage.",
-)
+@declare("suggest")
 def command(options: SuggestOptions) -> int:
     """Draft a rubric with golden examples, from pairs of responses or from a prompt with references.
 

@@ -6,7 +6,7 @@ from assay.cli.options import count, media_option, option
 from assay.cli.root import Command
 
 
-@click.command("view", cls=Command, epilog="Exit code: 0 when it is stopped; 2 bad usage.", example="assay view run")
+@click.command("view", cls=Command)
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...", type=click.Path())
 @option("--port PORT", "The port of the page; 0 takes one that is free.", count, 0, show_default=False)
 @media_option
