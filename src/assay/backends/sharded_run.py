@@ -10,19 +10,19 @@ import json
 import os
 import shutil
 from array import array
-from bisect import bisect_left
 from collections import Counter
-from collections.abc import Collection, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, replace
 from functools import partial
+from heapq import merge
+from itertools import pairwise
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from assay.backends.shards import Shard, fingerprint
 from assay.backends.worker import Done, ShardResult, count_rows
 from assay.criterion import hash_of
-from assay.runs.folder import Folder, RunError, RunRefused, numbered_lines, whole_lines
+from assay.runs.folder import Folder, RunError, RunRefused, numbered_lines, refuse_to_resume, whole_file, whole_lines
 from assay.runs.journal import Run
 from assay.runs.metadata import RunAbout
 from assay.runs.row import Key, RowForm, opening_of
@@ -31,7 +31,6 @@ from assay.runs.summary import Summary, Tally
 
 FORMAT = "assay.shards/1"
 
-_SLICES = 256  # how often examples that come again are looked for, each time with so small a share of all in memory
 _BLOCK = 1 << 20
 
 
@@ -122,15 +121,11 @@ class ShardedRun:
         if not manifest.spec:
             self._begin_anew()
             return
-        if not resume:
-            raise RunRefused(f"{path} holds a run already: go on with it by resuming, or name another folder")
+        different: list[str] = []
         if manifest.spec != self._spec:
             cut = f"it was cut into {manifest.shards} shards, and is cut into {len(self._shards)}"
-            raise RunRefused(
-                f"{path} holds another run, which cannot be gone on with: "
-                f"{'; '.join(RunAbout.saved(self._place).differences(self._about)) or cut}. Give what it "
-                "was started with, or name another folder"
-            )
+            different = RunAbout.saved(self._place).differences(self._about) or [cut]
+        refuse_to_resume(path, different, resume=resume)
         if self._is_joined:
             if self._place.rollouts.stat().st_size != manifest.joined:
                 raise RunRefused(f"{path} was gone on with by one process: resume it without shards")
@@ -247,19 +242,9 @@ class ShardedRun:
 
 def _repeated(parts: Path, done: Sequence[Done]) -> set[int]:
     """The fingerprints of examples that are in two shards or more."""
-    listed: list[array[int]] = []
-    for part in done:
-        if part.named:
-            listed.append(array("Q"))
-            listed[-1].frombytes((parts / f"{part.part}.examples").read_bytes())
-    repeated: set[int] = set()
-    width = (1 << 64) // _SLICES
-    for low in range(0, 1 << 64, width):
-        pieces = [numbers[bisect_left(numbers, low) : bisect_left(numbers, low + width)] for numbers in listed]
-        if len(set[int]().union(*pieces)) < sum(map(len, pieces)):
-            times = Counter(number for piece in pieces for number in piece)
-            repeated.update(number for number, count in times.items() if count > 1)
-    return repeated
+    # Each part lists its own once, in ascending order.
+    listed = [array("Q", (parts / f"{part.part}.examples").read_bytes()) for part in done if part.named]
+    return {one for one, other in pairwise(merge(*listed)) if one == other}
 
 
 def _join(place: Folder, done: Sequence[Done], repeated: Collection[int]) -> None:
@@ -267,7 +252,7 @@ def _join(place: Folder, done: Sequence[Done], repeated: Collection[int]) -> Non
     failures = place.path / "failures.jsonl"
     before: Counter[str] = Counter()  # how many rollouts of an example that comes again were in earlier parts
     keys: set[Key] = set()
-    with _whole(place.rollouts) as rows, _whole(failures) as failed:
+    with whole_file(place.rollouts) as rows, whole_file(failures) as failed:
         for part in done:
             path, digest = place.path / "parts" / f"{part.part}.jsonl", hashlib.sha256()
             here: Counter[str] = Counter()
@@ -310,14 +295,3 @@ def _moved(line: bytes, key: Key, before: Counter[str]) -> bytes:
     example, sample = key
     # In a line of ours it stands right after the example, in which quotes are escaped.
     return line.replace(b'"sample":%d,' % sample, b'"sample":%d,' % (sample + before[example]), 1)
-
-
-@contextmanager
-def _whole(path: Path) -> Generator[IO[bytes]]:
-    """A file that is there whole once the block has ended well, and not before."""
-    new = path.with_name(f"{path.name}.new")
-    with new.open("wb") as file:
-        yield file
-        file.flush()
-        os.fsync(file.fileno())
-    new.replace(path)

@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
-from assay.runs.folder import RunRefused
+from assay.runs.folder import RunRefused, numbered_lines
 from assay.runs.pipeline import Numbering
 from assay.runs.row import Key
 from assay.tables import rows_of
@@ -50,21 +50,12 @@ class Shard:
     def read(self, mapping: Mapping[str, str] | None = None) -> Iterator[dict[str, Any]]:
         """Its rows, with columns renamed as in `rows_of`."""
         if self.path.endswith(LINES):
-            raw = (row for _, row in objects_in(self._lines(), self.path, self.line))
+            lines = (line for _, _, line in numbered_lines(Path(self.path), self.end, start=self.begin))
+            raw = (row for _, row in objects_in(lines, self.path, self.line))
         else:
             raw = self._groups()
         where = f"{self.path}, shard {self.number}"
         return rows_of(raw, mapping=mapping, where=where) if mapping else map(with_media_columns, raw)
-
-    def _lines(self) -> Iterator[bytes]:
-        with Path(self.path).open("rb") as file:
-            file.seek(self.begin)
-            place = self.begin
-            for line in file:
-                yield line
-                place += len(line)
-                if place >= self.end:
-                    return
 
     def _groups(self) -> Iterator[dict[str, Any]]:
         with parquet_file(self.path) as file:
@@ -124,7 +115,7 @@ def _cut_lines(path: Path, rows: int, names: Sequence[str]) -> Iterator[_Piece]:
     with path.open("rb") as file:
         # Many lines at a time while the shard needs more; then one by one, to see where it may end.
         while block := list(islice(file, max(1, min(_BLOCK, rows - count)))):
-            if count >= rows and not block[0].isspace() and not _same_example([last], block[:1], names):
+            if count >= rows and not block[0].isspace() and not _same_example((last, block[0]), names):
                 yield begin, end, first, count
                 begin, first, count = end, line, 0
             line += len(block)
@@ -153,13 +144,13 @@ def _continues(file: Any, group: int, names: Sequence[str]) -> bool:
     if not there:
         return False
     before, after = (file.read_row_group(number, columns=there).to_pylist() for number in (group - 1, group))
-    return _same_example(before[-1:], after[:1], there)
+    return _same_example((*before[-1:], *after[:1]), there)
 
 
-def _same_example(before: Sequence[Any], after: Sequence[Any], names: Sequence[str]) -> bool:
-    """Whether the row of each, where there is one, names the same example."""
+def _same_example(rows: Sequence[Any], names: Sequence[str]) -> bool:
+    """Whether there are two rows, and they name the same example."""
     found: list[Any] = []
-    for row in (*before, *after):
+    for row in rows:
         if isinstance(row, bytes):
             try:
                 row = json.loads(row)

@@ -23,7 +23,7 @@ from assay.errors import RubricError
 from assay.graders.autograder import Autograder
 from assay.models.budgets import Ledger, counting_in
 from assay.models.retry import Endpoint
-from assay.runs.folder import Folder, Lock, RunError, RunRefused, numbered_lines, whole_lines
+from assay.runs.folder import Folder, Lock, RunError, RunRefused, numbered_lines, whole_file, whole_lines
 from assay.runs.metadata import RunAbout
 from assay.runs.pipeline import Feed, Pipeline, Progress, Sink, Texts, Watch
 from assay.runs.row import Row, RowForm, data_of, opening_of
@@ -231,14 +231,12 @@ class PartSink(Sink):
         self.failures: list[str] = []  # A line for every row that has errors: its key, and what they are
         self.dearest = 0.0  # dollars that the dearest row has cost
         if size := whole_lines(path):
-            good = path.with_suffix(".good")
-            with good.open("wb") as file:
+            with whole_file(path) as file:
                 for where, _, line in numbered_lines(path, size):
                     key, _, has_errors = opening_of(line, where)
                     if not has_errors and key not in self._done:
                         file.write(line)
                         self._done.add(key)
-            good.replace(path)
             count_rows(path, form, tally)
         self.rows = len(self._done)  # how many are in the file
         self.is_fresh = not self.rows

@@ -6,10 +6,10 @@ import json
 import os
 import socket
 import weakref
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, cast
+from typing import IO, Any, cast
 
 from assay.errors import AssayError
 
@@ -64,20 +64,41 @@ class Folder:
         return cast("dict[str, Any]", data)
 
 
-def write_json(path: Path, data: object) -> None:
+def refuse_to_resume(path: Path, differences: Sequence[str], *, resume: bool) -> None:
+    """Raise `RunRefused` unless a run that is there is to be gone on with, and is the one that is meant."""
+    if not resume:
+        raise RunRefused(f"{path} holds a run already: go on with it by resuming, or name another folder")
+    if differences:
+        raise RunRefused(
+            f"{path} holds another run, which cannot be gone on with: {'; '.join(differences)}. "
+            "Give what it was started with, or name another folder"
+        )
+
+
+@contextmanager
+def whole_file(path: Path, mode: str = "wb") -> Generator[IO[Any]]:
     """Write a file whole or not at all: a reader sees the old one or the new one."""
+    new = path.with_name(f".{path.name}.new")
+    try:
+        with new.open(mode, encoding=None if "b" in mode else "utf-8") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def write_json(path: Path, data: object) -> None:
+    """Write a file as `whole_file` does, in ASCII where UTF-8 cannot hold what the data holds."""
     text = json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False)
     try:
         raw = text.encode()
     except UnicodeEncodeError:
         raw = json.dumps(data, indent=1, allow_nan=False).encode()
-    new = path.with_name(f"{path.name}.new")
     try:
-        with new.open("wb") as file:
+        with whole_file(path) as file:
             file.write(raw + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(path)
     except OSError as error:
         raise RunError(f"{path} cannot be written ({error.strerror}): see to that, and go on") from None
     # A new name lasts through a power cut only when its folder is on the disk, which not every system can do.

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from assay.models.budgets import Ledger
-from assay.runs.folder import Folder, Lock, RunError, RunRefused, numbered_lines, whole_lines
+from assay.runs.folder import Folder, Lock, RunError, RunRefused, numbered_lines, refuse_to_resume, whole_lines
 from assay.runs.frames import figure, frame
 from assay.runs.jsonable import holdable
 from assay.runs.metadata import RunAbout
@@ -84,14 +84,7 @@ class Journal:
 
     def _go_on(self, about: RunAbout, saved: RunAbout, *, resume: bool) -> RunAbout:
         """Find out what is done. What the run is about, once it has been resumed."""
-        if not resume:
-            raise RunRefused(f"{self.path} holds a run already: go on with it by resuming, or name another folder")
-        different = saved.differences(about)
-        if different:
-            raise RunRefused(
-                f"{self.path} holds another run, which cannot be gone on with: {'; '.join(different)}. "
-                "Give what it was started with, or name another folder"
-            )
+        refuse_to_resume(self.path, saved.differences(about), resume=resume)
         self._size = whole_lines(self._folder.rollouts)
         for where, _, line in numbered_lines(self._folder.rollouts, self._size):
             data = data_of(line, where)

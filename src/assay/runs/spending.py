@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.models.budgets import Ledger
+from assay.runs.folder import whole_file
 
 
 @dataclass(frozen=True)
@@ -126,9 +127,8 @@ def fold_spending(path: Path) -> None:
     """Put the logs of shards into the log of the run, as the line of one sitting."""
     logs = list(path.parent.glob("parts/*.spending"))
     if logs:
-        new = path.with_name(f"{path.name}.new")
-        new.write_bytes(json.dumps(spent_by(path).to_dict()).ljust(_WIDTH - 1).encode() + b"\n")
-        new.replace(path)
+        with whole_file(path) as file:
+            file.write(json.dumps(spent_by(path).to_dict()).ljust(_WIDTH - 1).encode() + b"\n")
         for log in logs:
             log.unlink()
 
