@@ -61,11 +61,15 @@ $(TRAINERS): pyproject.toml constraints.txt
 	.venv-trl/bin/python -m pip install --quiet --disable-pip-version-check --no-deps verl==0.9.1 openrlhf==0.11.2
 	@# The oldest that is supported, beside the newest: all but TRL itself is the same.
 	.venv-trl/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target .venv-trl/oldest trl==1.4.0
+	@# MLflow wants another protobuf than the trainers do.
+	.venv-trl/bin/python -m pip install --quiet --disable-pip-version-check --upgrade --target .venv-trl/mlflow \
+		mlflow-skinny==3.17.2 sqlalchemy==2.1.8 alembic==1.20.1
 	@touch $@
 
 test-trl: $(TRAINERS)  ## Real steps of real trainers, in an environment of their own
 	.venv-trl/bin/python -m pytest tests/trainers -q
 	PYTHONPATH=.venv-trl/oldest .venv-trl/bin/python -m pytest tests/trainers/conformance -q -k TRL
+	PYTHONPATH=.venv-trl/mlflow .venv-trl/bin/python -m pytest tests/trainers/test_sinks.py -q -k mlflow
 
 extras: $(INSTALLED)  ## Every extra alone, in an environment of its own
 	$(BIN)/python tools/try_extras.py

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from assay import Criterion, Rubric
+from assay import Criterion, Rubric, VersionedRubric
 from assay.integrations import compute_score_of
 
 pytest.importorskip("verl", reason="verl needs an environment of its own")
@@ -71,3 +71,18 @@ def test_validation_counts_what_is_unscored(columns):
     metrics = process_validation_metrics(["sums"] * 8, ["a"] * 8, lists)["sums"]
     assert metrics["unscored"]["mean@8"] == 1 / 8
     assert all(math.isfinite(number) for own in metrics.values() for number in own.values())
+
+
+async def test_rows_carry_the_version_and_metrics_do_not():
+    """The hash of the rubric is in every row, and verl's validation leaves texts out."""
+    from verl.trainer.ppo.metric_utils import process_validation_metrics
+
+    rubric = VersionedRubric(Rubric([short]))
+    score = compute_score_of(rubric, unscored="zero")
+    told = [await score("sums", "4", "4")]
+    rubric.update(weights={"short": 2.0})
+    told.append(await score("sums", "4", "4"))
+    assert [one["rubric_version"] for one in told] == rubric.versions[-2:]
+    metrics = process_validation_metrics(["sums"] * 2, ["a"] * 2, {key: [one[key] for one in told] for key in told[0]})
+    assert metrics["sums"]["score"]["mean@2"] == 1.5
+    assert "rubric_version" not in metrics["sums"]

@@ -13,11 +13,14 @@ from assay.errors import RubricError
 from assay.integrations.monitor import RewardMonitor
 from assay.integrations.step import RubricSource, Scored, Step, Value, paid, parts_of
 
-ComputeScore: TypeAlias = Callable[..., Awaitable[dict[str, float]]]
+Told: TypeAlias = dict[
+    str, float | str
+]  # what verl is told of a sample; a text is left out of its metrics, and kept in its rows
+ComputeScore: TypeAlias = Callable[..., Awaitable[Told]]
 
 QUESTIONS: Final = ("question", "prompt", "index", "uid")  # what tells the questions of a batch apart, in extra_info
-OWN: Final = ("score", "unscored")
-"""The keys that are ours beside `outcome`: what verl reads, and 1 where a rollout has no score."""
+OWN: Final = ("score", "unscored", "rubric_version")
+"""The keys that are ours beside `outcome`: what verl reads, 1 where a rollout has no score, and the hash of a rubric that changes."""
 
 
 async def compute_score(
@@ -30,7 +33,7 @@ async def compute_score(
     unscored: Policy = "raise",
     value: Value = "reward",
     **_: Any,
-) -> dict[str, float]:
+) -> Told:
     """Return the reward of one sample under `score`, and every criterion (0: no answer); `rubric` is a file's path.
 
     verl does not hand over the prompt: keep it in `extra_info` as `question` or `prompt` if a criterion needs it.
@@ -39,7 +42,7 @@ async def compute_score(
     return await score(data_source, solution_str, ground_truth, extra_info)
 
 
-def compute_score_sync(*sample: Any, **options: Any) -> dict[str, float]:
+def compute_score_sync(*sample: Any, **options: Any) -> Told:
     """The same for verl's `remote` manager, whose worker processes call no async function."""
     return run_sync(compute_score(*sample, **options))
 
@@ -63,14 +66,14 @@ async def _compute_score(
     ground_truth: Any,
     extra_info: Mapping[str, Any] | None = None,
     **_: Any,
-) -> dict[str, float]:
+) -> Told:
     row = _row(data_source, solution_str, ground_truth, extra_info)
     return _told(await step.score([row]), fallback)[0]
 
 
 def compute_scores_of(
     rubric: RubricSource, *, unscored: Policy = "raise", value: Value = "reward", monitor: RewardMonitor | None = None
-) -> Callable[..., list[dict[str, float]]]:
+) -> Callable[..., list[Told]]:
     """The same for the `batch` manager of older versions, which calls once with lists; samples of one question are a group.
 
     What tells questions apart is the `question`, `prompt`, `index` or `uid` in `extra_info`.
@@ -87,7 +90,7 @@ def _compute_scores(
     ground_truths: Sequence[Any],
     extra_infos: Sequence[Mapping[str, Any] | None] | None = None,
     **_: Any,
-) -> list[dict[str, float]]:
+) -> list[Told]:
     infos = [None] * len(solution_strs) if extra_infos is None else extra_infos
     rows = [_row(*sample) for sample in zip(data_sources, solution_strs, ground_truths, infos, strict=True)]
     groups: list[str] = []
@@ -114,9 +117,14 @@ def _row(source: str, solution: str, truth: Any, info: Mapping[str, Any] | None)
     return {**extra, "prompt": prompt, "completion": solution, "answer": truth, "task": source, "info": extra}
 
 
-def _told(found: Sequence[Scored], fallback: Fallback, groups: Sequence[str] | None = None) -> list[dict[str, float]]:
+def _told(found: Sequence[Scored], fallback: Fallback, groups: Sequence[str] | None = None) -> list[Told]:
     rewards, parts = paid(found, fallback, groups), parts_of(found, fallback, groups)
     return [
-        {"score": cast("float", reward), "unscored": float(one.reward is None), **cast("dict[str, float]", own)}
+        {
+            "score": cast("float", reward),
+            "unscored": float(one.reward is None),
+            **cast("dict[str, float]", own),
+            **({"rubric_version": one.version} if one.version else {}),
+        }
         for one, reward, own in zip(found, rewards, parts, strict=True)
     ]
