@@ -91,6 +91,7 @@ async def test_trainers_see_the_names_of_every_version(rubric):
     score = compute_score_of(rubric, unscored="zero")
     rubric.update(retire=["short"], add=[polite])
     told = await score("sums", "4", "4")
+    assert told.pop("rubric_version") == rubric.version
     assert told == {"score": 2.0, "unscored": 0.0, "outcome": 2.0, "right": 1.0, "short": 0.0, "polite": 0.0}
 
 
