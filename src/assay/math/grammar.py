@@ -130,6 +130,7 @@ _STOPS: Final = SIGNS.union(
 )
 """Commands that end a run of factors."""
 _FENCES: Final = {r"\lfloor": (r"\rfloor", "floor"), r"\lceil": (r"\rceil", "ceil"), r"\lvert": (r"\rvert", "abs")}
+_RAISED_CIRCLES: Final = ((r"\circ",), ("{", r"\circ", "}"), ("{", r"\degree", "}"))
 _DECORATIONS, _FONTS = frozenset(words.notations("decoration")), frozenset(words.notations("font"))
 _VECTORS, _GRIDS = frozenset(words.notations("vector")), frozenset(words.notations("grid"))
 _MOST_WRITTEN: Final = 3000  # nodes of the sums and determinants that are written out
@@ -208,8 +209,8 @@ class Grammar:
     def __init__(self, tokens: list[MathToken], *, loose: bool = False) -> None:
         self.tokens = tokens
         self.position = 0
-        self.in_bars: int = 0
-        self.in_braces: int = 0
+        self.in_bars = 0
+        self.in_braces = False
         self.loose = loose
         self.is_ambiguous = False
         self.written = 0
@@ -242,6 +243,17 @@ class Grammar:
     def expect(self, value: str) -> None:
         if not self.take(value):
             raise UnreadableError(f"{value!r} is missing at {self.token.place}")
+
+    def take_run(self, *values: str) -> bool:
+        """Whether these tokens stand here one after the other; they are taken then."""
+        stands = all(self.peek(ahead).value == value for ahead, value in enumerate(values))
+        self.position += len(values) if stands else 0
+        return stands
+
+    def closed(self, node: tree.Node, closing: str) -> tree.Node:
+        """What was just read, behind which its bracket has to close."""
+        self.expect(closing)
+        return node
 
     def unexpected(self) -> UnreadableError:
         token = self.token
@@ -301,7 +313,7 @@ class Grammar:
             sides[-1] = tree.Apply("mod", (sides[-1], self.modulus()))
         if operators:
             return _exact_part(sides, operators)
-        while (self.token.value == ":" and self.in_braces == 0) or self.token.value.strip() == "to":
+        while (self.token.value == ":" and not self.in_braces) or self.token.value.strip() == "to":
             self.advance()
             sides.append(self.sum())
         return sides[0] if len(sides) == 1 else tree.Listing("ratio", tuple(sides))
@@ -310,9 +322,7 @@ class Grammar:
         if self.advance().value != "(":
             return self.script()
         self.advance()
-        node = self.sum()
-        self.expect(")")
-        return node
+        return self.closed(self.sum(), ")")
 
     def starts_modulus(self) -> bool:
         """Whether `\\pmod 3`, `\\mod 3` or `(mod 3)` stands here."""
@@ -397,7 +407,7 @@ class Grammar:
             if self.token.kind == "number" and self.before.kind == "number":
                 raise self.unexpected()
             factors.append(self.power())
-        return factors[0] if len(factors) == 1 else tree.Product(tuple(factors))
+        return _product(factors)
 
     def starts_factor(self) -> bool:
         """Whether what comes next is multiplied by standing there."""
@@ -410,7 +420,7 @@ class Grammar:
             return False
         if token.value == "(":
             return not self.starts_modulus()
-        return token.value != "|" or (self.in_bars == 0 and self.in_braces == 0)
+        return token.value != "|" or (self.in_bars == 0 and not self.in_braces)
 
     def power(self) -> tree.Node:
         """A primary with what is written behind and above it."""
@@ -440,13 +450,9 @@ class Grammar:
 
     def raised(self, base: tree.Node) -> tree.Node:
         """The base under the exponent that comes next; `^\\circ` makes it degrees."""
-        in_braces = (
-            self.token.value == "{" and self.peek(1).value in (r"\circ", r"\degree") and self.peek(2).value == "}"
-        )
-        if in_braces or self.token.value == r"\circ":
-            self.position += 3 if in_braces else 1
+        if any(self.take_run(*signs) for signs in _RAISED_CIRCLES):
             return tree.Quantity(base, self.degrees())
-        if isinstance(base, tree.Symbol) and self.takes_prime():
+        if isinstance(base, tree.Symbol) and (self.take(r"\prime") or self.take_run("{", r"\prime", "}")):
             return tree.Symbol(f"{base.name}'")
         exponent = self.script()
         if self.token.value in ("^", "**"):
@@ -520,15 +526,6 @@ class Grammar:
         ends_value = following.kind in ("end", "text", "word") or following.value in _BEHIND_UNITS
         return ends_value and is_unit(token.value)
 
-    def takes_prime(self) -> bool:
-        r"""Whether `^\prime` or `^{\prime}` stands here; it is taken then."""
-        if self.take(r"\prime"):
-            return True
-        if (self.token.value, self.peek(1).value, self.peek(2).value) != ("{", r"\prime", "}"):
-            return False
-        self.position += 3
-        return True
-
     def degrees(self) -> str:
         """Of an angle, or of a temperature: `20^\\circ C`."""
         scale = self.token.value.strip()
@@ -553,9 +550,7 @@ class Grammar:
         if value in "([":
             return self.bracket(value)
         if value == "{":
-            node = self.answer()
-            self.expect("}")
-            return node
+            return self.closed(self.answer(), "}")
         if value == "|":
             self.in_bars += 1
             node = self.sum()
@@ -567,9 +562,9 @@ class Grammar:
         self.position -= 1
         raise self.unexpected()
 
-    def nested(self) -> tree.Node:
+    def nested(self, *, in_braces: bool = False) -> tree.Node:
         """An answer in brackets, whatever bars and braces stand around them."""
-        bars, braces, self.in_bars, self.in_braces = self.in_bars, self.in_braces, 0, 0
+        bars, braces, self.in_bars, self.in_braces = self.in_bars, self.in_braces, 0, in_braces
         node = self.answer()
         self.in_bars, self.in_braces = bars, braces
         return node
@@ -647,9 +642,7 @@ class Grammar:
             return tree.Number(fmpq(int(self.split())))
         if token.value == "{":
             self.advance()
-            node = self.nested()
-            self.expect("}")
-            return node
+            return self.closed(self.nested(), "}")
         if token.kind == "word" and len(token.value) > 1 and token.value not in CONSTANTS:
             return letter(self.split())
         return self.primary()
@@ -712,9 +705,7 @@ class Grammar:
         if not isinstance(node, tree.Symbol) or not is_called or self.token.value != "(" or self.token.spaced:
             return named
         self.advance()
-        inside = self.answer()
-        self.expect(")")
-        return tree.Apply(f"{name}()", _parts(inside))
+        return tree.Apply(f"{name}()", _parts(self.closed(self.answer(), ")")))
 
     def label(self) -> str:
         if not self.take("{"):
@@ -735,9 +726,7 @@ class Grammar:
             return known
         if value in _FENCES:
             end, function = _FENCES[value]
-            node = self.sum()
-            self.expect(end)
-            return tree.Apply(function, (node,))
+            return tree.Apply(function, (self.closed(self.sum(), end),))
         if value in _FONTS:
             return self.in_font()
         if value in _DECORATIONS:
@@ -755,14 +744,10 @@ class Grammar:
         self.tokens[self.position] = MathToken("word", name[len(function) :], place, False)
         return self.function(FUNCTIONS[function])
 
-    def fraction(self) -> tree.Node:
-        return _quotient(self.digit_or_group(), self.digit_or_group())
-
     def root(self) -> tree.Node:
         index: tree.Node = _TWO
         if self.take("["):
-            index = self.sum()
-            self.expect("]")
+            index = self.closed(self.sum(), "]")
         return tree.Apply("root", (self.digit_or_group(), index))
 
     def surd(self) -> tree.Node:
@@ -773,20 +758,15 @@ class Grammar:
         """A set by its members, or by a condition behind `|` or `:`."""
         if self.take(r"\}") or self.take(r"\rbrace"):
             return tree.NamedSet("empty")
-        bars, self.in_bars = self.in_bars, 0
-        self.in_braces += 1
-        inside = self.answer()
+        inside = self.nested(in_braces=True)
         if any(self.take(bar) for bar in ("|", ":", r"\mid", r"\vert")):
-            inside = tree.Builder(inside, self.answer())
-        self.in_braces -= 1
-        self.in_bars = bars
+            inside = tree.Builder(inside, self.nested(in_braces=True))
         if not self.take(r"\rbrace"):
             self.expect(r"\}")
         return inside if isinstance(inside, tree.Builder) else tree.Listing("set", _parts(inside))
 
     def angles(self) -> tree.Node:
-        inside = self.answer()
-        self.expect(r"\rangle")
+        inside = self.closed(self.answer(), r"\rangle")
         parts = _parts(inside)
         return inside if len(parts) == 1 else tree.Listing("round", parts)
 
@@ -853,10 +833,8 @@ class Grammar:
         low = self.script()
         self.expect("^")
         high = self.script()
-        ends = (
-            place for place, token in enumerate(self.tokens) if place > self.position and _IS_DIFFERENTIAL(token.value)
-        )
-        end = next(ends, None)
+        places = range(self.position + 1, len(self.tokens))
+        end = next((place for place in places if _IS_DIFFERENTIAL(self.tokens[place].value)), None)
         if end is None:
             raise UnreadableError("an integral over nothing")
         variable = tree.Symbol(self.tokens[end].value[1])
@@ -872,10 +850,9 @@ class Grammar:
         whole = [value / bottom.coeffs()[0] for value in top.integral().coeffs()]
         differences: list[tree.Node] = []
         for place, value in enumerate(whole):
-            above, below = (tree.Power(limit, tree.Number(fmpq(place))) for limit in (high, low))
-            differences += (
-                [tree.Product((tree.Number(value), tree.Sum((above, tree.negated(below)))))] if value != 0 else []
-            )
+            if value != 0:
+                above, below = (tree.Power(limit, tree.Number(fmpq(place))) for limit in (high, low))
+                differences.append(tree.Product((tree.Number(value), tree.Sum((above, tree.negated(below))))))
         return tree.Sum(tuple(differences)) if differences else tree.Number(fmpq(0))
 
     def environment(self) -> tree.Node:
@@ -904,11 +881,9 @@ class Grammar:
         if len({len(row) for row in rows}) > 1:
             raise UnreadableError("the rows of a matrix differ in length")
         if name == "cases":
-            # Several statements at once, or values with the condition of each.
-            is_system = len(rows[0]) == 1
-            return tree.Listing(
-                "bare" if is_system else "set", tuple(r[0] if is_system else tree.Listing("round", r) for r in rows)
-            )
+            if len(rows[0]) == 1:  # several statements at once
+                return tree.Listing("bare", tuple(statement for (statement,) in rows))
+            return tree.Listing("set", tuple(tree.Listing("round", row) for row in rows))  # values with conditions
         if name == "vmatrix":
             self.spend(factorial(min(len(rows), 9)) * sum(len(tree.nodes_of(cell)) for row in rows for cell in row))
             return _determinant(rows)
@@ -951,12 +926,11 @@ class Grammar:
         while True:
             if self.token.value == "/":
                 self.advance()
-                top = factors[0] if len(factors) == 1 else tree.Product(tuple(factors))
-                factors = [_quotient(top, self.power())]
+                factors = [_quotient(_product(factors), self.power())]
             elif self.starts_factor() and not self.starts_function() and self.token.value not in "([{|":
                 factors.append(self.power())
             else:
-                return factors[0] if len(factors) == 1 else tree.Product(tuple(factors))
+                return _product(factors)
 
     def starts_function(self) -> bool:
         name = self.token.value.lstrip("\\")
@@ -1003,6 +977,10 @@ def _quotient(top: tree.Node, bottom: tree.Node) -> tree.Node:
     if all(start in _DIFFERENTIALS for start in starts):
         raise UnreadableError("a derivative")
     return tree.Quotient(top, bottom)
+
+
+def _product(factors: Sequence[tree.Node]) -> tree.Node:
+    return factors[0] if len(factors) == 1 else tree.Product(tuple(factors))
 
 
 def _times(left: tree.Node, right: tree.Node) -> tree.Node:
@@ -1057,7 +1035,7 @@ def _only(name: str, arguments: tuple[tree.Node, ...]) -> tree.Node:
 
 
 _COMMANDS: Final[dict[str, Callable[[Grammar], tree.Node]]] = {
-    r"\frac": Grammar.fraction,
+    r"\frac": lambda grammar: _quotient(grammar.digit_or_group(), grammar.digit_or_group()),
     **dict.fromkeys(
         (r"\binom", r"\dbinom", r"\tbinom"),
         lambda grammar: tree.Apply("binomial", (grammar.digit_or_group(), grammar.digit_or_group())),
