@@ -536,16 +536,6 @@ class Rubric(BaseRubric, Loadable):
         return tuple(self._plan.criteria)
 
     @property
-    def funcs(self) -> list[Any]:
-        """The functions of the criteria that code answers, in order; a copy."""
-        return [c.check for c in self.criteria if not c.judged]
-
-    @property
-    def weights(self) -> list[float]:
-        """The weight of each of `funcs`; a copy."""
-        return [c.weight for c in self.criteria if not c.judged]
-
-    @property
     def counted_weights(self) -> dict[str, float]:
         return {criterion.name: criterion.weight for criterion in self.criteria if criterion.counts}
 
@@ -666,13 +656,16 @@ class Rubric(BaseRubric, Loadable):
         return [criterion.name for criterion in self.criteria]
 
     def get_reward_funcs(self) -> list[Any]:
-        return self.funcs
+        """The functions of the criteria that code answers, in order; a copy."""
+        return [c.check for c in self.criteria if not c.judged]
 
     def get_reward_weights(self) -> list[float]:
-        return self.weights
+        """The weight of each of `funcs`; a copy."""
+        return [c.weight for c in self.criteria if not c.judged]
 
     _get_reward_funcs, _get_reward_weights = get_reward_funcs, get_reward_weights
-    reward_funcs, reward_weights = property(get_reward_funcs), property(get_reward_weights)
+    funcs = reward_funcs = property(get_reward_funcs)
+    weights = reward_weights = property(get_reward_weights)
 
 
 def _refuse_ring(rubric: Rubric, inside: Sequence[object], above: tuple[int, ...] = ()) -> None:

@@ -27,6 +27,7 @@ KEPT = {
     "odd_returns": "| a reward function returns None |",
     "parser_of_the_environment": "| `parser=` forgotten on the rubric of an environment |",
     "raising_reward": "| a reward function raises |",
+    "shared_group": "| one `RubricGroup` in several environments |",
     "several_matches": "| several matches of a tag |",
     "tool_stop_errors": FAILED,
     "unfinished_thought": "| an unfinished `<think>` |",

@@ -17,7 +17,7 @@ from assay.compat.verifiers.envs.singleturn_env import SingleTurnEnv
 from assay.compat.verifiers.utils import data_utils
 
 import assay.compat.verifiers as vf
-from assay import envs
+from assay import RubricError, envs
 from assay.runs import Run
 from assay.testing import ModelServer, tool_call
 
@@ -418,3 +418,80 @@ async def test_a_hidden_argument_may_have_any_annotation():
     assert await said_by_tools(env, tool_call("look", place="home")) == ["b1 sees home"]
     env.remove_tool(look)
     assert (env.tools, env.tool_map, env.tool_defs) == ([], {}, [])
+
+
+def test_lists_that_do_not_match_are_refused():
+    """What was forgotten is named, and not passed over; a list may be replaced as a whole."""
+    rubric = vf.Rubric(funcs=[exact])
+    held = rubric.funcs
+    rubric.funcs.append(lambda completion: 0.5)
+    assert rubric.reward_funcs is held
+    with pytest.raises(RubricError, match=r"weights \(1\) must match number of functions \(2\): add to both"):
+        rubric.score_rollout_sync(completion=[{"role": "assistant", "content": "4"}], answer="4")
+    rubric.reward_weights.append(2.0)
+    assert rubric.score_rollout_sync(completion=[{"role": "assistant", "content": "4"}], answer="4")["reward"] == 2.0
+    rubric.funcs, rubric.weights = [lambda answer: 0.25], [1.0]
+    assert rubric.score_rollout_sync(answer="4") == {"<lambda>": 0.25, "reward": 0.25}
+    rubric.add_metric(exact)
+    assert (len(rubric.funcs), rubric.weights, len(held)) == (2, [1.0, 0.0], 2)
+
+
+def test_a_function_in_the_lists_takes_the_place_of_the_judges_own_score():
+    """As one does that is added by the method."""
+    rubric = vf.JudgeRubric(judge_model="http://127.0.0.1:9/v1#none")
+    assert (rubric.funcs, rubric.get_reward_func_names()) == ([], ["judge_score"])
+    rubric.funcs.append(exact)
+    rubric.weights.append(1.0)
+    assert rubric.get_reward_func_names() == ["exact"]
+
+
+async def test_what_a_rubric_or_an_inner_environment_holds_is_freed():
+    """Once, when the outermost environment is closed; a hook that fails keeps no other from it."""
+    freed = []
+
+    class Holding(vf.Rubric):
+        @vf.teardown
+        async def free(self):
+            freed.append("rubric")
+
+        @vf.cleanup
+        async def fail(self, state):
+            raise OSError("the disk is full")
+
+        @vf.cleanup(priority=-1)
+        def tidy(self, state, level=0):
+            freed.append(f"rollout {level} {state['error'] is not None}")
+
+    class Env(vf.SingleTurnEnv):
+        async def setup_state(self, state):
+            if state["info"]["fails"]:
+                raise vf.InfraError("no room")
+
+        @vf.teardown
+        def free(self):
+            freed.append("environment")
+
+    rows = [{"question": "?", "level": level, "info": {"fails": level == 2}} for level in (1, 2)]
+    env = Env(dataset=rows, rubric=vf.RubricGroup([Holding(funcs=[lambda completion: 1.0]), vf.Rubric()]))
+    async with vf.EnvGroup([env]) as group:
+        with ModelServer("4") as server:
+            await group.evaluate(model=server.model)
+        assert sorted(freed) == ["rollout 1 False", "rollout 2 True"]
+    await group.aclose()
+    assert freed[2:] == ["rubric", "environment"]
+
+
+def test_one_tool_rubric_may_score_in_several_places():
+    """It keeps nothing of a rollout, so that no count reaches another environment."""
+
+    def half(n: int) -> float:
+        """Halve a number."""
+        return n / 2
+
+    rubric = vf.ToolRubric(tools=[half])
+    turns = [[tool_call("half", n=4)] * 2, "done"]
+    with ModelServer(lambda messages: turns[len(messages) > 1]) as server:
+        for given in (rubric, vf.RubricGroup([rubric]), vf.RubricGroup([vf.Rubric(), rubric])):
+            results = vf.ToolEnv(dataset=[{"question": "?"}], tools=[half], rubric=given).evaluate(model=server.model)
+            [metrics] = results["metrics"]
+            assert (metrics["half_count"], metrics["half_calls"], metrics["num_turns"]) == (2.0, 2.0, 2.0)

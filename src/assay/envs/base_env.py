@@ -61,6 +61,36 @@ async def awaited(value: Any) -> Any:
     return await value if inspect.isawaitable(value) else value
 
 
+class Hooked:
+    """Has methods that are marked for a moment."""
+
+    @cached_property
+    def hooks(self) -> dict[Moment, list[Callable[..., Any]]]:
+        """The methods marked for each moment, highest priority first, and by name where priorities are equal."""
+        marked: dict[Moment, list[tuple[int, str]]] = {moment: [] for moment in get_args(Moment)}
+        for name in dir(self):
+            # Looked at without being fetched: a property is no hook, and may cost something.
+            found: Any = inspect.getattr_static(self, name, None)
+            function = getattr(found, "__func__", found)
+            for moment, own in marked.items():
+                if callable(function) and getattr(function, moment, False) is True:
+                    own.append((-getattr(function, f"{moment}_priority", 0), name))
+        return {moment: [getattr(self, name) for _, name in sorted(own)] for moment, own in marked.items()}
+
+    async def call_all(self, moment: Moment, *args: Any) -> None:
+        """Call every hook; one that fails does not keep the others from it."""
+        for hook in self.hooks[moment]:
+            try:
+                await self.call_hook(hook, *args)
+            except FAILURES as error:
+                if is_stop(error):
+                    raise
+                logger.error("%s %s failed: %s", moment, hook.__name__, described(error))
+
+    async def call_hook(self, hook: Callable[..., Any], *args: Any) -> Any:
+        return await awaited(hook(*args))
+
+
 class Given(TypedDict, total=False):
     """What every environment is made from, besides the data set that comes first."""
 
@@ -78,7 +108,7 @@ class Given(TypedDict, total=False):
     """Its name, and the task of examples that name none."""
 
 
-class Environment(ABC):
+class Environment(Hooked, ABC):
     """Examples, how they are asked, and how the answers are scored. A subclass says in `rollout` how one goes.
 
     Its teardown hooks are called once: when a `with` block ends, by `close`, or else when the interpreter ends.
@@ -247,7 +277,7 @@ class Environment(ABC):
         under_test = ModelUnderTest(client, model, sampling_args, at_once=None if most == -1 else most)
         # Again: the rubric may have been in another environment meanwhile.
         self._hand_down_parser()
-        if not self._awaits_exit and self._hooks["teardown"]:
+        if not self._awaits_exit and self.hooks["teardown"]:
             self._awaits_exit = True
             atexit.register(self.close)
         return await carry_out(self, examples, under_test, options, data=data)
@@ -310,28 +340,8 @@ class Environment(ABC):
 
     # Hooks.
 
-    @cached_property
-    def _hooks(self) -> dict[Moment, list[Callable[..., Any]]]:
-        """The methods marked for each moment, highest priority first, and by name where priorities are equal."""
-        marked: dict[Moment, list[tuple[int, str]]] = {moment: [] for moment in get_args(Moment)}
-        for name in dir(self):
-            # Looked at without being fetched: a property is no hook, and may cost something.
-            found: Any = inspect.getattr_static(self, name, None)
-            function = getattr(found, "__func__", found)
-            for moment, own in marked.items():
-                if callable(function) and getattr(function, moment, False) is True:
-                    own.append((-getattr(function, f"{moment}_priority", 0), name))
-        return {moment: [getattr(self, name) for _, name in sorted(own)] for moment, own in marked.items()}
-
-    async def _call_all(self, moment: Moment, *args: Any) -> None:
-        """Call every hook; one that fails does not keep the others from it."""
-        for hook in self._hooks[moment]:
-            try:
-                await awaited(hook(*args))
-            except FAILURES as error:
-                if is_stop(error):
-                    raise
-                logger.error("%s %s failed: %s", moment, hook.__name__, described(error))
+    async def after_scoring(self, state: State) -> None:
+        """Called with the state of every rollout once it is scored, or cannot be. A subclass may tidy up."""
 
     def close(self) -> None:
         run_sync(self.aclose())
@@ -342,7 +352,7 @@ class Environment(ABC):
             self._closed = True
             if self._awaits_exit:
                 atexit.unregister(self.close)
-            await self._call_all("teardown")
+            await self.call_all("teardown")
 
     def __enter__(self) -> Self:
         return self

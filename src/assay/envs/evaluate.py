@@ -270,6 +270,8 @@ class Evaluator(pipeline.Pipeline):
         if jobs:
             for job, row in zip(jobs, await self.score(unit), strict=True):
                 job.row = row
+                if job.state is not None:
+                    await self._environment.after_scoring(job.state)
         _end(groups)
 
     async def reports(self, unit: Sequence[pipeline.Pending]) -> Sequence[EvaluationReport]:

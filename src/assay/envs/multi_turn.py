@@ -73,7 +73,7 @@ class MultiTurnEnv(Environment):
         return self._stopped(state)
 
     async def _stopped(self, state: State) -> bool:
-        for condition in self._hooks["stop"]:
+        for condition in self.hooks["stop"]:
             holds = condition(state)
             if holds is not False and await awaited(holds):
                 state["stop_condition"] = condition.__name__
@@ -97,7 +97,7 @@ class MultiTurnEnv(Environment):
         finally:
             # Hooks that tidy up may read what was said.
             await awaited(self.render_completion(state))
-            await self._call_all("cleanup", state)
+            await self.call_all("cleanup", state)
         elapsed = 1000 * (time.monotonic() - started)
         state["timing"] |= {"generation_ms": elapsed, "total_ms": elapsed}
         state["is_completed"] = True

@@ -23,7 +23,7 @@ from assay.compat.verifiers.records import (
 )
 from assay.compat.verifiers.typed_messages import AssistantMessage, Response, Tool, typed
 from assay.concurrency import setting
-from assay.envs.base_env import Given
+from assay.envs.base_env import Given, teardown
 from assay.envs.dataset import first_of
 from assay.envs.model_under_test import ModelUnderTest
 from assay.envs.multi_turn import TOO_LONG
@@ -51,6 +51,7 @@ class Environment(envs.Environment):
     logger: Logger = logger_of("assay")
     max_seq_len: int | None = None
     score_rollouts = True
+    rubric: OurRubric
 
     def __init__(self, dataset: Any = None, **given: Any) -> None:
         asked_for = given.pop("message_type", None)
@@ -73,8 +74,20 @@ class Environment(envs.Environment):
     def scoring(self) -> Any:
         return super().scoring if self.score_rollouts else None
 
+    async def after_scoring(self, state: State) -> None:
+        if isinstance(self.rubric, Rubric):
+            await self.rubric.cleanup(state)
+
+    @teardown(priority=100)
+    async def _tear_down_rubric(self) -> None:
+        if isinstance(self.rubric, Rubric):
+            await self.rubric.teardown()
+
     def add_rubric(self, rubric: OurRubric) -> None:
         """Score by this rubric too. `rubric` is a group then, as theirs is, which a program may replace as a whole."""
+        if type(self.rubric) is RubricGroup and not compat.strict:
+            self.rubric.rubrics.append(rubric)  # also where another environment has the same group
+            return
         first = self.rubric.rubrics if type(self.rubric) is RubricGroup else [self.rubric]
         self.rubric = RubricGroup([*first, rubric])
         self._hand_down_parser()
@@ -284,6 +297,14 @@ class EnvGroup(Environment):
         state["info"] = {**state["info"], "env_id": input["info"].get("env_id")}
         state.setdefault("environment", env)  # the innermost, where a group is in a group
         return state
+
+    async def after_scoring(self, state: State) -> None:
+        await (state.get("environment") or self.env_of(state)).after_scoring(state)
+
+    @teardown
+    async def _close_environments(self) -> None:
+        for env in self.envs:
+            await env.aclose()
 
 
 def _route(row: Mapping[str, Any]) -> list[str]:

@@ -1,27 +1,89 @@
 """Rubrics pay a number for every rollout, also for one that is unscored, as programs for `verifiers` expect."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from logging import Logger
+from operator import attrgetter
 from typing import Any, cast
 
 import assay
 from assay import compat, presets
+from assay.compat.verifiers.example_data import maybe_call_with_named_args
 from assay.criterion import Criterion
-from assay.engine import Outcomes
+from assay.engine import Outcomes, Plan, named_apart
+from assay.envs.base_env import Hooked, Moment
+from assay.errors import RubricError
 from assay.redaction import logger_of
+from assay.types import State
 
 logger = logger_of("assay")
 
 
-class Rubric(assay.Rubric):
-    """Ours, under their name: an unscored rollout's reward is the sum of what was answered, and not None."""
+class Rubric(Hooked, assay.Rubric):
+    """Ours, under their name: an unscored rollout's reward is the sum of what was answered, and not None.
 
+    `funcs` and `weights` are plain lists, as theirs are: what a program adds to them or takes out is seen when scoring.
+    """
+
+    funcs: Any = ()
+    weights: Any = ()
+    reward_funcs = property(attrgetter("funcs"))
+    reward_weights = property(attrgetter("weights"))
     _has_warned = False
+    _alone = False
     logger: Logger = logger
 
     def __init__(self, *args: Any, parallelize_scoring: bool = True, **options: Any) -> None:
         """As ours. Whether checks run side by side is for the engine to decide, whatever `parallelize_scoring` says."""
         super().__init__(*args, **options)
+
+    @property
+    def _plan(self) -> Plan:  # pyright: ignore[reportIncompatibleVariableOverride]
+        plan, *planned = self._planned
+        if planned != [self.funcs, self.weights]:
+            if compat.strict and len(self.funcs) != len(self.weights):
+                told = f"Number of weights ({len(self.weights)}) must match number of functions ({len(self.funcs)})"
+                raise RubricError(f"{told}: add to both lists, or call add_reward_func(func, weight)")
+            known = {id(criterion.check): criterion for criterion in reversed(plan.criteria)}
+            pairs = [
+                (known.get(id(func), func), weight) for func, weight in zip(self.funcs, self.weights, strict=False)
+            ]
+            criteria = self._criteria_of([func for func, _ in pairs], [weight for _, weight in pairs])
+            self._alone = self._alone and not any(criterion.counts for criterion in criteria)
+            beside = [criterion for criterion in plan.criteria if not self._is_listed(criterion)]
+            self._plan = Plan(named_apart([*beside, *criteria]), self.aggregation)
+        return self._planned[0]
+
+    @_plan.setter
+    def _plan(self, plan: Plan) -> None:
+        listed = [criterion for criterion in plan.criteria if self._is_listed(criterion)]
+        # In place: a program may hold them.
+        vars(self).setdefault("funcs", [])[:] = [criterion.check for criterion in listed]
+        vars(self).setdefault("weights", [])[:] = [criterion.weight for criterion in listed]
+        self._planned = (plan, [*self.funcs], [*self.weights])
+
+    def _is_listed(self, criterion: Criterion) -> bool:
+        # Not the score that a judge gives by itself until there is another: theirs has none.
+        return not criterion.judged and not (self._alone and criterion.check == getattr(self, "judge_score", None))
+
+    async def call_hook(self, hook: Callable[..., Any], *args: Any) -> Any:
+        # With what it names: the state, its fields and the class objects.
+        state: State = args[0] if args else State()
+        known = {**state.get("input", {}), **state, **self.class_objects, "state": state}
+        return await maybe_call_with_named_args(hook, **known)
+
+    async def cleanup(self, state: State) -> None:
+        """Call the methods marked `@cleanup`, here and in the rubrics inside, once a rollout is scored."""
+        await self._tidy("cleanup", state)
+
+    async def teardown(self) -> None:
+        """Call the methods marked `@teardown`, here and in the rubrics inside, when the environment is closed."""
+        await self._tidy("teardown")
+
+    async def _tidy(self, moment: Moment, *args: Any) -> None:
+        await self.call_all(moment, *args)
+        for inner in self._inside():
+            if isinstance(inner, Rubric):
+                await getattr(inner, moment)(*args)
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
