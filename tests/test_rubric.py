@@ -40,7 +40,7 @@ def test_a_criterion_is_answered_in_exactly_one_way(both):
 def test_binary_is_the_smallest_scale():
     """A verdict is worth its rank between 0 and 1."""
     levels = Criterion(requirement="Depth", choices=["poor", "fair", "good"])
-    assert [levels.value_of(c) for c in levels.choices] == [0.0, 0.5, 1.0]
+    assert [levels.values[c] for c in levels.choices] == [0.0, 0.5, 1.0]
     assert Criterion(requirement="Is kind").choices == ("UNMET", "MET")
 
 

@@ -48,11 +48,9 @@ def advantages(
         return [*_less_mean(known, estimator, epsilon)]
     found: list[float | None] = [None] * len(rewards)
     members: defaultdict[Hashable, list[int]] = defaultdict(list)  # the places of the scored rollouts of each group
-    for place, (reward, group) in enumerate(
-        zip(rewards, [None] * len(rewards) if groups is None else groups, strict=True)
-    ):
+    for place, reward in enumerate(rewards):
         if reward is not None:
-            members[group].append(place)
+            members[None if groups is None else groups[place]].append(place)
     for places in members.values():
         own = [reward for place in places if (reward := rewards[place]) is not None]
         if baselines is not None:
@@ -82,11 +80,8 @@ def gdpo_advantages(
     sizes = {name: len(column) for name, column in {**columns, "rewards": rewards}.items() if column is not None}
     if len(set(sizes.values())) > 1:
         raise ValueError(f"the columns differ in length ({sizes}): give one value a rollout, or None")
-    each = (
-        rewards
-        if rewards is not None
-        else [None if None in row else 0.0 for row in zip(*columns.values(), strict=True)]
-    )
+    complete = [None if None in row else 0.0 for row in zip(*columns.values(), strict=True)]
+    each = complete if rewards is None else rewards
     sums: list[list[float]] = [[] for _ in each]
     for name, column in columns.items():
         scored = [value if one is not None else None for value, one in zip(column, each, strict=True)]

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from operator import mul
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast, get_args
 
@@ -156,25 +156,19 @@ class UnscoredError(AssayError):
     """A rollout has no score, and no policy says what to pay for it."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Fallback:
-    """A policy for unscored rollouts, and how often it was needed.
+    """A policy for unscored rollouts.
 
     >>> Fallback("group_mean").fill([1.0, None, 0.0, 0.5], ["a", "a", "b", "b"])
     [1.0, 1.0, 0.0, 0.5]
     """
 
     policy: Policy = "raise"
-    rollouts: int = field(default=0, init=False)  # how many rollouts it has seen
-    unscored: int = field(default=0, init=False)  # how many of them had no score
 
     def __post_init__(self) -> None:
         if self.policy not in POLICIES:
             raise RubricError(f"unscored is {self.policy!r}: give one of {', '.join(map(repr, POLICIES))}")
-
-    @property
-    def share(self) -> float:
-        return self.unscored / self.rollouts if self.rollouts else 0.0
 
     def fill(
         self,
@@ -184,8 +178,6 @@ class Fallback:
     ) -> list[float | None]:
         """Fill the gaps in the rewards, by `groups` where given; with `drop` they stay None, to be left out."""
         missing = [place for place, reward in enumerate(rewards) if reward is None]
-        self.rollouts += len(rewards)
-        self.unscored += len(missing)
         if not missing or self.policy == "drop":
             return list(rewards)
         if self.policy == "raise":

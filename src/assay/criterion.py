@@ -113,20 +113,18 @@ class Criterion(BaseModel):
     @field_validator("when", mode="before")
     @classmethod
     def _read_conditions(cls, value: object) -> object:
-        if value is None:
-            return ()
         if isinstance(value, str | Mapping | Condition):
             value = (cast("object", value),)
         if not isinstance(value, list | tuple):
-            return value
+            return () if value is None else value
         conditions: list[object] = []
         for item in cast("Sequence[object]", value):
-            if isinstance(item, Mapping):
-                conditions += [
-                    Condition(name, _verdicts(name, v)) for name, v in cast("Mapping[str, object]", item).items()
-                ]
+            named: object = {item: None} if isinstance(item, str) else item
+            if isinstance(named, Mapping):
+                said = cast("Mapping[str, object]", named).items()
+                conditions += [Condition(name, _verdicts(name, verdicts)) for name, verdicts in said]
             else:
-                conditions.append(Condition(item) if isinstance(item, str) else item)
+                conditions.append(named)
         return tuple(conditions)
 
     @field_validator("weight")
@@ -165,17 +163,14 @@ class Criterion(BaseModel):
         if self.requires_evidence and self.check is not None:
             raise ValueError("requires_evidence is true, and code answers: only a judge cites, so leave it out")
         if self.scope == "rollout" and self.combine != "all":
-            raise ValueError(
-                f"combine is {self.combine!r}, and it is asked about the whole rollout: set scope to step or call"
-            )
+            about = "it is asked about the whole rollout"
+            raise ValueError(f"combine is {self.combine!r}, and {about}: set scope to step or call")
         if self.scope != "rollout" and self.credit == "cited":
-            raise ValueError(
-                "credit is 'cited', and every step has a value of its own: leave one of credit and scope out"
-            )
+            about = "every step has a value of its own"
+            raise ValueError(f"credit is 'cited', and {about}: leave one of credit and scope out")
         if not self.isolate and self.timeout != TIMEOUT:
-            raise ValueError(
-                f"timeout is {self.timeout:g}, and nothing can stop a check in this process: set isolate too"
-            )
+            about = "nothing can stop a check in this process"
+            raise ValueError(f"timeout is {self.timeout:g}, and {about}: set isolate too")
         if self.isolate and (self.check is None or is_scorer(self.check)):
             told = "a model answers" if self.check is None else "a whole rubric answers"
             raise ValueError(f"isolate is true, and {told}: only a function can be isolated, so leave it out")
@@ -234,10 +229,6 @@ class Criterion(BaseModel):
     def memo(self) -> dict[str, str]:
         """Room for what a grader works out about the question once and asks many times."""
         return {}
-
-    def value_of(self, verdict: str) -> float | None:
-        """What a verdict is worth; None when it is not on offer."""
-        return self.values.get(verdict)
 
     def passes(self, value: float) -> bool:
         """Whether this value is good news: met, or for a fault (negative weight) not met."""

@@ -3,10 +3,11 @@
 import asyncio
 import inspect
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from functools import partial
+from graphlib import CycleError, TopologicalSorter
 from inspect import getattr_static
 from itertools import islice
 from types import FunctionType
@@ -88,17 +89,13 @@ class PlannedCriterion:
         """Whether it needs a completion that can be read. A rubric inside sees to that by itself."""
         if criterion.check is not None and criterion.scope != "rollout":
             self.each = Plan([criterion.with_fields(scope="rollout", combine="all", when=())], AGGREGATIONS["sum"])
-            if compares := self.each.planned[0].traits.compares:
-                raise RubricError(
-                    f"criterion {compares[0]!r} scores a whole group, and has a scope: drop one of the two"
-                )
+            for name in self.each.planned[0].traits.compares:
+                raise RubricError(f"criterion {name!r} scores a whole group, and has a scope: drop one of the two")
         elif criterion.check is not None and not is_scorer(criterion.check):
             call = self.call = Call(criterion.check, criterion.name)
             if call.compares and criterion.when:
-                raise RubricError(
-                    f"criterion {criterion.name!r} scores a whole group and has a `when`, which holds for "
-                    "single rollouts: drop one of the two"
-                )
+                said = f"criterion {criterion.name!r} scores a whole group and has a `when`"
+                raise RubricError(f"{said}, which holds for single rollouts: drop one of the two")
             if criterion.isolate:
                 _isolate(call, criterion)
             self.reads_completion = call.everything or any(a.field == "completion" for a in call.arguments)
@@ -165,22 +162,15 @@ class Plan:
         """Whether the reward is the weighted sum of the answers: no veto, condition or line left out."""
         lowest = min(criteria, key=lambda criterion: criterion.weight, default=None)
         if aggregation.name == "tree" and lowest is not None and lowest.weight < 0:
-            raise RubricError(
-                f"criterion {lowest.name!r} has weight {lowest.weight}, and a tree takes none "
-                "below 0: state the requirement positively, or use another aggregation"
-            )
-        depths = _depths({criterion.name: criterion for criterion in criteria})
-        self.phases = [
-            Phase.of(one for one in self.planned if depths[one.criterion.name] == depth)
-            for depth in sorted(set(depths.values()))
-        ]  # a criterion with a `when` stands in a phase after the ones it depends on
+            said = f"criterion {lowest.name!r} has weight {lowest.weight}, and a tree takes none below 0"
+            raise RubricError(f"{said}: state the requirement positively, or use another aggregation")
+        layers = _layers({criterion.name: criterion for criterion in criteria})
+        self.phases = [Phase.of(one for one in self.planned if one.criterion.name in names) for names in layers]
 
 
-def _depths(criteria: Mapping[str, Criterion]) -> dict[str, int]:
-    """How many criteria must be known before each one; refuses unknown names and rings."""
-    depths = {name: 0 for name, criterion in criteria.items() if not criterion.when}
-    waiting = [criterion for criterion in criteria.values() if criterion.when]
-    for asking, (other, verdicts) in ((criterion, when) for criterion in waiting for when in criterion.when):
+def _layers(criteria: Mapping[str, Criterion]) -> Iterator[frozenset[str]]:
+    """The names of criteria that can be asked together, after those that their `when` asks for; refuses unknown names and rings."""
+    for asking, (other, verdicts) in ((criterion, when) for criterion in criteria.values() for when in criterion.when):
         asked = f"criterion {asking.name!r} is asked when {other!r}"
         if other not in criteria:
             raise RubricError(f"{asked} holds, and there is no such criterion: name one of {', '.join(criteria)}")
@@ -188,14 +178,15 @@ def _depths(criteria: Mapping[str, Criterion]) -> dict[str, int]:
         for verdict in verdicts:
             if verdict not in offered:
                 raise RubricError(f"{asked} is {verdict!r}, which can never be: it offers {', '.join(offered)}")
+    waiting = TopologicalSorter({c.name: [name for name, _ in c.when] for c in criteria.values()})
+    try:
+        waiting.prepare()
+    except CycleError as error:
+        ring = ", ".join(map(repr, dict.fromkeys(error.args[1])))
+        raise RubricError(f"the `when` of {ring} wait for each other: break the ring") from None
     while waiting:
-        ready = [c for c in waiting if all(w.criterion in depths for w in c.when)]
-        if not ready:
-            names = ", ".join(repr(criterion.name) for criterion in waiting)
-            raise RubricError(f"the `when` of {names} wait for each other: break the ring")
-        depths |= {c.name: 1 + max(depths[w.criterion] for w in c.when) for c in ready}
-        waiting = [criterion for criterion in waiting if criterion.name not in depths]
-    return depths
+        yield frozenset(ready := waiting.get_ready())
+        waiting.done(*ready)
 
 
 def _isolate(call: Call, criterion: Criterion) -> None:
@@ -206,10 +197,8 @@ def _isolate(call: Call, criterion: Criterion) -> None:
 
     readable(Score)
     if call.is_group:
-        raise RubricError(
-            f"criterion {criterion.name!r} scores a whole group, and only a check of single "
-            "rollouts can be isolated: drop `isolate`"
-        )
+        said = f"criterion {criterion.name!r} scores a whole group"
+        raise RubricError(f"{said}, and only a check of single rollouts can be isolated: drop `isolate`")
     check, seconds = call.function, criterion.timeout
     try:
         home = packed(check).home
@@ -408,10 +397,8 @@ class Engine(BatchResult):
     async def ask(self, batch: Batch) -> None:
         for place, criterion in enumerate(self._plan.criteria if self._grader is None else (), start=1):
             if criterion.judged:
-                raise RubricError(
-                    f"criterion {place} ({criterion.requirement!r}) is judged by a model, and no "
-                    "grader was given: pass autograder="
-                )
+                said = f"criterion {place} ({criterion.requirement!r}) is judged by a model"
+                raise RubricError(f"{said}, and no grader was given: pass autograder=")
         self._batch, self._unreadable = batch.readable(self._read)
         if self._unreadable and self._on_error == "raise":
             raise TypeError(next(iter(self._unreadable.values())).removeprefix("TypeError: "))
@@ -783,7 +770,7 @@ def coerce_answer(criterion: Criterion, value: Any) -> float | Score:
     """A check's result as an answer; what is no finite number is an error that says so."""
     if isinstance(value, Score):
         return finite(criterion, value)
-    if isinstance(value, str) and criterion.value_of(value) is not None:
+    if isinstance(value, str) and value in criterion.values:
         return verdict_score(criterion, value)
     number = value if isinstance(value, bool) else number_of(value)
     if number is None:
@@ -793,9 +780,8 @@ def coerce_answer(criterion: Criterion, value: Any) -> float | Score:
 
 def _one_a_rollout(values: Any, size: int) -> list[Any]:
     if isinstance(values, str | bytes | Mapping | Set) or not hasattr(values, "__iter__"):
-        raise ValueError(
-            f"the group function returned {short_repr(cast('object', values))}: return a list of {size} numbers"
-        )
+        given = short_repr(cast("object", values))
+        raise ValueError(f"the group function returned {given}: return a list of {size} numbers")
     column = list(cast("Sequence[Any]", values))
     if len(column) != size:
         raise ValueError(f"the group function returned {len(column)} numbers for {size} rollouts: return one each")

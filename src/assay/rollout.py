@@ -173,13 +173,12 @@ class Call:
     def __init__(self, function: Callable[..., Any], label: str) -> None:
         self.function = function
         self.label = label
+        who = f"check {label!r}"
         try:
             signature = inspect.signature(function)
         except (TypeError, ValueError) as error:
-            raise SignatureError(
-                f"check {label!r} has no signature to read ({error}): wrap it, for example "
-                f"`def {label}(completion): return ...`"
-            ) from None
+            wrapped = f"`def {label}(completion): return ...`"
+            raise SignatureError(f"{who} has no signature to read ({error}): wrap it, for example {wrapped}") from None
         self._bound = frozenset[str]()
         """What a partial has been given already: the caller's choice, which we leave alone."""
         bare: Any = function
@@ -194,9 +193,8 @@ class Call:
         named = [p for p in named if p.kind not in (_Parameter.VAR_POSITIONAL, _Parameter.VAR_KEYWORD)]
         _refuse_unsuppliable(named, label)
         if signature.parameters and not named and not self.everything and not self._bound:
-            raise SignatureError(
-                f"check {label!r} takes *args alone, and we pass arguments by name: name them, for example `completion`"
-            )
+            advice = "name them, for example `completion`"
+            raise SignatureError(f"{who} takes *args alone, and we pass arguments by name: {advice}")
         called = getattr(bare, "__call__", None)  # noqa: B004 - the method itself is wanted
         self.is_async = inspect.iscoroutinefunction(bare) or inspect.iscoroutinefunction(called)
         self.is_group = _is_group(signature, {p.name for p in named}, label)
@@ -302,33 +300,24 @@ class Call:
         """Raise when an argument is a field of no rollout of a batch."""
         for name, field_, default, _ in self.arguments:
             if default is ABSENT and name not in objects and field_ not in _DEFAULTS and batch.lacks(field_):
-                known = sorted({str(key) for key in batch.rows[0]} | {"state", "parser"})
-                raise SignatureError(
-                    f"check {self.label!r} needs an argument {name!r} that nothing supplies: "
-                    f"give it a default, add_class_object({name!r}, ...), or add a field {name!r} to every "
-                    f"state (there: {', '.join(known)})"
-                )
+                known = ", ".join(sorted({str(key) for key in batch.rows[0]} | {"state", "parser"}))
+                ways = f"give it a default, add_class_object({name!r}, ...), or add a field {name!r} to every state"
+                said = f"check {self.label!r} needs an argument {name!r} that nothing supplies"
+                raise SignatureError(f"{said}: {ways} (there: {known})")
 
 
 def _refuse_unsuppliable(parameters: list[_Parameter], label: str) -> None:
     for parameter in parameters:
-        name = parameter.name
+        name, takes = parameter.name, f"check {label!r} takes {parameter.name!r}"
         if name in OUTPUTS:
             # A check that read what scoring wrote would give another number the second time.
-            raise SignatureError(
-                f"check {label!r} takes {name!r}, which is what scoring writes: "
-                "take `state` and read it there if you must"
-            )
+            raise SignatureError(f"{takes}, which is what scoring writes: take `state` and read it there if you must")
         if parameter.kind is _Parameter.POSITIONAL_ONLY and name not in SINGULAR:
-            raise SignatureError(
-                f"check {label!r} takes {name!r} by position only, and we pass arguments "
-                f"by name: wrap it, for example `lambda completion: {label}(completion)`"
-            )
+            wrapped = f"wrap it, for example `lambda completion: {label}(completion)`"
+            raise SignatureError(f"{takes} by position only, and we pass arguments by name: {wrapped}")
         if name == "self" and parameter.default is parameter.empty:
-            raise SignatureError(
-                f"check {label!r} wants 'self', so it is a method of no object: "
-                "pass a bound method (object.method) or a method of the rubric's own class"
-            )
+            advice = "pass a bound method (object.method) or a method of the rubric's own class"
+            raise SignatureError(f"check {label!r} wants 'self', so it is a method of no object: {advice}")
 
 
 def _takes_positions(function: object) -> bool:
@@ -352,13 +341,10 @@ def _is_group(signature: inspect.Signature, names: set[str], label: str) -> bool
     else:
         returns_list = annotation is list or get_origin(annotation) is list
     if plurals and singulars:
-        raise SignatureError(
-            f"check {label!r} mixes {singulars[0]!r} (one rollout) with {plurals[0]!r} (a whole group): "
-            "take the plurals for a group, or read a dataset column of that name from `state`"
-        )
+        said = f"check {label!r} mixes {singulars[0]!r} (one rollout) with {plurals[0]!r} (a whole group)"
+        advice = "take the plurals for a group, or read a dataset column of that name from `state`"
+        raise SignatureError(f"{said}: {advice}")
     if returns_list and singulars:
-        raise SignatureError(
-            f"check {label!r} returns a list but takes {singulars[0]!r}: a group function "
-            f"takes the plurals ({singulars[0]}s), any other returns one number"
-        )
+        advice = f"a group function takes the plurals ({singulars[0]}s), any other returns one number"
+        raise SignatureError(f"check {label!r} returns a list but takes {singulars[0]!r}: {advice}")
     return bool(plurals) or returns_list

@@ -154,9 +154,9 @@ def _part(given: object) -> ShapingPart:
         return ShapingPart(path_of(given).partition(":")[2], given)
     entry = cast("dict[str, Any]", given) if isinstance(given, dict) else {str(given): None}
     [name, *more] = entry or [""]
-    if name not in SHAPINGS or more:
-        if more:
-            raise RubricError(f"there is no shaping {short_repr(entry)}: give one part an entry")
+    if more:
+        raise RubricError(f"there is no shaping {short_repr(entry)}: give one part an entry")
+    if name not in SHAPINGS:
         raise RubricError(f"there is no shaping {short_repr(name)}: {did_you_mean(name, SHAPINGS)}")
     try:
         options = options_of(name).model_validate(entry[name] or {}).model_dump(exclude_unset=True)

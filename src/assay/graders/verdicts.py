@@ -132,7 +132,7 @@ def verdict_score(criterion: Criterion, verdict: str, reason: str = "") -> Score
         return Score.not_applicable(reason)
     for choice in criterion.choices:
         if choice.strip().casefold() == folded:
-            return Score(criterion.value_of(choice), reason, choice)
+            return Score(criterion.values[choice], reason, choice)
     offered = ", ".join([*criterion.choices, *(["N/A"] if criterion.allow_na else [])])
     error = JudgeError(f"the verdict {verdict[:80]!r} was not on offer ({offered})")
     return Score.failed(error, reason)

@@ -9,7 +9,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from operator import getitem
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -94,20 +94,17 @@ def fix_rubric(
         name = change.item.criterion.name
         if change.requirements and name in waited_for:
             change = change._replace(name=name)  # the `when` of another criterion knows it by that
-        if not (change.requirements or change.choices):
-            continue
         try:
-            edits += editor.edits(change)
-            made.append(change)
+            if change.requirements or change.choices:
+                edits += editor.edits(change)
+                made.append(change)
         except RubricError as error:
             notes.append(f"{change.item.name}: {error}")
-    after = editor.text
+    mended = editor.apply(made, edits)
     if made:
-        mended = editor.apply(made, edits)
         rubric_at(mended, allow_code=allow_code)  # what is no rubric any more is not handed out
-        after = mended.document.text
     changed = tuple(dict.fromkeys(change.item.name for change in made))
-    return RubricFix(Path(str(node.document.path)), editor.text, after, changed, tuple(notes))
+    return RubricFix(Path(str(node.document.path)), editor.text, mended.document.text, changed, tuple(notes))
 
 
 class Change(NamedTuple):
@@ -166,31 +163,29 @@ async def _propose(items: Sequence[tuple[PlacedCriterion, list[Hit]]], model: Mo
 
     async def one(broken: tuple[PlacedCriterion, list[Hit]]) -> tuple[str, ...] | str:
         item, hits = broken
-        criterion, wrong = item.criterion, {hit.rule for hit in hits}
+        criterion, prompt = item.criterion, ("lint_rewrite", "assay.lint")
         question = {name: getattr(criterion, name) for name in ("requirement", "weight", "choices")}
         question["problems"] = [f"{hit.message}; {hit.fix}" for hit in hits]
         user = json.dumps(question, ensure_ascii=False, indent=1)
-
-        def check(value: Any) -> str | None:
-            return _complaint(criterion, value.requirements, wrong)
-
-        name = ("lint_rewrite", "assay.lint")
-        asked = Request.of(system_prompt(*name), user, schema=ProposedWording)
-        asked = replace(asked, check=check, prompt=prompt_version(*name), question=criterion.question_hash)
+        request = replace(
+            Request.of(system_prompt(*prompt), user, schema=ProposedWording),
+            check=partial(_complaint, criterion, {hit.rule for hit in hits}),
+            prompt=prompt_version(*prompt),
+            question=criterion.question_hash,
+        )
         try:
-            reply = await model(asked)
+            return tuple(" ".join(text.split()) for text in (await model(request)).value.requirements)
         except ModelError as error:
             return f"{item.name}: {error}"
-        return tuple(" ".join(text.split()) for text in reply.value.requirements)
 
     return await side_by_side(one, items, limit=AT_ONCE) if items else []
 
 
-def _complaint(criterion: Criterion, requirements: Sequence[str], wrong: set[str]) -> str | None:
+def _complaint(criterion: Criterion, wrong: set[str], proposed: ProposedWording) -> str | None:
     """What is wrong with a proposal; None when it can be taken."""
-    if len(requirements) > 1 and "R001" not in wrong:
+    if len(proposed.requirements) > 1 and "R001" not in wrong:
         return "it splits a criterion that asks one thing: give one requirement"
-    for text in requirements:
+    for text in proposed.requirements:
         if not text.strip() or len(text) > LONGEST_PROPOSAL:
             return f"a requirement is {'blank' if not text.strip() else 'too long'}: write one sentence"
         for hit in hits_of_criterion(criterion.with_fields(requirement=text, name="")):
@@ -231,13 +226,11 @@ class _Editor:
     def edits(self, change: Change) -> list[Edit]:
         """The edits of one criterion. Raises `RubricError` when it cannot be changed in place."""
         if change.name and len(change.requirements) > 1:
-            raise RubricError(
-                f"it asks two things, and the `when` of another asks for {change.name!r}: split it by hand"
-            )
+            asked = f"the `when` of another asks for {change.name!r}"
+            raise RubricError(f"it asks two things, and {asked}: split it by hand")
         if self.node.document.format == "toml":
             raise RubricError("TOML is not edited in place: do it by hand")
-        path = change.item.path
-        entry: dict[str, Any] = reduce(getitem, path, self.node.data)
+        path, entry = change.item.path, reduce(getitem, change.item.path, self.node.data)
         edits: list[Edit] = []
         if change.choices:  # each goes with its quotation marks
             here = [self._position((*path, "choices", n)) for n in range(len(change.choices))]

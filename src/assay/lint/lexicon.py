@@ -78,23 +78,6 @@ def third_person(verb: str) -> str:
     return f"{first}s{space}{rest}"
 
 
-_QUOTED = re.compile(
-    r"""
-      ```.*?``` | `[^`\n]+`                                   # code
-    | \$\$.+?\$\$ | \$[^$\n]+\$ | \\\(.+?\\\) | \\\[.+?\\\]   # formulas
-    | "[^"\n]{1,400}" | “[^”]{1,400}” | «[^»]{1,400}» | „[^“”]{1,400}[“”]
-    | (?<![\w’']) ['\u2018] (?=\S) [^'’\n]* (?:(?<=\w)['’](?=\w)[^'’\n]*)* (?<=\S) ['’] (?!\w)
-    | https?://\S+ | www\.\S+
-    """,
-    re.DOTALL | re.VERBOSE,
-)
-_LEVEL = re.compile(
-    r"""^\s* (?:[-*•]\s*)? (?:score|level|grade|points?)? \s*
-        ["'(]? \d{1,3} ["')]? \s* (?:points?)? \s* [:=–-] \s""",
-    re.IGNORECASE | re.MULTILINE | re.VERBOSE,
-)
-
-
 @dataclass(frozen=True)
 class RequirementText:
     """A requirement, and what is left of it when quoted and reported words are blanked.
@@ -107,12 +90,12 @@ class RequirementText:
     @cached_property
     def plain(self) -> str:
         """Without what stands in quotation marks, code and formulas."""
-        return _QUOTED.sub(lambda found: BLANK * len(found[0]), self.said)
+        return pattern("quoted").sub(lambda found: BLANK * len(found[0]), self.said)
 
     @cached_property
     def lead(self) -> str:
         """As `plain`, up to where a list of levels begins."""
-        level = _LEVEL.search(self.plain, 1)
+        level = pattern("level").search(self.plain, 1)
         return self.plain if level is None else self.plain[: level.start()]
 
     @cached_property

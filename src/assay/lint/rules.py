@@ -36,8 +36,7 @@ def compound(criterion: Criterion, text: RequirementText) -> Iterator[Hit]:
 
 
 def _two_acts(own: str) -> tuple[str, str] | None:
-    bare = pattern("takes_bare").search(own) is not None
-    for found in pattern("second_bare_act" if bare else "second_act").finditer(own):
+    for found in pattern("second_bare_act" if pattern("takes_bare").search(own) else "second_act").finditer(own):
         if _is_second_claim(own, found):
             rest = own[found.start("verb") :].split(BLANK)[0].split(",")[0]
             shown = " ".join(rest.split()[:4])
@@ -163,15 +162,12 @@ def explains_levels(criterion: Criterion, text: RequirementText) -> bool:
 
 def unanchored(criterion: Criterion, text: RequirementText) -> Iterator[Hit]:
     """Levels without a description of each."""
-    if len(criterion.choices) == 2:
-        if criterion.choices == BINARY and pattern("rating").search(text.plain):
-            message = "it asks for a rating, and the judge may only say MET or UNMET"
-            yield Hit(
-                "R003", message, "list the levels under `choices`, and say in the requirement what each one means"
-            )
-        return
     missing = _without_meaning(criterion.choices, text.said)
-    if missing:
+    if criterion.choices == BINARY and pattern("rating").search(text.plain):
+        message = "it asks for a rating, and the judge may only say MET or UNMET"
+        advice = "list the levels under `choices`, and say in the requirement what each one means"
+        yield Hit("R003", message, advice)
+    elif len(criterion.choices) > 2 and missing:
         shown = ", ".join(f"'{label}'" for label in missing[:5])
         more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
         message = f"nothing says when a response deserves {shown}{more}"
@@ -258,17 +254,10 @@ def _described_virtue(text: RequirementText) -> str:
 
 # R006: sentences that say no twice.
 
-_VERDICT = re.compile(
-    r"\bUNMET\b"
-    r"|(?i:\b(?:mark|grade|score|count|treat|rate|judge)(?:ed)?\s+(?:it\s+|this\s+)?(?:as\s+)?"
-    r"(?:met|not\s+met|fail(?:ed)?|unmet)\b"
-    r"|\b(?:answer|say|respond)\s+(?:with\s+)?[\"']?(?:no|yes|true|false)[\"']?\s+(?:if|when|unless)\b)"
-)
-
 
 def negation(_: Criterion, text: RequirementText) -> Iterator[Hit]:
     """Two negations, or words that tell the judge which verdict to give."""
-    double, verdict = pattern("double_negation").search(text.own), _VERDICT.search(text.plain)
+    double, verdict = pattern("double_negation").search(text.own), pattern("verdict").search(text.plain)
     if double is not None:
         message = f"'{' '.join(double[0].split())}' says no twice"
         yield Hit("R006", message, "say what the response does, without the two negations")
