@@ -332,6 +332,8 @@ class Grammar:
     def set_expression(self) -> tree.Node:
         left = self.sum()
         while (operator := "union" if self.joins_sets() else SET_OPERATIONS.get(self.token.value)) is not None:
+            if tree.is_value(left) and not tree.symbols_of(left):  # `7 \\backslash 8` is not the set of 7
+                raise UnreadableError("a number is no set, and has no union or difference")
             self.advance()
             left = tree.SetOperation(operator, left, self.sum())  # pyright: ignore[reportArgumentType]
         return left
