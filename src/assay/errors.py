@@ -34,6 +34,7 @@ report, where it can be seen and counted.
 """
 
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 from assay.redaction import redacted
@@ -155,3 +156,11 @@ class MissingExtraError(AssayError, ImportError):
     def __reduce__(self) -> tuple[Any, ...]:
         # An exception is made again from its message alone, and this one takes keywords.
         return partial(MissingExtraError, package=self.package, extra=self.extra), (self.purpose,)
+
+
+def import_extra(module: str, purpose: str, *, extra: str, package: str = "") -> Any:
+    """The module of an optional dependency; raises `MissingExtraError` with the purpose when it is not installed."""
+    try:
+        return import_module(module)
+    except ImportError:
+        raise MissingExtraError(purpose, package=package or module.partition(".")[0], extra=extra) from None

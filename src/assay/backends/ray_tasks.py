@@ -15,7 +15,7 @@ from typing import Any, cast
 from assay.backends.driver import PATIENCE, Results, TakeTask
 from assay.backends.worker import Job, Make, ShardFailure, ShardResult, Task, score_shard
 from assay.concurrency import run_sync
-from assay.errors import MissingExtraError, RubricError
+from assay.errors import RubricError, import_extra
 from assay.models.retry import Endpoint
 from assay.wording import described
 
@@ -82,10 +82,7 @@ def _result(ray: Any, reference: Any, shard: int) -> ShardResult | ShardFailure:
 
 
 def _ray() -> Any:
-    try:
-        return import_module("ray")
-    except ImportError:
-        raise MissingExtraError("Scoring on many machines", package="ray", extra="ray") from None
+    return import_extra("ray", "Scoring on many machines", extra="ray")
 
 
 class RubricStage:

@@ -16,13 +16,12 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, astuple, dataclass, field
 from functools import cached_property
-from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 from assay.criterion import hash_of
-from assay.errors import CacheError, MissingExtraError
+from assay.errors import CacheError, import_extra
 
 KEYS_AT_ONCE, ROWS_AT_ONCE = 500, 1000
 SCHEMA_VERSION = 1  # goes up when what is stored changes; a store refuses a newer one than it knows
@@ -316,10 +315,7 @@ class PostgresStore(Store):
 
     def __init__(self, url: str) -> None:
         """`postgresql://user:password@host:5432/database`. Raises `CacheError` when it does not answer."""
-        try:
-            self._psycopg: Any = import_module("psycopg")
-        except ImportError:
-            raise MissingExtraError("a verdict cache in PostgreSQL", package="psycopg", extra="postgres") from None
+        self._psycopg = import_extra("psycopg", "a verdict cache in PostgreSQL", extra="postgres")
         self._url = url
         super().__init__(re.sub(r"//[^@/]*@", "//…@", url).partition("?")[0])
 

@@ -11,7 +11,7 @@ from pydantic import AllowInfNan, BeforeValidator, Strict, TypeAdapter, Validati
 from pydantic_core import PydanticCustomError
 
 from assay.criterion import path_of
-from assay.errors import MissingExtraError, RubricError
+from assay.errors import RubricError, import_extra
 from assay.wording import first_error
 
 
@@ -83,10 +83,7 @@ def _adapters(kind: type[BuiltinCheck]) -> list[tuple[str, TypeAdapter[Any]]]:
 
 def compiled(pattern: str, flags: str = "") -> Any:
     """The compiled pattern, or an error that says where it is wrong. Flags are of `i`, `m`, `s`."""
-    try:
-        import regex
-    except ImportError:
-        raise MissingExtraError("a regex check", package="regex", extra="checks") from None
+    regex = import_extra("regex", "a regex check", extra="checks")
     chosen = [getattr(regex, letter.upper()) for letter in flags]
     try:
         return regex.compile(pattern, sum(chosen, regex.V0))

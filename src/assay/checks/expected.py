@@ -9,7 +9,7 @@ from numbers import Rational, Real
 from typing import Any, Literal
 
 from assay.checks.check import BuiltinCheck, Flag, Number, Text, Texts
-from assay.errors import MissingExtraError
+from assay.errors import import_extra
 from assay.messages import completion_text
 from assay.parsers import Parser
 from assay.parsers.extract import REAL
@@ -176,8 +176,4 @@ class Similarity(BuiltinCheck):
 
 
 def _comparison(method: str) -> Any:
-    try:
-        from rapidfuzz import fuzz
-    except ImportError:
-        raise MissingExtraError("similarity", package="rapidfuzz", extra="checks") from None
-    return getattr(fuzz, method)
+    return getattr(import_extra("rapidfuzz.fuzz", "similarity", extra="checks"), method)

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any, NoReturn, TypeAlias, cast
 
 from assay.checks.check import BuiltinCheck, Flag, Seconds, compiled, search
-from assay.errors import MissingExtraError, RubricError
+from assay.errors import RubricError, import_extra
 from assay.messages import completion_text
 from assay.parsers import extract_code
 from assay.parsers.extract import json_spans
@@ -111,13 +111,10 @@ PATTERN_SECONDS = 1.0  # how long one match of a schema's pattern may take
 
 def validator_of(schema: Any) -> Any:
     """A `jsonschema` validator for a schema, or an error that says what is wrong with it."""
-    try:
-        from jsonschema.exceptions import SchemaError
-    except ImportError:
-        raise MissingExtraError("json_schema", package="jsonschema", extra="checks") from None
+    exceptions = import_extra("jsonschema.exceptions", "json_schema", extra="checks")
     try:
         return _built(schema)
-    except SchemaError as error:
+    except exceptions.SchemaError as error:
         raise RubricError(f"json_schema: the schema is wrong at {place(error)}: {error.message:.300}") from None
     except RecursionError:
         raise RubricError("json_schema: the schema is nested too deep") from None

@@ -17,10 +17,9 @@ import sys
 import tempfile
 import threading
 from contextlib import AbstractContextManager, suppress
-from importlib import import_module
 from typing import Any
 
-from assay.errors import AssayError, MissingExtraError, Refused
+from assay.errors import AssayError, Refused, import_extra
 from assay.isolation.pool import processors
 from assay.local.weights import weights_file
 
@@ -49,10 +48,7 @@ class LocalServer(AbstractContextManager["LocalServer"]):
         # resolves to this machine could ask it. Such a page does not know the key.
         self.key = key or secrets.token_urlsafe(24)
         self.name, path = weights_file(model)
-        try:
-            engine: Any = import_module("xllamacpp")
-        except ImportError:
-            raise MissingExtraError("the local engine", package="xllamacpp", extra="local") from None
+        engine = import_extra("xllamacpp", "the local engine", extra="local")
         settings = engine.CommonParams()
         settings.model.path = str(path)
         settings.n_ctx = context

@@ -5,14 +5,13 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from functools import partial, update_wrapper
-from importlib import import_module
 from typing import Any, NamedTuple, cast, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema
 
-from assay.errors import AssayError, MissingExtraError
+from assay.errors import AssayError, import_extra
 from assay.models.model import Reply, Tool
 from assay.types import State
 from assay.wording import did_you_mean, short_repr
@@ -29,11 +28,8 @@ def described_by(docstring: str | None) -> Described:
     text = inspect.cleandoc(docstring or "").strip()
     if "\n" not in text:
         return Described(text, {})
-    try:
-        parse = import_module("docstring_parser").parse
-    except ImportError:
-        raise MissingExtraError("Reading the docstring of a tool", package="docstring-parser", extra="envs") from None
-    found = parse(text)
+    what = "Reading the docstring of a tool"
+    found = import_extra("docstring_parser", what, package="docstring-parser", extra="envs").parse(text)
     words = {each.arg_name: " ".join((each.description or "").split()) for each in found.params}
     arguments = {name.lstrip("*"): said for names, said in words.items() for name in re.split(r"\s*,\s*", names)}
     return Described((found.description or "").strip(), arguments)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from assay.errors import MissingExtraError
+from assay.errors import MissingExtraError, import_extra
 from assay.runs.folder import RunRefused
 from assay.runs.jsonable import as_text
 
@@ -62,10 +62,7 @@ def figure(rows: "Iterable[Row]", summary: "Summary", agreement: Any = None) -> 
     `agreement` is what `assay.trust.agree` gave for the run; without it, the agreement between the judges of a
     panel is shown where several were asked.
     """
-    try:
-        pyplot: Any = import_module("matplotlib.pyplot")
-    except ImportError:
-        raise MissingExtraError("a figure of a run", package="matplotlib", extra="plot") from None
+    pyplot = import_extra("matplotlib.pyplot", "a figure of a run", extra="plot")
     scores: list[float] = []
     apart: dict[str, list[float]] = {}
     for row in rows:

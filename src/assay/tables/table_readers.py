@@ -15,13 +15,12 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from importlib import import_module
 from io import TextIOWrapper
 from itertools import chain, count
 from pathlib import Path
 from typing import IO, Any, cast
 
-from assay.errors import AssayError, MissingExtraError
+from assay.errors import AssayError, import_extra
 from assay.messages import MEDIA_COLUMNS
 from assay.wording import short_repr
 
@@ -283,10 +282,7 @@ def parquet_file(path: str | Path) -> Any:
 
 
 def _parquet_package() -> Any:
-    try:
-        return import_module("pyarrow.parquet")
-    except ImportError:
-        raise MissingExtraError("Reading Parquet", package="pyarrow", extra="tables") from None
+    return import_extra("pyarrow.parquet", "Reading Parquet", extra="tables")
 
 
 def _parquet_rows_of(path: Path, name: str) -> Numbered:
