@@ -91,10 +91,8 @@ class Criterion(BaseModel):
         elif callable(question) or is_scorer(question):
             criterion = cls(check=question)
         else:
-            raise RubricError(
-                f"{question!r} asks no question: give a function, a Criterion, a mapping with "
-                "'requirement' or 'check', or a Rubric"
-            )
+            ways = "a function, a Criterion, a mapping with 'requirement' or 'check', or a Rubric"
+            raise RubricError(f"{question!r} asks no question: give {ways}")
         return criterion if weight is None else criterion.with_fields(weight=weight)
 
     def with_fields(self, **changes: Any) -> "Criterion":
@@ -312,10 +310,8 @@ def reference_of(function: object) -> str:
         found = getattr(found, step, None)
     # What is in `__main__` has that name in this program alone.
     if module == "__main__" or found != function:
-        raise RubricError(
-            f"{function!r} cannot be written to a file: only built-in checks, and functions that "
-            "can be imported by name, can"
-        )
+        written = "only built-in checks, and functions that can be imported by name, can"
+        raise RubricError(f"{function!r} cannot be written to a file: {written}")
     return reference
 
 

@@ -83,16 +83,14 @@ def markdown_table(section: Section) -> str:
     return "\n".join([head, f"|{'---|' * len(section.columns)}", *rows])
 
 
-class Toned(str):
+class Toned(NamedTuple):
     """A cell with a tone: `good`, `bad` or `error`."""
 
-    __slots__ = ("tone",)
+    text: str
     tone: str
 
-    def __new__(cls, text: str, tone: str) -> "Toned":
-        made = super().__new__(cls, text)
-        made.tone = tone
-        return made
+    def __str__(self) -> str:
+        return self.text
 
 
 def html_table(section: Section) -> str:

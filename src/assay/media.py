@@ -162,10 +162,8 @@ def _scheme(place: str) -> str:
 async def _fetched(address: str, url: str) -> bytes:
     places, shown = MEDIA_PLACES.get(), short_repr(url.partition("?")[0])
     if not places.urls:
-        raise MediaError(
-            f"{address} is at {shown}, and URLs are not fetched unless that is allowed: give its bytes, or say "
-            "media_access(urls=True) in Python or --media-urls on the command line"
-        )
+        ways = "give its bytes, or say media_access(urls=True) in Python or --media-urls on the command line"
+        raise MediaError(f"{address} is at {shown}, and URLs are not fetched unless that is allowed: {ways}")
     fetch = import_module("assay.models.fetch")  # which needs aiohttp
     try:
         return (await fetch.fetched(url, most_bytes=MOST_BYTES, allow_private=places.allow_private)).body

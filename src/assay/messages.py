@@ -117,9 +117,8 @@ def read_completion(completion: object) -> Any:
     if last is None:
         if any(_side(item) == "assistant" for item in chat):  # the Responses API has calls that are no messages
             return completion
-        raise TypeError(
-            f"the completion is {_kind(completion)}: give a text, or messages of which one has the role 'assistant'"
-        )
+        ways = "give a text, or messages of which one has the role 'assistant'"
+        raise TypeError(f"the completion is {_kind(completion)}: {ways}")
     content = _field(last, "content")
     if content is None and isinstance(_field(last, "parts"), Sequence):  # as Gemini writes it
         return completion
@@ -130,9 +129,8 @@ def read_completion(completion: object) -> Any:
         spoken = {**cast("Mapping[str, Any]", last), "content": number}
         return [spoken if message is last else message for message in chat]
     if not _holds_text(content):
-        raise TypeError(
-            f"the content of the assistant's last message is {_kind(content)}: give a text, or a list of parts"
-        )
+        said = f"the content of the assistant's last message is {_kind(content)}"
+        raise TypeError(f"{said}: give a text, or a list of parts")
     return completion
 
 

@@ -210,11 +210,8 @@ class BaseRubric(ABC):
             missing = [line for line in report.lines if line.counted and not line.answered]
             listed = "; ".join(f"{line.name}: {line.error}" for line in missing[:3])
             more = f"; and {len(missing) - 3} more" if len(missing) > 3 else ""
-            raise GradingError(
-                f"{report.asked - report.answered} of {report.asked} criteria have no answer "
-                f"({listed}{more}): the partial report is in .report",
-                report,
-            )
+            said = f"{report.asked - report.answered} of {report.asked} criteria have no answer ({listed}{more})"
+            raise GradingError(f"{said}: the partial report is in .report", report)
         return report
 
     def grade_sync(
@@ -778,10 +775,8 @@ def rubric_in_python(reference: str) -> Rubric:
         except AssayError:
             raise
         except Exception as error:  # it is code of the user's, so anything may be raised
-            raise RubricError(
-                f"{reference} could not be called without arguments to make a rubric: "
-                f"{described(error)}; put a single check in a list"
-            ) from error
+            said = f"{reference} could not be called without arguments to make a rubric"
+            raise RubricError(f"{said}: {described(error)}; put a single check in a list") from error
     if isinstance(found, list | tuple):
         return Rubric(cast("Sequence[Any]", found))
     if not isinstance(found, Rubric):

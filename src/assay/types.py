@@ -1,6 +1,6 @@
 """Types of messages, states and reward functions, as users hand them over."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from typing import Any, Literal, Self, TypeAlias, cast
 
 Message: TypeAlias = Mapping[str, Any]
@@ -22,8 +22,6 @@ OnError: TypeAlias = Literal["record", "raise"]  # what a failure becomes: an er
 
 INPUT_FIELDS = frozenset({"prompt", "answer", "task", "info", "example_id"})
 """What a `State` reads from its `input` row when it does not hold the field itself."""
-
-_ABSENT: Any = object()
 
 
 class State(dict[str, Any]):
@@ -59,23 +57,15 @@ class State(dict[str, Any]):
         row = self._row(key)
         (super() if row is None else row).__delitem__(key)
 
-    def get(self, key: str, default: Any = None) -> Any:
-        return self[key] if key in self else default  # noqa: SIM401 - this is `get`
+    # Those of a dict pass by the methods above.
+    get = MutableMapping[str, Any].get  # pyright: ignore[reportAssignmentType]
+    setdefault, update = MutableMapping[str, Any].setdefault, MutableMapping[str, Any].update
 
-    def setdefault(self, key: str, default: Any = None) -> Any:
-        if key not in self:
-            self[key] = default
-        return self[key]
-
-    def pop(self, key: str, default: Any = _ABSENT) -> Any:
-        value = self[key] if default is _ABSENT else self.get(key, default)
+    def pop(self, key: str, *default: Any) -> Any:
+        value = self.get(key, *default) if default else self[key]
         if key in self:
             del self[key]
         return value
-
-    def update(self, *args: Any, **kwargs: Any) -> None:
-        for key, value in dict[str, Any](*args, **kwargs).items():
-            self[key] = value
 
     def __ior__(self, other: Any) -> Self:  # pyright: ignore[reportIncompatibleMethodOverride]
         self.update(other)

@@ -78,10 +78,8 @@ def findings_of_run(run: "str | PathLike[str] | Run", asked: Sequence[PlacedCrit
         if known.get(item.criterion.name) == item.criterion.question_hash:
             same.setdefault(item.criterion.name, item)
     if not same:
-        raise RunError(
-            f"{opened.path} has no verdict on any criterion of this rubric as it stands: name a run of "
-            "this rubric, or score the run again with it"
-        )
+        said = f"{opened.path} has no verdict on any criterion of this rubric as it stands"
+        raise RunError(f"{said}: name a run of this rubric, or score the run again with it")
     for name, hit in hits_of_run(columns_of(opened.rows()), {name: item.criterion for name, item in same.items()}):
         if not name:
             yield Finding(hit.rule, "", hit.message, hit.fix, RULES[hit.rule].severity)

@@ -114,16 +114,12 @@ def read_file(file: Any) -> Node:
 
 
 def _format_of(name: str) -> str:
-    suffix = Path(name).suffix.lower()
+    suffix, known = Path(name).suffix.lower(), ", ".join(_FORMATS)
     if not suffix:
-        raise RubricFileError(
-            f"Cannot determine file format of {name or 'a file without a name'!r}: "
-            f"its name must end in one of {', '.join(_FORMATS)}"
-        )
+        said = f"Cannot determine file format of {name or 'a file without a name'!r}"
+        raise RubricFileError(f"{said}: its name must end in one of {known}")
     if suffix not in _FORMATS:
-        raise RubricFileError(
-            f"Unsupported file format {suffix!r}. Supported formats: {', '.join(_FORMATS)}", path=name
-        )
+        raise RubricFileError(f"Unsupported file format {suffix!r}. Supported formats: {known}", path=name)
     return _FORMATS[suffix]
 
 

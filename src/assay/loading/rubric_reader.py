@@ -82,12 +82,11 @@ class RubricReader:
             if "golden" in node.data:
                 options["golden"] = node.at("golden")
             node = node.at(_holder(node))
+        if node.data is None:
+            raise node.error("No criteria found: it is empty")
         if not isinstance(node.data, list):
-            if node.data is None:
-                raise node.error("No criteria found: it is empty")
-            raise node.error(
-                f"a rubric is a list of criteria, or a mapping with one, and this is {short_repr(node.data)}"
-            )
+            given = short_repr(node.data)
+            raise node.error(f"a rubric is a list of criteria, or a mapping with one, and this is {given}")
         return node, options
 
     def _aggregation(self, node: Node) -> Any:

@@ -33,7 +33,7 @@ from assay.report import Score
 from assay.rubric import Rubric
 from assay.runs.pipeline import OnProgress, Watch
 from assay.runs.spending import NOTHING, Spending
-from assay.trust.estimate import Estimate, Record, clustered_wilson
+from assay.trust.estimate import Estimate, Record, clustered_wilson, plain
 from assay.trust.golden_run import rubrics_inside
 from assay.types import OnError
 from assay.wording import short_repr
@@ -164,19 +164,12 @@ class ProbeReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
-        return {
-            "judge": self.judge,
-            "complete": self.complete,
-            "overall": self.overall.to_dict(),
-            "families": {name: rate.to_dict() for name, rate in self.families.items()},
-            "criteria": {name: rate.to_dict() for name, rate in self.criteria.items()},
-            "unprobed": [each.to_dict() for each in self.unprobed],
-            "quoting": self.quoting,
+        names = ("judge", "complete", "overall", "families", "criteria", "unprobed", "quoting", "spent")
+        counts = {
             "invented": len(self.invented),
             "false_alarms": dict(zip(("alarms", "texts"), self.alarms, strict=True)),
-            "spent": self.spent.to_dict(),
-            "trials": [trial.to_dict() for trial in self.everything],
         }
+        return {name: plain(getattr(self, name)) for name in names} | counts | {"trials": plain(self.everything)}
 
 
 def _groups(trials: Iterable[Trial], field: str) -> dict[str, list[Trial]]:

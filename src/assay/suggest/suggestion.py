@@ -30,7 +30,7 @@ from assay.rubric import Rubric
 from assay.runs.pipeline import OnProgress, Watch
 from assay.runs.spending import NOTHING, Spending
 from assay.tables import rows_of
-from assay.trust.estimate import Estimate, Record, clustered_wilson, undefined
+from assay.trust.estimate import Estimate, Record, clustered_wilson, plain, undefined
 from assay.wording import described, short_repr
 
 MOST = 12  # criteria that are judged, unless said otherwise
@@ -115,9 +115,8 @@ class Suggestion:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
-        told = {"kept": self.kept, "dropped": self.dropped, "golden": self.golden, "findings": self.findings()}
-        lists = {name: [each.to_dict() for each in listed] for name, listed in told.items()}
-        return {"source": self.source, **lists, "errors": list(self.errors), "spent": self.spent.to_dict()}
+        names = ("source", "kept", "dropped", "golden", "errors", "spent")
+        return {name: plain(getattr(self, name)) for name in names} | {"findings": plain(self.findings())}
 
 
 async def suggest_from_pairs(
@@ -146,18 +145,16 @@ async def suggest_from_pairs(
     verdicts = await draft.judge("suggest_pairs", prompts, texts, on_progress)
     judged = [_judge_by_pairs(criterion, unseen, verdicts) for criterion in draft.criteria]
     # The pairs that most criteria tell apart as people do go into the file, with what the judge said of both sides.
-    told: list[tuple[Pair, list[Criterion]]] = []
     kept = [each.criterion for each in judged if each.kept]
-    for pair in unseen:
-        good, bad = pair.texts
-        told.append((pair, [c for c in kept if verdicts[good, c.name] and verdicts[bad, c.name] is False]))
-    told.sort(key=lambda item: -len(item[1]))
-    golden = [
-        _example(f"{name}_{number}", text, by, passes=name == "preferred")
-        for number, (pair, by) in enumerate(told[:_MOST_GOLDEN], start=1)
-        for name, text in zip(("preferred", "rejected"), pair.texts, strict=True)
-        if by
+    told = [
+        (good, bad, [c for c in kept if verdicts[good, c.name] and verdicts[bad, c.name] is False])
+        for good, bad in (pair.texts for pair in unseen)
     ]
+    golden: list[Golden] = []
+    for number, (good, bad, by) in enumerate(sorted(told, key=lambda each: -len(each[2]))[:_MOST_GOLDEN], start=1):
+        if by:
+            golden.append(_example(f"preferred_{number}", good, by, passes=True))
+            golden.append(_example(f"rejected_{number}", bad, by, passes=False))
     return draft.suggestion(f"{len(pairs)} pairs", f", which saw {len(shown)} of them", judged, golden)
 
 
@@ -375,9 +372,8 @@ def split(pairs: Sequence[Pair], seed: int = 0) -> tuple[list[Pair], list[Pair]]
         by_prompt.setdefault(pair.prompt or f"\0{number}", []).append(pair)
     groups = list(by_prompt.values())
     if len(groups) < _FEWEST:
-        raise TrustError(
-            f"{len(groups)} prompts are too few to tell a criterion from chance: give pairs of {_FEWEST} or more"
-        )
+        said = f"{len(groups)} prompts are too few to tell a criterion from chance"
+        raise TrustError(f"{said}: give pairs of {_FEWEST} or more")
     random.Random(seed).shuffle(groups)
     most = min(_MOST_SHOWN, max(1, len(groups) // 3))
     return [group[0] for group in groups[:most]], [pair for g in groups[most:] for pair in g]

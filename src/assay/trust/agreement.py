@@ -110,10 +110,8 @@ def agree(
     if again is not None:
         paired = pair_runs(run, again, same_questions(run, again))
         if not paired.rollouts:
-            raise TrustError(
-                "no rollout is the same in both runs, so the second does not repeat the first: judge the "
-                "saved rollouts again"
-            )
+            said = "no rollout is the same in both runs, so the second does not repeat the first"
+            raise TrustError(f"{said}: judge the saved rollouts again")
         for twice in paired.answers:
             repeats.add_answers(twice.example, twice.criterion, (twice.before, twice.after))
     return agreement_of(joined, reference=reference, repeats=repeats)

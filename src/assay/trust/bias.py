@@ -206,10 +206,8 @@ def corrected_mean(
     0.75 [0.69, 0.80] 0.50 [0.39, 0.62]
     """
     if len(judge) != len(people) or (examples is not None and len(examples) != len(judge)):
-        raise ValueError(
-            f"there are {len(judge)} answers of the judge and {len(people)} of people: give one "
-            "each, and None where there is no label"
-        )
+        said = f"there are {len(judge)} answers of the judge and {len(people)} of people"
+        raise ValueError(f"{said}: give one each, and None where there is no label")
     labels = [math.nan if answer is None else float(answer) for answer in people]
     places = range(len(judge)) if examples is None else example_numbers(examples)
     observed = Observed(*(np.array(column, dtype=np.float64) for column in (judge, labels, places)))
@@ -240,38 +238,28 @@ def _refusal(observed: "Observed") -> str:
     """Why the labels do not allow a correction; empty when they do."""
     count = observed.labelled_examples
     if count < FEWEST:
-        return (
-            f"{count} labelled examples are too few for an interval that holds: label "
-            f"{FEWEST - count} more, drawn at random"
-        )
+        few = f"{count} labelled examples are too few for an interval that holds"
+        return f"{few}: label {FEWEST - count} more, drawn at random"
     if observed.is_binary:
         people = observed.people[observed.labelled]
         if people.max() == 0 or people.min() == 1:
-            return (
-                f"all labels say {'met' if people.min() else 'not met'}, so nothing shows what the judge "
-                "makes of the rest: label more"
-            )
+            said = f"all labels say {'met' if people.min() else 'not met'}"
+            return f"{said}, so nothing shows what the judge makes of the rest: label more"
         if beats_chance(observed):
             return ""
-        return (
-            f"the judge is not clearly better than chance (sensitivity {sensitivity(observed)}, "
-            f"specificity {specificity(observed)}): trust the labels alone, mend the criterion or "
-            "change the judge"
-        )
+        seen = f"sensitivity {sensitivity(observed)}, specificity {specificity(observed)}"
+        advice = "trust the labels alone, mend the criterion or change the judge"
+        return f"the judge is not clearly better than chance ({seen}): {advice}"
     together = correlation(observed)
     if together is None:
-        return (
-            "judge or people give the same to every labelled rollout, so nothing shows whether they "
-            "go together: label more"
-        )
+        said = "judge or people give the same to every labelled rollout"
+        return f"{said}, so nothing shows whether they go together: label more"
     # Fisher's z, one-sided as for sensitivity and specificity.
     reach = estimate.normal_quantile((1 + DOUBT) / 2) / (count - 3) ** 0.5
     if np.arctanh(min(together, 1 - 1e-12)) > reach:
         return ""
-    return (
-        f"the judge's answers do not clearly go with people's (correlation {together:.2f}): trust the "
-        "labels alone, mend the criteria or change the judge"
-    )
+    said = f"the judge's answers do not clearly go with people's (correlation {together:.2f})"
+    return f"{said}: trust the labels alone, mend the criteria or change the judge"
 
 
 def _warning(observed: "Observed") -> str:
@@ -283,11 +271,8 @@ def _warning(observed: "Observed") -> str:
     gap = estimate.difference_of(labelled, others)
     if gap.low is None or gap.high is None or gap.low <= 0 <= gap.high:
         return ""
-    return (
-        f"the judge says yes to {labelled.value:.0%} of what was labelled and to "
-        f"{others.value:.0%} of the rest: if the labelled were picked, and not drawn at random, take "
-        "rogan_gladen"
-    )
+    said = f"the judge says yes to {labelled.value:.0%} of what was labelled and to {others.value:.0%} of the rest"
+    return f"{said}: if the labelled were picked, and not drawn at random, take rogan_gladen"
 
 
 # The two methods, and how good the judge is.

@@ -194,17 +194,13 @@ def compare(first: Run, second: Run) -> Comparison:
     shared = [example for example in prompts if example in other_prompts]
     paired = [example for example in shared if prompts[example] == other_prompts[example]]
     if not paired and shared:
-        raise TrustError(
-            f"all {len(shared)} examples that both runs have ask something else in the second: give rows an "
-            "`id` of their own, so that they can be told apart"
-        )
+        said = f"all {len(shared)} examples that both runs have ask something else in the second"
+        raise TrustError(f"{said}: give rows an `id` of their own, so that they can be told apart")
     if not prompts or not other_prompts:
         raise TrustError("one of the runs has no rows yet")
     if not paired:
-        raise TrustError(
-            f"the runs have no example in common (the first has {next(iter(prompts))!r}, the second "
-            f"{next(iter(other_prompts))!r}): compare runs on the same data"
-        )
+        have = f"the first has {next(iter(prompts))!r}, the second {next(iter(other_prompts))!r}"
+        raise TrustError(f"the runs have no example in common ({have}): compare runs on the same data")
     differences = [_difference(name, criteria[name], others[name], paired, len(same)) for name in same]
     tested = [difference for difference in differences if difference.p is not None]
     adjusted = dict(zip((each.name for each in tested), holm([each.p or 0.0 for each in tested]), strict=True))
@@ -300,9 +296,8 @@ class Drift:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
-        counts = {name: getattr(self, name) for name in ("rollouts", "changed", "only_one")}
-        criteria = [criterion.to_dict() for criterion in self.criteria]
-        return {**counts, "moved": list(self.moved), "criteria": criteria}
+        names = ("rollouts", "changed", "only_one", "moved", "criteria")
+        return {name: estimate.plain(getattr(self, name)) for name in names}
 
 
 def drift_between(
@@ -316,10 +311,8 @@ def drift_between(
     questions = same_questions(before, after)
     paired = pair_runs(before, after, questions)
     if not paired.rollouts:
-        raise TrustError(
-            "no rollout is the same in both runs, so nothing tells the judge from what it judged: "
-            "judge the saved rollouts of one run again"
-        )
+        said = "no rollout is the same in both runs, so nothing tells the judge from what it judged"
+        raise TrustError(f"{said}: judge the saved rollouts of one run again")
     relevant = [label for label in labels if label.criterion in questions]
     people: dict[tuple[str, int, str], Answer] = {}
     if relevant:
@@ -359,12 +352,9 @@ def _drift(
         was = clustered_values([was == said for _, was, _, said in told], labelled)
         now = clustered_values([now == said for _, _, now, said in told], labelled)
         accuracy = was.estimate(SHARE), now.estimate(SHARE)
-    means, change, p = (
-        (float(before.mean()), float(after.mean())),
-        changes.estimate(MEAN),
-        sign_flip(changes.sums[:, 0]),
-    )
-    return CriterionDrift(question.name, *means, change, p, len(valued), len(pairs) - len(given), accuracy)
+    means, change = (float(before.mean()), float(after.mean())), changes.estimate(MEAN)
+    p, unanswered = sign_flip(changes.sums[:, 0]), len(pairs) - len(given)
+    return CriterionDrift(question.name, *means, change, p, len(valued), unanswered, accuracy)
 
 
 # Whether a difference could be chance, and which would show.

@@ -32,15 +32,16 @@ class Record:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
-        return {each.name: _plain(getattr(self, each.name)) for each in fields(cast("Any", self))}
+        return {each.name: plain(getattr(self, each.name)) for each in fields(cast("Any", self))}
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """A value as JSON has it: what turns into plain data as that, in mappings and lists too."""
     if hasattr(value, "to_dict"):
         return value.to_dict()
     if isinstance(value, Mapping):
-        return {key: _plain(each) for key, each in cast("Mapping[str, Any]", value).items()}
-    return [_plain(each) for each in cast("Sequence[Any]", value)] if isinstance(value, tuple | list) else value
+        return {key: plain(each) for key, each in cast("Mapping[str, Any]", value).items()}
+    return [plain(each) for each in cast("Sequence[Any]", value)] if isinstance(value, tuple | list) else value
 
 
 @dataclass(frozen=True)

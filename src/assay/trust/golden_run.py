@@ -90,9 +90,8 @@ async def run_golden(rubric: Rubric, grader: Autograder | None = None) -> Golden
                 lines = {line.name: line for line in report.lines}
                 found += [_result(inside, name, criteria[name], lines.get(name), example) for name in example.expect]
     if not found:
-        raise TrustError(
-            "the rubric has no golden examples: list some under 'golden', each with a completion and what to expect"
-        )
+        ways = "list some under 'golden', each with a completion and what to expect"
+        raise TrustError(f"the rubric has no golden examples: {ways}")
     return GoldenReport(tuple(found), Spending.of(spent))
 
 

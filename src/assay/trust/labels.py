@@ -39,10 +39,6 @@ class Question:
         """What each choice is worth, from 0 for the worst to 1 for the best."""
         return {choice: rank / (len(self.choices) - 1) for rank, choice in enumerate(self.choices)}
 
-    def is_worded_as(self, guideline: str | None) -> bool:
-        """Whether a label was made for its wording, as far as that is known."""
-        return guideline is None or not self.guidelines or guideline in self.guidelines
-
     def answer(self, given: object) -> Answer:
         """The answer that was meant: a choice however it is spelled, or the number that it is worth."""
         # A whole number of a CSV is 1.0 and means the choice `1`.
@@ -360,8 +356,10 @@ def join(
     for row in rows:
         for name, about in wanted.pop((row.example, row.sample), {}).items():
             question, people = questions[name], dict[str, Answer]()
+            # A label without a guideline, or of a question whose hashes are not known, is taken for its own.
+            own = question.guidelines | {None}
             for label in about:
-                if not (any_wording or question.is_worded_as(label.guideline)):
+                if question.guidelines and label.guideline not in own and not any_wording:
                     other_wording[name] += 1
                     continue
                 try:
@@ -377,10 +375,8 @@ def join(
     if skipped and not skip_unknown:
         raise LabelError(_do_not_fit(misfits))
     if not items and other_wording:
-        raise LabelError(
-            f"{counted(sum(other_wording.values()), 'label')}, all made for another wording of their "
-            "criteria: label anew, or take them with any_wording=True (--any-wording)"
-        )
+        said = f"{counted(sum(other_wording.values()), 'label')}, all made for another wording of their criteria"
+        raise LabelError(f"{said}: label anew, or take them with any_wording=True (--any-wording)")
     if not items:
         why = ", ".join(f"{count} × {what}" for what, count in skipped.items())
         raise LabelError(f"no label fits this run ({why or 'there are none'})")
