@@ -51,12 +51,14 @@ TRAINERS := .venv-trl/.installed
 
 $(TRAINERS): pyproject.toml constraints.txt
 	@test -x .venv-trl/bin/python || $(PYTHON) -m venv .venv-trl
-	@# First and exactly, or pip takes a build with gigabytes of CUDA. verifiers wants an older openai.
-	@grep -v '^openai==' constraints.txt > .venv-trl/constraints.txt
+	@# First and exactly, or pip takes a build with gigabytes of CUDA. verifiers wants an older openai, and verl's hydra an
+	@# older antlr4.
+	@grep -vE '^(openai|antlr4-python3-runtime)==' constraints.txt > .venv-trl/constraints.txt
 	.venv-trl/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
 	.venv-trl/bin/python -m pip install --quiet --disable-pip-version-check -c .venv-trl/constraints.txt \
 		-e ".[trl,server]" pytest pytest-asyncio skyrl-gym==0.4.0 verifiers==0.4.0 \
-		tensordict==0.9.0 tensorboard wandb ray omegaconf hydra-core codetiming peft dill torchdata pylatexenc aiohttp
+		tensordict==0.9.0 tensorboard wandb ray omegaconf hydra-core codetiming peft dill torchdata pylatexenc aiohttp \
+		cachetools fastapi
 	@# Without what they need on a GPU: the tests call what takes the rewards.
 	.venv-trl/bin/python -m pip install --quiet --disable-pip-version-check --no-deps verl==0.9.1 openrlhf==0.11.2
 	@# The oldest that is supported, beside the newest: all but TRL itself is the same.

@@ -1,3 +1,5 @@
+from assay.integrations.agents import Dialogue as Dialogue
+from assay.integrations.agents import openrlhf_agent_of as openrlhf_agent_of
 from assay.integrations.grading import assert_grades as assert_grades
 from assay.integrations.monitor import Alarms as Alarms
 from assay.integrations.monitor import RewardMonitor as RewardMonitor
@@ -11,5 +13,6 @@ from assay.integrations.trainer_envs import as_verifiers_judge as as_verifiers_j
 from assay.integrations.trainer_envs import as_verifiers_reward as as_verifiers_reward
 from assay.integrations.trl import as_trl_reward as as_trl_reward
 from assay.integrations.trl import as_trl_rewards as as_trl_rewards
+from assay.integrations.verl import agent_loop_of as agent_loop_of
 from assay.integrations.verl import compute_score_of as compute_score_of
 from assay.integrations.verl import compute_scores_of as compute_scores_of

@@ -53,6 +53,11 @@ def reward_func_of(
     return partial(_reward_func, Step(rubric, value, monitor=monitor), fallback, (*special, *end_tokens))
 
 
+def without_end(text: str, tokenizer: Any) -> str:
+    """A turn of the model less the special tokens that it ends in."""
+    return response_of(text, "", (*getattr(tokenizer, "all_special_tokens", ()), *END_TOKENS))
+
+
 def _reward_func(
     step: Step,
     fallback: Fallback,

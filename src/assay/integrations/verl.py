@@ -5,12 +5,14 @@ verl looks at the function itself for async, and takes its columns from the firs
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cache, partial
+from importlib import import_module
 from typing import Any, Final, TypeAlias, cast
 
 from assay.aggregation import Fallback, Policy, fallback_of
 from assay.concurrency import run_sync
 from assay.errors import RubricError
 from assay.integrations.monitor import RewardMonitor
+from assay.integrations.reward_functions import without_end
 from assay.integrations.step import RubricSource, Scored, Step, Value, paid, parts_of
 
 Told: TypeAlias = dict[
@@ -103,6 +105,56 @@ def _compute_scores(
     return _told(run_sync(step.score(rows, groups)), fallback, groups)
 
 
+def agent_loop(rubric: str, unscored: Policy = "raise", value: Value = "reward", **given: Any) -> Any:
+    """An agent loop of verl, as `_target_` of a file of agent loops; `rubric` is a file's path."""
+    return _loop_from_file(rubric, unscored=unscored, value=value)(**given)
+
+
+def agent_loop_of(
+    rubric: RubricSource, *, unscored: Policy = "raise", value: Value = "reward", monitor: RewardMonitor | None = None
+) -> type[Any]:
+    """Return verl's agent loop with tools as a class that scores the whole conversation; `unscored` is `raise` or `zero`.
+
+    The reward is the sample's `reward_score`, so that no reward function is called; `turn_scores` are the rewards of its turns.
+    """
+    module: Any = import_module("verl.experimental.agent_loop.tool_agent_loop")
+    fallback = fallback_of(unscored, ("raise", "zero"), "verl's agent loop")
+    step = _step(rubric, value, monitor, "verl's agent loop")
+
+    class RubricAgentLoop(module.ToolAgentLoop):
+        async def _handle_pending_state(self, agent_data: Any, sampling_params: dict[str, Any]) -> Any:
+            self.rollout = agent_data  # verl makes a loop for each rollout, and keeps the messages to itself
+            loop: Any = super()
+            return await loop._handle_pending_state(agent_data, sampling_params)
+
+        async def run(self, sampling_params: dict[str, Any], *given: Any, **row: Any) -> Any:
+            loop: Any = super()
+            output: Any = await loop.run(sampling_params, *given, **row)
+            data, prompt = self.rollout, list(row["raw_prompt"])
+            said: list[dict[str, Any]] = [dict(message) for message in data.messages[len(prompt) :]]
+            if sum(message["role"] == "assistant" for message in said) < data.assistant_turns:
+                # A turn after which verl stops, for its length or number, is not among the messages.
+                known: Any = [tool.tool_schema for tool in data._active_tools.values()]
+                content, data.tool_calls = await self.tool_parser.extract_tool_calls(data.response_ids, known)
+                said.append(self._build_assistant_message(content, data))
+            for message in said:
+                if message["role"] == "assistant":  # verl leaves the special tokens in what the model wrote
+                    message["content"] = without_end(message["content"], self.tokenizer)
+            completion = said[0]["content"] if len(said) == 1 and "tool_calls" not in said[0] else said
+            spec: Mapping[str, Any] = row.get("reward_model") or {}
+            asked = _row(row.get("data_source", ""), completion, spec.get("ground_truth", ""), row.get("extra_info"))
+            found = await step.score([asked | {"prompt": prompt}])
+            [told] = _told(found, fallback)
+            output.reward_score = told["score"]
+            output.extra_fields |= {"turn_scores": list(found[0].steps or ()), "reward_extra_info": told}
+            return output
+
+    return RubricAgentLoop
+
+
+_loop_from_file = cache(agent_loop_of)  # verl makes a loop for each rollout
+
+
 def _step(rubric: RubricSource, value: Value, monitor: RewardMonitor | None, hands_over_one: str = "") -> Step:
     step = Step(rubric, value, hands_over_one=hands_over_one, monitor=monitor)
     taken = [name for name in step.names if name in OWN]
@@ -111,7 +163,7 @@ def _step(rubric: RubricSource, value: Value, monitor: RewardMonitor | None, han
     return step
 
 
-def _row(source: str, solution: str, truth: Any, info: Mapping[str, Any] | None) -> dict[str, Any]:
+def _row(source: str, solution: Any, truth: Any, info: Mapping[str, Any] | None) -> dict[str, Any]:
     extra = dict(info or {})
     prompt = extra.get("question") or extra.get("prompt") or ""
     return {**extra, "prompt": prompt, "completion": solution, "answer": truth, "task": source, "info": extra}
