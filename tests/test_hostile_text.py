@@ -35,16 +35,15 @@ def parsers() -> list[Callable[[str], Any]]:
     """The parsers, and what finds answers in free text."""
     from assay import parsers as p
     from assay.presets.smolagents import names_called
-    from assay.presets.tool_rubric import ToolParser, tool_uses
+    from assay.presets.tool_rubric import ToolParser, ToolRubric
 
     xml = p.XMLParser(["think", ("tool", "answer")])
-    results = p.XMLParser(["result"])
     return [
         xml.parse, xml.parse_all, xml.parse_answer, xml.format_score, p.ThinkParser().parse,
         p.ThinkParser().format_score, p.MaybeThinkParser().parse, p.extract_boxed_answer, p.extract_code,
         p.extract_hash_answer, p.extract_json, p.extract_json_text, p.extract_last_number,
         p.strip_non_numeric, ToolParser().parse_answer, ToolParser().format_score, names_called,
-        lambda text: tool_uses(f"<tool>{text}</tool>", results),
+        lambda text: ToolRubric().tool_uses(f"<tool>{text}</tool>"),
     ]  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from assay.presets import SmolaToolRubric
-from assay.presets.smolagents import is_run, names_called, transcript_of, turns_read
+from assay.presets.smolagents import is_run, names_called, transcript_of
 from assay.testing import make_state
 from assay.tools import calculator
 
@@ -196,7 +196,7 @@ class TestToolCallingAgent:
         assert [message["role"] for message in chat] == [*("assistant", "assistant", "user", "assistant", "assistant")]
         assert "Here is the plan." in chat[0]["content"]
         assert chat[2]["content"] == "And one more?"
-        assert turns_read(agent) == (2, 2)
+        assert rubric().format_reward_func(agent) == 1.0
         scores = rubric().score_rollout_sync(completion=agent.memory, answer="43")
         assert scores["correct_answer_reward_func"] == 1.0
 

@@ -11,7 +11,6 @@ import pytest
 
 from assay import Parser, RubricError, RubricGroup, State, XMLParser
 from assay.presets import ToolRubric
-from assay.presets.tool_rubric import tool_uses
 from assay.testing import make_state
 from assay.tools import calculator, python
 
@@ -212,7 +211,7 @@ class TestNativeCalls:
         call = SimpleNamespace(id="1", type="function", function=function)
         message = SimpleNamespace(role="assistant", content=None, tool_calls=[call])
         reply = SimpleNamespace(role="tool", tool_call_id="1", content="2")
-        assert tool_uses([message, reply], XMLParser(["result"])) == [("add", '{"a": 1}', True)]
+        assert ToolRubric().tool_uses([message, reply]) == [("add", '{"a": 1}', True)]
         saved = {"role": "assistant", "tool_calls": [json.dumps(calls(("1", "add"))["tool_calls"][0])]}
         [use] = ToolRubric().tool_uses([saved, replied("1", "2")])
         assert (use.name, use.succeeded) == ("add", True)

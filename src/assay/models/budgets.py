@@ -278,10 +278,9 @@ def without_a_price(model: str) -> BudgetExceeded:
     return BudgetExceeded(f"what {model} costs is not known, so the run cannot be held to its budget: {advice}")
 
 
-@contextmanager
 def budget(
     *, dollars: float | None = None, seconds: float | None = None, spent: float = 0.0, rollout: float | None = None
-) -> Generator[Ledger]:
+) -> AbstractContextManager[Ledger]:
     """Count, and limit, what is asked of models inside the block.
 
     Beyond so many `dollars` calls raise `BudgetExceeded`, beyond `seconds` `DeadlineExceeded`, which become errors on the
@@ -296,19 +295,16 @@ def budget(
         if value is not None and not value >= 0:
             raise ValueError(f"{name} is {value!r}: give 0 or more")
     made = Ledger(dollars=dollars, seconds=seconds, spent=spent, rollout=rollout, parent=Ledger.current())
-    with counting_in(made) as ledger:
-        yield ledger
+    return counting_in(made)
 
 
-@contextmanager
-def dry_run() -> Generator[Ledger]:
+def dry_run() -> AbstractContextManager[Ledger]:
     """Count what would be asked inside the block, and ask nothing: an estimate before a run.
 
     Calls end in `NotAsked`. What a cache has counts as a hit, and a question that depends on an answer as asked.
     `most_calls` and `most_cost` include retries and replies that have to be asked for again.
     """
-    with counting_in(Ledger(is_dry=True)) as ledger:
-        yield ledger
+    return counting_in(Ledger(is_dry=True))
 
 
 def is_dry_run() -> bool:

@@ -171,19 +171,16 @@ class JudgeRubric(Rubric):
 
     async def _reply(self, model: Model, words: str, state: object) -> str:
         """What a model replies. What is asked of one state twice is asked once."""
-        kept: Any = None
-        if isinstance(state, MutableMapping):
-            kept = cast("MutableMapping[str, Any]", state).setdefault(KEPT, {})
+        held = cast("Any", state).setdefault(KEPT, {}) if isinstance(state, MutableMapping) else None
+        kept = cast("dict[str, str]", held) if isinstance(held, dict) else {}
         key = f"{model.id}\n\n{words}"
-        if isinstance(kept, dict) and key in kept:
-            return cast("dict[str, str]", kept)[key]
-        asked: tuple[Message, ...] = ({"role": "user", "content": words},)
-        if self._hardened:
-            asked = ({"role": "system", "content": self._system}, *asked)
-        reply = await ask_judge(model, Request(asked, prompt=prompt_version("judge"), **self._settings))
-        if isinstance(kept, dict):
+        if key not in kept:
+            asked: tuple[Message, ...] = ({"role": "user", "content": words},)
+            if self._hardened:
+                asked = ({"role": "system", "content": self._system}, *asked)
+            reply = await ask_judge(model, Request(asked, prompt=prompt_version("judge"), **self._settings))
             kept[key] = reply.text
-        return reply.text
+        return kept[key]
 
 
 def _once(**given: Any) -> Any:

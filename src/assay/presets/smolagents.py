@@ -40,11 +40,12 @@ class SmolaToolRubric(ToolRubric):
         return uses
 
     def format_reward_func(self, completion: Messages, **kwargs: Any) -> float:
-        """The share of turns that could be read; for another chat, how well it keeps the format."""
+        """The share of turns that could be read as a call or as code; for another chat, how well it keeps the format."""
         if not is_run(completion):
             return super().format_reward_func(completion)
-        read, turns = turns_read(completion)
-        return read / turns if turns else 0.0
+        actions = [step for step in _steps(completion) if field_of(step, "step_number") is not None]
+        turns = [step for step in actions if _calls(step) or field_of(step, "model_output")]
+        return sum(bool(_calls(step)) for step in turns) / len(turns) if turns else 0.0
 
     def _answer(self, completion: Messages) -> Any:
         """What the parser reads in the answer of a run, or the whole of it."""
@@ -87,13 +88,6 @@ def transcript_of(run: object) -> list[Message]:
         elif chat and (task := field_of(step, "task")) is not None:
             chat.append({"role": "user", "content": str(task)})
     return chat
-
-
-def turns_read(run: object) -> tuple[int, int]:
-    """How many of the model's turns could be read as a call or as code, and how many there were."""
-    actions = [step for step in _steps(run) if field_of(step, "step_number") is not None]
-    said = [step for step in actions if _calls(step) or field_of(step, "model_output")]
-    return sum(bool(_calls(step)) for step in said), len(said)
 
 
 def names_called(code: str) -> list[str]:

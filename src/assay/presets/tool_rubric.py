@@ -82,8 +82,22 @@ class ToolRubric(Rubric):
         return ToolParser()
 
     def tool_uses(self, completion: Messages) -> list[ToolUse]:
-        """The calls of tools in a completion, in order, and how each went."""
-        return tool_uses(completion, self.env_parser)
+        """The calls, native or in `<tool>` tags; one fails when its reply is an `Error:` or has no `<result>`."""
+        # What the model said each time, and the replies up to the next time.
+        turns: list[tuple[object, list[object]]] = []
+        for message in [completion] if isinstance(completion, str) else chat_of(completion):
+            if isinstance(completion, str) or role_of(message) == "assistant":
+                turns.append((message, []))
+            elif turns and role_of(message) in ("tool", "user"):
+                turns[-1][1].append(message)
+        uses: list[ToolUse] = []
+        for said, replies in turns:
+            if tool_calls(said):
+                calls = calls_of("", [said, *replies])
+                uses += [ToolUse(c.name, c.arguments, None if c.result is None else not c.failed) for c in calls]
+            else:
+                uses += _tagged(said, replies, self.env_parser)
+        return uses
 
     def correct_answer_reward_func(self, completion: Messages, answer: Any, **kwargs: Any) -> Score:
         """1.0 when the answer that the parser reads is `answer`, as text or as a number."""
@@ -178,25 +192,6 @@ class ToolParser(XMLParser):
 
     def _settings(self) -> list[str]:
         return []
-
-
-def tool_uses(completion: Messages, env_parser: XMLParser) -> list[ToolUse]:
-    """Return the calls, native or in `<tool>` tags; one fails when its reply is an `Error:` or has no `<result>`."""
-    # What the model said each time, and the replies up to the next time.
-    turns: list[tuple[object, list[object]]] = []
-    for message in [completion] if isinstance(completion, str) else chat_of(completion):
-        if isinstance(completion, str) or role_of(message) == "assistant":
-            turns.append((message, []))
-        elif turns and role_of(message) in ("tool", "user"):
-            turns[-1][1].append(message)
-    uses: list[ToolUse] = []
-    for said, replies in turns:
-        if tool_calls(said):
-            calls = calls_of("", [said, *replies])
-            uses += [ToolUse(c.name, c.arguments, None if c.result is None else not c.failed) for c in calls]
-        else:
-            uses += _tagged(said, replies, env_parser)
-    return uses
 
 
 def _tagged(said: object, replies: Sequence[object], env_parser: XMLParser) -> Iterator[ToolUse]:
