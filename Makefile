@@ -66,12 +66,17 @@ $(TRAINERS): pyproject.toml constraints.txt
 	@# MLflow wants another protobuf than the trainers do.
 	.venv-trl/bin/python -m pip install --quiet --disable-pip-version-check --upgrade --target .venv-trl/mlflow \
 		mlflow-skinny==3.17.2 sqlalchemy==2.1.8 alembic==1.20.1
+	@# NeMo-Gym asks for Python 3.12, for an older openai and for another hydra; its agent and its collection run here with these.
+	.venv-trl/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --ignore-requires-python --upgrade \
+		--target .venv-trl/nemo-gym nemo-gym==0.4.0 openai==2.7.2 hydra-core==1.3.8 omegaconf==2.3.1 antlr4-python3-runtime==4.9.3 \
+		fastapi==0.162.4 annotated-doc==0.0.6 itsdangerous==2.2.0 orjson==3.13.0 gprof2dot==2025.4.14 pydot==4.0.1 yappi==1.7.6 six==1.17.0
 	@touch $@
 
 test-trl: $(TRAINERS)  ## Real steps of real trainers, in an environment of their own
 	.venv-trl/bin/python -m pytest tests/trainers -q
 	PYTHONPATH=.venv-trl/oldest .venv-trl/bin/python -m pytest tests/trainers/conformance -q -k TRL
 	PYTHONPATH=.venv-trl/mlflow .venv-trl/bin/python -m pytest tests/trainers/test_sinks.py -q -k mlflow
+	PYTHONPATH=.venv-trl/nemo-gym .venv-trl/bin/python -m pytest tests/trainers/conformance -q -k "NeMo or nemo"
 
 extras: $(INSTALLED)  ## Every extra alone, in an environment of its own
 	$(BIN)/python tools/try_extras.py

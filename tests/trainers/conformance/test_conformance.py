@@ -8,9 +8,10 @@ import asyncio
 import json
 import math
 import os
+import socket
 import sys
 import tempfile
-import urllib.request
+from contextlib import AsyncExitStack, asynccontextmanager
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -269,27 +270,115 @@ class AReaL:
 
 
 class NemoGym:
-    """POST /verify of the reward server, as its collection does."""
+    """Its own agent and collection, with the reward server as the resources server."""
 
-    title, package, policies, takes_messages = "NeMo-Gym", None, ("raise", "zero"), True
+    title, package, policies, takes_messages = "NeMo-Gym", "nemo_gym", ("raise", "zero"), True
     none = "the row is masked (`mask_sample`)"
 
     async def rewards(self, rubric, texts, policy, own, messages):
-        def all_of_them():
-            with RewardServer(rubric, Settings(port=0, unscored=policy)) as server:
-                return [self.verified(server.url, text, own) for text in texts]
+        server = RewardServer(rubric, Settings(port=0, unscored=policy))
+        await asyncio.to_thread(server.__enter__)
+        try:
+            columns = {"expected_answer": ANSWER} | ({"rubric": OWN} if own else {})
+            results, _ = await nemo_collected(server.url, texts, Path(tempfile.mkdtemp()), **columns)
+        finally:
+            await asyncio.to_thread(server.__exit__, None, None, None)
+        return [None if row.get("mask_sample") else row["reward"] for row in results]
 
-        return await asyncio.to_thread(all_of_them)
 
-    def verified(self, url, text, own):
-        item = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
-        asked = {"input": [{"role": "user", "content": QUESTION}]}
-        row = {"responses_create_params": asked, "response": {"output": [item]}, "expected_answer": ANSWER}
-        body = json.dumps(row | ({"rubric": OWN} if own else {})).encode()
-        headers = {"content-type": "application/json"}
-        with urllib.request.urlopen(urllib.request.Request(f"{url}/verify", body, headers)) as reply:
-            told = json.load(reply)
-        return None if told.get("mask_sample") else told["reward"]
+async def nemo_collected(url, said, folder, **columns):
+    """What NeMo-Gym collects, row by row, and its metrics at the end; two rollouts a question."""
+    from nemo_gym import server_utils
+    from nemo_gym.rollout_collection import RolloutCollectionHelper
+    from omegaconf import OmegaConf
+    from responses_api_agents.simple_agent.app import SimpleAgent, SimpleAgentConfig
+
+    model, agent = socket.create_server(("127.0.0.1", 0)), socket.create_server(("127.0.0.1", 0))
+    places = {
+        "rewards": ("127.0.0.1", int(url.rpartition(":")[2])),
+        "model": model.getsockname(),
+        "agent": agent.getsockname(),
+    }
+    config = {name: {"servers": {name: {"host": host, "port": port}}} for name, (host, port) in places.items()}
+    client = server_utils.ServerClient(
+        head_server_config={"host": "127.0.0.1", "port": 1}, global_config_dict=OmegaConf.create(config)
+    )
+
+    class Helper(RolloutCollectionHelper):
+        def setup_server_client(self, head_server_config=None):
+            return client
+
+    host, port = places["agent"]
+    settings = SimpleAgentConfig(
+        name="agent",
+        host=host,
+        port=port,
+        entrypoint="app.py",
+        resources_server={"type": "resources_servers", "name": "rewards"},
+        model_server={"type": "responses_api_models", "name": "model"},
+    )
+    rows = [
+        {
+            "responses_create_params": {"input": [{"role": "user", "content": "2+2?"}], "metadata": {"say": text}},
+            "agent_ref": {"name": "agent"},
+            **columns,
+            "_ng_task_index": place // 2,
+            "_ng_rollout_index": place % 2,
+        }
+        for place, text in enumerate(said)
+    ]
+    session = server_utils.set_global_aiohttp_client(server_utils.GlobalAIOHTTPAsyncClientConfig())
+    async with AsyncExitStack() as stack:
+        stack.callback(setattr, server_utils, "_GLOBAL_AIOHTTP_CLIENT", None)
+        stack.push_async_callback(session.close)
+        await stack.enter_async_context(served(model_app(), model))
+        await stack.enter_async_context(
+            served(SimpleAgent(config=settings, server_client=client).setup_webserver(), agent)
+        )
+        helper = Helper()
+        found = [await future for future in helper.run_examples(rows)]
+        found.sort(key=lambda pair: (pair[0]["_ng_task_index"], pair[0]["_ng_rollout_index"]))
+        results = [result | {key: row[key] for key in row if key.startswith("_ng")} for row, result in found]
+        path = await helper._call_aggregate_metrics(results, [row for row, _ in found], folder / "rollouts.jsonl")
+    return results, json.loads(path.read_text())
+
+
+def model_app():
+    """A model that says what the request asks it to say."""
+    from fastapi import FastAPI, Request
+
+    app = FastAPI()
+
+    @app.post("/v1/responses")
+    async def responses(request: Request):
+        asked = await request.json()
+        text = {"type": "output_text", "text": asked["metadata"]["say"], "annotations": []}
+        message = {"id": "m", "type": "message", "role": "assistant", "status": "completed", "content": [text]}
+        return {
+            "id": "r",
+            "object": "response",
+            "created_at": 1,
+            "model": "scripted",
+            "output": [message],
+            "parallel_tool_calls": False,
+            "tool_choice": "auto",
+            "tools": [],
+        }
+
+    return app
+
+
+@asynccontextmanager
+async def served(app, listening):
+    import uvicorn
+
+    config = uvicorn.Config(app, log_level="warning")
+    config.load()
+    server = uvicorn.Server(config)
+    server.lifespan = config.lifespan_class(config)
+    await server.startup(sockets=[listening])
+    yield
+    await server.shutdown(sockets=[listening])
 
 
 ADAPTERS = (Trl, Verl, OpenRLHF, SkyRL, Verifiers, Slime, AReaL, NemoGym)
@@ -338,6 +427,16 @@ async def test_every_case_comes_out_as_the_table_says(adapter, policy):
         record(row)
     [wanted] = [each for each in table() if key_of(each) == key_of(row)]
     assert row == wanted
+
+
+async def test_the_collection_of_nemo_gym_leaves_a_failed_row_out_of_its_metrics(tmp_path):
+    """Three questions of two rollouts each: the judge fails once, that row is masked, and the mean is of the other five."""
+    pytest.importorskip("nemo_gym", reason="NeMo-Gym needs an environment of its own: make test-trl")
+    said = ["4", "5", "judge me", "4", "4", "4"]
+    with RewardServer(PLAIN, Settings(port=0, unscored="drop")) as server:
+        results, [metrics] = await nemo_collected(server.url, said, tmp_path, expected_answer=ANSWER)
+    assert [row.get("mask_sample", False) for row in results] == [False, False, True, False, False, False]
+    assert metrics["key_metrics"] == {"mean/reward": 2.6, "mean/mask_sample": pytest.approx(1 / 6)}
 
 
 def test_the_page_prints_the_table():
