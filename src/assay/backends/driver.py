@@ -32,7 +32,7 @@ from assay.models.budgets import Ledger
 from assay.models.model import Usage
 from assay.models.retry import Endpoint
 from assay.runs.folder import Folder, Lock, RunError, RunRefused
-from assay.runs.metadata import RubricAbout, RunAbout, files_about, judge_of
+from assay.runs.metadata import RunAbout, files_about
 from assay.runs.pipeline import EVERY_SECONDS, MOST_AT_ONCE, OnProgress, Progress, Stopping, refuse_too_few
 from assay.runs.row_rubrics import RowRubrics
 from assay.runs.spending import spent_by
@@ -105,10 +105,7 @@ def score_shards(
         shared: Any = rubric.rubric if isinstance(rubric, RowRubrics) else rubric
         traits = Traits(waits=True) if shared is None else Traits.of(shared)
         about = about or RunAbout.of("score", config={"map": dict(mapping or {})}, data=files_about(files_of(paths)))
-        if about.rubric is None and shared is not None:
-            about = replace(about, rubric=RubricAbout.of(shared))
-        if about.judge is None:
-            about = replace(about, judge=judge_of(rubric, grader))
+        about = about.completed(rubric, grader)
         shards = shards_of(paths, rows=rows, mapping=mapping)
         run = ShardedRun(place, about, shards, next(iter(traits.compares), ""))
         run.begin(resume=resume)

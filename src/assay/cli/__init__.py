@@ -1,7 +1,8 @@
 """The command `assay`. One file a command, loaded when it is asked for.
 
 A command's module has `command`, a click command or group, and stands in `root.COMMANDS`. What
-takes long to load, it loads when it runs: its help, and the completion of its options, come at once.
+takes long to load, it loads when it runs: its help, and the completion of its options, come at once. What it
+runs with (`runner`, `sources`) it takes from this package by the names of the stub.
 What the command returns is the exit code; see the top of `root`.
 """
 
@@ -9,6 +10,9 @@ import sys
 from collections.abc import Sequence
 
 from assay.errors import MissingExtraError
+from assay.lazy import attach
+
+__getattr__, __dir__, __all__ = attach(__name__)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

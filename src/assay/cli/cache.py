@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
@@ -40,8 +39,7 @@ def _selection(by: str | None, question: str | None, older_than: float | None) -
     return verdict_cache.Selection(judge=by, before=before, question=question)
 
 
-@contextmanager
-def _opened(cache: str | None, *, make: bool = False) -> Generator[verdict_cache.Store]:
+def _opened(cache: str | None, *, make: bool = False) -> AbstractContextManager[verdict_cache.Store]:
     """The store; looking for one does not make one."""
     from assay.cache.store import file_of
 
@@ -49,11 +47,7 @@ def _opened(cache: str | None, *, make: bool = False) -> Generator[verdict_cache
     file = file_of(place)
     if not make and file is not None and not file.exists():
         raise CacheError(f"there is no cache at {file}: nothing was graded with it yet")
-    store = verdict_cache.open_store(place)
-    try:
-        yield store
-    finally:
-        store.close()
+    return closing(verdict_cache.open_store(place))
 
 
 @click.group("cache", cls=Group)

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import click
 
-from assay import envs, runs
+from assay import cli, envs, runs
 from assay.cli.options import JUDGES, RunOptions, argument, declare, number, positive, value_of
 from assay.tables import TableError, rows_of
-
-if TYPE_CHECKING:
-    from assay.cli.runner import Conditions
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
@@ -61,8 +58,6 @@ def command(options: EvalOptions) -> int:
     for verifiers 0.1. --judge is who judges the answers, where the rubric asks a model; not the
     model that is asked, unless you say so.
     """
-    from assay.cli.runner import Runner, say
-    from assay.cli.sources import judging_with, rubric_of, see_to_engine
     from assay.rubric import Rubric
 
     if envs.is_environment(options.data):
@@ -76,20 +71,20 @@ def command(options: EvalOptions) -> int:
             raise click.UsageError(
                 "Missing option '-r'" if options.rubric is None else "--env-args is for an environment"
             )
-        rubric = rubric_of(options)
+        rubric = cli.rubric_of(options)
         # A path is handed on as it is, so that errors name the file and the line.
         data = rows_of(options.data, mapping=dict(options.mapping)) if options.mapping else options.data
         environment = envs.SingleTurnEnv(eval_dataset=data, rubric=rubric, system_prompt=options.system_prompt)
     if not environment.eval_dataset and not environment.dataset:
         raise TableError(f"{options.data} has no rows: there is nothing to ask")
     if not options.dry_run:
-        see_to_engine(options.model, quiet=options.quiet)
+        cli.see_to_engine(options.model, quiet=options.quiet)
     sampling = {"temperature": options.temperature, "max_tokens": options.max_tokens}
-    with judging_with(options, rubric, quiet=options.quiet) as grader:
+    with cli.judging_with(options, rubric, quiet=options.quiet) as grader:
         if grader is not None and options.judge == options.model:
-            say(f"{options.model} judges its own answers: name another with --judge", quiet=options.quiet)
+            cli.say(f"{options.model} judges its own answers: name another with --judge", quiet=options.quiet)
 
-        async def work(under: Conditions) -> runs.Summary:
+        async def work(under: cli.Conditions) -> runs.Summary:
             results = await environment.evaluate(
                 model=options.model,
                 num_examples=-1 if options.limit is None else options.limit,
@@ -100,4 +95,4 @@ def command(options: EvalOptions) -> int:
             )
             return results.summary
 
-        return Runner(options, rubric, grader).run(work)
+        return cli.Runner(options, rubric, grader).run(work)

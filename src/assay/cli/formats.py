@@ -65,8 +65,7 @@ def point(estimate: Estimate) -> str:
 
 
 RowText = Callable[["Row"], str]
-FOR_PEOPLE = ("table", "markdown")
-"""Formats that say it all in the summary, and show rows only on request."""
+FOR_PEOPLE = ("table", "markdown")  # formats that say it all in the summary, and show rows only on request
 
 
 def row_name(row: Row) -> str:

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from assay import runs
+from assay import cli, runs
 from assay.cli.formats import FORMATS, shown_spending, whole_row
 from assay.cli.options import DisplayOptions, RubricOptions, ViewOptions, argument, declare, value_of
 from assay.errors import RubricError
 from assay.wording import counted
-
-if TYPE_CHECKING:
-    from assay.cli.runner import Conditions
-    from assay.models import Ledger
 
 
 class GradeOptions(DisplayOptions, ViewOptions, RubricOptions):
@@ -30,20 +24,18 @@ def command(options: GradeOptions) -> int:
     A TEXT is a file, - for standard input, a .jsonl file with one text a line (completion, prompt,
     answer), or the words themselves.
     """
-    from assay.cli.runner import RowPrinter, code_for, kept_answers, run_work, say
-    from assay.cli.sources import judging_with, rubric_of, texts_of
     from assay.concurrency import side_by_side
     from assay.models.budgets import budget, rollout_spending
     from assay.runs.pipeline import Watch
 
-    rubric = rubric_of(options)
-    texts = texts_of(options.texts, options.query, are_words=options.are_words)
+    rubric = cli.rubric_of(options)
+    texts = cli.texts_of(options.texts, options.query, are_words=options.are_words)
     if not texts:
         raise RubricError("there is no text in what was given")
 
-    with judging_with(options, rubric, quiet=options.quiet) as grader:
+    with cli.judging_with(options, rubric, quiet=options.quiet) as grader:
 
-        async def work(under: Conditions) -> None:
+        async def work(under: cli.Conditions) -> None:
             with budget() as spent:
                 watch = Watch(under.on_progress, len(texts), spent)
 
@@ -58,13 +50,13 @@ def command(options: GradeOptions) -> int:
 
                 await side_by_side(grade, range(len(texts)))
 
-        kept = "" if grader is None else kept_answers(options)
+        kept = "" if grader is None else cli.kept_answers(options)
         criteria, judge = [criterion.name for criterion in rubric.criteria], None if grader is None else grader.title
         kind = FORMATS[options.format]
         format = kind("grade", "", criteria, judge, options.thresholds, rows=whole_row, sums_up=False)
-        printer = RowPrinter(format, options)
+        printer = cli.RowPrinter(format, options)
 
-        def show(_: None, spent: Ledger) -> int:
+        def show(_: None, spent: cli.Ledger) -> int:
             summary = printer.end(complete=True)
             mean = "" if summary.score.mean is None else f", mean score {summary.score.mean:.3g}"
             unscored = summary.rollouts - summary.score.count
@@ -72,10 +64,10 @@ def command(options: GradeOptions) -> int:
             spending = "" if grader is None else f"; {shown_spending(runs.Spending.of(spent))}"
             out = spent.errors["BudgetExceeded"]
             poor = f"; the budget ran out before {counted(out, 'call')} could be made{kept}" if out else ""
-            say(f"{counted(summary.rollouts, 'text')}{mean}{missing}{spending}{poor}", quiet=options.quiet)
-            return code_for(summary, options, printer.low)
+            cli.say(f"{counted(summary.rollouts, 'text')}{mean}{missing}{spending}{poor}", quiet=options.quiet)
+            return cli.code_for(summary, options, printer.low)
 
-        return run_work(
+        return cli.run_work(
             work, show, options, what=lambda _: counted(len(texts), "text"), noun="texts", quiet=options.quiet,
             printer=printer, can_wait=False,
             stopped=lambda: f"stopped after {printer.printed} of {len(texts)} texts{kept}",

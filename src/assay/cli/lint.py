@@ -6,20 +6,17 @@ import json
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import click
 
+from assay import cli, lint
 from assay.cli.formats import shown_size
 from assay.cli.options import CommandOptions, RubricOptions, argument, declare, dollars, value_of
 from assay.cli.root import FINE, MISSED, USAGE
 from assay.display import painted, printable
 from assay.errors import AssayError
 from assay.wording import counted
-
-if TYPE_CHECKING:
-    from assay.lint.findings import Finding
-    from assay.lint.fix import RubricFix
 
 _COLOURS = {"error": "red", "warning": "yellow", "note": "green"}
 
@@ -49,22 +46,20 @@ def command(options: LintOptions) -> int:
     a line with file, line, rule, and what to do. A comment in the file, `# assay: ignore R004`, leaves
     a rule out for the criterion it stands at.
     """
-    from assay.cli.sources import rubric_of
     from assay.lint.findings import SEVERITIES, at_least
-    from assay.lint.linter import lint
 
     as_json = options.form == "json"
     if options.fix and as_json:
         raise click.UsageError("--fix prints a diff: leave --format json out")
     if options.fix:
         _mend(options)
-    everything: list[Finding] = []
+    everything: list[lint.Finding] = []
     is_missing = False
     for name in options.rubrics:
         is_file = Path(name).exists() or ":" not in name
         try:
-            source = name if is_file else rubric_of(RubricOptions(name, options.allow_code))
-            found = lint(source, run=options.run, ignore=options.ignore, allow_code=options.allow_code)
+            source = name if is_file else cli.rubric_of(RubricOptions(name, options.allow_code))
+            found = lint.lint(source, run=options.run, ignore=options.ignore, allow_code=options.allow_code)
         except FileNotFoundError as error:
             is_missing = True
             print(error, file=sys.stderr if as_json else sys.stdout)
@@ -83,9 +78,8 @@ def command(options: LintOptions) -> int:
     return MISSED if failed else FINE
 
 
-def _print(name: str, found: list[Finding], options: LintOptions) -> None:
+def _print(name: str, found: list[lint.Finding], options: LintOptions) -> None:
     """A line a finding, and how many there are of each kind, in how many criteria."""
-    from assay.cli.sources import rubric_of
     from assay.lint.findings import SEVERITIES
 
     for finding in found:
@@ -94,7 +88,7 @@ def _print(name: str, found: list[Finding], options: LintOptions) -> None:
     if any(finding.id == "R000" for finding in found):
         return
     try:
-        size = shown_size(rubric_of(RubricOptions(name, options.allow_code)).criteria)
+        size = shown_size(cli.rubric_of(RubricOptions(name, options.allow_code)).criteria)
     except AssayError:  # a `when` that no rubric can have
         size = "it cannot be loaded"
     counts = Counter(finding.severity for finding in found)
@@ -104,7 +98,6 @@ def _print(name: str, found: list[Finding], options: LintOptions) -> None:
 
 def _mend(options: LintOptions) -> None:
     """Show as a diff what can be mended in each file; write it when that is wanted."""
-    from assay.lint.fix import fix_rubric
     from assay.models import budget
 
     if options.model is None:
@@ -112,13 +105,14 @@ def _mend(options: LintOptions) -> None:
     with budget(dollars=options.budget) as spent:
         for name in options.rubrics:
             _offer(
-                fix_rubric(name, model=options.model, ignore=options.ignore, allow_code=options.allow_code), options.yes
+                lint.fix_rubric(name, model=options.model, ignore=options.ignore, allow_code=options.allow_code),
+                options.yes,
             )
         if spent.calls:
             _say(f"{counted(spent.calls, 'call')}, ${spent.cost or 0:.4f}")
 
 
-def _offer(fixed: RubricFix, writes: bool) -> None:
+def _offer(fixed: lint.RubricFix, writes: bool) -> None:
     for note in fixed.notes:
         _say(note)
     if not fixed.diff:

@@ -147,12 +147,11 @@ page_option = option("-f --format", "The format to print.", ("table", "json", "m
 
 
 class RubricOptions(CommandOptions):
-    """Which rubric, and how far it is trusted."""
+    """Which rubric, None where every row may have its own; and how far it is trusted."""
 
     rubric: str | None = value_of(
         "-r --rubric RUBRIC", "A YAML, JSON or TOML file, or module:object for one written in Python.", required=True
     )
-    """None where every row may have its own."""
     # It is read first, since it says what a config file may name.
     allow_code: bool = value_of("--allow-code", "Allow the rubric file to name functions to run.", is_eager=True)
 
@@ -190,13 +189,12 @@ _GRADERS = ("per-criterion", "one-shot", "holistic")
 
 
 class JudgingOptions(CommandOptions):
-    """Who judges, how, and for how much."""
+    """Who judges, None being the default, how, and for how much."""
 
     # No other model is meant where `--model` is the judge, so that the project's model judges too.
     judge: str | None = value_of(
         "-m --model --judge MODEL", JUDGES, usual=_project_model, envvar=["ASSAY_JUDGE", "ASSAY_MODEL"]
     )
-    """The name of a model; None is the default."""
     grader: str = value_of(
         "--grader", "One call for each criterion, one for all, or one number for all.", _GRADERS, "per-criterion"
     )

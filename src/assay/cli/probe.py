@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from assay.cli import options as cli
+from assay import cli, graders, probe
 from assay.cli.formats import page_text, shown_spending
 from assay.cli.root import BROKEN, FINE, INTERRUPTED, MISSED
 from assay.display import Page, Section, shortened
@@ -17,10 +17,7 @@ from assay.errors import TrustError
 from assay.wording import counted
 
 if TYPE_CHECKING:
-    from assay.cli.runner import Conditions
-    from assay.graders import Autograder
-    from assay.models import Ledger
-    from assay.probe.trials import ProbeReport, Rate
+    from assay.probe.trials import Rate
 
 
 class ProbeOptions(cli.JudgingOptions, cli.RubricArgument):
@@ -52,33 +49,28 @@ def command(options: ProbeOptions) -> int:
     else texts about something else. The judge is asked about those first, and an attack counts only
     where it failed them. With --guard the judge is probed twice, without the guard and with it.
     """
-    from assay.cli.runner import kept_answers, run_work, say, say_budget
-    from assay.cli.sources import judging_with, rubric_of, texts_of
-    from assay.probe.attacks import attacks_of
-    from assay.probe.trials import probe
-
-    rubric, quiet, kept = rubric_of(options), options.quiet, kept_answers(options)
-    attacks = attacks_of(options.families, limit=options.limit, seed=options.seed)
-    reports: dict[str, ProbeReport] = {}
+    rubric, quiet, kept = cli.rubric_of(options), options.quiet, cli.kept_answers(options)
+    attacks = probe.attacks_of(options.families, limit=options.limit, seed=options.seed)
+    reports: dict[str, probe.ProbeReport] = {}
     responses: list[dict[str, Any]] = []
     if options.responses is not None:
         if options.responses != "-" and not Path(options.responses).is_file():
             raise TrustError(f"--responses {options.responses} is no file: name a text, or a table of responses")
-        responses = [{**text.rollout, "name": text.name} for text in texts_of([options.responses])]
+        responses = [{**text.rollout, "name": text.name} for text in cli.texts_of([options.responses])]
 
-    async def work(under: Conditions) -> None:
+    async def work(under: cli.Conditions) -> None:
         told: dict[str, Any] = {"stopping": under.stopping, "on_progress": under.on_progress}
         for form, grader in graders.items():
             if not under.stopping():
-                reports[form] = await probe(
+                reports[form] = await probe.probe(
                     rubric, grader, attacks=attacks, responses=responses, seed=options.seed, **told
                 )
 
-    def show(_: None, spent: Ledger) -> int:
+    def show(_: None, spent: cli.Ledger) -> int:
         print(page_text(_page(reports, rubric.name or "rubric", options.show), options.layout))
-        say_budget(spent, kept, quiet=quiet)
+        cli.say_budget(spent, kept, quiet=quiet)
         if len(reports) < len(graders) or not all(report.complete for report in reports.values()):
-            say(f"stopped before all was asked{kept}", quiet=quiet)
+            cli.say(f"stopped before all was asked{kept}", quiet=quiet)
             return INTERRUPTED
         # The most hardened form is what would be used, so that one is held to the threshold.
         form, report = list(reports.items())[-1]
@@ -87,34 +79,31 @@ def command(options: ProbeOptions) -> int:
             return BROKEN
         if most is None or high <= most:
             return FINE
-        say(f"up to {high:.3f} of such attacks on the {form} judge may succeed: above {most:g}", quiet=quiet)
+        cli.say(f"up to {high:.3f} of such attacks on the {form} judge may succeed: above {most:g}", quiet=quiet)
         return MISSED
 
-    with judging_with(replace(options, guard=False), rubric, quiet=quiet) as named:
+    with cli.judging_with(replace(options, guard=False), rubric, quiet=quiet) as named:
         grader = named or rubric.autograder
         if grader is None:
             raise TrustError("nothing in this rubric is judged by a model, so there is no judge to attack")
         graders = _graders(grader, bare=options.bare, guard=options.guard)
-        return run_work(
+        return cli.run_work(
             work, show, options, what=lambda _: counted(sum(not attack.harmless for attack in attacks), "attack"),
             noun="verdicts", quiet=quiet, stopped=lambda: f"stopped at once{kept}",
         )  # fmt: skip
 
 
-def _graders(grader: Autograder, *, bare: bool, guard: bool) -> dict[str, Autograder]:
+def _graders(grader: graders.Autograder, *, bare: bool, guard: bool) -> dict[str, graders.Autograder]:
     """The judge in every form that is wanted, from the least to the most hardened."""
-    from assay.graders import Guarded
-    from assay.probe.trials import Bare
-
-    forms: dict[str, Autograder] = {"bare": Bare(grader)} if bare else {}
+    forms: dict[str, graders.Autograder] = {"bare": probe.Bare(grader)} if bare else {}
     forms["hardened"] = grader
-    return {**forms, "guarded": Guarded(grader)} if guard else forms
+    return {**forms, "guarded": graders.Guarded(grader)} if guard else forms
 
 
 _REASON = 80  # characters of a reason that a table has room for; JSON has all of it
 
-Reports = Mapping[str, "ProbeReport"]
-"""What was found of each form of the judge, from the least to the most hardened."""
+# What was found of each form of the judge, from the least to the most hardened.
+Reports = Mapping[str, "probe.ProbeReport"]
 
 
 def _page(reports: Reports, rubric: str, wins: int) -> Page:
@@ -169,7 +158,7 @@ def _notes(reports: Reports) -> Iterator[str]:
     yield shown_spending(sum((report.spent for report in reports.values()), Spending()))
 
 
-def _remarks(report: ProbeReport) -> Iterator[str]:
+def _remarks(report: probe.ProbeReport) -> Iterator[str]:
     if not report.complete:
         yield "stopped: what follows is about what was asked until then"
     if report.unanswered:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from assay import cli
 from assay.cli.options import media_option, option, quiet_option
 from assay.cli.root import Command
 
@@ -18,14 +19,13 @@ def command(runs: tuple[str, ...], output: str, quiet: bool, media_folder: str |
 
     It holds every rollout, so give it only to those who may read them.
     """
-    from assay.cli.runner import shown_progress
     from assay.runs.folder import whole_file
     from assay.viewer.page_export import write_report
 
     path = Path(output)
     if path.is_dir():
         raise click.UsageError(f"{output} is a folder: name a file")
-    with whole_file(path, "w") as file, shown_progress("rollouts", quiet=quiet) as tell:
+    with whole_file(path, "w") as file, cli.shown_progress("rollouts", quiet=quiet) as tell:
         rows = write_report(runs, file, tell)
     if not quiet:
         click.echo(f"{rows:,} rollouts in {output} ({path.stat().st_size / 1e6:.1f} MB)", err=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from assay import display
+from assay import cli, display
 from assay.cli import formats
 from assay.cli.lint import command as lint
 from assay.cli.options import RubricArgument, ViewOptions, argument, declare, filled_by, quiet_option, value_of
@@ -20,7 +20,6 @@ from assay.wording import counted
 
 if TYPE_CHECKING:
     from assay.criterion import Criterion
-    from assay.models import Ledger
     from assay.trust.golden_run import GoldenReport, GoldenResult
 
 
@@ -47,20 +46,18 @@ def test(options: TestOptions) -> int:
     They stand in the file under `golden`, each with a completion and the verdicts to expect of it.
     What is checked by code needs no judge.
     """
-    from assay.cli.runner import run_work
-    from assay.cli.sources import judging_with, rubric_of
     from assay.trust.golden_run import run_golden
 
-    rubric = rubric_of(options)
+    rubric = cli.rubric_of(options)
 
-    def show(report: GoldenReport, _: Ledger) -> int:
+    def show(report: GoldenReport, _: cli.Ledger) -> int:
         _print_test(report, rubric.name or options.rubric, options.form)
         if report.errors:
             return BROKEN
         return MISSED if report.wrong else FINE
 
-    with judging_with(options, rubric, quiet=options.quiet) as grader:
-        return run_work(
+    with cli.judging_with(options, rubric, quiet=options.quiet) as grader:
+        return cli.run_work(
             lambda _: run_golden(rubric, grader), show, options, noun="examples", quiet=True, can_wait=False,
             what=lambda report: counted(len(report.by_example()), "example"),
         )  # fmt: skip
@@ -116,9 +113,8 @@ class PrintOptions(RubricArgument):
 @declare("rubric show", command)
 def show(options: PrintOptions) -> None:
     """Print the criteria of a rubric: weight, name, who answers, and what is asked."""
-    from assay.cli.sources import rubric_of
 
-    rubric = rubric_of(options)
+    rubric = cli.rubric_of(options)
     if options.as_json:
         print(rubric.to_json())
         return
@@ -152,7 +148,6 @@ def convert(options: ConvertOptions) -> None:
 
     Comments are lost. Nothing is overwritten.
     """
-    from assay.cli.sources import rubric_of
 
     output = options.output
     ending = Path(output).suffix.lower()
@@ -160,7 +155,7 @@ def convert(options: ConvertOptions) -> None:
         raise click.UsageError(f"{output} does not end in .yaml or .json: it is by that I know")
     if output != "-" and Path(output).exists():
         raise click.UsageError(f"{output} would be overwritten: name another file")
-    rubric = rubric_of(options)
+    rubric = cli.rubric_of(options)
     text = f"{(rubric.to_json() if ending == '.json' else rubric.to_yaml()).rstrip()}\n"
     if output == "-":
         sys.stdout.write(text)

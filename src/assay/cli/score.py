@@ -13,18 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from assay import backends, runs
+from assay import backends, cli, runs
 from assay.cli.options import InputOptions, RunOptions, declare, opened, positive, value_of
 from assay.tables import TableError, rows_of
 
 if TYPE_CHECKING:
-    from assay.cli.runner import Conditions, Work
     from assay.graders import Autograder
     from assay.rubric import Rubric
 
 
 class ScoreOptions(RunOptions):
-    """What it takes to score saved rollouts."""
+    """What it takes to score saved rollouts; where `backend` is None, in this process."""
 
     rubric: str | None = value_of(
         "-r --rubric RUBRIC", "A YAML, JSON or TOML file, or module:object for one written in Python."
@@ -32,7 +31,6 @@ class ScoreOptions(RunOptions):
     backend: str | None = value_of(
         "--backend", "Score in worker processes of this machine, or in tasks of a Ray cluster.", ("processes", "ray")
     )
-    """None is this process."""
     workers: int | None = value_of("--workers N", "The number of workers; by default one a processor.", positive)
     shard_rows: int | None = value_of("--shard-rows N", "Rows in a shard of a worker; by default 10,000.", positive)
     ray_address: str | None = value_of(
@@ -58,14 +56,11 @@ def command(options: ScoreOptions) -> int:
     Where DATA is the folder of a run, that run is scored again by the rubric, into another folder:
     nothing is generated, and judges are asked only what they were not asked before.
     """
-    from assay.cli.runner import Runner
-    from assay.cli.sources import judging_with, rubric_of
     from assay.runs.folder import Folder
     from assay.runs.metadata import files_about, judge_of
-    from assay.runs.row_rubrics import RowRubrics
 
-    rubric = None if options.rubric is None else rubric_of(options)
-    runner = Runner(options, rubric)
+    rubric = None if options.rubric is None else cli.rubric_of(options)
+    runner = cli.Runner(options, rubric)
     rows = None if _is_run(options) else Rows(options)
     if rows is not None and rubric is None and not rows.have_rubrics:
         raise click.UsageError("--rubric is missing: give -r/--rubric RUBRIC, or every row a `rubric` of its own")
@@ -80,17 +75,17 @@ def command(options: ScoreOptions) -> int:
             raise click.UsageError(f"{options.folder} is in shards: go on with it by --backend")
     if rows is None:
         run, rubric = _run_to_rescore(options, rubric)
-        with judging_with(options, rubric, quiet=options.quiet) as grader:
+        with cli.judging_with(options, rubric, quiet=options.quiet) as grader:
             runner.grader = grader
             return runner.run(lambda how: runs.rescore(run, rubric, options.folder, **how.settings(options, grader)))
-    with judging_with(options, rubric, quiet=options.quiet, rows_may_ask=rows.have_rubrics) as grader:
+    with cli.judging_with(options, rubric, quiet=options.quiet, rows_may_ask=rows.have_rubrics) as grader:
         how = {"limit": options.limit, "concurrency": options.concurrency, "budget": options.budget}
         config, data = {"map": dict(options.mapping)}, files_about(rows.paths)
-        rubrics = RowRubrics(rubric, shows=options.shows or None)
+        rubrics = runs.RowRubrics(rubric, shows=options.shows or None)
         judge = judge_of(rubrics, grader)
         about = runs.RunAbout.of("score", rubric=rubric, judge=judge, config=config, options=how, data=data)
 
-        async def scoring(under: Conditions) -> runs.Summary:
+        async def scoring(under: cli.Conditions) -> runs.Summary:
             known = under.settings(options, grader)
             return await runs.score_rows(rubrics, rows, folder=options.folder, about=about, total=rows.count(), **known)
 
@@ -114,7 +109,6 @@ class Rows:
 
     def __init__(self, given: InputOptions) -> None:
         from assay.backends.shards import tables_in
-        from assay.cli.sources import COMPLETION
         from assay.runs.row import COLUMN
 
         self.given = given
@@ -125,7 +119,7 @@ class Rows:
         first = next(rows, None)
         if first is None:
             raise TableError(f"{given.data} has no rows: there is nothing to score")
-        theirs = next((name for name in COMPLETION if name in first), "completion")
+        theirs = next((name for name in cli.COMPLETION if name in first), "completion")
         if theirs != "completion":
             raise click.UsageError(
                 f"{given.data} has no column 'completion' (there: {', '.join(first)}): give --map completion={theirs}"
@@ -162,27 +156,23 @@ def _run_to_rescore(options: ScoreOptions, rubric: Rubric | None) -> tuple[runs.
 
 def _made(options: ScoreOptions, rubric: Rubric | None, may_ask: bool) -> tuple[Any, Autograder | None]:
     """The rubric, which Python makes anew unless it is that of a file, and the grader, in a worker."""
-    from assay.cli.sources import judging_with, rubric_of
-    from assay.runs.row_rubrics import RowRubrics
 
     if rubric is None and options.rubric is not None:
-        rubric = rubric_of(options)
+        rubric = cli.rubric_of(options)
     stack = ExitStack()
     atexit.register(stack.close)  # the grader's cache is open as long as the worker lives
-    grader = stack.enter_context(judging_with(options, rubric, quiet=True, rows_may_ask=may_ask))
-    return RowRubrics(rubric, shows=options.shows or None), grader
+    grader = stack.enter_context(cli.judging_with(options, rubric, quiet=True, rows_may_ask=may_ask))
+    return runs.RowRubrics(rubric, shows=options.shows or None), grader
 
 
-def _by_workers(options: ScoreOptions, rubric: Rubric | None, rows_may_ask: bool) -> Work[runs.Summary]:
+def _by_workers(options: ScoreOptions, rubric: Rubric | None, rows_may_ask: bool) -> cli.Work[runs.Summary]:
     from assay.backends.shards import ROWS, files_of
-    from assay.cli.runner import say
-    from assay.cli.sources import LOCAL, has_own_grader
     from assay.engine import Traits
     from assay.runs.metadata import files_about
 
-    judge = options.judge or LOCAL
-    is_asked = options.judge is not None or not has_own_grader(rubric)
-    if is_asked and Traits.of(rubric).asks and judge.partition(":")[0] in (LOCAL, "smoke"):
+    judge = options.judge or cli.LOCAL
+    is_asked = options.judge is not None or not cli.has_own_grader(rubric)
+    if is_asked and Traits.of(rubric).asks and judge.partition(":")[0] in (cli.LOCAL, "smoke"):
         raise click.UsageError(
             f"every worker would load the model {judge!r}: name a judge that they can share with "
             "--judge, or leave --backend out"
@@ -194,7 +184,7 @@ def _by_workers(options: ScoreOptions, rubric: Rubric | None, rows_may_ask: bool
         raise click.UsageError("--limit is for one process: leave it or --backend out")
     if options.backend == "ray":
         if options.ray_address is None and "RAY_ADDRESS" not in os.environ:
-            say("starting Ray, which listens on all interfaces of this machine", quiet=options.quiet)
+            cli.say("starting Ray, which listens on all interfaces of this machine", quiet=options.quiet)
         backend = backends.RayTasks(options.ray_address, options.workers)
     else:
         backend = backends.Processes() if options.workers is None else backends.Processes(options.workers)
@@ -204,7 +194,7 @@ def _by_workers(options: ScoreOptions, rubric: Rubric | None, rows_may_ask: bool
     is_file = options.rubric is not None and Path(options.rubric).is_file()
     make = partial(_made, options, rubric if is_file else None, rows_may_ask)
 
-    async def work(under: Conditions) -> runs.Summary:
+    async def work(under: cli.Conditions) -> runs.Summary:
         def stopping() -> bool:
             # Workers are waited for without a loop that could be cancelled.
             if under.stopping.heard > 1:

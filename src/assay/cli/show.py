@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 from itertools import islice
-from typing import TYPE_CHECKING
 
 import click
 
+from assay import cli, runs
 from assay.cli.formats import FOR_PEOPLE, brief_row, whole_row
 from assay.cli.options import DisplayOptions, argument, count, declare, number, opened, value_of
 from assay.cli.root import FINE
 from assay.display import printable
 from assay.runs.stats import is_below
-
-if TYPE_CHECKING:
-    from assay.runs import Row
 
 
 class ShowOptions(DisplayOptions):
@@ -30,7 +27,7 @@ class ShowOptions(DisplayOptions):
     task: str | None = value_of("--task TEXT", "Show only rollouts of this task.")
     limit: int | None = value_of("--limit N", "The most rollouts to show.", count)
 
-    def has(self, row: Row) -> bool:
+    def has(self, row: runs.Row) -> bool:
         low = self.below is None or (row.score is not None and is_below(row.score, self.below))
         return low and (not self.errors or bool(row.errors)) and self.task in (None, row.task)
 
@@ -41,11 +38,10 @@ def command(options: ShowOptions) -> int:
 
     A run that is still being written is shown as far as it is.
     """
-    from assay.cli.runner import code_for, low_rows, saved_format
 
     found = opened(options.run)
     rows = options.rows or options.errors or (options.example, options.below, options.task) != (None,) * 3
-    format = saved_format(options.run, found.about, options, brief_row if rows else None)
+    format = cli.saved_format(options.run, found.about, options, brief_row if rows else None)
     if options.example is not None:
         try:
             row = found.row(options.example, options.sample)
@@ -67,15 +63,14 @@ def command(options: ShowOptions) -> int:
     format.end(summary)
     if not options.thresholds.are_set:
         return FINE
-    low = low_rows(found.rows(), options) if options.fail_rollout_under is not None else []
-    return code_for(summary, options, low)
+    low = cli.low_rows(found.rows(), options) if options.fail_rollout_under is not None else []
+    return cli.code_for(summary, options, low)
 
 
-FIRST = ("prompt", "completion", "answer")
-"""Fields that are shown before the others."""
+FIRST = ("prompt", "completion", "answer")  # fields that are shown before the others
 
 
-def _all_of(row: Row) -> str:
+def _all_of(row: runs.Row) -> str:
     names = sorted(row.fields, key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST))
     values = [(name, row.fields[name]) for name in names] + ([("model", row.model)] if row.model else [])
     lines = [

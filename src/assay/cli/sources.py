@@ -4,7 +4,7 @@ import os
 import re
 import sys
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -45,9 +45,8 @@ def rubric_of(rubrics: RubricOptions) -> Rubric:
 TABLES = (".jsonl", ".ndjson", ".csv", ".tsv", ".parquet")
 """Files with one text a row; a `.json` file may well be the text itself."""
 
-COMPLETION = ("completion", "response", "text", "output")
+COMPLETION = ("completion", "response", "text", "output")  # what the field of a row is called, most usual first
 PROMPT = ("prompt", "query", "question")
-"""What the fields of a row are called, most usual first."""
 
 _PATH = re.compile(r"[^\s]*(?:[/\\][^\s]*|\.[A-Za-z]\w{0,4})")
 
@@ -55,8 +54,7 @@ _PATH = re.compile(r"[^\s]*(?:[/\\][^\s]*|\.[A-Za-z]\w{0,4})")
 class Text(NamedTuple):
     """One text, as the rollout it is from."""
 
-    name: str
-    """The file it is in, or the words themselves."""
+    name: str  # the file it is in, or the words themselves
     rollout: dict[str, Any]
 
 
@@ -144,14 +142,8 @@ def media_allowed(judging: JudgingOptions) -> AbstractContextManager[None]:
     return media_access(judging.media_folder or folders, urls=judging.media_urls)
 
 
-@contextmanager
-def opened_cache(judging: JudgingOptions) -> Generator[VerdictCache | None]:
-    cache = None if judging.no_cache else VerdictCache(judging.cache)
-    try:
-        yield cache
-    finally:
-        if cache is not None:
-            cache.close()
+def opened_cache(judging: JudgingOptions) -> AbstractContextManager[VerdictCache | None]:
+    return nullcontext() if judging.no_cache else closing(VerdictCache(judging.cache))
 
 
 def has_own_grader(rubric: object) -> bool:

@@ -5,19 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from assay import cli, suggest
 from assay.cli.formats import json_text, shown_spending
 from assay.cli.options import JudgingOptions, count, declare, filled_by, positive, quiet_option, value_of
 from assay.cli.root import BROKEN, FINE, MISSED
 from assay.display import Section, laid_out, printable
 from assay.wording import counted
-
-if TYPE_CHECKING:
-    from assay.cli.runner import Conditions
-    from assay.suggest.suggestion import Suggestion
 
 
 class SuggestOptions(JudgingOptions):
@@ -63,33 +60,28 @@ def command(options: SuggestOptions) -> int:
     clearly more often than chance would. Of references, it is kept when they all pass it and texts about
     something else do not. What is dropped is shown, with why.
     """
-    from assay.cli.runner import run_work
-    from assay.cli.sources import grader_of, judge_of, opened_cache
-    from assay.suggest.suggestion import read_pairs, suggest_from_pairs, suggest_from_references
-
-    with opened_cache(options) as cache:
-        model = judge_of(options, cache, quiet=options.quiet)
-        grader = grader_of(options, model)
-        pairs = None if options.pairs is None else read_pairs(options.pairs)[: options.limit]
+    with cli.opened_cache(options) as cache:
+        model = cli.judge_of(options, cache, quiet=options.quiet)
+        grader = cli.grader_of(options, model)
+        pairs = None if options.pairs is None else suggest.read_pairs(options.pairs)[: options.limit]
         prompts = _texts(options.prompt)
         if len(prompts) > 1:
             raise click.UsageError(f"--prompt {options.prompt} holds several prompts: give a text file")
         references = _texts(options.references)
 
-        def work(under: Conditions) -> Coroutine[Any, Any, Suggestion]:
+        def work(under: cli.Conditions) -> Coroutine[Any, Any, suggest.Suggestion]:
             how: dict[str, Any] = {"most": options.most, "on_progress": under.on_progress}
             if pairs is not None:
-                return suggest_from_pairs(pairs, model, grader, seed=options.seed, **how)
-            return suggest_from_references(prompts[0], references, model, grader, **how)
+                return suggest.suggest_from_pairs(pairs, model, grader, seed=options.seed, **how)
+            return suggest.suggest_from_references(prompts[0], references, model, grader, **how)
 
-        return run_work(
+        return cli.run_work(
             work, lambda suggestion, _: _show(suggestion, options), options, what=lambda _: "it", noun="verdicts",
             quiet=options.quiet, can_wait=False,
         )  # fmt: skip
 
 
 def _texts(name: str | None) -> list[str]:
-    from assay.cli.sources import texts_of
     from assay.graders.judge_input import view_of
 
     if name is None:
@@ -97,12 +89,12 @@ def _texts(name: str | None) -> list[str]:
     if name != "-" and not Path(name).is_file():
         raise click.UsageError(f"{name} is no file: name a text, or a table")
     try:
-        return [view_of(text.rollout["completion"])[1] for text in texts_of([name])]
+        return [view_of(text.rollout["completion"])[1] for text in cli.texts_of([name])]
     except TypeError as error:
         raise click.UsageError(f"{name}: {error}") from None
 
 
-def _show(suggestion: Suggestion, options: SuggestOptions) -> int:
+def _show(suggestion: suggest.Suggestion, options: SuggestOptions) -> int:
     if options.as_json:
         print(json_text(suggestion.to_dict()))
     if suggestion.kept and options.output is not None:
@@ -118,7 +110,7 @@ def _show(suggestion: Suggestion, options: SuggestOptions) -> int:
     return FINE if suggestion.kept else MISSED
 
 
-def _told(suggestion: Suggestion, output: str | None, errors: int) -> list[str]:
+def _told(suggestion: suggest.Suggestion, output: str | None, errors: int) -> list[str]:
     from assay.suggest.suggestion import UNJUDGED
 
     kept = f"{len(suggestion.kept):,} of {counted(len(suggestion.criteria), 'criterion', 'criteria')}"

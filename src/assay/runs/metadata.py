@@ -174,6 +174,12 @@ class RunAbout:
             object.__setattr__(self, name, redacted_settings(getattr(self, name)))
         object.__setattr__(self, "resolved", tuple(map(redacted_settings, self.resolved)))
 
+    def completed(self, rubric: Any, grader: Autograder | None) -> "RunAbout":
+        """A copy that knows the rubric and who judges, where that is not known yet."""
+        of_all = _of_all(rubric)
+        known = RubricAbout.of(of_all) if self.rubric is None and of_all is not None else self.rubric
+        return replace(self, rubric=known, judge=self.judge or judge_of(rubric, grader))
+
     def having_met(self, models: Iterable[str]) -> "RunAbout":
         """A copy that knows of these ids, too; itself when they are no news."""
         resolved = tuple(sorted({*self.resolved, *map(redacted_settings, models)}))
@@ -242,9 +248,14 @@ def _changes(was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
             yield f"{key} was {short_repr(before)}, and is {short_repr(after)}"
 
 
+def _of_all(rubric: Any) -> Any:
+    """The rubric itself; where rows bring their own, the one for all the others."""
+    return getattr(rubric, "rubric", rubric)
+
+
 def judge_of(rubric: Any, grader: Autograder | None = None) -> str | None:
     """Who answers what a rubric asks of models, a `grader` of the call before its own; None when it asks nothing."""
-    of_all = getattr(rubric, "rubric", rubric)  # where rows bring their own, the rubric for all the others
+    of_all = _of_all(rubric)
     shows = (each.shows for each in (*_rubrics(rubric), *_rubrics(of_all)) if getattr(each, "shows", None))
     shown = [f"shows {' '.join(names)}" for names in dict.fromkeys(shows)]  # an answer holds for that alone
     rubric = of_all

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -21,7 +21,7 @@ from assay.rubric import BaseRubric
 from assay.runs.folder import RunRefused
 from assay.runs.journal import Journal
 from assay.runs.jsonable import as_text, holdable, to_jsonable
-from assay.runs.metadata import RubricAbout, RunAbout, data_about, judge_of
+from assay.runs.metadata import RunAbout, data_about
 from assay.runs.row import LARGEST_SAMPLE, Key, Row, Seen
 from assay.runs.row_rubrics import RowRubrics, unreadable
 from assay.runs.spending import Spending
@@ -95,11 +95,6 @@ class Watch:
         self.ledger = ledger
         self._began = time.monotonic()
         self._told = 0.0
-
-    @property
-    def models(self) -> Collection[str]:
-        """The ids that endpoints gave the models that answered."""
-        return self.ledger.models.keys()
 
     def now(self) -> Progress:
         """How far it is."""
@@ -233,7 +228,7 @@ class Sink:
     def finish(self, *, complete: bool) -> Summary:
         self._watch.tell(at_once=True)
         if self._journal is not None:
-            return self._journal.finish(complete=complete, models=self._watch.models)
+            return self._journal.finish(complete=complete, models=self._watch.ledger.models)
         summary = self._tally.summary()
         assert summary is not None
         return replace(summary, complete=complete)
@@ -374,11 +369,7 @@ async def score_rows(
     """
     refuse_too_few(max_concurrent)
     rubrics = rubric if isinstance(rubric, RowRubrics) else RowRubrics(rubric)
-    about = about or RunAbout.of("score", data=data_about(rows))
-    if about.rubric is None and rubrics.rubric is not None:
-        about = replace(about, rubric=RubricAbout.of(rubrics.rubric))
-    if about.judge is None:
-        about = replace(about, judge=judge_of(rubrics, grader))
+    about = (about or RunAbout.of("score", data=data_about(rows))).completed(rubrics, grader)
     if total is None and hasattr(rows, "__len__"):
         total = len(rows)  # pyright: ignore[reportArgumentType]
     with budget() as spent, logging_once():

@@ -4,7 +4,7 @@ import math
 from array import array
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import comb
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -100,26 +100,23 @@ _GAP = 8  # examples in a row that may be left out before they are looked up by 
 NO_ESTIMATE = MeanEstimate()
 
 
+@dataclass(slots=True)
 class Mean:
     """Values as they come, in a few sums; and two numbers an example, unless each comes once."""
 
-    __slots__ = (
-        "_binary", "_counts", "_cross", "_first", "_sizes", "_squares", "_start", "_sums", "_total", "_where", "count",
-        "examples",
-    )  # fmt: skip
-
-    def __init__(self) -> None:
-        self.count = self.examples = 0
-        # Taken off every value, since squares of large numbers would drown their differences.
-        self._first = 0.0
-        self._total = self._squares = self._cross = 0.0
-        self._sizes = 0
-        self._binary = True
-        self._counts = array("L")  # how many values each example has
-        self._sums = array("d")
-        self._start = 0  # the number of the first example
-        self._where: dict[int, int] | None = None
-        """Where each example stands; None while they stand in the order of their numbers."""
+    count: int = 0
+    examples: int = 0
+    # Taken off every value, since squares of large numbers would drown their differences.
+    _first: float = 0.0
+    _total: float = 0.0
+    _squares: float = 0.0
+    _cross: float = 0.0
+    _sizes: int = 0
+    _binary: bool = True
+    _counts: "array[int]" = field(default_factory=lambda: array("L"))  # how many values each example has
+    _sums: "array[float]" = field(default_factory=lambda: array("d"))
+    _start: int = 0  # the number of the first example
+    _where: dict[int, int] | None = None  # where each stands; None while they stand in the order of their numbers
 
     def add(self, value: float, place: int | None = None) -> None:
         """Count a value of the example with this number; None for one that comes only once."""

@@ -10,7 +10,8 @@ import json
 import os
 import socket
 import webbrowser
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -104,7 +105,7 @@ def viewer_app(viewed: ViewedRuns, *, hosts: tuple[str, ...] = ("127.0.0.1", "lo
             route("rows/{number:int}", lambda run, request: run.row(request.path_params["number"])),
             route("groups/{example:path}", lambda run, request: run.group(request.path_params["example"])),
             route("changes", _changes),
-            Route("/api/runs/{run}/labels", _labelled(viewed), methods=["POST"]),
+            Route("/api/runs/{run}/labels", partial(_label, viewed), methods=["POST"]),
             Route("/api/compare", compare),
             Route("/{name:path}", _file),
         ],
@@ -133,26 +134,23 @@ def _changes(run: ViewedRun, _: Request) -> dict[str, Any]:
     return {"rows": run.rows, "live": run.live}
 
 
-def _labelled(viewed: ViewedRuns) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-    async def label(request: Request) -> Response:
-        # A form of another site cannot say that it sends JSON without being asked about first.
-        kind = request.headers.get("content-type", "").partition(";")[0].strip()
-        if kind != "application/json":
-            return _refused(415, f"the label came as {kind or 'nothing'}: send application/json")
-        body = await request.body()
-        if len(body) > LONGEST_LABEL:
-            return _refused(413, f"a label of {len(body):,} bytes: give at most {LONGEST_LABEL:,}")
-        try:
-            said = json.loads(body)
-            number, criterion = int(said["row"]), str(said["criterion"])
-            note, rater = str(said.get("note") or ""), str(said.get("rater") or "")
-            verdict = said["verdict"]
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            return _refused(400, f"no label ({error}): give row, criterion, verdict, note and rater")
-        run = request.path_params["run"]
-        return await _told(lambda: viewed.run(run).add_label(number, criterion, verdict, note, rater).to_dict())
-
-    return label
+async def _label(viewed: ViewedRuns, request: Request) -> Response:
+    # A form of another site cannot say that it sends JSON without being asked about first.
+    kind = request.headers.get("content-type", "").partition(";")[0].strip()
+    if kind != "application/json":
+        return _refused(415, f"the label came as {kind or 'nothing'}: send application/json")
+    body = await request.body()
+    if len(body) > LONGEST_LABEL:
+        return _refused(413, f"a label of {len(body):,} bytes: give at most {LONGEST_LABEL:,}")
+    try:
+        said = json.loads(body)
+        number, criterion = int(said["row"]), str(said["criterion"])
+        note, rater = str(said.get("note") or ""), str(said.get("rater") or "")
+        verdict = said["verdict"]
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        return _refused(400, f"no label ({error}): give row, criterion, verdict, note and rater")
+    run = request.path_params["run"]
+    return await _told(lambda: viewed.run(run).add_label(number, criterion, verdict, note, rater).to_dict())
 
 
 async def _told(work: Callable[[], Any]) -> Response:

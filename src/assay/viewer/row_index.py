@@ -139,47 +139,43 @@ class RowIndex:
         texts: list[tuple[int, str]] = []
         own: list[tuple[int, int, str]] = []
         for place, _, row in placed:
+            verdicts = self._verdicts(row)
+            own += [(place, number, said) for number, said in verdicts.items() if number >= self.shared]
             prompt = question_text(row.fields.get("prompt", ""))
             completion = completion_text(row.fields.get("completion", ""))
             texts.append((place, encodable(f"{prompt}\n{completion}".lower())))
             preview = " ".join((completion or prompt)[: 4 * PREVIEW].split())[:PREVIEW]
-            cells = self._cells(place, row, preview)
+            cells = [*self._cells(place, row, preview), *map(verdicts.get, range(self.shared))]
             try:
                 self._base.execute(sql, cells)
             except sqlite3.IntegrityError:
                 # Another row says that it has this place in the data, so this one goes by the next free number.
                 self._base.execute(sql, [None, *cells[1:]])
-            own += self._own_lines(place, row)
         self._base.executemany("INSERT OR REPLACE INTO own VALUES (?, ?, ?)", own)
         self._base.executemany("INSERT OR REPLACE INTO texts VALUES (?, ?)", texts)
 
-    def _cells(self, place: int, row: Row, preview: str) -> list[Any]:
+    def _verdicts(self, row: Row) -> dict[int, str]:
+        """What was said, by the number of the criterion; those that are new with the row are added."""
         verdicts: dict[int, str] = {}
-        for name, said in _answers(row):
-            verdicts[self.criteria.get(name, self.shared)] = said
+        for name, said, tags in _answers(row):
+            number = self.criteria.get(name)
+            if number is None and tags is not None:
+                number = self._know(name, tags)
+                self._base.execute("INSERT INTO own_criteria VALUES (?, ?, ?)", (number, name, json.dumps(tags)))
+            if number is not None:
+                verdicts[number] = encodable(said)
+        return verdicts
+
+    def _cells(self, place: int, row: Row, preview: str) -> list[Any]:
         number = None if row.number is None else row.number + 1
         errors = "\n".join(f"{name}: {message}" for name, message in row.errors.items())
         seconds = sum(row.timing.values()) if row.timing else None
         cost = row.spent.cost if row.spent.calls or row.spent.hits else None
         cells = [
             number, place, row.example, row.sample, row.task, row.score, row.reward, row.scored, errors, seconds, cost,
-            preview, _disagreement(row), 0, *map(verdicts.get, range(self.shared)),
+            preview, _disagreement(row), 0,
         ]  # fmt: skip
         return [encodable(cell) if isinstance(cell, str) else cell for cell in cells]
-
-    def _own_lines(self, place: int, row: Row) -> Iterator[tuple[int, int, str]]:
-        """What was said about criteria that a row brings; those that are new are added."""
-        if row.error is not None or own_rubric(row.fields) is None:
-            return
-        lines = row.report.lines
-        for title, line in zip(names_of(lines, is_own=True), lines, strict=True):
-            name = encodable(title)
-            if name not in self.criteria:
-                told = [encodable(tag) for tag in line.tags]
-                number = self._know(name, told)
-                self._base.execute("INSERT INTO own_criteria VALUES (?, ?, ?)", (number, name, json.dumps(told)))
-            if self.criteria[name] >= self.shared:
-                yield place, self.criteria[name], encodable(line.said)
 
     def __len__(self) -> int:
         return self._one("SELECT count(*) FROM rows")
@@ -277,18 +273,18 @@ def _key(example: str, sample: int) -> tuple[str, int]:
     return encodable(example), min(sample, LARGEST_SAMPLE + 1)
 
 
-def _answers(row: Row) -> Iterator[tuple[str, str]]:
-    """What each criterion comes to, in a word. No line of a report is made for it."""
+def _answers(row: Row) -> Iterator[tuple[str, str, list[str] | None]]:
+    """What each criterion comes to, in a word, and the tags of one that the row brings. No line of a report is made
+    for those of the run."""
     lines = row.report.report or ()
     if own_rubric(row.fields) is not None:
         for name, line in zip(names_of(lines, is_own=True), lines, strict=True):
-            yield name, line.said
+            yield encodable(name), line.said, list(map(encodable, line.tags))
     elif isinstance(lines, Lines):
         for criterion, answer in zip(lines.criteria, lines.answers, strict=True):
-            yield criterion.name, answer_said(criterion, answer)
+            yield criterion.name, answer_said(criterion, answer), None
     else:
-        for line in lines:
-            yield line.name, line.said
+        yield from ((line.name, line.said, None) for line in lines)
 
 
 def _disagreement(row: Row) -> float:
