@@ -1,14 +1,12 @@
 from collections.abc import Sequence
 
+from assay.cli.options import PAGES as PAGES
 from assay.cli.options import JudgingOptions as JudgingOptions
 from assay.cli.options import RubricArgument as RubricArgument
 from assay.cli.options import count as count
 from assay.cli.options import declare as declare
-from assay.cli.options import filled_by as filled_by
 from assay.cli.options import number as number
-from assay.cli.options import page_option as page_option
 from assay.cli.options import positive as positive
-from assay.cli.options import quiet_option as quiet_option
 from assay.cli.options import value_of as value_of
 from assay.cli.runner import Conditions as Conditions
 from assay.cli.runner import RowPrinter as RowPrinter

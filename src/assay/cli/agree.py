@@ -8,7 +8,7 @@ from typing import Literal
 
 from assay import trust
 from assay.cli.formats import page_text, point
-from assay.cli.options import LabelOptions, declare, filled_by, left_out, opened, page_option, run_folder, value_of
+from assay.cli.options import PAGES, LabelOptions, declare, left_out, opened, run_folder, value_of
 from assay.display import Page, Section
 from assay.wording import counted
 
@@ -16,12 +16,10 @@ from assay.wording import counted
 class AgreeOptions(LabelOptions):
     """A run, labels, and what of the agreement is shown."""
 
-    against: Literal["each", "majority"] = value_of(
-        "--against", "Compare the judge with each rater, or with their majority.", ("each", "majority"), "each"
-    )
-    again: str | None = value_of("--again RUN", "A second run of the judge over the same rollouts.", run_folder)
-    confusion: bool = value_of("--confusion", "Show the confusion matrix of every criterion.")
-    layout: str = filled_by(page_option)
+    against: Literal["each", "majority"] = value_of(("each", "majority"), "each")
+    again: str | None = value_of(run_folder)
+    confusion: bool = value_of()
+    layout: str = value_of(PAGES, "table")
 
 
 @declare("agree")

@@ -9,34 +9,37 @@ from contextlib import AbstractContextManager, closing
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import click
 
 from assay import cache as verdict_cache
-from assay.cli.options import count, number, option
+from assay.cli.options import CommandOptions, argument, count, declare, number, value_of
 from assay.cli.root import Group
 from assay.errors import CacheError
 from assay.wording import counted
 
-_place = option("--cache PLACE", "The cache of verdicts: a folder, a file or a postgresql:// URL; by default yours.")
+
+class CacheOptions(CommandOptions):
+    """Which cache."""
+
+    cache: str | None = value_of()
 
 
-def _which(function: Any) -> Any:
-    """The options that say which verdicts are meant."""
-    days = number(0, what="number of days")
-    function = option("--older-than DAYS", "Only verdicts older than this.", days)(function)
-    function = option("--question HASH", "Only verdicts about this criterion.")(function)
+class SelectionOptions(CacheOptions):
+    """Which verdicts of it are meant."""
+
     # Under another name than the setting `judge`, which says who is asked, and not which verdicts are meant.
-    function = option("--judge TEXT", "Only verdicts of this judge; a * at the end matches anything.", name="by")(
-        function
-    )
-    return _place(function)
+    by: str | None = value_of()
+    question: str | None = value_of()
+    older_than: float | None = value_of(number(0, what="number of days"))
 
+    @property
+    def is_everything(self) -> bool:
+        return (self.by, self.question, self.older_than) == (None, None, None)
 
-def _selection(by: str | None, question: str | None, older_than: float | None) -> verdict_cache.Selection:
-    before = None if older_than is None else time.time() - older_than * 86_400
-    return verdict_cache.Selection(judge=by, before=before, question=question)
+    def selection(self) -> verdict_cache.Selection:
+        before = None if self.older_than is None else time.time() - self.older_than * 86_400
+        return verdict_cache.Selection(judge=self.by, before=before, question=self.question)
 
 
 def _opened(cache: str | None, *, make: bool = False) -> AbstractContextManager[verdict_cache.Store]:
@@ -55,18 +58,20 @@ def command() -> None:
     """Inspect, prune, export and import cached verdicts."""
 
 
-@command.command("cache inspect")
-@_which
-@option("--json", "Print it as JSON.", name="as_json")
-@option("--limit N", "How many verdicts to show.", count)
-def inspect(cache: str | None, as_json: bool, limit: int | None, **which: Any) -> None:
+class InspectOptions(SelectionOptions):
+    as_json: bool = value_of()
+    limit: int | None = value_of(count)
+
+
+@declare("cache inspect", command)
+def inspect(options: InspectOptions) -> None:
     """Print how many verdicts there are, or those that are selected."""
-    with _opened(cache) as store:
-        if limit is None and not any(value is not None for value in which.values()):
-            _print_stats(store, as_json=as_json)
+    with _opened(options.cache) as store:
+        if options.limit is None and options.is_everything:
+            _print_stats(store, as_json=options.as_json)
             return
-        for key, verdict in store.entries(_selection(**which), limit=limit):
-            if as_json:
+        for key, verdict in store.entries(options.selection(), limit=options.limit):
+            if options.as_json:
                 print(json.dumps(asdict(key) | json.loads(verdict.line)))
             else:
                 said = " ".join(str(verdict.verdict).split())
@@ -90,24 +95,29 @@ def _time(moment: float) -> str:
     return datetime.fromtimestamp(moment).astimezone().strftime("%Y-%m-%d %H:%M")
 
 
-@command.command("cache prune")
-@_which
-@option("--all", "Delete every verdict.", name="all_of_it")
-def prune(cache: str | None, all_of_it: bool, **which: Any) -> None:
+class PruneOptions(SelectionOptions):
+    all_of_it: bool = value_of()
+
+
+@declare("cache prune", command)
+def prune(options: PruneOptions) -> None:
     """Delete verdicts."""
-    if any(value is not None for value in which.values()) is all_of_it:
+    if options.is_everything is not options.all_of_it:
         raise click.UsageError("say what to forget, by --judge, --question or --older-than; or --all")
-    with _opened(cache) as store:
-        print(f"forgot {counted(store.prune(_selection(**which)), 'verdict')} of {store.where}")
+    with _opened(options.cache) as store:
+        print(f"forgot {counted(store.prune(options.selection()), 'verdict')} of {store.where}")
 
 
-@command.command("cache export")
-@_which
-@option("-o --output FILE", "The file to write, in place of standard output.")
-def export(cache: str | None, output: str | None, **which: Any) -> None:
+class ExportOptions(SelectionOptions):
+    output: str | None = value_of()
+
+
+@declare("cache export", command)
+def export(options: ExportOptions) -> None:
     """Print verdicts as lines of JSON."""
-    with _opened(cache) as store:
-        lines = verdict_cache.export_lines(store, _selection(**which))
+    output = options.output
+    with _opened(options.cache) as store:
+        lines = verdict_cache.export_lines(store, options.selection())
         if output is None or output == "-":
             for line in lines:
                 print(line)
@@ -117,11 +127,13 @@ def export(cache: str | None, output: str | None, **which: Any) -> None:
     print(f"wrote {counted(verdicts, 'verdict')} to {output}", file=sys.stderr)
 
 
-@command.command("cache import")
-@click.argument("file")
-@_place
-def take_in(file: str, cache: str | None) -> None:
+class ImportOptions(CacheOptions):
+    file: str = argument("FILE")
+
+
+@declare("cache import", command)
+def take_in(options: ImportOptions) -> None:
     """Import verdicts that another cache exported: a FILE, or - for standard input."""
-    with _opened(cache, make=True) as store, click.open_file(file, "rb") as lines:
+    with _opened(options.cache, make=True) as store, click.open_file(options.file, "rb") as lines:
         taken = counted(verdict_cache.import_lines(store, (line.decode() for line in lines)), "verdict")
         print(f"took {taken} into {store.where}")

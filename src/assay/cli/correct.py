@@ -8,7 +8,7 @@ from typing import Any
 
 from assay import trust
 from assay.cli.formats import page_text, point
-from assay.cli.options import LabelOptions, declare, filled_by, left_out, opened, page_option, run_folder, value_of
+from assay.cli.options import PAGES, LabelOptions, declare, left_out, opened, run_folder, value_of
 from assay.cli.root import BROKEN, FINE
 from assay.display import Page, Section, chance
 from assay.wording import counted
@@ -17,10 +17,8 @@ from assay.wording import counted
 class CorrectOptions(LabelOptions):
     """A run, labels, and an earlier run."""
 
-    earlier: str | None = value_of(
-        "--drift RUN", "An earlier run over the same rollouts, to test for drift.", run_folder, name="earlier"
-    )
-    layout: str = filled_by(page_option)
+    earlier: str | None = value_of(run_folder)
+    layout: str = value_of(PAGES, "table")
 
 
 @declare("correct")

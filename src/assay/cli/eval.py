@@ -9,7 +9,7 @@ from typing import Any, cast
 import click
 
 from assay import cli, envs, runs
-from assay.cli.options import JUDGES, RunOptions, argument, declare, number, positive, value_of
+from assay.cli.options import RunOptions, argument, declare, number, positive, value_of
 from assay.tables import TableError, rows_of
 
 
@@ -31,21 +31,15 @@ def _alone(ctx: object, param: object, value: str) -> tuple[str, ...]:
 class EvalOptions(RunOptions):
     """Which model is asked, and how."""
 
-    files: tuple[str, ...] = argument("files", "DATASET|ENV", callback=_alone)
-    rubric: str | None = value_of(
-        "-r --rubric RUBRIC", "The rubric file, or module:object. An environment has its own."
-    )
-    env_args: Mapping[str, Any] = value_of(
-        "--env-args JSON", "The arguments of the environment's load_environment.", mapping, "{}"
-    )
-    model: str = value_of(
-        "-m --model MODEL", "The model: openai/…, anthropic/…, http://…#name, or local.", required=True
-    )
-    samples: int = value_of("--samples N", "Rollouts for each example; several give pass@k.", positive, 1)
-    system_prompt: str | None = value_of("--system-prompt TEXT", "The system prompt of every rollout.")
-    temperature: float | None = value_of("--temperature T", "The sampling temperature.", number(0))
-    max_tokens: int | None = value_of("--max-tokens N", "The most output tokens of a rollout.", positive)
-    judge: str | None = value_of("--judge MODEL", JUDGES)
+    files: tuple[str, ...] = argument("DATASET|ENV", callback=_alone)
+    rubric: str | None = value_of()
+    env_args: Mapping[str, Any] = value_of(mapping, "{}")
+    model: str = value_of(required=True)
+    samples: int = value_of(positive, 1)
+    system_prompt: str | None = value_of()
+    temperature: float | None = value_of(number(0))
+    max_tokens: int | None = value_of(positive)
+    judge: str | None = value_of()
 
 
 @declare("eval")

@@ -12,9 +12,9 @@ from assay.wording import counted
 class GradeOptions(DisplayOptions, ViewOptions, RubricOptions):
     """What is graded by which rubric."""
 
-    texts: tuple[str, ...] = argument("texts", "TEXT...", nargs=-1, required=True)
-    are_words: bool = value_of("--text", "Take every TEXT as words, not as a file.", name="are_words")
-    query: str = value_of("--query TEXT", "The prompt, where a row has none.", usual="", show_default=False)
+    texts: tuple[str, ...] = argument("TEXT...", nargs=-1, required=True)
+    are_words: bool = value_of()
+    query: str = value_of(usual="", show_default=False)
 
 
 @declare("grade")

@@ -24,18 +24,16 @@ _COLOURS = {"error": "red", "warning": "yellow", "note": "green"}
 class LintOptions(CommandOptions):
     """What is looked for, what is mended, and what makes a failure of it."""
 
-    rubrics: tuple[str, ...] = argument("rubrics", "RUBRIC...", nargs=-1, required=True)
-    run: str | None = value_of("--run RUN", "A run of the rubric, whose verdicts are checked too.")
-    fix: bool = value_of("--fix", "Show a diff of what can be fixed: what is certain, and with a model the rest.")
-    yes: bool = value_of("--yes", "With --fix: write the changes to the file.")
-    model: str | None = value_of("-m --model MODEL", "With --fix: the model that splits and rewrites criteria.")
-    budget: float | None = value_of("--budget DOLLARS", "With --fix: the most to spend.", dollars)
-    ignore: tuple[str, ...] = value_of("--ignore ID", "A rule to ignore, such as R004. Repeatable.", multiple=True)
-    fail_on: Literal["error", "warning", "note"] = value_of(
-        "--fail-on", "Exit with 100 for findings at least this severe.", ("error", "warning", "note"), "error"
-    )
-    form: str = value_of("-f --format", "The format to print.", ("text", "json"), "text", name="form")
-    allow_code: bool = value_of("--allow-code", "Allow the rubric file to name functions to run.", is_eager=True)
+    rubrics: tuple[str, ...] = argument("RUBRIC...", nargs=-1, required=True)
+    run: str | None = value_of()
+    fix: bool = value_of()
+    yes: bool = value_of()
+    model: str | None = value_of()
+    budget: float | None = value_of(dollars)
+    ignore: tuple[str, ...] = value_of(multiple=True)
+    fail_on: Literal["error", "warning", "note"] = value_of(("error", "warning", "note"), "error")
+    form: str = value_of(("text", "json"), "text")
+    allow_code: bool = value_of(is_eager=True)
 
 
 @declare("lint")

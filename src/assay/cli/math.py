@@ -6,12 +6,13 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from assay.cli.options import count, number, option, seconds
+from assay.cli.options import CommandOptions, argument, count, declare, number, seconds, value_of
 from assay.cli.root import Command
 from assay.errors import AssayError
 
@@ -20,20 +21,6 @@ if TYPE_CHECKING:
 
 SAME, DIFFERENT, UNDECIDED = 0, 1, 2
 LARGEST_CHUNK = 256
-
-RULES: dict[str, tuple[str, str, Any]] = {
-    "rounding": ("A decimal equals an exact number that agrees with it to so many places", "6", count),
-    "tolerance": ("The relative difference between two numbers that is forgiven", "0", number(0)),
-    "units": ("`5 cm` equals `5`", "yes", None),
-    "ordered_tuples": ("`(1, 2)` differs from `(2, 1)`", "yes", None),
-    "assignments": ("`x = 3` equals `3`", "yes", None),
-    "rename_variables": ("`2x + 1` equals `2y + 1`", "no", None),
-    "positive": ("Letters stand for positive numbers: `\\sqrt{x^2}` equals `x`", "no", None),
-    "solved": ("The answer must be solved as far as the gold is: `2x + 3 = 7` is no `x = 2`", "no", None),
-    "symbolic": ("Undecided pairs go to math-verify, in a worker process", "yes", None),
-}
-"""What counts as the same, by the options of `assay.MathOptions`: in words, as usual, and the value that it takes;
-None for a rule that is on or off."""
 
 
 class MathCommand(Command):
@@ -45,47 +32,53 @@ class MathCommand(Command):
         return super().parse_args(ctx, [" " * space + argument for space, argument in zip(is_value, args, strict=True)])
 
 
-def _rules(function: Any) -> Any:
-    for name, (words, usual, value) in reversed(RULES.items()):
-        flag = name.replace("_", "-")
-        how: dict[str, Any] = {} if value is None else {"type": value, "metavar": "N"}
-        form = f"--{flag}/--no-{flag}" if value is None else f"--{flag}"
-        function = click.option(form, name, default=None, help=f"{words} (default: {usual}).", **how)(function)
-    return function
+class MathRules(CommandOptions):
+    """What counts as the same, by the options of `assay.MathOptions`; None as usual."""
+
+    rounding: int | None = value_of(count)
+    tolerance: float | None = value_of(number(0))
+    units: bool | None = value_of()
+    ordered_tuples: bool | None = value_of()
+    assignments: bool | None = value_of()
+    rename_variables: bool | None = value_of()
+    positive: bool | None = value_of()
+    solved: bool | None = value_of()
+    symbolic: bool | None = value_of()
 
 
-@click.command("math", cls=MathCommand)
-@click.argument("gold", required=False)
-@click.argument("answer", required=False)
-@option(
-    "--file PAIRS", "Compare the `gold` and `answer` of every row of a file (.jsonl, .csv, .parquet; - for JSON "
-    "lines on standard input), and print each row with its verdict.",
-)  # fmt: skip
-@option("--json", "Print the verdict as JSON.", name="as_json")
-@option("--strict", "Only the last \\boxed{} after any thought counts.")
-@option("--timeout SECONDS", "Seconds of work for one comparison.", seconds, 5.0)
-@_rules
-def command(
-    gold: str | None, answer: str | None, file: str | None, as_json: bool, strict: bool, timeout: float, **rules: Any
-) -> int:
+class CompareAnswers(MathRules):
+    """Which answers are compared, and how that is printed."""
+
+    gold: str | None = argument("[GOLD]", required=False)
+    answer: str | None = argument("[ANSWER]", required=False)
+    file: str | None = value_of()
+    as_json: bool = value_of()
+    strict: bool = value_of()
+    timeout: float = value_of(seconds, 5.0)
+
+
+@declare("math", cls=MathCommand)
+def command(options: CompareAnswers) -> int:
     """Check whether two mathematical answers are equal.
 
     GOLD is the right answer. ANSWER is the one to look at; a box in it is read.
     """
     from assay.math import MathOptions
 
+    gold, answer, file = options.gold, options.answer, options.file
     if file is not None and gold is not None:
         raise click.UsageError("give GOLD and ANSWER or --file, not both")
     if file is None and (gold is None or answer is None):
         raise click.UsageError("give GOLD and ANSWER, or --file")
-    options = MathOptions(**{name: value for name, value in rules.items() if value is not None})
-    verify = partial(_verdicts, options=options, strict=strict, timeout=timeout)
+    given = {rule.name: getattr(options, rule.name) for rule in fields(MathRules)}
+    rules = MathOptions(**{name: value for name, value in given.items() if value is not None})
+    verify = partial(_verdicts, options=rules, strict=options.strict, timeout=options.timeout)
     if file is not None:
         tally = _compare_file(file, verify)
     else:
         pair = {"gold": str(gold).strip(), "answer": str(answer).strip()}
         [verdict] = verify([pair])
-        if as_json:
+        if options.as_json:
             _print_row(pair, verdict)
         else:
             print(f"{verdict.status.replace('_', ' ')} ({verdict.tier}): {verdict.reason}")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from assay.cli.options import option
+from assay.cli.options import CommandOptions, argument, declare, value_of
 from assay.cli.root import Group, config_of
 from assay.errors import Refused
 from assay.redaction import redacted
@@ -52,18 +52,21 @@ def _file(source: str) -> tuple[str, Path] | None:
         return None
 
 
-@command.command("models pull")
-@click.argument("name")
-@option("-q --quiet", "Show no progress.")
-def pull(name: str, quiet: bool) -> None:
+class PullOptions(CommandOptions):
+    name: str = argument("NAME")
+    quiet: bool = value_of()
+
+
+@declare("models pull", command)
+def pull(options: PullOptions) -> None:
     """Download the model of that NAME, unless it is here, and print where it is.
 
     A download that was broken off goes on where it stopped.
     """
     from assay.local.weights import pull as fetch
 
-    shows = sys.stderr.isatty() and not quiet
-    print(fetch(name, progress=_bar if shows else None))
+    shows = sys.stderr.isatty() and not options.quiet
+    print(fetch(options.name, progress=_bar if shows else None))
 
 
 def _bar(here: int, size: int) -> None:

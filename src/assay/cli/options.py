@@ -1,13 +1,18 @@
-"""Define the options of commands: a record whose fields they fill, and those that several commands share."""
+"""Define the options of commands: a record whose fields they fill, and those that several commands share.
+
+What each option is called, and what help says of it, stands in `options.toml` under its record.
+"""
 
 from __future__ import annotations
 
 import math
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
-from typing import Any, cast, dataclass_transform, get_type_hints
+from pkgutil import get_data
+from typing import Any, Final, cast, dataclass_transform, get_type_hints
 
 import click
 
@@ -40,6 +45,7 @@ def number(
 dollars, seconds = number(0, what="amount in dollars"), number(0, what="number of seconds", above=True)
 count, positive = (number(least, what="whole number", kind=int) for least in (0, 1))
 run_folder = click.Path(exists=True, file_okay=False)
+PAGES = ("table", "json", "markdown")  # formats of a page of tables and notes
 
 
 def threshold(value: Any) -> float:
@@ -58,45 +64,52 @@ def pair(value: Any) -> tuple[str, str]:
     return ours.strip(), theirs.strip()
 
 
+_TEXTS: Final[dict[str, dict[str, tuple[str, str]]]] = tomllib.loads(
+    (get_data("assay.cli", "options.toml") or b"").decode()
+)
+
+
 def _common(name: str, metavar: str) -> dict[str, Any]:
     """What the name of a setting and the metavar of a path bring: a variable, and the completion of file names."""
     is_path = metavar.strip("[].") in ("DATA", "DATASET", "FILE", "FOLDER", "LABELS", "OUTPUT", "RUBRIC", "RUN")
     return {"envvar": f"ASSAY_{name.upper()}" if name in SETTINGS else None, "type": click.Path() if is_path else None}
 
 
-def option(form: str, help: str, kind: Any = None, default: Any = None, **settings: Any) -> Callable[[Any], Any]:
-    """An option of a command, in the form that help shows: `-o --output FOLDER`, or `--quiet` for a flag.
-
-    `kind` reads the value, or holds what it may be. One that is named as a setting may come from the environment, too.
-    """
+def _option(record: type, name: str, settings: dict[str, Any]) -> Callable[[Any], Any]:
+    texts = (_TEXTS.get(kind.__name__, {}) for kind in record.__mro__)
+    form, help = next(known[name] for known in texts if name in known)
     words = form.split()
     flags = [word for word in words if word.startswith("-")]
-    metavar, name = "".join(words[len(flags) :]), settings.pop("name", flags[-1].strip("-").replace("-", "_"))
-    settings = _common(name, metavar) | {"show_envvar": True} | ({"type": kind} if kind else {}) | settings
-    settings |= {"metavar": metavar} if metavar else {"is_flag": True} if kind is None else {}
-    if default is not None:
-        settings = {"default": default, "show_default": not callable(default), **settings}
-    if isinstance(kind, tuple):
-        settings["type"] = click.Choice(cast("tuple[str, ...]", kind))
-    return click.option(*flags, name, help=help, **settings)
+    metavar = "".join(words[len(flags) :])
+    shape: dict[str, Any] = {"metavar": metavar} if metavar else {} if "type" in settings else {"is_flag": True}
+    if "/" in form:  # on, off, or neither was said
+        shape["default"] = None
+    return click.option(*flags, name, help=help, show_envvar=True, **_common(name, metavar) | shape | settings)
 
 
-def filled_by(decorator: Callable[[Any], Any]) -> Any:
-    """A field of a record that this option fills."""
-    return field(metadata={"click": decorator})
+def value_of(kind: Any = None, usual: Any = None, **settings: Any) -> Any:
+    """A field of a record that an option fills. `kind` reads the value, or holds what it may be.
+
+    Its text in `options.toml` has the form that help shows: `-o --output FOLDER`, or `--quiet` for a flag. One that is
+    named as a setting may come from the environment, too.
+    """
+    if usual is not None:
+        settings = {"default": usual, "show_default": not callable(usual), **settings}
+    if kind is not None:
+        settings["type"] = click.Choice(cast("tuple[str, ...]", kind)) if isinstance(kind, tuple) else kind
+    return field(metadata={"make": partial(_option, settings=settings)})
 
 
-def value_of(form: str, help: str, kind: Any = None, usual: Any = None, **settings: Any) -> Any:
-    """A field of a record that an `option` fills."""
-    return filled_by(option(form, help, kind, usual, **settings))
-
-
-def argument(name: str, metavar: str, **settings: Any) -> Any:
+def argument(metavar: str, **settings: Any) -> Any:
     """A field of a record that an argument fills."""
-    return filled_by(click.argument(name, metavar=metavar, **_common(name, metavar) | settings))
+
+    def make(_: type, name: str) -> Callable[[Any], Any]:
+        return click.argument(name, metavar=metavar, **_common(name, metavar) | settings)
+
+    return field(metadata={"make": make})
 
 
-@dataclass_transform(frozen_default=True, field_specifiers=(filled_by, value_of, argument))
+@dataclass_transform(frozen_default=True, field_specifiers=(value_of, argument))
 class CommandOptions:
     """What the options of a command say. Subclasses are frozen dataclasses, whose `__post_init__` refuses what does not
     go together."""
@@ -107,7 +120,9 @@ class CommandOptions:
     def __post_init__(self) -> None: ...
 
 
-def declare(name: str, group: click.Group | None = None) -> Callable[[Callable[[Any], int | None]], click.Command]:
+def declare(
+    name: str, group: click.Group | None = None, cls: type[Command] = Command
+) -> Callable[[Callable[[Any], int | None]], click.Command]:
     """A command that takes its `options` as the record that its annotation names."""
 
     def decorate(function: Callable[[Any], int | None]) -> click.Command:
@@ -121,8 +136,8 @@ def declare(name: str, group: click.Group | None = None) -> Callable[[Callable[[
         # Those of the command itself come first in the help, before what it shares with others.
         in_order = sorted(fields(kind), key=lambda each: each.name not in kind.__annotations__)
         for each in reversed(in_order):
-            decorated = each.metadata["click"](decorated)
-        made = click.command(name, cls=Command)(decorated)
+            decorated = each.metadata["make"](kind, each.name)(decorated)
+        made = click.command(name, cls=cls)(decorated)
         if group is not None:
             group.add_command(made)
         return made
@@ -130,47 +145,33 @@ def declare(name: str, group: click.Group | None = None) -> Callable[[Callable[[
     return decorate
 
 
-quiet_option = option("-q --quiet", "Print only errors on standard error.")
-
-
-def _allowed(ctx: click.Context, _: click.Parameter, folder: str | None) -> str | None:
+def allow_media(ctx: click.Context, _: click.Parameter, folder: str | None) -> str | None:
     if folder is not None:
         ctx.with_resource(media_access(folder))
     return folder
 
 
-media_option = option(
-    "--media-folder FOLDER", "Where images, audio and files are that rollouts name; by default beside the data.", run_folder,
-    callback=_allowed,
-)  # fmt: skip
-page_option = option("-f --format", "The format to print.", ("table", "json", "markdown"), "table", name="layout")
-
-
 class RubricOptions(CommandOptions):
     """Which rubric, None where every row may have its own; and how far it is trusted."""
 
-    rubric: str | None = value_of(
-        "-r --rubric RUBRIC", "A YAML, JSON or TOML file, or module:object for one written in Python.", required=True
-    )
+    rubric: str | None = value_of(required=True)
     # It is read first, since it says what a config file may name.
-    allow_code: bool = value_of("--allow-code", "Allow the rubric file to name functions to run.", is_eager=True)
+    allow_code: bool = value_of(is_eager=True)
 
 
 class RubricArgument(RubricOptions):
     """The same, with the rubric as an argument."""
 
-    rubric: str = argument("rubric", "RUBRIC")
+    rubric: str = argument("RUBRIC")
 
 
 class InputOptions(CommandOptions):
     """Rows to work on."""
 
-    files: tuple[str, ...] = argument("files", "DATA...", nargs=-1, required=True)
+    files: tuple[str, ...] = argument("DATA...", nargs=-1, required=True)
     """Tables, `-` for standard input, a folder of tables or the folder of a run."""
-    mapping: tuple[tuple[str, str], ...] = value_of(
-        "--map OURS=THEIRS", "Rename a column: completion=output. Repeatable.", pair, multiple=True, name="mapping"
-    )
-    limit: int | None = value_of("--limit N", "Take only the first N rows.", positive)
+    mapping: tuple[tuple[str, str], ...] = value_of(pair, multiple=True)
+    limit: int | None = value_of(positive)
 
     @property
     def data(self) -> str:
@@ -184,7 +185,6 @@ def _project_model() -> str | None:
     return None if ctx.resilient_parsing else config_of(ctx).get("model")
 
 
-JUDGES = "The judge: openai/…, anthropic/…, http://…#name, or local, which needs no key and is the default."
 _GRADERS = ("per-criterion", "one-shot", "holistic")
 
 
@@ -192,39 +192,24 @@ class JudgingOptions(CommandOptions):
     """Who judges, None being the default, how, and for how much."""
 
     # No other model is meant where `--model` is the judge, so that the project's model judges too.
-    judge: str | None = value_of(
-        "-m --model --judge MODEL", JUDGES, usual=_project_model, envvar=["ASSAY_JUDGE", "ASSAY_MODEL"]
-    )
-    grader: str = value_of(
-        "--grader", "One call for each criterion, one for all, or one number for all.", _GRADERS, "per-criterion"
-    )
-    guard: bool = value_of("--guard", "Check each text for prompt injection first.")
-    judge_media: tuple[str, ...] = value_of(
-        "--judge-media", "A kind of media that the judge takes, where its name does not tell; a file is a PDF. Repeatable.",
-        tuple(sorted(MEDIA)), multiple=True,
-    )  # fmt: skip
-    window: int | None = value_of(
-        "--window TOKENS", "What the judge takes in one call; more is read in pieces.", positive
-    )
-    dry_run: bool = value_of("--dry-run", "Call no model: print how many calls, tokens and dollars it would take.")
-    budget: float | None = value_of("--budget DOLLARS", "The most to spend.", dollars)
-    cache: str | None = value_of("--cache PLACE", "The cache of verdicts: a folder, a file or a postgresql:// URL.")
-    no_cache: bool = value_of("--no-cache", "Neither read nor write the cache of verdicts.")
+    judge: str | None = value_of(usual=_project_model, envvar=["ASSAY_JUDGE", "ASSAY_MODEL"])
+    grader: str = value_of(_GRADERS, "per-criterion")
+    guard: bool = value_of()
+    judge_media: tuple[str, ...] = value_of(tuple(sorted(MEDIA)), multiple=True)
+    window: int | None = value_of(positive)
+    dry_run: bool = value_of()
+    budget: float | None = value_of(dollars)
+    cache: str | None = value_of()
+    no_cache: bool = value_of()
 
 
 class ViewOptions(JudgingOptions):
     """What the judge reads of a rollout."""
 
-    shows: tuple[str, ...] = value_of(
-        "--shows", "What the judge reads of a rollout; by default what the rubric says, else all. Repeatable.",
-        tuple(SHOWS), multiple=True,
-    )  # fmt: skip
-    media_folder: str | None = filled_by(media_option)
-    media_urls: bool = value_of("--media-urls", "Fetch images, audio and files that rollouts name by URL.")
-    workspace: str | None = value_of(
-        "--workspace FOLDER",
-        "A folder whose files the judge may list, read and search; columns may name it: out/{task_id}.",
-    )
+    shows: tuple[str, ...] = value_of(tuple(SHOWS), multiple=True)
+    media_folder: str | None = value_of(run_folder, callback=allow_media)
+    media_urls: bool = value_of()
+    workspace: str | None = value_of()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -235,10 +220,10 @@ class ViewOptions(JudgingOptions):
 class OutputOptions(ViewOptions):
     """Where a run is kept, and how it is worked on."""
 
-    output: str | None = value_of("-o --output FOLDER", "Keep the run in this folder, rollout by rollout.")
-    resume: bool = value_of("--resume", "Continue the run in the folder: only what is missing or failed is done.")
-    judge_log: bool = value_of("--judge-log", "Keep the prompts and replies of judges, for `assay view` to show.")
-    concurrency: int | None = value_of("--concurrency N", "The number of rollouts under way at once.", positive)
+    output: str | None = value_of()
+    resume: bool = value_of()
+    judge_log: bool = value_of()
+    concurrency: int | None = value_of(positive)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -254,18 +239,11 @@ class OutputOptions(ViewOptions):
 class DisplayOptions(CommandOptions):
     """What is printed, and what makes a failure of it."""
 
-    format: str = value_of("-f --format", "The format to print.", tuple(FORMATS), "table")
-    fail_under: float | None = value_of(
-        "--fail-under SCORE", "Exit with 100 when the mean score (0 to 1) is below this.", threshold
-    )
-    fail_interval_under: float | None = value_of(
-        "--fail-interval-under SCORE", "Exit with 100 when the 95 % interval of the mean score begins below this, "
-        "or there are too few rollouts for one.", threshold,
-    )  # fmt: skip
-    fail_rollout_under: float | None = value_of(
-        "--fail-rollout-under SCORE", "Exit with 100 when the score of any rollout is below this.", threshold
-    )
-    quiet: bool = filled_by(quiet_option)
+    format: str = value_of(tuple(FORMATS), "table")
+    fail_under: float | None = value_of(threshold)
+    fail_interval_under: float | None = value_of(threshold)
+    fail_rollout_under: float | None = value_of(threshold)
+    quiet: bool = value_of()
 
     @property
     def thresholds(self) -> Thresholds:
@@ -287,14 +265,12 @@ def opened(path: str) -> runs.Run:
 class LabelOptions(CommandOptions):
     """A run, and labels about it."""
 
-    run: str = argument("run", "RUN", type=run_folder)
-    labels_file: str | None = argument("labels_file", "[LABELS]", required=False)
+    run: str = argument("RUN", type=run_folder)
+    labels_file: str | None = argument("[LABELS]", required=False)
     """None for those that were given in the page of the run."""
-    mapping: tuple[tuple[str, str], ...] = value_of(
-        "--map OURS=THEIRS", "Rename a column: verdict=grade. Repeatable.", pair, multiple=True, name="mapping"
-    )
-    skip_unknown: bool = value_of("--skip-unknown", "Skip labels on what the run does not have.")
-    any_wording: bool = value_of("--any-wording", "Take labels for another wording of their criterion too.")
+    mapping: tuple[tuple[str, str], ...] = value_of(pair, multiple=True)
+    skip_unknown: bool = value_of()
+    any_wording: bool = value_of()
 
     def labels(self) -> list[trust.Label]:
         source = Path(self.run) / trust.LABELS if self.labels_file is None else self.labels_file

@@ -23,22 +23,15 @@ if TYPE_CHECKING:
 class ProbeOptions(cli.JudgingOptions, cli.RubricArgument):
     """What is tried, what makes a failure of it, and how it is shown."""
 
-    bare: bool = cli.value_of("--bare", "Probe the judge without our hardening, too. It is no judge to use.")
-    responses: str | None = cli.value_of(
-        "--responses FILE", "Bad responses to attack with, a text or a table, where no golden example fails."
-    )
-    families: tuple[str, ...] = cli.value_of(
-        "--family NAME", "Only this family of attacks, such as master_key. Repeatable.", multiple=True, name="families"
-    )
-    limit: int | None = cli.value_of("--limit N", "The number of attacks, drawn from all families.", cli.positive)
-    seed: int = cli.value_of("--seed N", "The random seed for attacks and bad responses.", cli.count, 0)
-    fail_over: float | None = cli.value_of(
-        "--fail-over SHARE", "Exit with 100 when the upper end of the interval of the success rate is above this.",
-        cli.number(0, what="share"),
-    )  # fmt: skip
-    show: int = cli.value_of("--show N", "How many successful attacks to list.", cli.count, 5)
-    layout: str = cli.filled_by(cli.page_option)
-    quiet: bool = cli.filled_by(cli.quiet_option)
+    bare: bool = cli.value_of()
+    responses: str | None = cli.value_of()
+    families: tuple[str, ...] = cli.value_of(multiple=True)
+    limit: int | None = cli.value_of(cli.positive)
+    seed: int = cli.value_of(cli.count, 0)
+    fail_over: float | None = cli.value_of(cli.number(0, what="share"))
+    show: int = cli.value_of(cli.count, 5)
+    layout: str = cli.value_of(cli.PAGES, "table")
+    quiet: bool = cli.value_of()
 
 
 @cli.declare("probe")

@@ -13,7 +13,7 @@ import click
 from assay import cli, display
 from assay.cli import formats
 from assay.cli.lint import command as lint
-from assay.cli.options import RubricArgument, ViewOptions, argument, declare, filled_by, quiet_option, value_of
+from assay.cli.options import RubricArgument, ViewOptions, argument, declare, value_of
 from assay.cli.root import BROKEN, FINE, MISSED, Group
 from assay.errors import RubricError
 from assay.wording import counted
@@ -35,8 +35,8 @@ command.add_command(lint)
 
 
 class TestOptions(ViewOptions, RubricArgument):
-    form: str = value_of("-f --format", "The format to print.", ("table", "json", "junit"), "table", name="form")
-    quiet: bool = filled_by(quiet_option)
+    form: str = value_of(("table", "json", "junit"), "table")
+    quiet: bool = value_of()
 
 
 @declare("rubric test", command)
@@ -107,7 +107,7 @@ def _junit_case(result: GoldenResult) -> str:
 
 
 class PrintOptions(RubricArgument):
-    as_json: bool = value_of("--json", "Print it as a rubric file in JSON.", name="as_json")
+    as_json: bool = value_of()
 
 
 @declare("rubric show", command)
@@ -138,8 +138,8 @@ def _lines(criteria: tuple[Criterion, ...], indent: str) -> Iterator[str]:
 
 
 class ConvertOptions(RubricArgument):
-    rubric: str = argument("rubric", "RUBRIC")
-    output: str = argument("output", "OUTPUT")
+    rubric: str = argument("RUBRIC")
+    output: str = argument("OUTPUT")
 
 
 @declare("rubric convert", command)

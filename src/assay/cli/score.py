@@ -25,17 +25,11 @@ if TYPE_CHECKING:
 class ScoreOptions(RunOptions):
     """What it takes to score saved rollouts; where `backend` is None, in this process."""
 
-    rubric: str | None = value_of(
-        "-r --rubric RUBRIC", "A YAML, JSON or TOML file, or module:object for one written in Python."
-    )
-    backend: str | None = value_of(
-        "--backend", "Score in worker processes of this machine, or in tasks of a Ray cluster.", ("processes", "ray")
-    )
-    workers: int | None = value_of("--workers N", "The number of workers; by default one a processor.", positive)
-    shard_rows: int | None = value_of("--shard-rows N", "Rows in a shard of a worker; by default 10,000.", positive)
-    ray_address: str | None = value_of(
-        "--ray-address ADDRESS", "The Ray cluster; by default RAY_ADDRESS, else one that is started here."
-    )
+    rubric: str | None = value_of()
+    backend: str | None = value_of(("processes", "ray"))
+    workers: int | None = value_of(positive)
+    shard_rows: int | None = value_of(positive)
+    ray_address: str | None = value_of()
 
     def __post_init__(self) -> None:
         super().__post_init__()

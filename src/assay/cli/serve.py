@@ -13,26 +13,19 @@ from assay.cli.options import RubricArgument, ViewOptions, count, declare, posit
 class ServeOptions(ViewOptions, RubricArgument):
     """Where the server listens, who may ask it, and what one worker takes on."""
 
-    host: str = value_of(
-        "--host ADDRESS", "The address to listen on. One that other machines can reach needs a key.", usual="127.0.0.1"
-    )
-    port: int = value_of("--port PORT", "The port to listen on; 0 takes one that is free.", count, 8000)
-    workers: int = value_of("--workers N", "The number of worker processes; one that dies is replaced.", positive, 1)
-    key_file: str | None = value_of("--key-file FILE", "A file with the key of requests; else ASSAY_SERVER_KEY is it.")
-    allow_hosts: tuple[str, ...] = value_of(
-        "--allow-host NAME", "Another host name that requests may use. Repeatable.", multiple=True, name="allow_hosts"
-    )
-    unscored: str = value_of(
-        "--unscored", "What trainers that take only numbers get for an unscored rollout: an error, 0, the mean of its "
-        "group, or null.", POLICIES, "raise",
-    )  # fmt: skip
-    monitor: str | None = value_of("--monitor FILE", "A file for the signs of reward hacking, as lines of JSON.")
-    at_once: int = value_of("--at-once N", "Requests under way in a worker; more get 429.", positive, 1024)
-    max_bytes: int = value_of("--max-bytes N", "The size of a request.", positive, 16 << 20)
-    max_batch: int = value_of("--max-batch N", "The number of rollouts in a request.", positive, 1024)
-    item_seconds: float = value_of("--item-seconds S", "The deadline of one rollout.", seconds, 60.0)
-    body_seconds: float = value_of("--body-seconds S", "The time for a client to send a request.", seconds, 30.0)
-    drain_seconds: float = value_of("--drain-seconds S", "The time to finish requests on stopping.", seconds, 30.0)
+    host: str = value_of(usual="127.0.0.1")
+    port: int = value_of(count, 8000)
+    workers: int = value_of(positive, 1)
+    key_file: str | None = value_of()
+    allow_hosts: tuple[str, ...] = value_of(multiple=True)
+    unscored: str = value_of(POLICIES, "raise")
+    monitor: str | None = value_of()
+    at_once: int = value_of(positive, 1024)
+    max_bytes: int = value_of(positive, 16 << 20)
+    max_batch: int = value_of(positive, 1024)
+    item_seconds: float = value_of(seconds, 60.0)
+    body_seconds: float = value_of(seconds, 30.0)
+    drain_seconds: float = value_of(seconds, 30.0)
 
 
 @declare("serve")

@@ -18,14 +18,14 @@ from assay.runs.stats import is_below
 class ShowOptions(DisplayOptions):
     """The rollouts that are to be shown, and how."""
 
-    run: str = argument("run", "RUN")
-    rows: bool = value_of("--rows", "Show the rollouts too, a line each.")
-    example: str | None = value_of("--row EXAMPLE", "Show all of one rollout.", name="example")
-    sample: int = value_of("--sample N", "Which rollout of the EXAMPLE, from 0.", count, 0, show_default=False)
-    errors: bool = value_of("--errors", "Show only rollouts with errors.")
-    below: float | None = value_of("--below SCORE", "Show only rollouts with a score below this.", number())
-    task: str | None = value_of("--task TEXT", "Show only rollouts of this task.")
-    limit: int | None = value_of("--limit N", "The most rollouts to show.", count)
+    run: str = argument("RUN")
+    rows: bool = value_of()
+    example: str | None = value_of()
+    sample: int = value_of(count, 0, show_default=False)
+    errors: bool = value_of()
+    below: float | None = value_of(number())
+    task: str | None = value_of()
+    limit: int | None = value_of(count)
 
     def has(self, row: runs.Row) -> bool:
         low = self.below is None or (row.score is not None and is_below(row.score, self.below))

@@ -11,7 +11,7 @@ import click
 
 from assay import cli, suggest
 from assay.cli.formats import json_text, shown_spending
-from assay.cli.options import JudgingOptions, count, declare, filled_by, positive, quiet_option, value_of
+from assay.cli.options import JudgingOptions, count, declare, positive, value_of
 from assay.cli.root import BROKEN, FINE, MISSED
 from assay.display import Section, laid_out, printable
 from assay.wording import counted
@@ -20,17 +20,15 @@ from assay.wording import counted
 class SuggestOptions(JudgingOptions):
     """What criteria are drafted from, how many, and where they go."""
 
-    pairs: str | None = value_of("--pairs FILE", "A table with prompt, chosen and rejected.")
-    prompt: str | None = value_of("--prompt FILE", "A text file with the task.")
-    references: str | None = value_of(
-        "--references FILE", "With --prompt: good answers, one in a text file, or one in each row of a table."
-    )
-    most: int = value_of("--most N", "How many drafted criteria to judge.", positive, 12)
-    limit: int | None = value_of("--limit N", "Take only the first N pairs.", positive)
-    seed: int = value_of("--seed N", "The random seed for the pairs that the drafter sees.", count, 0)
-    output: str | None = value_of("-o --output FILE", "The new YAML file to write; by default the rubric is printed.")
-    as_json: bool = value_of("--json", "Print what was kept and dropped as JSON.", name="as_json")
-    quiet: bool = filled_by(quiet_option)
+    pairs: str | None = value_of()
+    prompt: str | None = value_of()
+    references: str | None = value_of()
+    most: int = value_of(positive, 12)
+    limit: int | None = value_of(positive)
+    seed: int = value_of(count, 0)
+    output: str | None = value_of()
+    as_json: bool = value_of()
+    quiet: bool = value_of()
 
     def __post_init__(self) -> None:
         super().__post_init__()
