@@ -32,6 +32,7 @@ from assay.integrations import (
     reward_func_of,
 )
 from assay.server import RewardServer, Settings
+from tests.trainers import loops
 
 HERE = Path(__file__).parent
 TABLE = HERE / "table.json"
@@ -80,6 +81,12 @@ CASES = {  # the rubric, the completions of one group, whether each row brings i
     "group check": (Rubric([short, longest]), GROUP, False, False),
     "messages": (PLAIN, GROUP, False, True),
 }
+
+
+TURNS = {
+    "turns": loops.GOOD,
+    "a turn failed": loops.DOWN,
+}  # of one rollout, where the trainer has a place for their rewards
 
 
 def chat(text):
@@ -148,6 +155,12 @@ class Verl:
 
         return [await one(text) for text in texts]
 
+    async def turns(self, texts, policy):
+        """`turn_scores` of its agent loop; every turn but the last calls a tool."""
+        called = [text + loops.CALL % "book" for text in texts[:-1]]
+        batch = await loops.verl_batch(loops.verl_worker(), [*called, texts[-1]], unscored=policy)
+        return batch.non_tensor_batch["turn_scores"][0]
+
 
 class OpenRLHF:
     """Its own executor around the file of `--reward.remote_url`."""
@@ -170,6 +183,10 @@ class OpenRLHF:
             )
             rewards.append(None if told["reward"] is None else float(told["reward"][0]))
         return rewards
+
+    async def turns(self, texts, policy):
+        """`turn_rewards` of the response of its executor of many turns."""
+        return (await loops.openrlhf_response(texts, unscored=policy))[0]["turn_rewards"]
 
     class Tokenizer:
         def __call__(self, text, **_):
@@ -206,6 +223,11 @@ class SkyRL:
             rewards.append(env.step(text)["reward"])
         return rewards
 
+    async def turns(self, texts, policy):
+        """The reward of each step, with `pays="change"`."""
+        told, _ = await asyncio.to_thread(loops.skyrl_episode, texts, unscored=policy)
+        return [one["reward"] for one in told]
+
 
 class Verifiers:
     """A task of verifiers 0.4, which prime-rl trains on."""
@@ -236,6 +258,14 @@ class Verifiers:
             except vf.TaskError:
                 rewards.append(None)
         return rewards
+
+    async def turns(self, texts, policy):
+        """The metrics of the trace."""
+        try:
+            trace = await loops.verifiers_trace(texts)
+        except import_module("verifiers.v1").TaskError:
+            return [None] * len(texts)
+        return [trace.metrics[f"turn_{n}"] for n in range(1, len(texts) + 1)]
 
 
 class Slime:
@@ -400,11 +430,19 @@ async def outcome(adapter, policy, case):
     rubric, texts, own, messages = CASES[case]
     if messages and not adapter.takes_messages:
         return "text only"
+    return await told(adapter().rewards(rubric, texts, policy, own, messages))
+
+
+async def turns_outcome(adapter, policy, case):
+    """The same for the turns of one rollout."""
+    return await told(adapter().turns(TURNS[case], policy)) if hasattr(adapter, "turns") else "one number"
+
+
+async def told(rewards):
     try:
-        rewards = await adapter().rewards(rubric, texts, policy, own, messages)
+        return " ".join("-" if reward is None else f"{reward:g}" for reward in await rewards)
     except (UnscoredError, RubricError):
         return "refused"
-    return " ".join("-" if reward is None else f"{reward:g}" for reward in rewards)
 
 
 @pytest.mark.slow
@@ -415,6 +453,7 @@ async def test_every_case_comes_out_as_the_table_says(adapter, policy):
     if found_version is None:
         pytest.skip(f"{adapter.title} needs an environment of its own: make test-trl")
     found = {case: await outcome(adapter, policy, case) for case in CASES}
+    found |= {case: await turns_outcome(adapter, policy, case) for case in TURNS}
     assert "nan" not in " ".join(found.values())
     row = {
         "trainer": adapter.title,
@@ -468,7 +507,7 @@ def record(row):
 
 
 def printed(rows):
-    columns = ["trainer", "version", "unscored", *CASES, "None becomes"]
+    columns = ["trainer", "version", "unscored", *CASES, *TURNS, "None becomes"]
     lines = [" | ".join(columns), " | ".join("---" for _ in columns)]
     lines += [" | ".join(f"`{row[c]}`" if c == "unscored" else row[c] for c in columns) for row in rows]
     return "".join(f"| {line} |\n" for line in lines)
