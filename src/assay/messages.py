@@ -50,12 +50,13 @@ def text_of(content: object) -> str:
 def _part_text(part: object) -> str:
     if isinstance(part, str):
         return part
-    text = _field(part, "text")
+    text = field_of(part, "text")
     # Gemini marks a thought by a field beside its text.
-    return text if isinstance(text, str) and _field(part, "thought") is not True else ""
+    return text if isinstance(text, str) and field_of(part, "thought") is not True else ""
 
 
-def _field(message: Any, name: str) -> Any:
+def field_of(message: Any, name: str) -> Any:
+    """A field of a message, a reply or a step: a mapping's key or an attribute; None when it has neither."""
     # Nearly every message is a dict, and a look at its class costs a tenth of the question below.
     if message.__class__ is dict:
         return message.get(name)
@@ -66,7 +67,7 @@ def _field(message: Any, name: str) -> Any:
 
 def role_of(message: object) -> str:
     """The role of a message; the one that Gemini calls `model` is the assistant."""
-    role = _field(message, "role")
+    role = field_of(message, "role")
     return "assistant" if role == "model" else role if isinstance(role, str) else ""
 
 
@@ -77,8 +78,8 @@ def message_text(message: object) -> str:
 
 def _content(message: object) -> Any:
     """What a message holds, which Gemini calls its parts."""
-    content = _field(message, "content")
-    return _field(message, "parts") if content is None else content
+    content = field_of(message, "content")
+    return field_of(message, "parts") if content is None else content
 
 
 def chat_of(messages: object) -> Sequence[Any]:
@@ -119,10 +120,12 @@ def read_completion(completion: object) -> Any:
             return completion
         ways = "give a text, or messages of which one has the role 'assistant'"
         raise TypeError(f"the completion is {_kind(completion)}: {ways}")
-    content = _field(last, "content")
-    if content is None and isinstance(_field(last, "parts"), Sequence):  # as Gemini writes it
+    content = field_of(last, "content")
+    if content is None and isinstance(field_of(last, "parts"), Sequence):  # as Gemini writes it
         return completion
-    if isinstance(content, str) or (content is None and (_field(last, "tool_calls") or _field(last, "function_call"))):
+    if isinstance(content, str) or (
+        content is None and (field_of(last, "tool_calls") or field_of(last, "function_call"))
+    ):
         return completion
     number = _number_text(content)
     if number is not None and isinstance(last, Mapping):
@@ -151,8 +154,8 @@ def _holds_text(content: object) -> bool:
     """Whether content that is no plain text holds texts, or parts of kinds that have none."""
     if isinstance(content, Sequence) and not isinstance(content, bytes):
         parts = cast("Sequence[object]", content)
-        return all(isinstance(part, str) or _field(part, "type") is not None for part in parts)
-    return isinstance(_field(content, "text"), str)
+        return all(isinstance(part, str) or field_of(part, "type") is not None for part in parts)
+    return isinstance(field_of(content, "text"), str)
 
 
 def _kind(value: object) -> str:
@@ -179,7 +182,7 @@ def question_text(prompt: Messages | None) -> str:
 
 def tool_calls(message: object) -> list[ToolCall]:
     """The tool calls of one message, from native `tool_calls`; entries saved as JSON text are read too."""
-    calls = _field(message, "tool_calls")
+    calls = field_of(message, "tool_calls")
     if not isinstance(calls, Iterable) or isinstance(calls, (str, bytes)):
         return []
     found = (_tool_call(entry) for entry in cast("Iterable[object]", calls))
@@ -192,14 +195,14 @@ def _tool_call(entry: object) -> ToolCall | None:
             entry = json.loads(entry)
         except ValueError:
             return None
-    function = _field(entry, "function") or entry
-    name = _field(function, "name")
+    function = field_of(entry, "function") or entry
+    name = field_of(function, "name")
     if not isinstance(name, str):
         return None
-    arguments: object = _field(function, "arguments")
+    arguments: object = field_of(function, "arguments")
     if not isinstance(arguments, str):
         arguments = json.dumps(arguments if arguments is not None else {})
-    return ToolCall(name, arguments, str(_field(entry, "id") or ""))
+    return ToolCall(name, arguments, str(field_of(entry, "id") or ""))
 
 
 # Parts: all that a conversation holds, one by one.
@@ -308,7 +311,7 @@ def parts_of(prompt: object, completion: object = None) -> list[Part]:
         counts: dict[str, int] = {}
         for kind, text, link, given in _pieces(turn):
             if kind == "text" and role == "tool":
-                kind, link = "result", str(_field(turn, "tool_call_id") or "")
+                kind, link = "result", str(field_of(turn, "tool_call_id") or "")
             counts[kind] = count = counts.get(kind, 0) + 1
             is_text = kind == "text" or (kind == "result" and role == "tool")
             address = f"m{number}" if is_text and count == 1 else f"m{number}.{kind}{count}"
@@ -326,12 +329,12 @@ _HOLDERS: Final = ("messages", "contents", "input")
 
 def turns_of(said: object, role: str) -> list[Any]:
     """The messages of a chat, of a request that holds one, or of a text; none for an empty text."""
-    holder = next((name for name in _HOLDERS if _field(said, name) is not None), None)
-    if holder is not None and not role_of(said) and _field(said, "type") is None:
-        system: Any = next((value for name in _SYSTEM if (value := _field(said, name))), None)
+    holder = next((name for name in _HOLDERS if field_of(said, name) is not None), None)
+    if holder is not None and not role_of(said) and field_of(said, "type") is None:
+        system: Any = next((value for name in _SYSTEM if (value := field_of(said, name))), None)
         held: Any = system if _content(system) is None else _content(system)
         opening: list[Any] = [] if system is None else [{"role": "system", "content": held}]
-        return opening + turns_of(_field(said, holder), role)
+        return opening + turns_of(field_of(said, holder), role)
     text = said if isinstance(said, str) else _number_text(said)
     if text is not None:
         return [{"role": role, "content": text}] if text else []
@@ -343,7 +346,7 @@ def _side(turn: object) -> str:
     role = role_of(turn)
     if role:
         return "tool" if role == "function" else role
-    kind = _field(turn, "type")
+    kind = field_of(turn, "type")
     if not isinstance(kind, str):
         return ""
     return "assistant" if kind == "reasoning" or kind.endswith("_call") else "tool" if kind.endswith("_output") else ""
@@ -360,7 +363,7 @@ def _pieces(turn: object) -> Iterator[_Piece]:
     if not is_usual and not role_of(turn) and content is None:
         yield from _piece(turn)
         return
-    thoughts = () if is_usual else (_field(turn, name) for name in ("reasoning_content", "reasoning"))
+    thoughts = () if is_usual else (field_of(turn, name) for name in ("reasoning_content", "reasoning"))
     if thought := next((said for said in thoughts if isinstance(said, str) and said), None):
         yield "thinking", thought, "", None
     if content.__class__ is not str:
@@ -369,18 +372,18 @@ def _pieces(turn: object) -> Iterator[_Piece]:
         yield "text", content, "", None
     if is_usual:
         return
-    if isinstance(refusal := _field(turn, "refusal"), str) and refusal:
+    if isinstance(refusal := field_of(turn, "refusal"), str) and refusal:
         yield "text", refusal, "", None
-    if (spoken := _field(turn, "audio")) is not None:
+    if (spoken := field_of(turn, "audio")) is not None:
         yield _medium("audio", spoken)
-        if isinstance(words := _field(spoken, "transcript"), str) and words:
+        if isinstance(words := field_of(spoken, "transcript"), str) and words:
             yield "text", words, "", None
-    calls = _field(turn, "tool_calls")
-    for entry in (*(calls if _is_list(calls) else ()), *filter(None, [_field(turn, "function_call")])):
+    calls = field_of(turn, "tool_calls")
+    for entry in (*(calls if _is_list(calls) else ()), *filter(None, [field_of(turn, "function_call")])):
         call = _tool_call(entry)
-        custom = _field(entry, "custom") or entry
-        if call is None and isinstance(_field(custom, "name"), str):
-            yield _call(custom, _field(entry, "id"))
+        custom = field_of(entry, "custom") or entry
+        if call is None and isinstance(field_of(custom, "name"), str):
+            yield _call(custom, field_of(entry, "id"))
         elif call is None:
             yield "call", entry if isinstance(entry, str) else _json(entry), "", None
         else:
@@ -416,13 +419,13 @@ _MEDIA_TYPES: Final[Mapping[str, Kind]] = {
 
 def _type(part: object) -> str:
     """What a part says that it is; empty for what is no part."""
-    kind = _field(part, "type")
+    kind = field_of(part, "type")
     if isinstance(kind, str):
         return kind
     for name, other in _BY_FIELD.items():
-        if _field(part, name) is not None or _field(part, other) is not None:
+        if field_of(part, name) is not None or field_of(part, other) is not None:
             return name
-    return "text" if isinstance(_field(part, "text"), str) else ""
+    return "text" if isinstance(field_of(part, "text"), str) else ""
 
 
 def _piece(part: object) -> Iterator[_Piece]:
@@ -431,19 +434,19 @@ def _piece(part: object) -> Iterator[_Piece]:
         if part:
             yield "text", part, "", None
         return
-    kind, text = _type(part), _field(part, "text")
-    if kind == "text" and text.__class__ is str and text and _field(part, "thought") is not True:
+    kind, text = _type(part), field_of(part, "text")
+    if kind == "text" and text.__class__ is str and text and field_of(part, "thought") is not True:
         yield "text", text, "", None
         return
-    inner = _field(part, kind) if kind not in _BY_FIELD else _field(part, kind) or _field(part, _BY_FIELD[kind])
+    inner = field_of(part, kind) if kind not in _BY_FIELD else field_of(part, kind) or field_of(part, _BY_FIELD[kind])
     if kind in _MEDIA_TYPES:
-        source = _field(part, "source")
-        if kind == "document" and _field(source, "type") in ("text", "content"):
-            yield from _each_piece(_field(source, "data") or _field(source, "content"))
+        source = field_of(part, "source")
+        if kind == "document" and field_of(source, "type") in ("text", "content"):
+            yield from _each_piece(field_of(source, "data") or field_of(source, "content"))
         else:
             yield _medium(_MEDIA_TYPES[kind], part)
     elif kind in ("thinking", "redacted_thinking", "reasoning"):
-        thoughts = [text_of(_field(part, name)) for name in ("summary", "content")]
+        thoughts = [text_of(field_of(part, name)) for name in ("summary", "content")]
         words = [said for said in (inner, text, *thoughts) if isinstance(said, str) and said]
         yield "thinking", "\n".join(words) or "(hidden by the provider)", "", None
     elif kind == "refusal" and isinstance(inner, str):
@@ -455,40 +458,40 @@ def _piece(part: object) -> Iterator[_Piece]:
     elif kind == "image_generation_call":
         yield _medium("image", part)
     elif kind == "function_call" or kind.endswith(("_use", "_call")):
-        yield _call(inner or part, _field(part, "call_id") or _field(part, "id"))
-        if (output := _field(part, "output")) is not None:
-            yield "result", output if isinstance(output, str) else _json(output), str(_field(part, "id") or ""), None
+        yield _call(inner or part, field_of(part, "call_id") or field_of(part, "id"))
+        if (output := field_of(part, "output")) is not None:
+            yield "result", output if isinstance(output, str) else _json(output), str(field_of(part, "id") or ""), None
     elif isinstance(text, str):
         if text:
-            yield ("thinking" if _field(part, "thought") is True else "text"), text, "", None
+            yield ("thinking" if field_of(part, "thought") is True else "text"), text, "", None
     elif part is not None:
         yield "text", _json(part), "", None
 
 
 def _result(part: object, inner: Any) -> Iterator[_Piece]:
     """The result of a tool, of all that is text in it, and the media in it."""
-    link = _field(part, "tool_use_id") or _field(part, "call_id")
-    output = _field(part, "output") if _field(part, "content") is None else _field(part, "content")
+    link = field_of(part, "tool_use_id") or field_of(part, "call_id")
+    output = field_of(part, "output") if field_of(part, "content") is None else field_of(part, "content")
     # Without a call that it answers it is a record inside a result, or Gemini's, whose fields are all of it.
     held: Any = output if link and output is not None else part if inner is None else inner
-    link = link or _field(inner, "id") or ""
+    link = link or field_of(inner, "id") or ""
     readable = all(map(_type, held)) if _is_list(held) else held.__class__ is str or (held is not part and _type(held))
     pieces = [*_each_piece(held)] if readable else []
     words = [text for kind, text, _, _ in pieces if kind not in MEDIA] if readable else [_json(held)]
-    failed = "error: " if _field(part, "is_error") is True else ""
+    failed = "error: " if field_of(part, "is_error") is True else ""
     yield "result", failed + "\n".join(words), str(link), None
     yield from (piece for piece in pieces if piece[0] in MEDIA)
 
 
 def _call(called: object, link: object) -> _Piece:
     """A call, from its name and its arguments, whatever they are called."""
-    held = (_field(called, name) for name in ("arguments", "input", "args"))
+    held = (field_of(called, name) for name in ("arguments", "input", "args"))
     arguments = next((value for value in held if value is not None), None)
-    name = _field(called, "name")
+    name = field_of(called, "name")
     if not isinstance(name, str):  # a tool of the provider's own
-        name, arguments = str(_field(called, "type")), called
+        name, arguments = str(field_of(called, "type")), called
     words = arguments if isinstance(arguments, str) else _json({} if arguments is None else arguments)
-    return "call", f"{name}({words})", str(link or _field(called, "id") or ""), None
+    return "call", f"{name}({words})", str(link or field_of(called, "id") or ""), None
 
 
 _TYPES: Final = ("media_type", "mime_type", "mimeType")

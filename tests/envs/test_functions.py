@@ -268,11 +268,11 @@ REST = """Find a book.
 @pytest.mark.parametrize("docstring", [GOOGLE, NUMPY, REST])
 def test_docstrings_are_read_in_three_ways(docstring):
     """Purpose first, then what is said of each argument, on one line."""
-    found = described_by(docstring)
-    assert found.purpose == "Find a book.\n\nLooks everywhere."
-    assert found.arguments["title"] == "What it is called, or a part of that: either will do."
-    assert found.arguments["authors"] == "Who wrote it."
-    assert found.arguments["year"] == "When."
+    purpose, arguments = described_by(docstring)
+    assert purpose == "Find a book.\n\nLooks everywhere."
+    assert arguments["title"] == "What it is called, or a part of that: either will do."
+    assert arguments["authors"] == "Who wrote it."
+    assert arguments["year"] == "When."
 
 
 def test_a_docstring_without_sections_is_all_purpose():
@@ -302,6 +302,6 @@ def test_what_is_said_of_an_argument_goes_into_the_schema():
 def test_a_long_docstring_without_its_reader_says_what_to_install(monkeypatch):
     """A docstring of one line needs no package."""
     monkeypatch.setitem(sys.modules, "docstring_parser", None)
-    assert described_by("Add two numbers.").purpose == "Add two numbers."
+    assert described_by("Add two numbers.") == ("Add two numbers.", {})
     with pytest.raises(MissingExtraError, match=r"assay\[envs\]"):
         described_by("Add two numbers.\n\nArgs:\n    a: The first.")

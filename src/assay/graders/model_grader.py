@@ -21,7 +21,7 @@ from assay.graders.autograder import Grader, JudgeOptions, OptionsChange, as_who
 from assay.graders.judge_input import Degenerate, JudgeInput
 from assay.graders.length import LengthPenalty
 from assay.media import MOST_BYTES, Attachment
-from assay.messages import Part, parts_of
+from assay.messages import Part, field_of, parts_of
 from assay.models.budgets import is_dry_run
 from assay.models.model import Model, Reply, Request, ask_judge, innermost, limiter_of, media_of
 from assay.models.resolve import configured_model, keeps_prefixes, model_of, what_to_set
@@ -436,7 +436,7 @@ class RubricAsJudgeGrader(ModelGrader[verdicts.RubricAsJudgeGenerateFn]):
         question = judge_input.all_criteria(criteria, vetoes=True, reverse=self.options.reverse)
         opened = self.opened(await self._shared(to_grade, query))
         reply = await self.reply(opened, question, verdicts.RubricAsJudgeOutput)
-        number, reason = verdicts.field_of(reply, "overall_score"), verdicts.field_of(reply, "explanation")
+        number, reason = field_of(reply, "overall_score"), field_of(reply, "explanation")
         if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
             raise verdicts.no_field(reply, "score from 0 to 100: return a RubricAsJudgeOutput")
         totals = share_of(min(1.0, max(0.0, number / 100)), [c.weight for c in criteria if c.counts])
@@ -473,13 +473,13 @@ def question_of(criterion: Criterion) -> str:
 
 def _matched(criteria: Sequence[Criterion], reply: object) -> list[Score]:
     """The score of each criterion, by the number that its verdict has in the reply."""
-    entries = verdicts.field_of(reply, "criteria_evaluations")
+    entries = field_of(reply, "criteria_evaluations")
     if not isinstance(entries, Sequence) or isinstance(entries, str):
         raise verdicts.no_field(reply, "list of verdicts: return a OneShotOutput")
     entries_of: defaultdict[int, list[Any]] = defaultdict(list)
     for entry in cast("Sequence[Any]", entries):
         # A verdict may have its number from 1 or its index from 0, or both where they agree.
-        number, index = verdicts.field_of(entry, "criterion_number"), verdicts.field_of(entry, "criterion_idx")
+        number, index = field_of(entry, "criterion_number"), field_of(entry, "criterion_idx")
         whole = all(type(value) is int for value in (number, index) if value is not None)
         numbers = {number, None if index is None else index + 1} - {None} if whole else set[int]()
         place = numbers.pop() if len(numbers) == 1 else None

@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field, model_validator
 from assay.concurrency import is_stop
 from assay.criterion import BINARY, LARGEST, Criterion
 from assay.errors import JudgeError
+from assay.messages import field_of
 from assay.report import CriterionReport, Score
 from assay.types import OnError
 from assay.wording import short_repr
@@ -136,14 +137,6 @@ def verdict_score(criterion: Criterion, verdict: str, reason: str = "") -> Score
     offered = ", ".join([*criterion.choices, *(["N/A"] if criterion.allow_na else [])])
     error = JudgeError(f"the verdict {verdict[:80]!r} was not on offer ({offered})")
     return Score.failed(error, reason)
-
-
-def field_of(reply: object, name: str) -> Any:
-    """A field of a reply: an attribute, or a mapping's key; None when it has neither."""
-    value = getattr(reply, name, None)
-    if value is None and isinstance(reply, Mapping):
-        return cast("Mapping[str, Any]", reply).get(name)
-    return value
 
 
 def no_field(reply: object, wanted: str) -> JudgeError:

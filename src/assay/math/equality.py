@@ -23,10 +23,7 @@ def compare(gold: tree.Node, answer: tree.Node, options: MathOptions) -> Equalit
     gold, answer = tree.rewritten(gold, answer, options)
     if gold == answer:
         return SAME
-
-    def parts(one: tree.Node, two: tree.Node) -> Equality:
-        return compare(one, two, options)
-
+    parts = partial(compare, options=options)
     if isinstance(gold, tree.Words) or isinstance(answer, tree.Words):
         return _compare_words(gold, answer)
     gold, answer = _multiplied_out(gold), _multiplied_out(answer)
@@ -83,7 +80,7 @@ def _compare_as_sets(gold: tree.Node, answer: tree.Node, options: MathOptions) -
         return different("one set is empty")
     found = compare_sets(gold, answer)
     if found.equal is None and isinstance(gold, tree.Listing) and isinstance(answer, tree.Listing):
-        return compare_listings(gold, answer, options, lambda one, two: compare(one, two, options))
+        return compare_listings(gold, answer, options, partial(compare, options=options))
     return found
 
 

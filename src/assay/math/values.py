@@ -171,9 +171,8 @@ def _middle(value: acb) -> fmpq:
 def _is_decimal(gold: tree.Node, answer: tree.Node) -> bool:
     """Whether the rule for decimals holds: one is written as a decimal, and none is a whole number."""
     sides = [side.value if isinstance(side, tree.Percent) else side for side in (gold, answer)]
-    return any(isinstance(side, tree.Number) and side.decimal for side in sides) and not (
-        _is_whole(gold) or _is_whole(answer)
-    )
+    has_decimal = any(isinstance(side, tree.Number) and side.decimal for side in sides)
+    return has_decimal and not (_is_whole(gold) or _is_whole(answer))
 
 
 def _sign_of_infinity(node: tree.Node) -> int | None:
@@ -230,10 +229,9 @@ def _with_one_unit(node: tree.Node) -> tree.Node:
     units = {each.unit for each in tree.nodes_of(node) if isinstance(each, tree.Quantity) and each.unit != "degree"}
     if len(units) > 1:
         raise UndefinedError(f"values in several units: {' and '.join(sorted(units))}")
-    if isinstance(node, tree.Sum) and len(units) == 1 and all(isinstance(term, tree.Quantity) for term in node.terms):
-        return tree.Quantity(
-            tree.Sum(tuple(term.value for term in node.terms if isinstance(term, tree.Quantity))), units.pop()
-        )
+    values = [term.value for term in tree.children(node) if isinstance(term, tree.Quantity)]
+    if isinstance(node, tree.Sum) and len(units) == 1 and len(values) == len(node.terms):
+        return tree.Quantity(tree.Sum(tuple(values)), units.pop())
     return node
 
 
@@ -265,9 +263,8 @@ def _compare_based(gold: tree.Node, answer: tree.Node, options: MathOptions) -> 
         except ValueError:
             return undecided("a digit that its base has not")
         return compare_constants(values[0], values[1], options)
-    if isinstance(answer, tree.Based) and isinstance(
-        gold, tree.Number
-    ):  # a gold without a base is no numeral in another
+    # A gold without a base is no numeral in another.
+    if isinstance(answer, tree.Based) and isinstance(gold, tree.Number):
         if gold.value.q != 1:
             return different("only one is whole")
         return _compare_based(tree.Based(str(gold.value), 10), answer, options)

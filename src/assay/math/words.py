@@ -35,9 +35,8 @@ def meanings(rows: Sequence[TableRow], kinds: Sequence[str], separator: str) -> 
     found: dict[str, str] = {}
     for row in rows:
         if row.kind in kinds:
-            for entry in (
-                row.entries.split(", ") if ", " in row.entries and separator not in row.entries else row.entries.split()
-            ):
+            between = ", " if ", " in row.entries and separator not in row.entries else " "
+            for entry in row.entries.split(between):
                 name, _, meaning = entry.partition(separator)
                 found[name] = meaning or name
     return found

@@ -5,7 +5,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from functools import partial, update_wrapper
-from typing import Any, NamedTuple, cast, get_type_hints
+from typing import Any, cast, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
@@ -17,22 +17,16 @@ from assay.types import State
 from assay.wording import did_you_mean, short_repr
 
 
-class Described(NamedTuple):
-    """The words about a function, and about each of its arguments."""
-
-    purpose: str
-    arguments: dict[str, str]
-
-
-def described_by(docstring: str | None) -> Described:
+def described_by(docstring: str | None) -> tuple[str, dict[str, str]]:
+    """The words of a docstring about a function, and about each of its arguments."""
     text = inspect.cleandoc(docstring or "").strip()
     if "\n" not in text:
-        return Described(text, {})
+        return text, {}
     what = "Reading the docstring of a tool"
     found = import_extra("docstring_parser", what, package="docstring-parser", extra="envs").parse(text)
     words = {each.arg_name: " ".join((each.description or "").split()) for each in found.params}
     arguments = {name.lstrip("*"): said for names, said in words.items() for name in re.split(r"\s*,\s*", names)}
-    return Described((found.description or "").strip(), arguments)
+    return (found.description or "").strip(), arguments
 
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -61,13 +55,13 @@ class CallableTool:
         self.is_async = inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(call)
         self._model, self._state, schema = _read(function, self.name, hidden)
         own = None if inspect.isroutine(inner) else getattr(inner, "description", None)
-        described = described_by(own or inspect.getdoc(inner))
+        purpose, about = described_by(own or inspect.getdoc(inner))
         properties: dict[str, Any] = schema.pop("properties", {})
-        for argument in properties.keys() & described.arguments.keys():
-            if said := described.arguments[argument]:
+        for argument in properties.keys() & about.keys():
+            if said := about[argument]:
                 properties[argument].setdefault("description", said)
         schema = {"type": "object", "properties": properties, **schema}
-        self.declared = Tool(self.name, described.purpose, json.dumps(schema))
+        self.declared = Tool(self.name, purpose, json.dumps(schema))
 
     def arguments(self, given: str, state: State) -> dict[str, Any]:
         """Check the arguments that a model gives as JSON; an `ArgumentsError` has a message for the model."""

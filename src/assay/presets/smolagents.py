@@ -4,8 +4,7 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from assay.graders.verdicts import field_of
-from assay.messages import ToolCall, completion_text, message_text, role_of, text_of, tool_calls
+from assay.messages import ToolCall, completion_text, field_of, message_text, role_of, text_of, tool_calls
 from assay.presets.tool_rubric import ToolRubric, ToolUse
 from assay.tools import failure
 from assay.types import Message, Messages

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple, cast
 from assay.checks.expected import exact, required
 from assay.criterion import Criterion, name_of
 from assay.errors import RubricError
-from assay.graders.verdicts import field_of
-from assay.messages import chat_of, message_text, role_of, tool_calls
+from assay.messages import chat_of, field_of, message_text, role_of, tool_calls
 from assay.parsers import Parser, XMLParser
 from assay.parsers.text_parsers import mean_score
 from assay.parsers.xml import every_span

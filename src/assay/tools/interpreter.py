@@ -12,7 +12,7 @@ import tempfile
 import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, fields
 from functools import cache
 from pathlib import Path
@@ -72,14 +72,12 @@ class Interpreter:
         Returns:
             What was printed, or "Error: ..." with the reason and then what was printed.
         """
-        program = Program(code, self)
-        with program:
+        with closing(Program(code, self)) as program:
             return program.begin().result()
 
     # Leaves the event loop free. When its caller is cancelled, the code is stopped.
     async def python_async(self, code: str) -> str:
-        program = Program(code, self)
-        with program:
+        with closing(Program(code, self)) as program:
             return await asyncio.wrap_future(program.begin())
 
     python_async.__doc__ = python.__doc__  # to a model it is the same tool
@@ -99,7 +97,7 @@ def _places(process: int) -> ThreadPoolExecutor:
 
 
 class Program:
-    """One run of some code. `run` waits for it, and `stop`, from anywhere, ends it, as does the end of a `with`."""
+    """One run of some code. `run` waits for it, and `close`, from anywhere, ends it."""
 
     def __init__(self, code: str, limits: Interpreter) -> None:
         self._code = code
@@ -133,12 +131,7 @@ class Program:
             return printed or SILENCE
         return f"{failure(why)}\n{printed}" if printed else failure(why)
 
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, *raised: object) -> None:
-        self.stop()
-
-    def stop(self) -> None:
+    def close(self) -> None:
         """End it, if it has not ended. Returns at once."""
         with self._lock:
             self._stopped = True
@@ -170,14 +163,14 @@ class Program:
                 with self._lock:
                     self._stdin = process.stdin
                 if self._stopped:  # in the meantime
-                    self.stop()
+                    self.close()
                 return self._watched(process, news, output)
 
     def _watched(self, process: "subprocess.Popen[bytes]", news: IO[bytes], output: IO[bytes]) -> str:
         heard: dict[str, Any] = {}
         in_time = _hear(news, heard, self._limits.wall_seconds)
         if not in_time:
-            self.stop()
+            self.close()
             if not _hear(news, heard, PATIENCE):
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
