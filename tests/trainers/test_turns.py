@@ -273,6 +273,18 @@ class TestVerl:
         batch = await verl_batch(worker, [CALL % "book", "42"], rubric=TOOLS)
         assert batch.non_tensor_batch["turn_scores"].tolist() == [[3, 3]]
 
+    async def test_the_record_of_the_newer_trainer_holds_both(self, worker):
+        """It stores what the loop returns, with the reward at the last token."""
+
+        async def stored(output, validate, **row):
+            return output.as_dict()
+
+        worker._agent_loop_postprocess, worker._postprocess = stored, lambda outputs: outputs
+        [record] = await verl_batch(worker, [CALL % "book", CALL % "void", "42"], rubric=TOOLS)
+        assert (record["rm_scores"][-1], record["rm_scores"].sum()) == (2, 2)
+        assert record["extra_fields"]["turn_scores"] == [3, 1, 2]
+        assert record["extra_fields"]["reward_extra_info"]["unscored"] == 0
+
     async def test_a_row_may_bring_criteria_about_steps(self, worker):
         batch = await verl_batch(worker, ["I think." + CALL % "book", "42"], info={"rubric": SHORT})
         assert batch.non_tensor_batch["turn_scores"].tolist() == [[0, 1]]
