@@ -52,7 +52,7 @@ def _score(criterion, said):
     if said == "N/A":
         return Score.not_applicable()
     if isinstance(said, str):
-        return Score.given(criterion.values[said], f"it is {said}", said)
+        return Score(criterion.values[said], f"it is {said}", said)
     return Score(float(said))
 
 

@@ -4,7 +4,7 @@ import hashlib
 import json
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any, Literal, NamedTuple, Protocol, TypeGuard, cast
 
@@ -181,24 +181,24 @@ class Criterion(BaseModel):
 
         Raises `RubricError` when its check has no name that a file can give.
         """
-        return self._written(_written_check)
+        return self._written(as_hash=False)
 
     @property
     def content_hash(self) -> str:
         """A SHA-256 of all it says, the same however it is spelled; order and defaults do not matter."""
-        return hash_of({"format": "assay.criterion/1", **self._written(_named_check)})
+        return hash_of({"format": "assay.criterion/1", **self._written(as_hash=True)})
 
     @property
     def question_hash(self) -> str:
         """As `content_hash`, of only what decides the answer: not its weight, and not its name."""
-        said = self._written(_named_check)
+        said = self._written(as_hash=True)
         asked = ("requirement", "check", "rubric", "choices", "allow_na", "requires_evidence", "scope", "combine")
         return hash_of({"format": "assay.question/1", **{key: said[key] for key in asked if key in said}})
 
-    def _written(self, written_check: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+    def _written(self, *, as_hash: bool) -> dict[str, Any]:
         written: dict[str, Any] = {} if self.name == _derived_name(self) else {"name": self.name}
         if self.check is not None:
-            written |= written_check(self.check)
+            written |= _written_check(self.check, as_hash=as_hash)
         for key, field in type(self).model_fields.items():
             value = getattr(self, key)
             if key not in ("name", "check", "when") and value != field.default:
@@ -250,24 +250,20 @@ def _derived_name(criterion: Criterion) -> str:
     return name_of(criterion.check)
 
 
-def _written_check(check: Any) -> dict[str, Any]:
+def _written_check(check: Any, *, as_hash: bool) -> dict[str, Any]:
+    """A check as a file has it; for a hash, with a name also for what no file can hold."""
     if is_scorer(check):
-        to_dict = getattr(check, "to_dict", None)
-        written = cast("dict[str, Any]", to_dict()) if callable(to_dict) else {}
+        own_hash = getattr(check, "content_hash", None)
+        if as_hash:
+            return {"rubric": own_hash if isinstance(own_hash, str) else path_of(type(check))}
+        written: dict[str, Any] = getattr(check, "to_dict", dict)()
         if "criteria" not in written:
             raise RubricError(f"{check!r} cannot be written as one criterion of a file")
         return {"rubric": written}
+    named = path_of if as_hash else reference_of
     if (predicate := getattr(check, "predicate", None)) is not None:
-        reference_of(predicate)
-    return {"check": check.spec() if callable(getattr(check, "spec", None)) else reference_of(check)}
-
-
-def _named_check(check: Any) -> dict[str, Any]:
-    """As `_written_check`, with a name also for what a file cannot hold."""
-    if is_scorer(check):
-        own_hash = getattr(check, "content_hash", None)
-        return {"rubric": own_hash if isinstance(own_hash, str) else path_of(type(check))}
-    return {"check": check.spec() if callable(getattr(check, "spec", None)) else path_of(check)}
+        named(predicate)  # which may have no name that a file can give
+    return {"check": check.spec() if callable(getattr(check, "spec", None)) else named(check)}
 
 
 def name_of(check: object) -> str:

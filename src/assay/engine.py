@@ -112,11 +112,8 @@ class PlannedCriterion:
             return self.each.planned[0].traits
         if call is None:
             return Traits(waits=True, asks=True) if self.criterion.judged else Traits.of(self.criterion.check)
-        return Traits(
-            waits=call.is_async and not call.is_group,
-            takes_many=call.is_async and call.is_group,
-            compares=(self.criterion.name,) if call.compares else (),
-        )
+        compares = (self.criterion.name,) if call.compares else ()
+        return Traits(call.is_async and not call.is_group, call.is_async and call.is_group, compares=compares)
 
 
 class Phase(NamedTuple):

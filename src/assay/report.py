@@ -48,11 +48,6 @@ class Score(NamedTuple):
     """What the reason points at, where a conversation was judged or evidence is required."""
 
     @classmethod
-    def given(cls, value: float, reason: str, verdict: str) -> "Score":
-        """A verdict and what it is worth. The constructor's defaults cost more than the rest."""
-        return cast("Score", tuple.__new__(cls, (value, reason, verdict, None, (), None, ())))  # pyright: ignore[reportUnknownMemberType]
-
-    @classmethod
     def failed(cls, error: BaseException | str, reason: str = "") -> "Score":
         """No answer, and why."""
         return cls(error=error if isinstance(error, str) else described(error), reason=reason)

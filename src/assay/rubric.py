@@ -4,7 +4,7 @@ import asyncio
 import inspect
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -14,16 +14,16 @@ from typing import Any, Final, Self, TypeAlias, cast
 from assay.advantage import Estimator, Rewards, advantages, gdpo_advantages
 from assay.aggregation import Totals, aggregation_of, normalise
 from assay.concurrency import FAILURES, is_stop, run_sync, setting, side_by_side
-from assay.criterion import Criterion, Scorer, is_scorer
+from assay.criterion import Criterion, Scorer, hash_of, is_scorer
 from assay.display import Page, Section
 from assay.engine import CHUNK, BatchResult, Engine, Outcomes, Plan, Summed, Traits, bound_to, named_apart
 from assay.errors import AssayError, GradingError, RubricError, SignatureError
 from assay.graders.autograder import Autograder
 from assay.graders.judge_input import ToGrade, showing, view_of
 from assay.graders.verdicts import number_of
-from assay.loading import Loadable, criterion_of, group_hash, inner_options
+from assay.loading import Loadable, criterion_of, inner_options
 from assay.loading.document import Node
-from assay.loading.rubric_reader import group_parts, is_group, object_of
+from assay.loading.rubric_reader import criterion_nodes, group_parts, is_group, object_of
 from assay.messages import read_completion, shows_of
 from assay.parsers import Parser
 from assay.redaction import logger_of
@@ -727,8 +727,9 @@ class RubricGroup(Rubric):
 
     @property
     def content_hash(self) -> str:
+        hashes = [child.content_hash for child in self._children()]
         data = self.options_data(as_hash=True)
-        return group_hash(self.name, [child.content_hash for child in self._children()], data)
+        return hash_of({"format": "assay.group/1", "name": self.name, "rubrics": hashes, **data})
 
     async def _ask_criteria(self, batch: Batch, autograder: Autograder | None = None) -> BatchResult:
         results: list[BatchResult] = []
@@ -764,6 +765,23 @@ def rubric_at(node: Node, *, allow_code: bool = False, **options: Any) -> Rubric
     """The rubric, or the group of rubrics, that stands at a node of a file that was read."""
     kind = RubricGroup if is_group(node) else Rubric
     return kind.from_node(node, allow_code=allow_code, **options)
+
+
+def rubrics_inside(
+    rubric: Rubric, node: Node | None = None, inside: str = ""
+) -> Iterator[tuple[str, Rubric, Sequence[Node | None]]]:
+    """The names of the rubrics around it, the rubric, and where its criteria stand in a file; then of those inside it."""
+    if isinstance(rubric, RubricGroup):
+        for index, part in enumerate(rubric.rubrics):
+            there = None if node is None else node.at("rubrics").at(index)
+            yield from rubrics_inside(part, there, f"{inside}{part.name or index}/")
+        return
+    nodes = [None] * len(rubric) if node is None else criterion_nodes(node)
+    yield inside, rubric, nodes
+    for criterion, where in zip(rubric.criteria, nodes, strict=True):
+        if isinstance(criterion.check, Rubric):
+            there = where.at("rubric") if where is not None and "rubric" in where.data else None
+            yield from rubrics_inside(criterion.check, there, f"{inside}{criterion.name}/")
 
 
 def rubric_in_python(reference: str) -> Rubric:

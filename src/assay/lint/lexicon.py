@@ -108,11 +108,6 @@ class RequirementText:
         """Whether it gives a number as a bound: `at least three`, `2 to 4`."""
         return pattern("bound").search(self.plain) is not None
 
-    @cached_property
-    def explains_itself(self) -> bool:
-        """Whether it goes on to say what it means: after a colon, in brackets, with `that is`."""
-        return pattern("explained").search(self.plain) is not None
-
 
 @lru_cache(maxsize=20_000)
 def text_of(requirement: str) -> RequirementText:

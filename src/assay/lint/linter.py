@@ -5,10 +5,10 @@ Rules have ids that stay. R001 to R011 look at the rubric alone; R101 to R105 lo
 
 import re
 from bisect import bisect_right
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from assay.criterion import Criterion
 from assay.errors import RubricError, RubricFileError
@@ -16,8 +16,7 @@ from assay.lint.conflicts import hits_between, unreachable
 from assay.lint.findings import RULES, Finding, Hit
 from assay.lint.rules import hits_of_criterion
 from assay.loading.document import KeyPath, Node, read_file
-from assay.loading.rubric_reader import criterion_nodes
-from assay.rubric import rubric_at
+from assay.rubric import Rubric, rubric_at, rubrics_inside
 from assay.wording import did_you_mean
 
 
@@ -94,35 +93,17 @@ class PlacedCriterion:
         return Finding(hit.rule, self.name, hit.message, hit.fix, severity, self.line(hit.field), path)
 
 
-def place_criteria(rubric: Any, node: Node | None = None) -> list[list[PlacedCriterion]]:
+def place_criteria(rubric: Rubric, node: Node | None = None) -> list[list[PlacedCriterion]]:
     """The criteria of a rubric, and of every rubric inside it or of its group, a list each."""
-    listed = list(_place(rubric, "", node))
+    listed = [
+        [PlacedCriterion(c, f"{inside}{c.name}", where) for c, where in zip(each.criteria, nodes, strict=True)]
+        for inside, each, nodes in rubrics_inside(rubric, node)
+    ]
     if node is None:
         return listed
     starts = sorted(item.line() or 0 for criteria in listed for item in criteria)
     ignored = _ignored_rules(node.document.text, starts)
     return [[replace(item, ignored=ignored.get(item.line(), frozenset())) for item in criteria] for criteria in listed]
-
-
-def _place(rubric: Any, inside: str, node: Node | None) -> Iterator[list[PlacedCriterion]]:
-    """The criteria of one rubric, then those of the rubrics inside it, or of a group's."""
-    parts = cast("Sequence[Any] | None", getattr(rubric, "rubrics", None))
-    if parts is not None:
-        for index, part in enumerate(parts):
-            within = f"{inside}{getattr(part, 'name', '') or index}/"
-            there = None if node is None else node.at("rubrics").at(index)
-            yield from _place(part, within, there)
-        return
-    criteria = cast("Sequence[Criterion]", rubric.criteria)
-    nodes: Sequence[Node | None] = [None] * len(criteria) if node is None else criterion_nodes(node)
-    yield [
-        PlacedCriterion(criterion, f"{inside}{criterion.name}", where)
-        for criterion, where in zip(criteria, nodes, strict=True)
-    ]
-    for criterion, where in zip(criteria, nodes, strict=True):
-        if hasattr(criterion.check, "criteria"):
-            there = where.at("rubric") if where is not None and "rubric" in where.data else None
-            yield from _place(criterion.check, f"{inside}{criterion.name}/", there)
 
 
 _IGNORE = re.compile(r"(?:^|\s)#\s*assay:\s*ignore\b(?P<ids>[\sR\d,]*)")

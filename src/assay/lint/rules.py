@@ -104,7 +104,8 @@ _FOR_AN_AUDIENCE: Final = {word.replace("_", " ") for word in words("for_an_audi
 
 def vague(criterion: Criterion, text: RequirementText) -> Iterator[Hit]:
     """Praise or blame that two readers would settle differently."""
-    if text.explains_itself or text.is_bounded or explains_levels(criterion, text):
+    # It may go on to say what it means: after a colon, in brackets, with `that is`.
+    if pattern("explained").search(text.plain) or text.is_bounded or explains_levels(criterion, text):
         return
     found = list(dict.fromkeys(_vague_words(text.own)))
     if found:

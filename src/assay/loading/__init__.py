@@ -1,7 +1,7 @@
 """Load rubrics from files and write them again. `tools/rubric_schema.py` makes their schema, `rubric.schema.json`."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any, Final, Self, cast
 
@@ -14,7 +14,7 @@ from assay.loading.rubric_reader import CriterionEntry, RubricReader
 from assay.messages import Shows
 from assay.shaping import ShapingPart
 
-__all__ = ["SCHEMA_FILE", "Loadable", "as_yaml", "criterion_of", "group_hash", "inner_options"]
+__all__ = ["SCHEMA_FILE", "Loadable", "as_yaml", "criterion_of", "inner_options"]
 
 SCHEMA_FILE: Final = Path(__file__).with_name("rubric.schema.json")  # the JSON Schema of rubric files, for editors
 
@@ -135,10 +135,6 @@ def criterion_of(data: Mapping[str, Any], index: int, build: Callable[..., Any])
 def inner_options(options: dict[str, Any]) -> dict[str, Any]:
     """The options of a rubric that also hold for the rubrics inside it."""
     return {key: value for key, value in options.items() if key not in _OUTER}
-
-
-def group_hash(name: str, hashes: Sequence[str], options: Mapping[str, Any]) -> str:
-    return hash_of({"format": "assay.group/1", "name": name, "rubrics": hashes, **options})
 
 
 def as_yaml(data: object) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from assay.errors import RubricError, RubricFileError
+from assay.wording import did_you_mean, short_repr
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 """The keys and places that lead to a value, such as `("criteria", 3, "weight")`."""
@@ -83,6 +84,12 @@ class Node:
         """An error about this, or about one field of it, with file and line."""
         line = self.document.line((*self.path, field) if field else self.path)
         return RubricFileError(message, path=self.document.path, line=line, field=field)
+
+    def refuse_unknown(self, known: tuple[str, ...], label: str = "") -> None:
+        """Raise when it has a field that is none of these."""
+        for key in self.data:
+            if key not in known:
+                raise self.error(f"{label}{short_repr(key)} is no field: {did_you_mean(key, known)}", str(key))
 
 
 def read_text(text: str | bytes, format: str, path: str | None = None) -> Node:

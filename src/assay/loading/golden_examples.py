@@ -52,9 +52,7 @@ def _read(node: Node, index: int, criteria: Mapping[str, Criterion]) -> Golden:
     given, error = node.data, partial(_error, node, index)
     if not node.is_mapping:
         raise error(f"expected a mapping, and this is {short_repr(given)}")
-    for key in given:
-        if key not in _KEYS:
-            raise error(f"{short_repr(key)} is no field: {did_you_mean(key, _KEYS)}", str(key))
+    node.refuse_unknown(_KEYS, f"golden example at index {index}: ")
     for key in ("completion", "expect"):
         if key not in given:
             raise error(f"{key} is missing: give it")
@@ -62,7 +60,9 @@ def _read(node: Node, index: int, criteria: Mapping[str, Criterion]) -> Golden:
         said = f"{key} is {short_repr(value)}"
         if key in ("name", "task") and (not isinstance(value, str) or not value):
             raise error(f"{said}: give a text, in quotes", key)
-        if key in ("prompt", "completion") and not isinstance(value, str) and not _is_chat(value):
+        turns = cast("list[object]", value) if isinstance(value, list) else []
+        is_chat = turns and all(isinstance(turn, Mapping) for turn in turns)
+        if key in ("prompt", "completion") and not isinstance(value, str) and not is_chat:
             raise error(f"{said}: give a text, or messages", key)
         if key in ("info", "expect") and not isinstance(value, Mapping):
             raise error(f"{said}: give a mapping", key)
@@ -83,11 +83,6 @@ def _read(node: Node, index: int, criteria: Mapping[str, Criterion]) -> Golden:
         expect[name] = expected
     fields = {key: given[key] for key in _FIELDS if key in given}
     return Golden(given.get("name", f"golden_{index + 1}"), fields, expect)
-
-
-def _is_chat(value: object) -> bool:
-    messages = cast("list[object]", value) if isinstance(value, list) else []
-    return bool(messages) and all(isinstance(message, Mapping) for message in messages)
 
 
 def _spelled_as_offered(criterion: Criterion, labels: Sequence[str], said: object) -> Expected | None:

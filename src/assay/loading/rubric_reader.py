@@ -42,7 +42,10 @@ class RubricReader:
     def rubric(self, node: Node, *, inside: str = "", level: int = 0) -> Any:
         holder, options = self._open(node, level)
         golden: Node | None = options.pop("golden", None)
-        entries = list(_entries(holder, level, inside))
+        entries: list[CriterionEntry] = []
+        for index, (found, tags) in enumerate(_flat(holder, (), level)):
+            what = "criterion" if found.is_mapping or len(found.path) > len(holder.path) + 1 else "item"
+            entries.append(CriterionEntry(found, f"Invalid {what} at index {index}{inside}", tags))
         if not entries:
             raise holder.error("No criteria found: give at least one")
 
@@ -51,13 +54,13 @@ class RubricReader:
             return self.rubric(inner, inside=f" in the rubric of {where}", level=level + 1)
 
         criteria = [entry.criterion(nested, allow_code=self.allow_code) for entry in entries]
-        first: dict[str, int] = {}
+        taken: dict[str, int] = {}
         for index, (criterion, entry) in enumerate(zip(criteria, entries, strict=True)):
-            name = criterion.name
+            first = taken.setdefault(criterion.name, index)
             # A name that was taken would be numbered, and the file's own name would not hold.
-            if first.setdefault(name, index) != index and "name" in entry.node.data:
-                said = f"name is {name!r}, as for the criterion at index {first[name]}: give each its own"
-                raise entry.error(said, "name")
+            if first < index and "name" in entry.node.data:
+                said = f"name is {criterion.name!r}, as for the criterion at index {first}"
+                raise entry.error(f"{said}: give each its own", "name")
         if not any(criterion.counts for criterion in criteria):
             raise holder.error("all weights are zero, so nothing could be scored: give a criterion a weight")
         try:
@@ -74,11 +77,7 @@ class RubricReader:
         while node.is_mapping:
             level += 1
             _refuse_deep(node, level)
-            if "name" in node.data:
-                options["name"] = _text(node, "name")
-            if "aggregation" in node.data:
-                options["aggregation"] = self._aggregation(node)
-            options |= _shows(node) | _shaping(node, allow_code=self.allow_code)
+            options |= _options(node, self.allow_code)
             if "golden" in node.data:
                 options["golden"] = node.at("golden")
             node = node.at(_holder(node))
@@ -88,17 +87,6 @@ class RubricReader:
             given = short_repr(node.data)
             raise node.error(f"a rubric is a list of criteria, or a mapping with one, and this is {given}")
         return node, options
-
-    def _aggregation(self, node: Node) -> Any:
-        given = node.data["aggregation"]
-        if callable(given) or (isinstance(given, str) and given in AGGREGATIONS):
-            return given
-        try:
-            if isinstance(given, str) and is_reference(given):
-                return function_of(given, allow_code=self.allow_code)
-            raise RubricError(f"there is no aggregation {short_repr(given)}: {did_you_mean(given, AGGREGATIONS)}")
-        except RubricError as error:
-            raise node.error(str(error), "aggregation") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,22 +123,20 @@ class CriterionEntry:
 
     def _refuse_fields(self, given: Mapping[Any, Any]) -> None:
         """Refuse unknown fields, and what pydantic would take for a number or a bool and a writer hardly means."""
-        for key, value in given.items():
-            if key not in _CRITERION_KEYS:
-                raise self.error(f"{short_repr(key)} is no field: {did_you_mean(key, _CRITERION_KEYS)}", str(key))
-            if value is None:
-                raise self.error(f"{key} is empty: give it a value, or leave it out", key)
+        self.node.refuse_unknown(_CRITERION_KEYS, f"{self.label}: ")
         ways = [way for way in _WAYS if way in given]
-        if len(ways) != 1:
-            has = " and ".join(ways) or "none of them"
-            said = f"a criterion has exactly one of requirement, check and rubric, and this one has {has}"
-            raise self.error(said, ways[-1] if ways else "")
         for key, value in given.items():
             kind = Criterion.model_fields[key].annotation if key in Criterion.model_fields else None
+            if value is None:
+                raise self.error(f"{key} is empty: give it a value, or leave it out", key)
             if kind is float and isinstance(value, bool):
                 raise self.error(f"{key} is {value}: give a number", key)
             if kind is bool and not isinstance(value, bool):
                 raise self.error(f"{key} is {short_repr(value)}: give true or false", key)
+        if len(ways) != 1:
+            has = " and ".join(ways) or "none of them"
+            said = f"a criterion has exactly one of requirement, check and rubric, and this one has {has}"
+            raise self.error(said, ways[-1] if ways else "")
 
     def _check(self, spec: Any, allow_code: bool) -> Any:
         if callable(spec) or is_scorer(spec):
@@ -210,12 +196,10 @@ def is_group(node: Node) -> bool:
 def group_parts(node: Node, *, allow_code: bool = False) -> tuple[list[Node], dict[str, Any]]:
     if not is_group(node) or not isinstance(node.data["rubrics"], list):
         raise node.error("a group of rubrics is a mapping with a list of them under 'rubrics'")
-    _refuse_unknown(node, _GROUP_KEYS)
+    node.refuse_unknown(_GROUP_KEYS)
     _refuse_deep(node, len(node.path) // 2)
     holder = node.at("rubrics")
-    options: dict[str, Any] = {"name": _text(node, "name")} if "name" in node.data else {}
-    options |= _shows(node) | _shaping(node, allow_code=allow_code)
-    return [holder.at(index) for index in range(len(holder.data))], options
+    return [holder.at(index) for index in range(len(holder.data))], _options(node, allow_code)
 
 
 def criterion_nodes(node: Node) -> list[Node]:
@@ -234,20 +218,13 @@ def _holder(node: Node) -> str:
         raise node.error("Dict must contain either 'sections' or 'rubric' key, or 'criteria'")
     if len(found) > 1:
         raise node.error(f"it has both {found[0]!r} and {found[1]!r}: keep one", found[1])
-    _refuse_unknown(node, _RUBRIC_KEYS)
+    node.refuse_unknown(_RUBRIC_KEYS)
     held = node.data[found[0]]
+    if held is None:
+        raise node.error(f"No criteria found: {found[0]!r} is empty", found[0])
     if not isinstance(held, list) and not (found[0] == "rubric" and isinstance(held, Mapping)):
-        if held is None:
-            raise node.error(f"No criteria found: {found[0]!r} is empty", found[0])
         raise node.error(f"{found[0]!r} is {short_repr(held)}: give a list", found[0])
     return found[0]
-
-
-def _entries(holder: Node, level: int, inside: str) -> Iterator[CriterionEntry]:
-    for index, (node, tags) in enumerate(_flat(holder, (), level)):
-        in_section = len(node.path) > len(holder.path) + 1
-        what = "criterion" if node.is_mapping or in_section else "item"
-        yield CriterionEntry(node, f"Invalid {what} at index {index}{inside}", tags)
 
 
 def _flat(holder: Node, tags: tuple[str, ...], level: int) -> Iterator[tuple[Node, tuple[str, ...]]]:
@@ -259,7 +236,7 @@ def _flat(holder: Node, tags: tuple[str, ...], level: int) -> Iterator[tuple[Nod
             yield node, tags
             continue
         label = f"Invalid section at index {index}: "
-        _refuse_unknown(node, _SECTION_KEYS, label)
+        node.refuse_unknown(_SECTION_KEYS, label)
         if not isinstance(node.data["criteria"], list):
             raise node.error(f"{label}'criteria' is {short_repr(node.data['criteria'])}: give a list", "criteria")
         key = "title" if "title" in node.data else "name"
@@ -274,31 +251,28 @@ def _text(node: Node, key: str, label: str = "") -> str:
     return value
 
 
-def _shows(node: Node) -> dict[str, Any]:
-    """What judges are to be shown, where a rubric says so."""
-    try:
-        return {"shows": shows_of(node.data["shows"])} if "shows" in node.data else {}
-    except RubricError as error:
-        raise node.error(str(error), "shows") from error
+def _options(node: Node, allow_code: bool) -> dict[str, Any]:
+    """What a rubric or a group says beside its criteria, as the constructor takes it."""
 
+    def aggregation(given: Any) -> Any:
+        if callable(given) or (isinstance(given, str) and given in AGGREGATIONS):
+            return given
+        if isinstance(given, str) and is_reference(given):
+            return function_of(given, allow_code=allow_code)
+        raise RubricError(f"there is no aggregation {short_repr(given)}: {did_you_mean(given, AGGREGATIONS)}")
 
-def _shaping(node: Node, *, allow_code: bool) -> dict[str, Any]:
-    if "shaping" not in node.data:
-        return {}
-    try:
-        given = node.data["shaping"]
-        if isinstance(given, list):
-            parts = cast("list[Any]", given)
-            given = [function_of(p, allow_code=allow_code) if is_reference(str(p)) else p for p in parts]
-        return {"shaping": shaping_of(given)}
-    except RubricError as error:
-        raise node.error(str(error), "shaping") from error
+    def shaping(given: Any) -> Any:
+        parts = cast("list[Any]", given) if isinstance(given, list) else ()
+        named = [function_of(p, allow_code=allow_code) if is_reference(str(p)) else p for p in parts]
+        return shaping_of(named or cast("object", given))
 
-
-def _refuse_unknown(node: Node, known: tuple[str, ...], label: str = "") -> None:
-    for key in node.data:
-        if key not in known:
-            raise node.error(f"{label}{short_repr(key)} is no field: {did_you_mean(key, known)}", str(key))
+    options: dict[str, Any] = {"name": _text(node, "name")} if "name" in node.data else {}
+    for key, read in {"aggregation": aggregation, "shows": shows_of, "shaping": shaping}.items():
+        try:
+            options |= {key: read(node.data[key])} if key in node.data else {}
+        except RubricError as error:
+            raise node.error(str(error), key) from error
+    return options
 
 
 def _refuse_deep(node: Node, level: int) -> None:

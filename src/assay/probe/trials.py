@@ -30,11 +30,10 @@ from assay.models.budgets import refuse_unpriced
 from assay.models.model import has_room
 from assay.probe.attacks import Attack, attacks_of
 from assay.report import Score
-from assay.rubric import Rubric
+from assay.rubric import Rubric, rubrics_inside
 from assay.runs.pipeline import OnProgress, Watch
 from assay.runs.spending import NOTHING, Spending
 from assay.trust.estimate import Estimate, Record, clustered_wilson, plain
-from assay.trust.golden_run import rubrics_inside
 from assay.types import OnError
 from assay.wording import short_repr
 
@@ -337,7 +336,7 @@ def targets_of(rubric: Rubric, responses: Sequence[str | Mapping[str, Any]] = ()
             tuple(_golden_baits(criterion, each.golden)) or others,
             each.shows or rubric.shows,
         )
-        for inside, each in rubrics_inside(rubric)
+        for inside, each, _ in rubrics_inside(rubric)
         for criterion in each.criteria
         if criterion.judged
     ]

@@ -14,21 +14,7 @@ from assay.runs import Run
 from assay.runs.row import Row
 from assay.trust.coefficients import AnswerPair, AnswerUnit, Measures, measure
 from assay.trust.estimate import Record
-from assay.trust.labels import (
-    ORDERS,
-    SAMPLE,
-    Answer,
-    Joined,
-    Label,
-    LabelledItem,
-    Question,
-    ballots,
-    join,
-    pair_runs,
-    pooled_choices,
-    questions_of,
-    same_questions,
-)
+from assay.trust.labels import Answer, Joined, Label, LabelledItem, Question, ballots, join, pair_runs, questions_of
 
 Reference: TypeAlias = Literal["each", "majority"]
 """Whom a judge is held against: each rater in turn, or what most of them say."""
@@ -108,7 +94,7 @@ def agree(
 
     joined = join(watched(), questions, labels, skip_unknown=skip_unknown, any_wording=any_wording)
     if again is not None:
-        paired = pair_runs(run, again, same_questions(run, again))
+        paired = pair_runs(run, again)
         if not paired.rollouts:
             said = "no rollout is the same in both runs, so the second does not repeat the first"
             raise TrustError(f"{said}: judge the saved rollouts again")
@@ -146,6 +132,14 @@ def agreement_of(joined: Joined, *, reference: Reference = "each", repeats: "Rep
         other_wording=joined.other_wording,
         skipped=joined.skipped,
     )
+
+
+def pooled_choices(questions: Iterable[Question]) -> tuple[tuple[str, ...], bool]:
+    """The choices of all these questions together, and whether they have one order."""
+    scales = list(dict.fromkeys(question.choices for question in questions))
+    if len(scales) == 1:
+        return scales[0], True
+    return tuple(dict.fromkeys(choice for choices in scales for choice in choices)), False
 
 
 @dataclass(frozen=True)
@@ -243,12 +237,8 @@ class Repeats:
             question = self.questions.get(line.name)
             if question is None or line.requirement is None:
                 continue
-            for votes in ballots(line):
-                answers = [question.answered(vote) for vote in votes]
-                if {vote.name for vote in votes} == ORDERS:
-                    self.add_answers(row.example, question.name, answers, "swap")
-                elif len(votes) > 1 and all(SAMPLE.fullmatch(vote.name) for vote in votes):
-                    self.add_answers(row.example, question.name, answers)
+            for kind, votes in ballots(line):
+                self.add_answers(row.example, question.name, [question.answered(vote) for vote in votes], kind)
 
     def add_answers(self, example: str, criterion: str, answers: Sequence[Answer | None], kind: str = "retest") -> None:
         """Take in what one judge answered to one question."""

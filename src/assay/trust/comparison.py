@@ -14,7 +14,7 @@ from assay.runs import Run
 from assay.trust import estimate
 from assay.trust.agreement import consensus
 from assay.trust.estimate import FEW, MEAN, SHARE, Array, Estimate, Record, clustered_values, np, special, undefined
-from assay.trust.labels import Answer, Label, Question, TwoAnswers, join, pair_runs, same_questions
+from assay.trust.labels import Answer, Label, Question, TwoAnswers, join, pair_runs
 from assay.wording import counted
 
 
@@ -185,11 +185,11 @@ def _columns(run: Run, names: Iterable[str]) -> tuple[_Column, dict[str, _Column
 def compare(first: Run, second: Run) -> Comparison:
     """Hold two runs against each other. Raises `TrustError` when they have no example in common."""
     # The criteria of each run, with the hash of what decides their answers.
-    asked, asked_second = (
+    asked, later = (
         {c.name: c.question or c.hash for c in (run.about.rubric.criteria if run.about.rubric else ())}
         for run in (first, second)
     )
-    same = {name: question for name, question in asked.items() if asked_second.get(name) == question}
+    same = {name: question for name, question in asked.items() if later.get(name) == question}
     (score, criteria, prompts), (other_score, others, other_prompts) = _columns(first, same), _columns(second, same)
     shared = [example for example in prompts if example in other_prompts]
     paired = [example for example in shared if prompts[example] == other_prompts[example]]
@@ -213,12 +213,11 @@ def compare(first: Run, second: Run) -> Comparison:
         only_first=len(prompts) - len(shared),
         only_second=len(other_prompts) - len(shared),
         other_prompt=len(shared) - len(paired),
-        other_wording=tuple(n for n in asked if n in asked_second and n not in same),
-        other_rubric=(first.about.rubric and first.about.rubric.hash)
-        != (second.about.rubric and second.about.rubric.hash),
+        other_wording=tuple(n for n in asked if n in later and n not in same),
+        other_rubric=len({run.about.rubric and run.about.rubric.hash for run in (first, second)}) > 1,
         missing={
-            "first": tuple(name for name in asked if name not in asked_second),
-            "second": tuple(name for name in asked_second if name not in asked),
+            "first": tuple(n for n in asked if n not in later),
+            "second": tuple(n for n in later if n not in asked),
         },
     )
 
@@ -308,8 +307,8 @@ def drift_between(
     With labels it says too whether it agrees more or less with people. Raises `TrustError` when no rollout is
     the same in both runs, or no criterion.
     """
-    questions = same_questions(before, after)
-    paired = pair_runs(before, after, questions)
+    paired = pair_runs(before, after)
+    questions = paired.questions
     if not paired.rollouts:
         said = "no rollout is the same in both runs, so nothing tells the judge from what it judged"
         raise TrustError(f"{said}: judge the saved rollouts of one run again")

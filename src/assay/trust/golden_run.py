@@ -1,6 +1,5 @@
 """Score a rubric's golden examples, and compare what it says of them with what it should say."""
 
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -10,7 +9,7 @@ from assay.graders.autograder import Autograder
 from assay.loading.golden_examples import Expected, Golden
 from assay.models import budget
 from assay.report import CriterionReport
-from assay.rubric import Rubric, RubricGroup
+from assay.rubric import Rubric, rubrics_inside
 from assay.runs.spending import NOTHING, Spending
 
 
@@ -79,7 +78,7 @@ async def run_golden(rubric: Rubric, grader: Autograder | None = None) -> Golden
     """
     found: list[GoldenResult] = []
     with budget() as spent:
-        for inside, each in rubrics_inside(rubric):
+        for inside, each, _ in rubrics_inside(rubric):
             if not each.golden:
                 continue
             rollouts = [example.fields for example in each.golden]
@@ -93,18 +92,6 @@ async def run_golden(rubric: Rubric, grader: Autograder | None = None) -> Golden
         ways = "list some under 'golden', each with a completion and what to expect"
         raise TrustError(f"the rubric has no golden examples: {ways}")
     return GoldenReport(tuple(found), Spending.of(spent))
-
-
-def rubrics_inside(rubric: Rubric, inside: str = "") -> Iterator[tuple[str, Rubric]]:
-    """A rubric, and every rubric inside it or of its group, after the names of those around it."""
-    if isinstance(rubric, RubricGroup):
-        for index, part in enumerate(rubric.rubrics):
-            yield from rubrics_inside(part, f"{inside}{part.name or index}/")
-        return
-    yield inside, rubric
-    for criterion in rubric.criteria:
-        if isinstance(criterion.check, Rubric):
-            yield from rubrics_inside(criterion.check, f"{inside}{criterion.name}/")
 
 
 def _result(

@@ -84,14 +84,6 @@ def _number(given: object) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def pooled_choices(questions: Iterable[Question]) -> tuple[tuple[str, ...], bool]:
-    """The choices of all these questions together, and whether they have one order."""
-    scales = list(dict.fromkeys(question.choices for question in questions))
-    if len(scales) == 1:
-        return scales[0], True
-    return tuple(dict.fromkeys(choice for choices in scales for choice in choices)), False
-
-
 def questions_of(run: Run) -> dict[str, Question]:
     """The questions of a run by name, with those of rubrics that rows brought along.
 
@@ -119,19 +111,6 @@ def questions_of(run: Run) -> dict[str, Question]:
     return found
 
 
-def same_questions(before: Run, after: Run) -> dict[str, Question]:
-    """What was asked in the same words in both runs, and answered by a model."""
-    later = questions_of(after)
-    same = {
-        name: question
-        for name, question in questions_of(before).items()
-        if question.judged and name in later and later[name].guidelines & question.guidelines
-    }
-    if not same:
-        raise TrustError("the runs have no judged criterion in the same words: compare others")
-    return same
-
-
 def _question(criterion: CriterionAbout) -> Question:
     hashes = frozenset((criterion.question, criterion.hash)) - {""}
     return Question(criterion.name, criterion.choices, hashes, criterion.judged, criterion.counts)
@@ -150,12 +129,15 @@ def members(line: CriterionReport) -> Sequence[CriterionReport]:
     return () if alone or line.requirement is None else line.lines
 
 
-def ballots(line: CriterionReport) -> Iterator[Sequence[CriterionReport]]:
-    """The votes on a judged line, and the votes on each of those."""
-    if line.lines:
-        yield line.lines
-        for vote in line.lines:
-            yield from ballots(vote)
+def ballots(line: CriterionReport) -> Iterator[tuple[str, Sequence[CriterionReport]]]:
+    """Where one judge was asked several times, its answers: in both orders (`swap`), or over again (`retest`)."""
+    names = [vote.name for vote in line.lines]
+    if set(names) == ORDERS:
+        yield "swap", line.lines
+    elif len(names) > 1 and all(map(SAMPLE.fullmatch, names)):
+        yield "retest", line.lines
+    for vote in line.lines:
+        yield from ballots(vote)
 
 
 class TwoAnswers(NamedTuple):
@@ -171,14 +153,20 @@ class TwoAnswers(NamedTuple):
 class PairedRuns(NamedTuple):
     """What two runs say about the same completions."""
 
+    questions: Mapping[str, Question]  # what was asked in the same words in both, and answered by a model
     answers: tuple[TwoAnswers, ...]
     rollouts: int  # rollouts that both runs have, with the same completion
     changed: int  # rollouts that both have with another completion: they say nothing about the judge
     only_one: int  # rollouts that one of the runs does not have
 
 
-def pair_runs(before: Run, after: Run, questions: Mapping[str, Question]) -> PairedRuns:
-    """Put the judge's answers in two runs side by side, where the rollout is the same."""
+def pair_runs(before: Run, after: Run) -> PairedRuns:
+    """Put the judge's answers in two runs side by side, where question and rollout are the same."""
+    asked, later = questions_of(before), questions_of(after)
+    same = [name for name in asked if name in later and asked[name].guidelines & later[name].guidelines]
+    questions = {name: asked[name] for name in same if asked[name].judged}
+    if not questions:
+        raise TrustError("the runs have no judged criterion in the same words: compare others")
 
     def said(row: Row) -> tuple[str, dict[str, Answer | None]]:
         lines = [line for line in row.report.lines if line.name in questions]
@@ -197,7 +185,7 @@ def pair_runs(before: Run, after: Run, questions: Mapping[str, Question]) -> Pai
             continue
         rollouts += 1
         answers += [TwoAnswers(*row.key, name, was[name], now[name]) for name in was if name in now]
-    return PairedRuns(tuple(answers), rollouts, changed, strangers + len(seen))
+    return PairedRuns(questions, tuple(answers), rollouts, changed, strangers + len(seen))
 
 
 # The labels of people.
