@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from importlib.abc import SourceLoader
 
 _LINE = re.compile(r"^from (\S+) import \w+ as (\w+)$", re.MULTILINE)
+_EVERY = re.compile(r"^from (\S+) import \*$", re.MULTILINE)
 
 
 def attach(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
@@ -18,7 +19,8 @@ def attach(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]],
     [folder, *_] = module.__path__
     loader = cast("SourceLoader", module.__loader__)  # also where the package is in a zip file
     stub = loader.get_data(f"{folder}/__init__.pyi").decode()
-    homes = {name: home for home, name in _LINE.findall(stub)}
+    homes = {name: home for home in _EVERY.findall(stub) for name in import_module(home).__all__}
+    homes |= {name: home for home, name in _LINE.findall(stub)}
 
     names = sorted(name for name, home in homes.items() if home != package)
 

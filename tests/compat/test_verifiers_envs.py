@@ -439,7 +439,7 @@ def test_lists_that_do_not_match_are_refused():
 def test_a_function_in_the_lists_takes_the_place_of_the_judges_own_score():
     """As one does that is added by the method."""
     rubric = vf.JudgeRubric(judge_model="http://127.0.0.1:9/v1#none")
-    assert (rubric.funcs, rubric.get_reward_func_names()) == ([], ["judge_score"])
+    assert rubric.get_reward_func_names() == ["judge_score"]
     rubric.funcs.append(exact)
     rubric.weights.append(1.0)
     assert rubric.get_reward_func_names() == ["exact"]
@@ -495,3 +495,105 @@ def test_one_tool_rubric_may_score_in_several_places():
             results = vf.ToolEnv(dataset=[{"question": "?"}], tools=[half], rubric=given).evaluate(model=server.model)
             [metrics] = results["metrics"]
             assert (metrics["half_count"], metrics["half_calls"], metrics["num_turns"]) == (2.0, 2.0, 2.0)
+
+
+async def test_one_rollout_or_one_group_is_run_by_hand():
+    """As a trainer does: the output of each, with the fields of the state that are asked for."""
+
+    def best(completions) -> list[float]:
+        longest = max(len(completion[-1].content) for completion in completions)
+        return [float(len(completion[-1].content) == longest) for completion in completions]
+
+    said = iter(["four", "4", "4"])
+    env = vf.SingleTurnEnv(dataset=ROWS, rubric=vf.Rubric(funcs=[best]), system_prompt="Add.")
+    with ModelServer(lambda messages: next(said)) as server:
+        async with openai.AsyncOpenAI(base_url=server.url, api_key="k") as client:
+            row = env.get_dataset()[0]
+            outputs = await env.run_group([row] * 2, client, "test", {"max_tokens": 5}, 0, ["trajectory_id"])
+            assert [output["reward"] for output in outputs] == [1.0, 0.0]
+            assert len({output["trajectory_id"] for output in outputs}) == 2
+            env.rubric = vf.Rubric(funcs=[exact])
+            one = await env.run_rollout(input=row, client=client, model="test", sampling_args={}, env_client=None)
+    assert (one["reward"], one["exact"], one["example_id"], one["stop_condition"]) == (1.0, 1.0, 0, "max_turns_reached")
+    assert [message["role"] for message in one["prompt"]] == ["system", "user"]
+    assert server.asked[0].body.get("max_tokens", server.asked[0].body.get("max_completion_tokens")) == 5
+
+
+@pytest.mark.parametrize("several", [False, True])
+async def test_callbacks_are_told_what_is_begun_and_what_is_done(tmp_path, several):
+    """All inputs and their groups first, then every group with the outputs and the mean so far, and where they are saved."""
+    begun, told, logged = [], [], []
+
+    def on_progress(all_outputs, new_outputs, metadata):
+        told.append((len(all_outputs), [output["tries"] for output in new_outputs], metadata["avg_reward"]))
+
+    class Env(vf.SingleTurnEnv):
+        async def setup_state(self, state):
+            state["tries"] = 1
+
+    with ModelServer("4") as server:
+        await Env(dataset=ROWS, rubric=vf.Rubric(funcs=[exact])).evaluate(
+            model=server.model,
+            rollouts_per_example=2,
+            max_concurrent=1,
+            state_columns=["tries"],
+            independent_scoring=several,
+            save_results=True,
+            results_path=tmp_path,
+            on_start=lambda inputs, groups: begun.append((len(inputs), len(groups))),
+            on_progress=[on_progress] if several else on_progress,
+            on_log=logged.append,
+        )
+    assert begun == [(4, 4 if several else 2)]
+    assert sorted(told)[-1] == (4, [1, 1], 0.5)
+    assert (len(told), told[0]) == (2, (2, [1, 1], 1.0))
+    assert logged == [f"Saved final results to {tmp_path}"]
+
+
+async def test_a_model_may_be_named_by_a_configuration(monkeypatch):
+    """By its address and the variable with its key, or by one of several endpoints."""
+    monkeypatch.setenv("OUR_KEY", "secret")
+    with ModelServer("4") as server:
+        config = vf.ClientConfig(api_base_url=server.url, api_key_var="OUR_KEY", extra_headers={"X-Team": "a"})
+        several = vf.ClientConfig(
+            api_key_var="OUR_KEY", client_idx=1, endpoint_configs=[{}, vf.EndpointClientConfig(api_base_url=server.url)]
+        )
+        for given in (config, several, vf.OpenAIChatCompletionsClient(config)):
+            assert (await make_env().evaluate(given, "test"))["reward"] == [1.0, 0.0]
+    assert server.asked[0].headers["x-team"] == "a"
+    assert {asked.headers["authorization"] for asked in server.asked} == {"Bearer secret"}
+    assert (config.client_type, several.timeout) == ("openai_chat_completions", None)
+
+
+async def test_a_rollout_ends_when_its_time_is_over():
+    """What was said by then is scored, as there."""
+
+    class Slow(vf.MultiTurnEnv):
+        async def env_response(self, messages, state, **kwargs):
+            await asyncio.sleep(60)
+
+    env = Slow(dataset=ROWS[:1], rubric=vf.Rubric(funcs=[exact]), timeout_seconds=0.5)
+    with ModelServer("4") as server:
+        [output] = (await env.evaluate(model=server.model, state_columns=["timed_out"]))["outputs"]
+    assert (output["stop_condition"], output["timed_out"], output["error"]) == ("timeout_reached", True, None)
+    assert (output["reward"], output["num_turns"]) == (1.0, 1.0)
+
+
+async def test_an_error_of_theirs_keeps_its_kind():
+    """Where a model of the program's own raises it."""
+
+    class Broken:
+        id = "broken"
+
+        async def __call__(self, request):
+            raise vf.InvalidModelResponseError("two choices")
+
+    [output] = (await make_env().evaluate(model=Broken(), num_examples=1))["outputs"]
+    assert output["error"]["error"] == "InvalidModelResponseError"
+
+
+def test_parts_of_a_message_have_their_type():
+    """So that an endpoint can read them."""
+    parts = [vf.TextContentPart(text="Look."), vf.ImageUrlContentPart(image_url=vf.ImageUrlSource(url="data:,"))]
+    assert [part["type"] for part in parts] == ["text", "image_url"]
+    assert parts[1].image_url.url == "data:,"

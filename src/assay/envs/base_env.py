@@ -225,11 +225,9 @@ class Environment(Hooked, ABC):
         """
         return Evaluation(self._evaluate(client, model, num_examples, options))
 
-    def evaluate_sync(
-        self, client: Any = None, model: Any = None, *, num_examples: int = -1, **options: Unpack[Options]
-    ) -> Results:
+    def evaluate_sync(self, *asked: Any, **options: Any) -> Results:
         """`evaluate`, over when it returns, also where an event loop runs."""
-        return run_sync(self._evaluate(client, model, num_examples, options))
+        return run_sync(self.evaluate(*asked, **options))
 
     def generate(
         self,
@@ -243,17 +241,9 @@ class Environment(Hooked, ABC):
         """Make rollouts with rewards, to train on, of the `inputs` (rows), or `n_samples` of the data set in turn."""
         return Evaluation(self._generate(inputs, client, model, n_samples, options))
 
-    def generate_sync(
-        self,
-        inputs: Any = None,
-        client: Any = None,
-        model: Any = None,
-        *,
-        n_samples: int | None = None,
-        **options: Unpack[Options],
-    ) -> Results:
+    def generate_sync(self, *asked: Any, **options: Any) -> Results:
         """`generate`, over when it returns, also where an event loop runs."""
-        return run_sync(self._generate(inputs, client, model, n_samples, options))
+        return run_sync(self.generate(*asked, **options))
 
     async def _evaluate(self, client: Any, model: Any, num_examples: int, options: Options) -> Results:
         data = Environment.get_eval_dataset(self)  # a subclass may show its data in another form
@@ -340,8 +330,8 @@ class Environment(Hooked, ABC):
 
     # Hooks.
 
-    async def after_scoring(self, state: State) -> None:
-        """Called with the state of every rollout once it is scored, or cannot be. A subclass may tidy up."""
+    async def after_scoring(self, states: Sequence[State]) -> None:
+        """Called with the states of a group once they are scored, or cannot be. A subclass may tidy up."""
 
     def close(self) -> None:
         run_sync(self.aclose())

@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import blake2b
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from assay import __version__
@@ -270,8 +271,8 @@ class Evaluator(pipeline.Pipeline):
         if jobs:
             for job, row in zip(jobs, await self.score(unit), strict=True):
                 job.row = row
-                if job.state is not None:
-                    await self._environment.after_scoring(job.state)
+            for _, group in groupby(jobs, key=lambda job: id(job.group)):
+                await self._environment.after_scoring([job.state or State() for job in group])
         _end(groups)
 
     async def reports(self, unit: Sequence[pipeline.Pending]) -> Sequence[EvaluationReport]:

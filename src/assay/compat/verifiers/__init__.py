@@ -6,7 +6,7 @@ After `install()` their own `import verifiers as vf` finds this package.
 from assay.compat.mirror import mirror
 from assay.lazy import attach
 
-__getattr__, __dir__, __all__ = attach(__name__)
 __version__ = "0.1.14"  # the version whose behaviour this is
 
 mirror(__name__)
+__getattr__, __dir__, __all__ = attach(__name__)

@@ -2,25 +2,19 @@
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from importlib import import_module
 from inspect import signature
 from logging import Logger
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
 from assay import compat, envs
-from assay.compat.verifiers.numeric_rubrics import Rubric, RubricGroup, warn_unscored, zeroed
-from assay.compat.verifiers.records import (
-    EmptyModelResponseError,
-    InfraError,
-    InvalidModelResponseError,
-    ModelError,
-    OverlongPromptError,
-)
+from assay.compat.verifiers import records
+from assay.compat.verifiers.numeric_rubrics import Rubric, RubricGroup, tidy_up, warn_unscored, zeroed
 from assay.compat.verifiers.typed_messages import AssistantMessage, Response, Tool, typed
 from assay.concurrency import setting
 from assay.envs.base_env import Given, teardown
@@ -39,10 +33,10 @@ from assay.types import Message, Messages, State
 OURS = frozenset({"dataset", "max_turns", *Given.__annotations__})
 UNNEEDED = frozenset({"max_workers", "map_kwargs", "interleaved_rollouts"})
 """What theirs takes, and ours has no use for."""
-UNNEEDED_IN_A_CALL = frozenset({"independent_scoring", "on_start", "on_log"})
-RETRIED = (InfraError, InvalidModelResponseError)
+RETRIED = (records.InfraError, records.InvalidModelResponseError)
 
 _retries: ContextVar[int] = ContextVar("retries", default=0)
+_tell: ContextVar[Callable[[Sequence[State]], None]] = ContextVar("tell", default=lambda states: None)
 
 
 class Environment(envs.Environment):
@@ -51,7 +45,6 @@ class Environment(envs.Environment):
     logger: Logger = logger_of("assay")
     max_seq_len: int | None = None
     score_rollouts = True
-    rubric: OurRubric
 
     def __init__(self, dataset: Any = None, **given: Any) -> None:
         asked_for = given.pop("message_type", None)
@@ -74,14 +67,14 @@ class Environment(envs.Environment):
     def scoring(self) -> Any:
         return super().scoring if self.score_rollouts else None
 
-    async def after_scoring(self, state: State) -> None:
-        if isinstance(self.rubric, Rubric):
-            await self.rubric.cleanup(state)
+    async def after_scoring(self, states: Sequence[State]) -> None:
+        for state in states:
+            await tidy_up("cleanup", [self.rubric], state)
+        _tell.get()(states)
 
     @teardown(priority=100)
     async def _tear_down_rubric(self) -> None:
-        if isinstance(self.rubric, Rubric):
-            await self.rubric.teardown()
+        await tidy_up("teardown", [self.rubric])
 
     def add_rubric(self, rubric: OurRubric) -> None:
         """Score by this rubric too. `rubric` is a group then, as theirs is, which a program may replace as a whole."""
@@ -106,7 +99,7 @@ class Environment(envs.Environment):
         return typed(value, where)
 
     async def init_state(self, input: Any, client: Any, model: Any, sampling_args: Any = None) -> State:
-        state = await super().init_state(input, client, model, sampling_args)
+        state = await super().init_state(input, records.resolve_client(client), model, sampling_args)
         if not (self.keeps_text and isinstance(state["prompt"], str)):
             state["prompt"] = typed(state["prompt"], "the prompt")
         info: dict[str, Any] = state.get("info") or {}
@@ -135,10 +128,14 @@ class Environment(envs.Environment):
         tools = None if tool_defs is None else _declared(tool_defs)
         try:
             reply = await super().get_model_response(asked, prompt, tools=tools)
+        except records.Error:
+            raise
         except OurModelError as error:
-            raise (OverlongPromptError if TOO_LONG.search(str(error)) else ModelError)(str(error)) from error
+            raise (records.OverlongPromptError if TOO_LONG.search(str(error)) else records.ModelError)(
+                str(error)
+            ) from error
         if not compat.strict and not reply.text and not reply.tool_calls:
-            raise EmptyModelResponseError("Model returned no content, reasoning, and did not call any tools")
+            raise records.EmptyModelResponseError("Model returned no content, reasoning, and did not call any tools")
         return Response.of(reply, state["turn"])
 
     async def attempt(self, *asked: Any) -> State:
@@ -156,10 +153,13 @@ class Environment(envs.Environment):
         for name in ("push_to_hf_hub", "hf_hub_dataset_name"):
             if options.pop(name, None):
                 raise ValueError(f"{name} is not there: push results.to_dataset() yourself")
-        given: Any = {name: v for name, v in options.items() if name not in UNNEEDED_IN_A_CALL and v is not None}
-        told = given.get("on_progress")
-        if isinstance(told, list) or (told is not None and len(signature(told).parameters) > 1):
-            del given["on_progress"]  # theirs is told of outputs, which are made when all is done
+        given: Any = {name: value for name, value in options.items() if value is not None}
+        log = given.pop("on_log", self.logger.info)
+        tell, alone = self._telling(given, model=model), given.pop("independent_scoring", False)
+        if started := given.pop("on_start", None):
+            groups = [[example] * given.get("rollouts_per_example", 1) for example in examples]
+            rows = [row for group in groups for row in group]
+            started(rows, rows if alone else groups)
         saves: bool = given.pop("save_results", False)
         path: Any = given.pop("results_path", None)
         if saves and path is None:
@@ -167,8 +167,8 @@ class Environment(envs.Environment):
             path = Path("outputs", "evals", f"{self.env_id or type(self).__name__}--{named}", uuid4().hex[:8])
         if path is not None:
             given |= {"run": path, "resume": True}
-        with setting(_retries, given.pop("max_retries", 0)):
-            results = await super()._carry_out(examples, data, client, model, given)
+        with setting(_retries, given.pop("max_retries", 0)), setting(_tell, tell):
+            results = await super()._carry_out(examples, data, records.resolve_client(client), model, given)
         rows = list(zip(results.outputs, results.states, strict=True))
         # To which no counted criterion applies is as it should be.
         unscored = [output for output, _ in rows if output["reward"] is None and (output["error"] or output["errors"])]
@@ -182,7 +182,44 @@ class Environment(envs.Environment):
         results.metadata["env_args"] = self.env_args
         if saves and path is not None:
             _save(Path(path), results)
+            log(f"Saved final results to {path}")
         return results
+
+    def _telling(self, given: dict[str, Any], **about: Any) -> Callable[[Sequence[State]], None]:
+        """What tells an `on_progress` of theirs all outputs, the new ones of a group, and what is known by then."""
+        told: Any = given.get("on_progress")
+        if told is None or not (isinstance(told, list) or len(signature(told).parameters) > 1):
+            return lambda states: None
+        callbacks: list[Any] = given.pop("on_progress") if isinstance(told, list) else [given.pop("on_progress")]
+        outputs: list[dict[str, Any]] = []
+        about |= {"env_id": self.env_id, "env_args": self.env_args, "avg_reward": 0.0}
+
+        def tell(states: Sequence[State]) -> None:
+            new = [state_to_output(state, given.get("state_columns")) for state in states]
+            outputs.extend(new)
+            about["avg_reward"] += sum(output["reward"] - about["avg_reward"] for output in new) / len(outputs)
+            for callback in callbacks:
+                callback(outputs, new, about)
+
+        return tell
+
+    async def run_group(
+        self,
+        group_inputs: Any,
+        client: Any,
+        model: Any,
+        sampling_args: Any = None,
+        max_retries: int = 0,
+        state_columns: Any = None,
+        **unneeded: Any,
+    ) -> list[dict[str, Any]]:
+        """Generate and score the rollouts of one example, and return the output of each."""
+        given = {"sampling_args": sampling_args, "max_retries": max_retries, "state_columns": state_columns}
+        return (await self._generate(group_inputs, client, model, None, cast("Any", given))).outputs
+
+    async def run_rollout(self, input: Mapping[str, Any], *asked: Any, **given: Any) -> dict[str, Any]:
+        """Generate and score one rollout, asked for as by `run_group`, and return its output."""
+        return (await self.run_group([input], *asked, **given))[0]
 
 
 def _save(folder: Path, results: envs.Results) -> None:
@@ -190,6 +227,14 @@ def _save(folder: Path, results: envs.Results) -> None:
     lines = [json.dumps(to_jsonable(output)) for output in results.outputs]
     (folder / "results.jsonl").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     (folder / "metadata.json").write_text(json.dumps(to_jsonable(results.metadata)), encoding="utf-8")
+
+
+def state_to_output(state: State, state_columns: Sequence[str] | None = None) -> dict[str, Any]:
+    """What theirs saves of a rollout, out of its state."""
+    names = ("example_id", "prompt", "completion", "answer", "info", "error", "timing", "is_truncated", "tool_defs")
+    output = {name: state.get(name) for name in (*names, "stop_condition", *(state_columns or ()))}
+    _pay(output, state)
+    return state["metrics"] | output
 
 
 def _pay(output: dict[str, Any], state: State) -> None:
@@ -235,8 +280,21 @@ def _declared(tools: Sequence[Tool]) -> tuple[DeclaredTool, ...]:
 class MultiTurnEnv(Environment, envs.MultiTurnEnv):  # pyright: ignore[reportIncompatibleMethodOverride]
     """Ours, with their keywords and hooks."""
 
+    timeout_seconds: float | None = None
+
+    async def _dialogue(self, state: State) -> State:
+        limit = asyncio.timeout(self.timeout_seconds)
+        try:
+            async with limit:
+                return await super()._dialogue(state)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            state.update(timed_out=True, stop_condition="timeout_reached")
+        return state
+
     def _outgrown(self, error: Refused, state: State) -> bool:
-        return isinstance(error, OverlongPromptError)
+        return isinstance(error, records.OverlongPromptError)
 
     async def add_model_response(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, state: State, prompt_messages: Any, response: Any
@@ -298,8 +356,8 @@ class EnvGroup(Environment):
         state.setdefault("environment", env)  # the innermost, where a group is in a group
         return state
 
-    async def after_scoring(self, state: State) -> None:
-        await (state.get("environment") or self.env_of(state)).after_scoring(state)
+    async def after_scoring(self, states: Sequence[State]) -> None:
+        await (states[0].get("environment") or self.env_of(states[0])).after_scoring(states)
 
     @teardown
     async def _close_environments(self) -> None:

@@ -8,3 +8,6 @@ from assay.compat.verifiers.records import SandboxError as SandboxError
 from assay.compat.verifiers.records import ToolCallError as ToolCallError
 from assay.compat.verifiers.records import ToolError as ToolError
 from assay.compat.verifiers.records import ToolParseError as ToolParseError
+
+BrowserSandboxError = SandboxError
+TunnelError = InfraError

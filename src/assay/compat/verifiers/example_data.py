@@ -1,10 +1,12 @@
 """load_example_dataset loads a data set to try things on; beside it the small functions of `verifiers.utils`."""
 
+import asyncio
 import inspect
 import json
 import logging
 import os
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from importlib import import_module
 from operator import eq
@@ -72,9 +74,8 @@ def ensure_keys(keys: list[str]) -> None:
         raise MissingKeyError(missing)
 
 
-def as_it_is(client: Any) -> Any:
-    """A client of an SDK, which theirs puts into a class by its kind; ours asks which it is."""
-    return client
+async def maybe_semaphore(limit: int | None = None) -> AbstractAsyncContextManager[Any]:
+    return asyncio.Semaphore(limit) if limit and limit > 0 else nullcontext()
 
 
 def concat_messages(messages_list: list[list[Any]]) -> list[Any]:

@@ -1,6 +1,6 @@
 """Rubrics pay a number for every rollout, also for one that is unscored, as programs for `verifiers` expect."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from logging import Logger
 from operator import attrgetter
 from typing import Any, cast
@@ -44,26 +44,22 @@ class Rubric(Hooked, assay.Rubric):
                 told = f"Number of weights ({len(self.weights)}) must match number of functions ({len(self.funcs)})"
                 raise RubricError(f"{told}: add to both lists, or call add_reward_func(func, weight)")
             known = {id(criterion.check): criterion for criterion in reversed(plan.criteria)}
-            pairs = [
-                (known.get(id(func), func), weight) for func, weight in zip(self.funcs, self.weights, strict=False)
-            ]
-            criteria = self._criteria_of([func for func, _ in pairs], [weight for _, weight in pairs])
-            self._alone = self._alone and not any(criterion.counts for criterion in criteria)
-            beside = [criterion for criterion in plan.criteria if not self._is_listed(criterion)]
-            self._plan = Plan(named_apart([*beside, *criteria]), self.aggregation)
+            # The judge's own score stands in until there is a function, which may be added to the lists too.
+            gone = [getattr(self, "judge_score", None)] if self._alone else []
+            pairs = [(f, w) for f, w in zip(self.funcs, self.weights, strict=False) if f not in gone]
+            self._alone = False
+            criteria = self._criteria_of([known.get(id(func), func) for func, _ in pairs], [w for _, w in pairs])
+            judged = [criterion for criterion in plan.criteria if criterion.judged]
+            self._plan = Plan(named_apart([*judged, *criteria]), self.aggregation)
         return self._planned[0]
 
     @_plan.setter
     def _plan(self, plan: Plan) -> None:
-        listed = [criterion for criterion in plan.criteria if self._is_listed(criterion)]
+        listed = [criterion for criterion in plan.criteria if not criterion.judged]
         # In place: a program may hold them.
         vars(self).setdefault("funcs", [])[:] = [criterion.check for criterion in listed]
         vars(self).setdefault("weights", [])[:] = [criterion.weight for criterion in listed]
         self._planned = (plan, [*self.funcs], [*self.weights])
-
-    def _is_listed(self, criterion: Criterion) -> bool:
-        # Not the score that a judge gives by itself until there is another: theirs has none.
-        return not criterion.judged and not (self._alone and criterion.check == getattr(self, "judge_score", None))
 
     async def call_hook(self, hook: Callable[..., Any], *args: Any) -> Any:
         # With what it names: the state, its fields and the class objects.
@@ -73,17 +69,13 @@ class Rubric(Hooked, assay.Rubric):
 
     async def cleanup(self, state: State) -> None:
         """Call the methods marked `@cleanup`, here and in the rubrics inside, once a rollout is scored."""
-        await self._tidy("cleanup", state)
+        await self.call_all("cleanup", state)
+        await tidy_up("cleanup", self._inside(), state)
 
     async def teardown(self) -> None:
         """Call the methods marked `@teardown`, here and in the rubrics inside, when the environment is closed."""
-        await self._tidy("teardown")
-
-    async def _tidy(self, moment: Moment, *args: Any) -> None:
-        await self.call_all(moment, *args)
-        for inner in self._inside():
-            if isinstance(inner, Rubric):
-                await getattr(inner, moment)(*args)
+        await self.call_all("teardown")
+        await tidy_up("teardown", self._inside())
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
@@ -112,6 +104,12 @@ class Rubric(Hooked, assay.Rubric):
             self._has_warned = True
             warn_unscored([*outcomes.rewards].count(None), len(outcomes.rewards))
         return outcomes._replace(rewards=outcomes.partial)
+
+
+async def tidy_up(moment: Moment, rubrics: Sequence[object], *args: Any) -> None:
+    for rubric in rubrics:
+        if isinstance(rubric, Rubric):  # ours has no hooks
+            await getattr(rubric, moment)(*args)
 
 
 def zeroed(metrics: Mapping[str, float], problems: Mapping[str, str]) -> dict[str, float]:

@@ -30,28 +30,6 @@ def is_valid_tool_content_parts(value: Any) -> bool:
     return type(value) is list and all(type(p) is dict and p.get("type") in ("text", "image_url") for p in parts)
 
 
-class ToolMonitorRubric(Rubric):
-    """Counts the calls of tools, all of them and by name."""
-
-    def __init__(self, tool_names: Sequence[str] | None = None, **given: Any) -> None:
-        super().__init__(**given)
-        self.tool_names: list[str] = []
-        self.add_metric(total_tool_calls)
-        for name in tool_names or ():
-            self.add_tool_metric(name)
-
-    def add_tool_metric(self, tool_name: str) -> None:
-        if tool_name not in self.tool_names:
-            self.tool_names.append(tool_name)
-            self.add_metric(calls_of(tool_name))
-
-    def remove_tool_metric(self, tool_name: str) -> None:
-        if tool_name in self.tool_names:
-            self.tool_names.remove(tool_name)
-            place = [func.__name__ for func in self.funcs].index(f"{tool_name}_calls")
-            del self.funcs[place], self.weights[place]
-
-
 class ToolEnv(MultiTurnEnv):
     """The model may call `tools` until it answers without calling one; what a tool raises is told to the model."""
 
@@ -71,7 +49,8 @@ class ToolEnv(MultiTurnEnv):
         self.tool_map: dict[str, Callable[..., Any]] = {_name(tool): tool for tool in self.tools}
         defined = [convert_func_to_tool_def(tool) for tool in self.tools]
         super().__init__(tool_defs=defined, max_turns=max_turns, **given)
-        self.tool_monitor_rubric = ToolMonitorRubric([*self.tool_map])
+        counted = [total_tool_calls, *map(calls_of, self.tool_map)]
+        self.tool_monitor_rubric = Rubric(counted, weights=[0.0] * len(counted))
         self.add_rubric(self.tool_monitor_rubric)
 
     def add_tool(self, tool: Callable[..., Any], args_to_skip: Sequence[str] = ()) -> None:
@@ -80,7 +59,7 @@ class ToolEnv(MultiTurnEnv):
         self.tool_defs = [*(self.tool_defs or ()), convert_func_to_tool_def(tool, args_to_skip)]
         self.tool_map[_name(tool)] = tool
         self.skipped_args[_name(tool)] = args_to_skip
-        self.tool_monitor_rubric.add_tool_metric(_name(tool))
+        self.tool_monitor_rubric.add_metric(calls_of(_name(tool)))
 
     def remove_tool(self, tool: Callable[..., Any]) -> None:
         """Let the model call it no more."""
@@ -88,7 +67,9 @@ class ToolEnv(MultiTurnEnv):
         name = _name(tool)
         self.tool_defs = [each for each in self.tool_defs or () if each["name"] != name]
         del self.tool_map[name]
-        self.tool_monitor_rubric.remove_tool_metric(name)
+        counters = self.tool_monitor_rubric
+        place = counters.get_reward_func_names().index(f"{name}_calls")
+        del counters.funcs[place], counters.weights[place]
 
     @stop
     async def no_tools_called(self, state: State) -> bool:

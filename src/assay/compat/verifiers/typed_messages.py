@@ -13,11 +13,14 @@ class AttributeRecord(dict[str, Any]):
     """A dict whose fields are attributes too. Fields that it may have, and has not, are None."""
 
     __slots__ = ()
-    FIXED: ClassVar[Mapping[str, Any]] = {}
+    _fixed: ClassVar[dict[str, Any]] = {}
     OPTIONAL: ClassVar[tuple[str, ...]] = ()
 
+    def __init_subclass__(cls, **fixed: Any) -> None:
+        cls._fixed = cls._fixed | fixed
+
     def __init__(self, *given: Mapping[str, Any], **fields: Any) -> None:
-        super().__init__({**self.FIXED, **(given[0] if given else {}), **fields})
+        super().__init__({**self._fixed, **(given[0] if given else {}), **fields})
 
     def __missing__(self, name: str) -> Any:
         if name in self.OPTIONAL:
@@ -45,22 +48,26 @@ class AttributeRecord(dict[str, Any]):
         return cls(given)
 
 
-class SystemMessage(AttributeRecord):
-    FIXED: ClassVar[Mapping[str, Any]] = {"role": "system"}
+class SystemMessage(AttributeRecord, role="system"): ...
 
 
-class UserMessage(AttributeRecord):
-    FIXED: ClassVar[Mapping[str, Any]] = {"role": "user"}
+class UserMessage(AttributeRecord, role="user"): ...
 
 
-class ToolMessage(AttributeRecord):
-    FIXED: ClassVar[Mapping[str, Any]] = {"role": "tool"}
+class ToolMessage(AttributeRecord, role="tool"): ...
 
 
-class ToolCall(AttributeRecord):
+class TextContentPart(AttributeRecord, type="text"): ...
+
+
+class ImageUrlContentPart(AttributeRecord, type="image_url"): ...
+
+
+class InputAudioContentPart(AttributeRecord, type="input_audio"): ...
+
+
+class ToolCall(AttributeRecord, type="function"):
     """One call, in the form that endpoints take; `name` and `arguments` are those of its `function`."""
-
-    FIXED: ClassVar[Mapping[str, Any]] = {"type": "function"}
 
     def __init__(self, *given: Mapping[str, Any], **fields: Any) -> None:
         every = {**(given[0] if given else {}), **fields}
@@ -73,8 +80,7 @@ class ToolCall(AttributeRecord):
         raise KeyError(name)
 
 
-class AssistantMessage(AttributeRecord):
-    FIXED: ClassVar[Mapping[str, Any]] = {"role": "assistant", "content": None}
+class AssistantMessage(AttributeRecord, role="assistant", content=None):
     OPTIONAL = ("reasoning_content", "thinking_blocks", "tool_calls")
 
     def __init__(self, *given: Mapping[str, Any], **fields: Any) -> None:
