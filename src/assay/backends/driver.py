@@ -114,7 +114,7 @@ def score_shards(
             with backend.opened() as workers:
                 # A worker needs a call at least, so an endpoint that takes fewer at once has fewer workers.
                 workers = min(workers, Endpoint.least_concurrency() or workers) if may_ask else workers
-                ends = float("inf") if ledger is None else time.time() + ledger.deadline() - time.monotonic()
+                ends = float("inf") if ledger is None else time.time() + ledger.deadline - time.monotonic()
                 most = MOST_AT_ONCE if max_concurrent is None else max(1, max_concurrent // workers)
                 job = Job(
                     str(place.path), about.to_dict(), packed(make), mapping or {},

@@ -11,8 +11,8 @@ the outer one too. A limited budget is spent rollout by rollout: one that has be
 import threading
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, contextmanager, nullcontext
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from contextvars import ContextVar
 from itertools import count
 from typing import Any
@@ -28,6 +28,9 @@ _SLACK = 1e-12  # dollars by which sums may be off for the way they are added
 class Ledger:
     """Counts and sums. Read it while the run goes on, or after."""
 
+    # Of all without a limit, where nobody waits: there is a ledger for every rollout.
+    _calls_line = _rollouts_line = WaitQueue(lambda: None)
+
     def __init__(
         self,
         *,
@@ -42,7 +45,11 @@ class Ledger:
         self.spent_before = spent  # dollars of the budget that were spent before, as in earlier sittings of a run
         self.rollout = rollout  # dollars that a rollout is known to cost; None when the first has to tell
         self.is_dry_run = is_dry or (parent is not None and parent.is_dry_run)  # calls are estimated, and not made
-        self.ends = None if seconds is None else time.monotonic() + seconds
+        ends = float("inf") if seconds is None else time.monotonic() + seconds
+        # When this run and those around it end, on the monotonic clock.
+        self.deadline: float = ends if parent is None else min(ends, parent.deadline)
+        # Whether dollars are limited, so that a call without a price cannot be made.
+        self.needs_prices: bool = dollars is not None or (parent is not None and parent.needs_prices)
         self.calls = 0  # calls that the endpoint answered
         self.retries = 0  # attempts beyond the first of each call
         self.hits = 0  # replies that a cache had
@@ -57,14 +64,15 @@ class Ledger:
         self.most_calls, self.most_cost = 0, 0.0
         self.reserved = 0.0  # dollars set aside for calls that are under way
         self.on_change: Callable[[], None] | None = None  # called, under a lock, when cost or reservations have changed
-        self._parent = parent
+        self._around: tuple[Ledger, ...] = () if parent is None else parent.chain()
         self._lock = threading.Lock()
-        self._calls_line, self._rollouts_line = WaitQueue(self._wake), WaitQueue(self._wake)
-        self._ranks = count()
-        self._waiting: dict[int, None] = {}  # the ranks of the rollouts that wait, in the order in which they begin
-        self._under_way: set[RolloutSpending] = set()
-        # What a rollout will cost is known from those before it: here, the most and the sum of what they needed.
-        self._dearest, self._total, self._ended = rollout, rollout or 0.0, int(rollout is not None)
+        if dollars is not None:
+            self._calls_line, self._rollouts_line = WaitQueue(self._wake), WaitQueue(self._wake)
+            self._ranks = count()
+            self._waiting: dict[int, None] = {}  # the ranks of the rollouts that wait, in the order in which they begin
+            self._under_way: set[RolloutSpending] = set()
+            # What a rollout will cost is known from those before it: here, the most and the sum of what they needed.
+            self._dearest, self._total, self._ended = rollout, rollout or 0.0, int(rollout is not None)
 
     @property
     def left(self) -> float:
@@ -77,41 +85,41 @@ class Ledger:
         """The innermost ledger here; None outside of any `budget`."""
         return _LEDGER.get()
 
-    def chain(self) -> Iterator["Ledger"]:
+    def chain(self) -> tuple["Ledger", ...]:
         """This ledger and those around it."""
-        ledger: Ledger | None = self
-        while ledger is not None:
-            yield ledger
-            ledger = ledger._parent
+        return self, *self._around
 
-    def deadline(self) -> float:
-        """When this run and those around it end, on the monotonic clock."""
-        return min((ledger.ends for ledger in self.chain() if ledger.ends), default=float("inf"))
-
-    @property
-    def needs_prices(self) -> bool:
-        """Whether dollars are limited, so that a call without a price cannot be made."""
-        return any(ledger.dollars is not None for ledger in self.chain())
-
-    @asynccontextmanager
-    async def reserving(self, estimate: float) -> AsyncGenerator[None]:
-        """Reserve dollars for the call inside the block; wait for calls under way while they may still suffice."""
-        rollout = _ROLLOUT.get()
-        with ExitStack() as stack:
+    async def reserve(self, estimate: float) -> None:
+        """Set dollars aside for a call, until `release`; wait for calls under way while they may still suffice."""
+        rollout, taken = _ROLLOUT.get(), list[Ledger]()
+        try:
             for ledger in self.chain():
                 await ledger._take(estimate, rollout)
-                stack.callback(ledger._put_back, estimate)
-            if rollout is not None:
-                rollout.reserve(estimate)
-                stack.callback(rollout.reserve, -estimate)
-            yield
+                taken.append(ledger)
+        except BaseException:
+            for ledger in taken:
+                ledger._put_back(estimate)
+            raise
+        if rollout is not None:
+            rollout.reserve(estimate)
+
+    def release(self, estimate: float) -> None:
+        """Free the dollars again that were set aside for a call of this rollout."""
+        if (rollout := _ROLLOUT.get()) is not None:
+            rollout.reserve(-estimate)
+        for ledger in self.chain():
+            ledger._put_back(estimate)
 
     def count(self, **amounts: Any) -> None:
-        """Count amounts under their names here and in the ledgers around: `retries=1`, `errors=Counter(["Refused"])`."""
+        """Count amounts under their names here and in the ledgers around: `retries=1`, or one more `errors="Refused"`."""
         for ledger in self.chain():
             with ledger._lock:
+                counts = ledger.__dict__
                 for name, amount in amounts.items():
-                    setattr(ledger, name, getattr(ledger, name) + amount)
+                    if not isinstance(amount, str):
+                        counts[name] += amount
+                    elif amount:
+                        counts[name][amount] += 1
                 if "cost" in amounts and ledger.on_change is not None:
                     ledger.on_change()
 
@@ -236,7 +244,7 @@ class RolloutSpending:
             raise
         return rollout
 
-    def inside(self) -> AbstractContextManager[None]:
+    def inside(self) -> AbstractContextManager[object]:
         """What is asked inside the block is asked for this rollout."""
         return setting(_ROLLOUT, self)
 
@@ -326,12 +334,9 @@ def count_call(usage: Usage, cost: float | None, model: str = "", **more: Any) -
     if rollout is not None:
         rollout.calls += 1
         rollout.cost += cost or 0.0
-    models = Counter([model] if model else [])
-    count_here(calls=1, usage=usage, cost=cost or 0.0, unpriced=int(cost is None), models=models, **more)
+    count_here(calls=1, usage=usage, cost=cost or 0.0, unpriced=int(cost is None), models=model, **more)
 
 
-@contextmanager
-def counting_in(ledger: Ledger) -> Generator[Ledger]:
+def counting_in(ledger: Ledger) -> setting[Ledger]:
     """Have this ledger count what is asked of models inside the block."""
-    with setting(_LEDGER, ledger):
-        yield ledger
+    return setting(_LEDGER, ledger)

@@ -1,9 +1,7 @@
 """Ask a model behind an endpoint, under its limits and the budget, and read its replies."""
 
 import asyncio
-from collections import Counter
 from collections.abc import Awaitable, Callable, Set
-from contextlib import nullcontext
 from dataclasses import replace
 
 from assay.errors import ModelError, NotAsked, Overloaded, Refused, Unreadable
@@ -50,7 +48,7 @@ class EndpointModel:
         try:
             first = await self._ask(request)
             try:
-                return first._replace(value=read(first.text, request))
+                return first if request.schema is None else first._replace(value=read(first.text, request))
             except Unreadable as error:
                 again = _again(request, first, error)
             # Some endpoints write nothing under a schema, so an empty reply is asked for in words.
@@ -61,7 +59,7 @@ class EndpointModel:
                 kind = type(error)
                 raise kind(f"{self.id} was asked twice, and its reply is of no use: {error}") from None
         except ModelError as error:
-            count_here(errors=Counter([type(error).__name__]))
+            count_here(errors=type(error).__name__)
             raise
         cost = None if first.cost is None or second.cost is None else first.cost + second.cost
         return second._replace(value=value, usage=first.usage + second.usage, cost=cost)
@@ -118,7 +116,10 @@ class EndpointModel:
             count_call(expected, None if self.price is None else estimate, most_calls=most_calls, most_cost=most_cost)
             raise NotAsked(f"{self.id} was not asked: this is a dry run")
         total = expected.prompt + expected.completion
-        async with nullcontext() if ledger is None else ledger.reserving(estimate):
+        holder = ledger if ledger is not None and (estimate or ledger.needs_prices) else None
+        if holder is not None:
+            await holder.reserve(estimate)
+        try:
             answer = await self.endpoint.ask(attempt, total, self.name)
             try:
                 reply = self._format.reply(answer.data)
@@ -129,7 +130,10 @@ class EndpointModel:
             self.endpoint.limiter.tokens.give_back(total - usage.prompt - usage.completion)
             cost = None if self.price is None else self.price.of(usage)
             count_call(usage, cost, reply.model)
-            return reply._replace(usage=usage, cost=cost)
+            return reply if cost is None and usage is reply.usage else reply._replace(usage=usage, cost=cost)
+        finally:
+            if holder is not None:
+                holder.release(estimate)
 
 
 class TokenEstimate:
@@ -153,8 +157,10 @@ class TokenEstimate:
 
     def _length(self, request: Request) -> float:
         """Characters that are read, those of the schema included, and for media as many as their tokens come to."""
-        parts = [part for message in request.messages for part in parts_in(message["content"])]
-        said = sum(p.tokens(self.maker) * self.characters if isinstance(p, Medium) else len(str(p)) for p in parts)
+        said = 0.0
+        for message in request.messages:
+            for part in parts_in(message["content"]):
+                said += part.tokens(self.maker) * self.characters if isinstance(part, Medium) else len(str(part))
         return said + (0 if request.schema is None else len(schema_text(request.schema)))
 
 

@@ -155,11 +155,14 @@ class Limiter:
 
     def _look_back(self, window: _Window) -> None:
         """Change the limit by what was seen in a window, once that is long enough, and begin another."""
+        elapsed = self._changed - window.start
+        if elapsed < SHORTEST_WINDOW:
+            return
         answered, refused, wasted = window.calls["answered"], window.calls["refused"], window.seconds["refused"]
-        calls, elapsed = sum(window.calls.values()), self._changed - window.start
+        calls = sum(window.calls.values())
         if answered:
             self._typical = window.seconds["answered"] / answered
-        if calls < FEWEST_CALLS or elapsed < max(SHORTEST_WINDOW, 2 * self._typical):
+        if calls < FEWEST_CALLS or elapsed < 2 * self._typical:
             return
         grows = window.is_full
         if refused:

@@ -160,7 +160,7 @@ class Usage(NamedTuple):
     def __add__(self, other: object) -> "Usage":
         if not isinstance(other, Usage):
             return NotImplemented
-        return Usage(*map(sum, zip(self, other, strict=True)))
+        return Usage(self[0] + other[0], self[1] + other[1], self[2] + other[2], self[3] + other[3])
 
 
 NOTHING = Usage()

@@ -4,7 +4,6 @@ Only whole, readable replies are kept. Whatever a model raises is not: a failure
 be answered for ever.
 """
 
-from collections import Counter
 from functools import cache
 from json import dumps, loads
 from pathlib import Path
@@ -52,7 +51,7 @@ class Cached:
         known = await self._cache.get(key)
         reply = None if known is None else _unpacked(known, request)
         if reply is not None:
-            count_here(hits=1, models=Counter([reply.model] if reply.model else []))
+            count_here(hits=1, models=reply.model)
             return reply
         reply = await self.inner(request)
         # Calls of tools are kept of a judge alone: what they returned is in the key of its next question.

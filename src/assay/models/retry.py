@@ -14,7 +14,7 @@ import ssl
 import threading
 import time
 from collections.abc import Awaitable, Callable, Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from copy import copy
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
@@ -129,11 +129,12 @@ class Endpoint:
     async def ask(self, send: SendAttempt, tokens: int, model: str = "") -> RawReply:
         """The answer of a `model`, after as many attempts as it needs; `Refused` when another cannot help."""
         ledger = Ledger.current()
-        ends = run_ends = ledger.deadline() if ledger is not None else float("inf")
+        ends = run_ends = ledger.deadline if ledger is not None else float("inf")
         attempt, call = 1, CallRecord()
         while True:
             try:
-                async with asyncio.timeout(None if run_ends == float("inf") else run_ends - time.monotonic()):
+                limited = run_ends < float("inf")
+                async with asyncio.timeout(run_ends - time.monotonic()) if limited else nullcontext():
                     probes = await self._turn(tokens, model, call, again=attempt > 1)
             except TimeoutError:
                 why = "give it more, or let more calls go at once"
