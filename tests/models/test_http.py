@@ -346,7 +346,7 @@ async def test_a_request_holds_its_headers_and_body_and_nothing_of_ours_to_find_
     headers = dict(line.split(": ") for line in lines)
     assert headers == {
         "Host": f"127.0.0.1:{port}", "Accept": "application/json", "Accept-Encoding": "identity",
-        "User-Agent": "assay", "Key": "s3cret", "Content-Length": "7",
+        "Content-Type": "application/json", "User-Agent": "assay", "Key": "s3cret", "Content-Length": "7",
     }  # fmt: skip
     assert body == b'{"x":1}'
 

@@ -32,7 +32,7 @@ class AnthropicFormat(OpenAIFormat):
     path, maker = "/messages", "anthropic"
 
     def headers(self, key: str | None) -> dict[str, str]:
-        given = {"Content-Type": "application/json", "anthropic-version": "2023-06-01"}
+        given = {"anthropic-version": "2023-06-01"}
         return given | {"x-api-key": key} if key else given
 
     def payload(self, request: Request, name: str, left_out: Set[str]) -> Payload:

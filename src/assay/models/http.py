@@ -11,9 +11,11 @@ import ssl
 import threading
 from base64 import b64encode
 from collections.abc import AsyncGenerator, Mapping
-from functools import cache
+from functools import cache, lru_cache, partial
 from urllib.parse import SplitResult, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
+
+from pydantic_core import to_json
 
 from assay.errors import MissingExtraError, Refused
 from assay.models.openai import Payload, RawReply
@@ -22,14 +24,17 @@ from assay.wording import described
 
 try:
     import aiohttp
+    from multidict import CIMultiDict
     from yarl import URL
 except ImportError:
     raise MissingExtraError("asking a model over HTTP", package="aiohttp", extra="judge") from None
 
 LONGEST_BODY = 64 * 1024 * 1024  # bytes of a reply, also once it is decompressed
 CONNECT_SECONDS = 30.0
+_timeout = lru_cache(partial(aiohttp.ClientTimeout, sock_connect=CONNECT_SECONDS))  # nearly all calls have the same
 KEEP_ALIVE = 75.0  # seconds that an idle connection is kept
-_HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "assay"}
+_JSON = "application/json"
+_HEADERS = {"Accept": _JSON, "Accept-Encoding": "identity", "Content-Type": _JSON, "User-Agent": "assay"}
 
 
 class HttpAddress:
@@ -42,7 +47,7 @@ class HttpAddress:
         # Taken off the address: aiohttp refuses one with a login beside a header with a key.
         self._url = URL(bare)
         self._method = method
-        self._headers = _HEADERS | dict(headers)
+        self._headers = CIMultiDict(_HEADERS | dict(headers))
         if parts.username and "Authorization" not in self._headers:
             pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
             self._headers["Authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
@@ -62,8 +67,12 @@ class HttpAddress:
 
     async def post(self, payload: Payload, seconds: float) -> RawReply:
         """The answer to a payload; what it repeats of known secrets is struck out of its text."""
-        # Half a surrogate pair, which models under test write, is escaped.
-        reply = await self.send(json.dumps(payload.body).encode(), seconds)
+        try:
+            body = to_json(payload.body)
+        except ValueError:
+            # Half a surrogate pair, which models under test write, is escaped by the slower one.
+            body = json.dumps(payload.body).encode()
+        reply = await self.send(body, seconds)
         return reply._replace(text=redacted(reply.text)) if reply.text else reply
 
     async def send(self, body: bytes, seconds: float) -> RawReply:
@@ -71,12 +80,14 @@ class HttpAddress:
         session = await _session()
         try:
             # Redirects are not followed: a key that is meant for one host is not sent to another.
-            async with session.request(
-                self._method, self._url, data=body, headers=self._headers, proxy=self._proxy,
-                ssl=self._tls, allow_redirects=False,
-                timeout=aiohttp.ClientTimeout(total=seconds, sock_connect=CONNECT_SECONDS),
-            ) as response:  # fmt: skip
+            response = await session.request(
+                self._method, self._url, data=body or None, headers=self._headers, proxy=self._proxy,
+                ssl=self._tls, allow_redirects=False, timeout=_timeout(total=seconds),
+            )  # fmt: skip
+            try:
                 said = await _body(response)
+            finally:
+                response.release()
         except aiohttp.ClientError as error:
             if isinstance(error, TimeoutError):
                 raise
@@ -88,8 +99,7 @@ class HttpAddress:
             raise ConnectionError(why) from error
         for secret in self._secrets:
             said = said.replace(secret, STRUCK.encode())
-        headers = {name.lower(): value for name, value in response.headers.items()}
-        return RawReply.of(response.status, headers, said)
+        return RawReply.of(response.status, response.headers, said)
 
 
 def _split(url: str) -> SplitResult:
@@ -104,16 +114,16 @@ def _split(url: str) -> SplitResult:
 
 
 async def _body(response: aiohttp.ClientResponse) -> bytes:
-    pieces: list[bytes] = []
-    total = 0
+    content, pieces, total = response.content, list[bytes](), 0
+    announced = response.content_length or 0
     # By the piece, and not afterwards: a million compressed bytes can hold a thousand million.
-    async for piece in response.content.iter_any():
-        total += len(piece)
-        pieces.append(piece)
-        if max(total, response.content_length or 0) > LONGEST_BODY:
-            # Refused and not tried again: the next one would be as long.
-            raise Refused(f"the reply is longer than {LONGEST_BODY >> 20} MiB, which no answer of a model is")
-    return b"".join(pieces)
+    while max(total, announced) <= LONGEST_BODY:
+        if content.at_eof():
+            return b"".join(pieces)
+        pieces.append(await content.readany())
+        total += len(pieces[-1])
+    # Refused and not tried again: the next one would be as long.
+    raise Refused(f"the reply is longer than {LONGEST_BODY >> 20} MiB, which no answer of a model is")
 
 
 class _Request(aiohttp.ClientRequest):
@@ -143,7 +153,6 @@ async def _session() -> aiohttp.ClientSession:
         connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE),
         request_class=_Request,
         cookie_jar=aiohttp.DummyCookieJar(),
-        skip_auto_headers=("Content-Type",),
     )
     keeper = _until_the_loop_ends(session)
     with _lock:

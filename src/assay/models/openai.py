@@ -31,7 +31,7 @@ class RawReply(NamedTuple):
     """What an endpoint sent back, before it is read as a `Reply`."""
 
     status: int
-    headers: Mapping[str, str]  # names in lower case
+    headers: Mapping[str, str]  # found by their names in lower case
     data: Any  # the body as JSON; None when it is none
     text: str  # the body of an answer that is no success, or no JSON; else empty
 
@@ -65,8 +65,7 @@ class OpenAIFormat:
 
     def headers(self, key: str | None) -> dict[str, str]:
         """The headers of every call: a bearer token, where there is a key."""
-        given = {"Content-Type": "application/json"}
-        return given | {"Authorization": f"Bearer {key}"} if key else given
+        return {"Authorization": f"Bearer {key}"} if key else {}
 
     def payload(self, request: Request, name: str, left_out: Set[str]) -> Payload:
         """The request for the model of this name, without the parameters that it does not take."""
@@ -190,9 +189,12 @@ def _logprobs(tokens: Sequence[Mapping[str, Any]] | None) -> tuple[Token, ...] |
 
 def optional(request: Request, left_out: Set[str], parameters: Parameters) -> Payload:
     """The optional parameters that a request sets and a model takes, each written as a provider has it."""
-    wanted = [name for name in parameters if name not in left_out and getattr(request, name) is not None]
-    fields = {field: value for name in wanted for field, value in parameters[name](getattr(request, name)).items()}
-    return Payload(fields, set(wanted))
+    fields, used = dict[str, Any](), set[str]()
+    for name, written in parameters.items():
+        if (value := getattr(request, name)) is not None and name not in left_out:
+            fields |= written(value)
+            used.add(name)
+    return Payload(fields, used)
 
 
 @cache
@@ -249,7 +251,7 @@ _FILTERED = ("filter", "safety", "recitation", "blocklist", "prohibited", "spii"
 
 def whole(reply: Reply, where: str, request: Request) -> Reply:
     """The reply if it is a whole one; anything else is an error and no answer."""
-    reason, end = reply.finish_reason.lower(), f"…{reply.text[-60:]!r}"
+    reason = reply.finish_reason.lower()
     if request.max_tokens == 1 and request.logprobs is not None and request.schema is None:
         # One token was asked for, for its likelihood, and came: nothing is cut off.
         return reply._replace(finish_reason="stop")
@@ -261,6 +263,7 @@ def whole(reply: Reply, where: str, request: Request) -> Reply:
         return reply
     if reason == "refusal":
         raise Unreadable(f"{where} declines to answer: {reply.text[:200]!r}")
+    end = f"…{reply.text[-60:]!r}"
     if reason == "length":
         stopped = f"{where} stopped in the middle after {reply.usage.completion} tokens: {end}"
         raise Truncated(f"{stopped}; allow more max_tokens, or ask for a shorter reason")

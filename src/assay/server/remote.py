@@ -119,7 +119,7 @@ class RemoteRubric(BaseRubric):
             if not value >= least:
                 raise ValueError(f"{name} is {value!r}: give {least} or more")
         self.url = url.rstrip("/")  # the address of the server
-        headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._describing = HttpAddress(f"{self.url}/v1/rubric", headers, method="GET")
         self._headers, self._is_pinned = headers, pinned
         self._batch_size, self._at_once = batch_size, at_once
