@@ -1,7 +1,7 @@
 """Types of messages, states and reward functions, as users hand them over."""
 
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
-from typing import Any, Literal, Self, TypeAlias, cast
+from typing import Any, Literal, Self, TypeAlias
 
 Message: TypeAlias = Mapping[str, Any]
 """One chat message: `role`, `content` (text, parts or None), perhaps `tool_calls`."""
@@ -23,6 +23,8 @@ OnError: TypeAlias = Literal["record", "raise"]  # what a failure becomes: an er
 INPUT_FIELDS = frozenset({"prompt", "answer", "task", "info", "example_id"})
 """What a `State` reads from its `input` row when it does not hold the field itself."""
 
+_own: Any = dict  # whose methods are called straight: every turn of a rollout looks at a dozen fields
+
 
 class State(dict[str, Any]):
     """What happened in one rollout: a dict that sees through to its `input` row, for reading, writing and `in`.
@@ -34,10 +36,10 @@ class State(dict[str, Any]):
 
     def _row(self, key: object) -> "dict[Any, Any] | None":
         """The input row when it is the one to answer for `key`, else None."""
-        if key not in INPUT_FIELDS or super().__contains__(key):
+        if key not in INPUT_FIELDS or _own.__contains__(self, key):
             return None
-        row = super().get("input")
-        return cast("dict[Any, Any]", row) if isinstance(row, dict) else None
+        row: Any = _own.get(self, "input")
+        return row if isinstance(row, _own) else None
 
     def __missing__(self, key: str) -> Any:
         row = self._row(key)
@@ -46,19 +48,21 @@ class State(dict[str, Any]):
         return row[key]
 
     def __contains__(self, key: object) -> bool:
-        row = self._row(key)
-        return super().__contains__(key) if row is None else key in row
+        return _own.__contains__(self, key) or ((row := self._row(key)) is not None and key in row)
 
     def __setitem__(self, key: str, value: Any) -> None:
-        row = self._row(key)
-        (super() if row is None else row).__setitem__(key, value)
+        row = self._row(key) if key in INPUT_FIELDS else None
+        _own.__setitem__(self if row is None else row, key, value)
 
     def __delitem__(self, key: str) -> None:
         row = self._row(key)
-        (super() if row is None else row).__delitem__(key)
+        _own.__delitem__(self if row is None else row, key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        row = self._row(key) if key in INPUT_FIELDS else None
+        return _own.get(self if row is None else row, key, default)
 
     # Those of a dict pass by the methods above.
-    get = MutableMapping[str, Any].get  # pyright: ignore[reportAssignmentType]
     setdefault, update = MutableMapping[str, Any].setdefault, MutableMapping[str, Any].update
 
     def pop(self, key: str, *default: Any) -> Any:

@@ -2,13 +2,13 @@
 
 import atexit
 import inspect
+import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal, Protocol, Self, TypeAlias, TypedDict, TypeVar, Unpack, cast, get_args, overload
-from uuid import uuid4
 
 from assay.concurrency import FAILURES, is_stop, run_sync
 from assay.envs.dataset import Asking, Example, copied, examples_of, first_of, in_turn, messages_of
@@ -297,7 +297,7 @@ class Environment(Hooked, ABC):
             sampling_args=client.sampling_args,
             completion=None,
             trajectory=[],
-            trajectory_id=uuid4().hex,
+            trajectory_id=os.urandom(16).hex(),
             responses=[],
             turn=0,
             is_completed=False,

@@ -97,8 +97,7 @@ def messages_of(value: object, where: str) -> list[Message]:
 
 
 def _is_plain(message: Any) -> bool:
-    fields = cast("dict[str, Any]", message)
-    if type(message) is not dict or len(fields) != 2:
+    if type(message) is not dict or len(fields := cast("dict[str, Any]", message)) != 2:
         return False
     return type(fields.get("content")) is str and type(fields.get("role")) is str
 

@@ -20,7 +20,7 @@ from assay.envs.model_under_test import ModelUnderTest
 from assay.envs.results import Results
 from assay.errors import RubricError, SignatureError
 from assay.graders.autograder import Autograder
-from assay.models.budgets import RolloutSpending, budget
+from assay.models.budgets import Ledger, RolloutSpending, budget, counting_in
 from assay.redaction import logger_of
 from assay.report import EvaluationReport
 from assay.rubric import Rubric, pay_steps
@@ -165,7 +165,8 @@ class Evaluator(pipeline.Pipeline):
             # What is wrong with the rubric, as when it has no judge, is said before it costs.
             await self._rubric.score([], autograder=self._grader)
         self._sampled = {job.key[0] for job in jobs if len(job.group.jobs) > 1}
-        stopping = self._stopping
+        stopping, around = self._stopping, Ledger.current()
+        limited = around is not None and around.needs_prices
 
         async def walk(places: Iterator[int]) -> None:
             for place in places:
@@ -173,10 +174,10 @@ class Evaluator(pipeline.Pipeline):
                     return
                 job = jobs[place]
                 group = job.group
-                async with group.beginning:
-                    # A group begins when the budget covers it.
-                    if group.spending is None:
-                        group.spending = await RolloutSpending.begun()
+                if limited:
+                    async with group.beginning:
+                        # A group begins when the budget covers it.
+                        group.spending = group.spending or await RolloutSpending.begun()
                 with nullcontext() if group.spending is None else group.spending.inside():
                     await self._generate(job)
                     if group.over:
@@ -199,7 +200,7 @@ class Evaluator(pipeline.Pipeline):
         """Have the model do one rollout. What goes wrong is this rollout's, and no other's."""
         started = time.monotonic()
         under_test = self._under_test
-        with budget() as ledger:
+        with counting_in(Ledger(parent=Ledger.current())) as ledger:
             try:
                 args = (under_test, under_test.name, under_test.sampling_args)
                 state = await self._environment.attempt(job.example, *args)

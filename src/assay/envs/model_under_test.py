@@ -80,8 +80,8 @@ class ModelUnderTest:
 
     async def __call__(self, messages: Sequence[Message], *, tools: tuple[Tool, ...] = (), sample: int = 0) -> Reply:
         """What the model says to these messages. Raises a `ModelError` when that is nothing."""
-        messages = [await with_media(message) for message in messages]
-        request = Request(tuple(messages), tools=tools, sample=sample, verbatim=True, **self._settings)
+        whole = [each if type(each.get("content")) is str else await with_media(each) for each in messages]
+        request = Request(tuple(whole), tools=tools, sample=sample, verbatim=True, **self._settings)
         return await self.model(request)
 
 

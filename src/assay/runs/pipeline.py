@@ -447,10 +447,10 @@ class Pipeline:
         found = dict(zip(map(id, unit), reports, strict=True))
         # What a group was asked together is shared out over its rows, and its judge log stands on the first.
         count = sum(pending.scorer is not None for pending in to_save)
-        shares = Spending.of(ledger).shares(count)
+        shares = iter(Spending.of(ledger).shares(count))
         seconds = round((time.perf_counter() - started) / max(1, count), 6)
         log = tuple(call._asdict() for call in calls)
-        rows: list[Row] = []
+        rows = [pending.row for pending in to_save]
         for pending in to_save:
             row, state = pending.row, pending.state or {}
             changes: dict[str, Any] = {"report": found[id(pending)], "timing": {**row.timing, "scoring": 0.0}}
@@ -458,10 +458,10 @@ class Pipeline:
                 kept = {name: state[name] for name in pending.columns if state.get(name)}
                 changes["fields"] = {**row.fields, **kept}
             if pending.scorer is not None:
-                changes |= {"spent": row.spent + shares.pop(0), "judge_log": log}
+                changes |= {"spent": row.spent + next(shares), "judge_log": log}
                 changes["timing"]["scoring"] = seconds
                 log = ()
-            rows.append(replace(row, **changes))
+            row.give(**changes)
         self._sink.take(rows, texts or [holdable(row.fields) for row in rows])
         return rows
 
@@ -470,7 +470,7 @@ class Pipeline:
         texts = [holdable(pending.row.fields) for pending in chunk]
         reports = await self.reports(chunk)
         for pending, report in zip(chunk, reports, strict=True):
-            pending.row.give_report(report)
+            pending.row.give(report=report)
         self._sink.take([pending.row for pending in chunk], texts)
         taken = time.perf_counter() - started
         if taken < CHUNK_SECONDS / 2:

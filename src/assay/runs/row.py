@@ -112,9 +112,9 @@ class Row:
     number: int | None = None
     """Its place in the data, from 0, by which a run gives its rows in order; None when that is not known."""
 
-    def give_report(self, report: EvaluationReport) -> None:
-        """Set the report of a row that nothing else has seen yet: a copy for each of a million rows is dear."""
-        self.__dict__["report"] = report
+    def give(self, **found: Any) -> None:
+        """Set the report and more of a row that nothing else has seen yet: a copy for each of a million rows is dear."""
+        self.__dict__.update(found, _errors=None)
 
     @property
     def key(self) -> Key:

@@ -48,10 +48,8 @@ class Spending:
         return self.prompt + self.completion
 
     def __add__(self, other: "Spending") -> "Spending":
-        both = zip(
-            vars(self).values(), vars(other).values(), strict=True
-        )  # `astuple` copies deep, a tenth of an evaluation
-        return Spending(*((one or 0) + (more or 0) for one, more in both))
+        both = zip(vars(self).values(), vars(other).values(), strict=True)  # `astuple` copies deep
+        return Spending(*[(one or 0) + (more or 0) for one, more in both])
 
     def shares(self, count: int) -> "list[Spending]":
         """The same in so many parts, which add up to it."""
