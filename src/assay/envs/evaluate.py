@@ -108,7 +108,6 @@ class ExampleGroup:
     jobs: list[RolloutJob] = field(default_factory=list[RolloutJob])
     spending: RolloutSpending | None = None
     """What it has asked of models so far, where there is a budget in dollars and it has begun."""
-    beginning: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
     def over(self) -> bool:
@@ -166,7 +165,7 @@ class Evaluator(pipeline.Pipeline):
             await self._rubric.score([], autograder=self._grader)
         self._sampled = {job.key[0] for job in jobs if len(job.group.jobs) > 1}
         stopping, around = self._stopping, Ledger.current()
-        limited = around is not None and around.needs_prices
+        limited, beginning = around is not None and around.needs_prices, asyncio.Lock()
 
         async def walk(places: Iterator[int]) -> None:
             for place in places:
@@ -174,8 +173,8 @@ class Evaluator(pipeline.Pipeline):
                     return
                 job = jobs[place]
                 group = job.group
-                if limited:
-                    async with group.beginning:
+                if limited and group.spending is None:
+                    async with beginning:
                         # A group begins when the budget covers it.
                         group.spending = group.spending or await RolloutSpending.begun()
                 with nullcontext() if group.spending is None else group.spending.inside():
@@ -419,8 +418,9 @@ def _outputs(jobs: Sequence[RolloutJob]) -> Iterator[dict[str, Any]]:
         if row is None:
             continue
         # Scoring left the metrics in the state; out of the report they would have to be made anew.
-        metrics: Mapping[str, float] = (job.state or State()).get("metrics") or {}
+        metrics: Mapping[str, float] = ({} if job.state is None else job.state.get("metrics")) or {}
         fields = dict(row.fields)
+        fields.pop("sample", None)
         output: dict[str, Any] = {
             "example_id": fields.pop("example_id", row.example),
             "sample": row.sample,
@@ -438,8 +438,10 @@ def _outputs(jobs: Sequence[RolloutJob]) -> Iterator[dict[str, Any]]:
             "token_usage": {"input_tokens": row.spent.prompt, "output_tokens": row.spent.completion},
             "cost": row.spent.cost,
             "model": row.model,
-            **{name: value for name, value in fields.items() if name != "sample"},
+            **fields,
         }
         if job.key in worth:
             output["advantage"] = worth[job.key]
-        yield output | {name: value for name, value in metrics.items() if name not in output}
+        for name, value in metrics.items():
+            output.setdefault(name, value)
+        yield output

@@ -10,7 +10,7 @@ the outer one too. A limited budget is spent rollout by rollout: one that has be
 
 import threading
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from contextvars import ContextVar
@@ -54,8 +54,8 @@ class Ledger:
         self.retries = 0  # attempts beyond the first of each call
         self.hits = 0  # replies that a cache had
         self.shared = 0  # replies taken over from an equal request that was under way
-        self.models: Counter[str] = Counter()  # replies, by the id that the endpoint gave the model
-        self.errors: Counter[str] = Counter()  # calls that came to nothing, by the name of the error
+        self.models: defaultdict[str, int] = defaultdict(int)  # replies, by the id that the endpoint gave the model
+        self.errors: defaultdict[str, int] = defaultdict(int)  # calls that came to nothing, by the name of the error
         self.usage = NOTHING
         self.cost = 0.0  # dollars, as far as prices are known
         self.unpriced = 0  # calls whose price is not known

@@ -181,7 +181,8 @@ class Price:
 
     def of(self, usage: Usage) -> float:
         """What so many tokens cost, in dollars."""
-        cached, stored = (self.input if own is None else own for own in (self.cached, self.stored))
+        cached = self.input if self.cached is None else self.cached
+        stored = self.input if self.stored is None else self.stored
         fresh = usage.prompt - usage.cached - usage.stored
         total = fresh * self.input + usage.cached * cached + usage.stored * stored
         return (total + usage.completion * self.output) / 1_000_000
