@@ -155,6 +155,7 @@ class Plan:
         self.judged = any(criterion.judged for criterion in criteria)
         self.about_steps = any(c.scope != "rollout" or c.credit != "rollout" for c in criteria)
         plain = not (self.about_steps or any(c.required or c.report_only or c.when for c in criteria))
+        self.is_async = any(one.call is not None and one.call.is_async for one in self.planned)
         self.adds_up = aggregation.sums and plain
         """Whether the reward is the weighted sum of the answers: no veto, condition or line left out."""
         lowest = min(criteria, key=lambda criterion: criterion.weight, default=None)
@@ -392,10 +393,10 @@ class Engine(BatchResult):
         return self
 
     async def ask(self, batch: Batch) -> None:
-        for place, criterion in enumerate(self._plan.criteria if self._grader is None else (), start=1):
-            if criterion.judged:
-                said = f"criterion {place} ({criterion.requirement!r}) is judged by a model"
-                raise RubricError(f"{said}, and no grader was given: pass autograder=")
+        if self._plan.judged and self._grader is None:
+            place, first = next((place, c) for place, c in enumerate(self._plan.criteria, start=1) if c.judged)
+            asked = f"criterion {place} ({first.requirement!r}) is judged by a model"
+            raise RubricError(f"{asked}, and no grader was given: pass autograder=")
         self._batch, self._unreadable = batch.readable(self._read)
         if self._unreadable and self._on_error == "raise":
             raise TypeError(next(iter(self._unreadable.values())).removeprefix("TypeError: "))
@@ -500,7 +501,7 @@ class Engine(BatchResult):
 
     async def _check(self, runs: Sequence[Sequence[PlannedCriterion]]) -> None:
         for run in runs:
-            [one, *_] = run
+            one = run[0]
             if one.is_single:
                 await self._check_each(run)
                 continue
@@ -521,8 +522,8 @@ class Engine(BatchResult):
         batch, objects, size = self._batch, self._objects, len(self._rows)
         rows = list(zip(batch.rows, batch.states, self._rows, strict=True))
         asked = [(one, one.call.bound(objects), one.index) for one in run if one.call is not None]
-        guarded = bool(self._unreadable) or any(one.criterion.when for one in run)
-        waits, failed = any(one.call is not None and one.call.is_async for one in run), False
+        guarded = bool(self._unreadable) or len(self._plan.phases) > 1  # a `when` makes another phase
+        waits, failed = self._plan.is_async and any(one.call is not None and one.call.is_async for one in run), False
 
         def refuse_unsupplied() -> None:
             for one in run:
@@ -647,10 +648,8 @@ class Engine(BatchResult):
         if size == 1:
             return [failed]
         if compares:
-            message = (
-                f"{failed.error} (it compares the {size} rollouts of the group, so that none of them has an answer)"
-            )
-            return [Score.failed(message)] * size
+            why = f"it compares the {size} rollouts of the group, so that none of them has an answer"
+            return [Score.failed(f"{failed.error} ({why})")] * size
         each = await side_by_side(lambda place: ask(one, batch.select([place])), range(size))
         return [answer for [answer] in each]
 
@@ -661,10 +660,8 @@ class Engine(BatchResult):
             if errors and self._on_error == "raise":
                 raise RubricError(f"criterion {criterion.name!r} has no answer: {errors[0]}")
             if errors and (logged is None or criterion.name not in logged):
-                logger.error(
-                    "criterion %r has no answer for %d of %d rollouts; the first: %s",
-                    criterion.name, len(errors), len(column), errors[0],
-                )  # fmt: skip
+                told = (criterion.name, len(errors), len(column), errors[0])
+                logger.error("criterion %r has no answer for %d of %d rollouts; the first: %s", *told)
                 if logged is not None:
                     logged.add(criterion.name)
 
@@ -705,7 +702,7 @@ class Engine(BatchResult):
 
     def _summed(self, place: int) -> EvaluationReport:
         plan, row, whole = self._plan, self._rows[place], self._whole.get(place)
-        values = _values(row) if plan.adds_up and whole is None else None
+        values = (row if self._are_floats else _values(row)) if plan.adds_up and whole is None else None
         if values is not None:
             scale = self._scale or plan.aggregation.scale
             raw, lines = weighted_sum(plan.weights, values), Lines(plan.criteria, row)

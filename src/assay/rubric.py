@@ -400,7 +400,7 @@ _CALLS: ContextVar[tuple[_Call, ...]] = ContextVar("calls", default=())
 
 
 def _under_way(rubric: BaseRubric) -> _Call | None:
-    return next((call for call in reversed(_CALLS.get()) if call.rubric is rubric), None)
+    return next((c for c in reversed(calls) if c.rubric is rubric), None) if (calls := _CALLS.get()) else None
 
 
 def _calling(call: _Call) -> AbstractContextManager[None]:
@@ -598,7 +598,9 @@ class Rubric(BaseRubric, Loadable):
     async def _ask_criteria(self, batch: Batch, autograder: Autograder | None = None) -> BatchResult:
         grader = autograder if autograder is not None else self.autograder
         engine = Engine(self._plan, self.class_objects, grader, self.on_error, self._read_completion)
-        with nullcontext() if self.shows is None else showing(self.shows):
+        if self.shows is None:
+            return await engine.answer(batch)
+        with showing(self.shows):
             return await engine.answer(batch)
 
     def _read_completion(self, completion: object) -> Any:
