@@ -352,9 +352,9 @@ _LOGGED: ContextVar[set[str] | None] = ContextVar("logged", default=None)
 """Criteria whose errors were logged, where each is to be logged once."""
 
 
-def logging_once() -> AbstractContextManager[None]:
+def logging_once() -> AbstractContextManager[object]:
     """Log the errors of a criterion once, and not for every batch: a run counts them anyway."""
-    return setting(_LOGGED, set())
+    return setting(_LOGGED, set[str]())
 
 
 class Engine(BatchResult):

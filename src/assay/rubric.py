@@ -403,7 +403,7 @@ def _under_way(rubric: BaseRubric) -> _Call | None:
     return next((c for c in reversed(calls) if c.rubric is rubric), None) if (calls := _CALLS.get()) else None
 
 
-def _calling(call: _Call) -> AbstractContextManager[None]:
+def _calling(call: _Call) -> AbstractContextManager[object]:
     return setting(_CALLS, (*_CALLS.get(), call))
 
 

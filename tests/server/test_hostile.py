@@ -86,6 +86,32 @@ def test_only_plain_json_is_taken(server, headers, words):
     assert words in answer.error
 
 
+def test_a_client_may_wait_to_be_told_to_go_on(server):
+    """It announces a body, hears 100, sends the body, and hears its scores on the same connection."""
+    body = json.dumps(GOOD).encode()
+    head = (
+        f"POST {SCORE} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {len(body)}\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n"
+    )
+    netloc = urlsplit(server.url)
+    with socket.create_connection((netloc.hostname, netloc.port), timeout=30) as connection:
+        connection.sendall(head.encode())
+        assert connection.recv(65536) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        connection.sendall(body)
+        heard = b"".join(iter(lambda: connection.recv(65536), b""))
+    assert heard.startswith(b"HTTP/1.1 200")
+    assert b'"reward":3.5' in heard
+
+
+def test_a_reply_without_a_body_is_sent(server):
+    """HEAD is answered by a head, and the next request on the connection after it."""
+    asked = b"HEAD /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    last = b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    heard = raw(server, asked + last, wait=False)
+    assert heard.count(b"HTTP/1.1 200") == 2
+    assert heard.endswith(b'{"status":"ok"}')
+
+
 def test_json_may_say_that_it_is_utf_8(server):
     """As some clients do."""
     kind = {"Content-Type": 'application/json; charset="UTF-8"'}

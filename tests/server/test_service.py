@@ -1,10 +1,12 @@
 """Small requests that come together are scored together, and each gets what it would get alone."""
 
 import asyncio
+from contextvars import ContextVar
 
 import pytest
 
 from assay import Rubric
+from assay.server import RemoteRubric, RewardServer
 from assay.server.service import RubricService
 from assay.testing import make_rollout
 
@@ -36,6 +38,27 @@ async def test_requests_of_one_turn_are_one_batch_in_order():
     found = await asyncio.gather(*map(service.reports, asked))
     assert [[report.raw_score for report in reports] for reports in found] == [[1.0], [2.0, 3.0], []]
     assert service.rubric.sizes == [3]
+
+
+async def test_a_request_that_is_alone_waits_for_no_other():
+    """It is scored when it comes, as others that are alone are."""
+    service = RubricService(Counting([length]), 60)
+    found = await asyncio.gather(*(service.reports([make_rollout(text)], alone=True) for text in ("a", "bb")))
+    assert [reports[0].raw_score for reports in found] == [1.0, 2.0]
+    assert service.rubric.sizes == [1, 1]
+
+
+LANGUAGE = ContextVar("language", default="none")
+
+
+@pytest.mark.parametrize("at_once", [1, 4])
+async def test_checks_see_the_context_that_a_server_was_started_in(at_once):
+    """Alone and in a batch."""
+    LANGUAGE.set("French")
+    with RewardServer(Rubric([lambda completion: LANGUAGE.get() == completion])) as server:
+        remote = RemoteRubric(server.url, batch_size=1, at_once=at_once)
+        reports = await remote.score([make_rollout("French")] * 8)
+    assert [report.raw_score for report in reports] == [1.0] * 8
 
 
 async def test_what_raises_together_is_scored_alone():

@@ -106,7 +106,7 @@ def view_of(to_grade: ToGrade) -> tuple[Messages, str]:
 _SHOWS: ContextVar[Shows] = ContextVar("shows", default=("all",))
 
 
-def showing(shows: Shows | None) -> AbstractContextManager[None]:
+def showing(shows: Shows | None) -> AbstractContextManager[object]:
     """Show judges this much of every rollout; None leaves it as a rubric around this one has it."""
     return setting(_SHOWS, shows or _SHOWS.get())
 

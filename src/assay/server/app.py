@@ -5,7 +5,8 @@ import hmac
 import os
 import time
 from base64 import b64decode
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from contextvars import copy_context
 from typing import Any, Final, cast
@@ -39,6 +40,9 @@ JSON: Final = (b"content-type", b"application/json")
 RETRY: Final[Headers] = ((b"retry-after", b"1"),)
 CLOSE: Final[Headers] = ((b"connection", b"close"),)
 MOST_VERSIONS: Final = 8  # of a rubric that changes: a group under way is finished by the one that it began with
+# Requests after which metrics are written: writing them for each would cost a tenth as much as answering it, since
+# they lie in files that are shared with the other workers.
+MOST_UNWRITTEN: Final = 256
 LINGER: Final = 0.3
 """Seconds without a request after which a server that was told to stop does: clients that are about to ask on an
 open connection are told so, and not cut off."""
@@ -73,6 +77,7 @@ class RewardApp(Starlette):
         self.monitor = monitor
         self._versions: dict[str, RubricService] = {}  # the last that were served, the newest last
         self._watching: set[asyncio.Task[Any]] = set()
+        self.tasks: Collection[object] = ()  # of all requests that have come, where the HTTP server tells of them
         self.requests = self.bytes = 0  # scoring requests under way, and their bytes
         self.is_draining = False  # whether requests that come in now are refused, since the server is about to stop
         self.reload_error = ""  # why this process could not take over a changed rubric
@@ -127,16 +132,15 @@ class RewardApp(Starlette):
     def watch(self, monitor: RewardMonitor, rollouts: Sequence[Rollout], reports: Sequence[EvaluationReport]) -> None:
         """Hand what was scored to the monitor, while the reply goes out: its second judge may take a while."""
         rows = [{"prompt": rollout.prompt, "completion": rollout.completion} for rollout in rollouts]
-        task = asyncio.create_task(
-            watched(monitor, rows, [Scored.of(report, self.service.names) for report in reports])
-        )
+        scored = [Scored.of(report, self.service.names) for report in reports]
+        task = asyncio.create_task(watched(monitor, rows, scored))
         self._watching.add(task)
         task.add_done_callback(self._watching.discard)
 
     async def reports(self, service: RubricService, rollouts: Sequence[Rollout]) -> list[EvaluationReport]:
         """The reports on the rollouts of a request, unless the server stops before they are there."""
         if not service.waits_for(rollouts):
-            return await service.reports(rollouts)
+            return await service.reports(rollouts, alone=len(self.tasks) <= 1)
         limit = asyncio.timeout(None)
         self._limits.add(limit)
         try:
@@ -169,10 +173,8 @@ class RewardApp(Starlette):
                 instead = f"ask {self.settings.host}, or start it with --allow-host {host[:100]}"
                 raise HttpRefusal(403, f"this server is not {short_repr(host)}: {instead}", CLOSE)
         if needs_key and not self._knows_key(headers):
-            told = (
-                "the key is missing or wrong: send it as Authorization: Bearer KEY, or as the password in the address"
-            )
-            raise HttpRefusal(401, told, ((b"www-authenticate", b"Bearer"),))
+            instead = "send it as Authorization: Bearer KEY, or as the password in the address"
+            raise HttpRefusal(401, f"the key is missing or wrong: {instead}", ((b"www-authenticate", b"Bearer"),))
 
     def _knows_key(self, headers: Mapping[bytes, bytes]) -> bool:
         """Whether a request carries the key; always so where none is set."""
@@ -189,8 +191,10 @@ class RewardApp(Starlette):
         # Comparing takes as long for a nearly right key as for any other.
         return hmac.compare_digest(given.strip(), self.settings.key.encode())
 
-    def write_gauges(self) -> None:
-        """Write down how much is under way now."""
+    def write_metrics(self) -> None:
+        """Write down what was counted since the last time, and how much is under way now."""
+        for scoring in self._scoring.values():
+            scoring.write_metrics()
         self.metrics.requests_under_way.set(self.requests)
         self.metrics.bytes_under_way.set(self.bytes)
 
@@ -227,7 +231,7 @@ class RewardApp(Starlette):
         return Response(encode(state), 200 if is_ready else 503, media_type="application/json")
 
     def _metrics(self, request: Request) -> Response:
-        self.write_gauges()
+        self.write_metrics()
         return Response(self.metrics.text(), headers={"content-type": "text/plain; version=0.0.4; charset=utf-8"})
 
     def _rubric(self, request: Request) -> Any:
@@ -244,13 +248,13 @@ class _Scoring:
     """Answers the requests of one protocol. It is an ASGI application, since a `Request` costs more than its work."""
 
     def __init__(self, app: RewardApp, protocol: ScoringProtocol) -> None:
-        self._app, self._protocol = app, protocol
-        metrics, name = app.metrics, protocol.name
+        self._app, self._protocol, metrics, name = app, protocol, app.metrics, protocol.name
         self._seconds = metrics.seconds.labels(name)
         self._scored = metrics.rollouts.labels(name, "scored")
         self._unscored = metrics.rollouts.labels(name, "unscored")
         self._fallbacks = metrics.fallbacks.labels(name, app.settings.unscored)
-        self._answered = metrics.requests.labels(name, 200)
+        self._answers: list[tuple[int, float]] = []  # the status and seconds of requests that are not written down yet
+        self._new = 0  # the rollouts that were scored by those
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = time.perf_counter()
@@ -272,9 +276,9 @@ class _Scoring:
         if self._app.is_draining:
             headers += CLOSE
         # Before the reply is sent, so that a client that has it finds it counted.
-        answered = self._answered if status == 200 else self._app.metrics.requests.labels(self._protocol.name, status)
-        answered.inc()
-        self._seconds.observe(time.perf_counter() - started)
+        self._answers.append((status, time.perf_counter() - started))
+        if len(self._answers) >= MOST_UNWRITTEN:
+            self.write_metrics()
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
@@ -311,9 +315,17 @@ class _Scoring:
             app.requests -= 1
             app.bytes -= held
 
+    def write_metrics(self) -> None:
+        answers, scored, self._answers, self._new = self._answers, self._new, [], 0
+        for status, count in Counter(status for status, _ in answers).items():
+            self._app.metrics.requests.labels(self._protocol.name, status).inc(count)
+        for _, seconds in answers:
+            self._seconds.observe(seconds)
+        self._scored.inc(scored)
+
     def _count(self, reports: Sequence[EvaluationReport]) -> None:
         missing = [report for report in reports if not report.scored]
-        self._scored.inc(len(reports) - len(missing))
+        self._new += len(reports) - len(missing)
         if missing:
             self._unscored.inc(len(missing))
             self._fallbacks.inc(len(missing) * self._protocol.numbers_only)
@@ -344,11 +356,9 @@ def _refuse_unscored(reports: Sequence[EvaluationReport]) -> None:
     if missing:
         errors = reports[missing[0]].why_unscored
         listed = "; ".join(f"{name}: {error}" for name, error in list(errors.items())[:3])
-        raise HttpRefusal(
-            422,
-            f"{len(missing)} of {len(reports)} rollouts have no score, and this route takes numbers only (rollout "
-            f"{missing[0]}: {listed}): ask again, or start the server with --unscored zero, group_mean or drop",
-        )
+        told = f"{len(missing)} of {len(reports)} rollouts have no score, and this route takes numbers only"
+        instead = "ask again, or start the server with --unscored zero, group_mean or drop"
+        raise HttpRefusal(422, f"{told} (rollout {missing[0]}: {listed}): {instead}")
 
 
 def _refuse_other_types(headers: Mapping[bytes, bytes]) -> None:

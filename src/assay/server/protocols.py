@@ -173,9 +173,7 @@ class ScoreReply(Struct):
 def _read_score(value: Any) -> Asked:
     body = _convert(value, ScoreBody)
     rollouts: list[Rollout] = []
-    for each in body.rollouts:
-        names = RolloutBody.__struct_fields__
-        given: dict[str, Any] = {name: field for name in names if (field := getattr(each, name)) is not UNSET}
+    for given in value["rollouts"]:  # each as it was sent, which is just what it was found to be
         if "completion" in given:
             rollouts.append(Rollout(**given))
         elif given.keys() == {"state"}:

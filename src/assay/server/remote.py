@@ -57,19 +57,17 @@ class Description(BaseModel):
 
     def failed(self, error: str) -> EvaluationReport:
         """The report on a rollout that could not be scored at all."""
-        return aggregate(
-            [CriterionReport(name=c.name, weight=c.weight, counted=c.counts, error=error) for c in self.criteria]
-        )
+        each = [CriterionReport(name=c.name, weight=c.weight, counted=c.counts, error=error) for c in self.criteria]
+        return aggregate(each)
 
     def cuts(self, rows: Sequence[bytes], most: int) -> list[int]:
         """Where to cut rows into requests that the server takes; rows that compare stay together."""
         size = sum(map(len, rows)) + len(rows) + AROUND
         if self.compares:
             if len(rows) > self.max_batch or size > self.max_bytes:
-                raise ValueError(
-                    f"{self.compares[0]!r} compares rollouts with each other, and {len(rows)} of {size} bytes are more "
-                    f"than the server takes at once ({self.max_batch}, {self.max_bytes}): score group by group"
-                )
+                limits = f"{len(rows)} of {size} bytes are more than the server takes at once ({self.max_batch}, {self.max_bytes})"
+                told = f"{self.compares[0]!r} compares rollouts with each other, and {limits}"
+                raise ValueError(f"{told}: score group by group")
             return [0, len(rows)]
         cuts, size = [0], AROUND
         for place, row in enumerate(rows):

@@ -15,6 +15,7 @@ import time
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager, suppress
+from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -152,6 +153,7 @@ class _Worker:
         finally:
             for task in tasks:
                 task.cancel()
+            self.app.write_metrics()
             self.app.metrics.count_judge(self._spent)
             self._loader.close()
 
@@ -180,7 +182,7 @@ class _Worker:
             faulthandler.dump_traceback_later(self._limit, exit=True)
             if self._supervisor is not None and not self._supervisor.is_alive():
                 self._begin_to_stop()
-            self.app.write_gauges()
+            self.app.write_metrics()
             self.app.metrics.count_judge(self._spent)
             await asyncio.sleep(BEAT)
 
@@ -222,7 +224,7 @@ class RewardServer:
     def __enter__(self) -> Self:
         self._server = uvicorn.Server(_config(self.app, self.settings))
         self._pool = ThreadPoolExecutor(1, "assay-reward-server")
-        self._served = self._pool.submit(self._run)
+        self._served = self._pool.submit(copy_context().run, self._run)  # checks may read context variables
         while not (self._server.started or self._served.done()):
             time.sleep(0.002)
         if not self._server.started:
@@ -251,10 +253,8 @@ def bound(settings: Settings) -> socket.socket:
         place = (settings.host, settings.port)
         return socket.create_server(place, family=family, backlog=2048, dualstack_ipv6=is_dual)
     except OSError as error:
-        raise SettingsError(
-            f"the server cannot listen on {settings.host}, port {settings.port} ({error.strerror}): "
-            "is another server there? Give another --port, or 0 for any"
-        ) from None
+        told = f"the server cannot listen on {settings.host}, port {settings.port} ({error.strerror})"
+        raise SettingsError(f"{told}: is another server there? Give another --port, or 0 for any") from None
 
 
 def _config(app: Any, settings: Settings, *, factory: bool = False) -> uvicorn.Config:
@@ -268,26 +268,26 @@ def _config(app: Any, settings: Settings, *, factory: bool = False) -> uvicorn.C
 
 
 class _JoinedWrites:
-    """A transport that writes once a turn of the event loop."""
+    """A transport that writes a reply when it is complete."""
 
     # uvicorn writes the head of a reply and its body one by one, and those two system calls were the most costly part
     # of a request.
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
-        self._transport, self._loop = transport, loop
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport, self.is_closing = transport, transport.is_closing
         self._held: list[bytes] = []
 
     def write(self, data: bytes) -> None:
-        if not self._held:
-            self._loop.call_soon(self._write_held)
         self._held.append(data)
+        if data.startswith(b"HTTP/1.1 100 "):  # the client waits for it before it sends the body
+            self.write_held()
 
-    def _write_held(self) -> None:
+    def write_held(self) -> None:
         if self._held:
             self._transport.write(b"".join(self._held))
             self._held.clear()
 
     def close(self) -> None:
-        self._write_held()
+        self.write_held()
         self._transport.close()
 
     def __getattr__(self, name: str) -> Any:
@@ -302,7 +302,8 @@ class _GuardedHttp(HttpToolsProtocol):
     _head = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(cast("asyncio.Transport", _JoinedWrites(transport, self.loop)))
+        super().connection_made(cast("asyncio.Transport", _JoinedWrites(transport)))
+        self.app.tasks = self.tasks
         self.app.metrics.connections.inc()
         self._expect_head()
 
@@ -310,6 +311,10 @@ class _GuardedHttp(HttpToolsProtocol):
         super().connection_lost(exc)
         self.app.metrics.connections.dec()
         self._have_head()
+
+    def on_response_complete(self) -> None:
+        cast("_JoinedWrites", self.transport).write_held()
+        super().on_response_complete()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)

@@ -48,24 +48,21 @@ class RubricService:
         """Whether these may wait; of a rollout with a `rubric` of its own that is not known."""
         return self.waits or any(map(_brings_rubric, rollouts))
 
-    async def reports(self, rollouts: Sequence[Rollout]) -> Reports:
-        """One report a rollout. Where there could be none, every line of it says why."""
-        if any(map(_brings_rubric, rollouts)):
-            own = [place for place, rollout in enumerate(rollouts) if _brings_rubric(rollout)]
-            other = [rollout for rollout in rollouts if not _brings_rubric(rollout)]
-            by_own, others = await asyncio.gather(
-                side_by_side(self._alone, [rollouts[place] for place in own]), self.reports(other)
-            )
-            found = dict(zip(own, by_own, strict=True))
-            left = iter(others)
-            return [found[place] if place in found else next(left) for place in range(len(rollouts))]
+    async def reports(self, rollouts: Sequence[Rollout], *, alone: bool = False) -> Reports:
+        """One report a rollout; where there could be none, its lines say why. One request `alone` waits for no other."""
+        brings = [*map(_brings_rubric, rollouts)]
+        if True in brings:
+            own, other = ([r for r, its in zip(rollouts, brings, strict=True) if its is kind] for kind in (True, False))
+            by_own, others = map(iter, await asyncio.gather(side_by_side(self._alone, own), self.reports(other)))
+            return [next(by_own if its else others) for its in brings]
         if not rollouts:
             return []
+        if not self.waits and alone:
+            return await self._score(rollouts)
         if not self.waits:
-            loop = asyncio.get_running_loop()
             if not self._waiting:
-                loop.call_soon(self._begin_batch)
-            reports: asyncio.Future[Reports] = loop.create_future()
+                self._task(self._answer())  # in the next turn of the loop; what comes in later makes the next batch
+            reports: asyncio.Future[Reports] = asyncio.get_running_loop().create_future()
             self._waiting.append((rollouts, reports))
             return await reports
         if self.compares or (self._takes_many and len(rollouts) > 1):
@@ -77,12 +74,9 @@ class RubricService:
         # Each by itself: one that takes too long must not take the others with it.
         return await side_by_side(self._alone, rollouts)
 
-    def _begin_batch(self) -> None:
-        """Score what waits, in the next turn of the loop; what comes in later makes the next batch."""
+    async def _answer(self) -> None:
+        """Score what waits, as one batch."""
         waiting, self._waiting = self._waiting, []
-        self._task(self._answer(waiting))
-
-    async def _answer(self, waiting: Sequence[tuple[Sequence[Rollout], "asyncio.Future[Reports]"]]) -> None:
         try:
             if self.compares:  # a request is a group of its own
                 found = [await self._score(rollouts) for rollouts, _ in waiting]

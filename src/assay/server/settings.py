@@ -116,10 +116,8 @@ class Settings:
         if not self.key.isascii() or not self.key.isprintable() or " " in self.key:
             raise SettingsError("the key holds spaces or signs that no header can: make a new one")
         if not self.key and not is_loopback(self.host):
-            raise SettingsError(
-                f"on {self.host} others can reach the server, and no key is set: set {KEY}, name a key file, "
-                "or listen on 127.0.0.1"
-            )
+            told = f"on {self.host} others can reach the server, and no key is set"
+            raise SettingsError(f"{told}: set {KEY}, name a key file, or listen on 127.0.0.1")
 
     @property
     def url(self) -> str:
