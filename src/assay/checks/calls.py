@@ -75,9 +75,8 @@ class Called(BuiltinCheck):
             return _unmet(f"{told} at least {low} expected{f' ({at.address}: {why})' if at else ''}", at)
         later = next((call for call in calls if call.name == self.before), None)
         if later is not None and not (fit and calls.index(fit[0]) < calls.index(later)):
-            return _unmet(
-                f"{later.address} calls {self.before}, and no such call of {self.tool} comes before it", later
-            )
+            why = f"{later.address} calls {self.before}, and no such call of {self.tool} comes before it"
+            return _unmet(why, later)
         return Score(True, f"{fit[0].address} calls {self.tool}" if fit else f"no such call of {self.tool}")
 
     def _fault(self, call: TrajectoryStep) -> str:

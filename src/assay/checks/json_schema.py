@@ -176,9 +176,8 @@ def _refuse_unresolvable(resource: Any, resolver: Any) -> None:
         try:
             _ = resolver.lookup(reference) if isinstance(reference, str) else None
         except Unresolvable:
-            raise RubricError(
-                f"json_schema: {reference!r} is not in the schema, and nothing is fetched: put it under $defs"
-            ) from None
+            told = f"json_schema: {reference!r} is not in the schema, and nothing is fetched"
+            raise RubricError(f"{told}: put it under $defs") from None
     for inner in resource.subresources():
         _refuse_unresolvable(inner, resolver.in_subresource(inner))
 

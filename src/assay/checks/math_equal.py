@@ -4,7 +4,6 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, ClassVar
 
@@ -12,7 +11,7 @@ from assay import math
 from assay.checks.check import BuiltinCheck, Count, Flag, Number, Places, Seconds
 from assay.checks.expected import read_answer
 from assay.concurrency import each
-from assay.errors import GradingError, MissingExtraError
+from assay.errors import GradingError, MissingExtraError, import_extra
 from assay.math import MathOptions, MathVerdict
 from assay.messages import completion_text
 from assay.parsers import MaybeThinkParser, Parser, extract_boxed_answer
@@ -101,13 +100,9 @@ class MathEqual(BuiltinCheck):
 
 def _load() -> None:
     """Have what comparing needs, so that the first batch is not held up, or say what is missing."""
-    try:
-        import_module("assay.math.algebra")
-        if find_spec("math_verify") is None:
-            raise ImportError(name="math-verify")
-    except ImportError as error:
-        package = "python-flint" if error.name == "flint" else error.name or "math-verify"
-        raise MissingExtraError("mathematics", package=package, extra="math") from None
+    import_extra("assay.math.algebra", "mathematics", extra="math", package="python-flint")
+    if find_spec("math_verify") is None:
+        raise MissingExtraError("mathematics", package="math-verify", extra="math")
 
 
 def strictly_boxed(text: str) -> str:

@@ -197,9 +197,7 @@ def _with_currency(text: str) -> str:
     text = _THOUSANDS.sub(",", text) if _SIGN.search(text) else text
     if text.count("$") - text.count(r"\$") == 1 and _AMOUNT.match(text.lstrip().removeprefix("$")):
         text = text.replace("$", r"\$", 1) if r"\$" not in text else text
-    return (
-        _MONEY.sub(lambda m: f"{m[2]}\\text{{{m[3] or ''} {_CURRENCIES[m[1]]}}}", text) if _SIGN.search(text) else text
-    )
+    return _MONEY.sub(lambda m: f"{m[2]}\\text{{{m[3] or ''} {_CURRENCIES[m[1]]}}}", text)
 
 
 def _peeled(text: str) -> str:

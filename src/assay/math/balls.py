@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
-from functools import reduce
+from functools import partial, reduce
 from typing import Final, NamedTuple
 
 from flint import acb, arb, ctx, fmpq, fmpz
@@ -106,15 +106,12 @@ def _integer(value: acb) -> int | None:
 
 def _applied(function: str, arguments: tuple[tree.Node, ...], point: Point) -> acb:
     values = [_value(argument, point) for argument in arguments]
-    if function in _SIMPLE:
-        return _SIMPLE[function](values[0])
-    if function in _SPECIAL:
-        return _SPECIAL[function](values)
-    raise UndefinedError(f"{function} is not known")
+    if function not in _FUNCTIONS:
+        raise UndefinedError(f"{function} is not known")
+    return _FUNCTIONS[function](*values)
 
 
-def _root(values: list[acb]) -> acb:
-    radicand, index = values
+def _root(radicand: acb, index: acb) -> acb:
     degree = _integer(index)
     if degree is None or not 0 < degree < 1000:
         raise UndefinedError("a root whose index is no small number")
@@ -128,15 +125,13 @@ def _root(values: list[acb]) -> acb:
     return radicand**power
 
 
-def _factorial(values: list[acb]) -> acb:
-    argument = values[0]
+def _factorial(argument: acb) -> acb:
     if not is_real(argument) or not abs(argument.real) < _LARGEST_EXPONENT:
         raise TooLargeError("a factorial is too large to compute")
     return (argument + 1).gamma()
 
 
-def _binomial(values: list[acb]) -> acb:
-    upper, lower = values
+def _binomial(upper: acb, lower: acb) -> acb:
     whole = _integer(lower)
     if whole is None:
         return (upper + 1).gamma() / ((lower + 1).gamma() * (upper - lower + 1).gamma())
@@ -148,8 +143,7 @@ def _binomial(values: list[acb]) -> acb:
     return product
 
 
-def _logarithm(values: list[acb]) -> acb:
-    argument, base = values
+def _logarithm(argument: acb, base: acb) -> acb:
     if argument == 0:
         raise UndefinedError("the logarithm of 0")
     return argument.log() / base.log()
@@ -173,9 +167,8 @@ def _sign(value: acb) -> acb:
     raise UndefinedError("the sign is not certain")
 
 
-def _extreme(values: list[acb], *, largest: bool) -> acb:
-    best = values[0]
-    for value in values[1:]:
+def _extreme(best: acb, *others: acb, largest: bool) -> acb:
+    for value in others:
         is_ordered = value.real < best.real or value.real > best.real or value == best
         if not (is_real(value) and is_real(best) and is_ordered):
             raise UndefinedError("the order is not certain")
@@ -184,7 +177,7 @@ def _extreme(values: list[acb], *, largest: bool) -> acb:
     return best
 
 
-def _common(values: list[acb], *, divisor: bool) -> acb:
+def _common(*values: acb, divisor: bool) -> acb:
     numbers = list(map(_integer, values))
     if None in numbers:
         raise UndefinedError("gcd and lcm are of whole numbers")
@@ -192,7 +185,7 @@ def _common(values: list[acb], *, divisor: bool) -> acb:
     return acb(reduce(fmpz.gcd if divisor else fmpz.lcm, wholes))
 
 
-_SIMPLE: Final[dict[str, Callable[[acb], acb]]] = {
+_OF_ONE: Final[dict[str, Callable[[acb], acb]]] = {
     "sin": acb.sin, "cos": acb.cos, "tan": acb.tan, "cot": acb.cot, "sec": acb.sec, "csc": acb.csc,
     "sinh": acb.sinh, "cosh": acb.cosh, "tanh": acb.tanh, "coth": acb.coth, "sech": acb.sech, "csch": acb.csch,
     "arcsin": acb.asin, "arccos": acb.acos, "arctan": acb.atan,
@@ -204,17 +197,13 @@ _SIMPLE: Final[dict[str, Callable[[acb], acb]]] = {
     "floor": _rounded(arb.floor),
     "ceil": _rounded(arb.ceil),
     "sign": _sign,
-}  # fmt: skip
-_SPECIAL: Final[dict[str, Callable[[list[acb]], acb]]] = {
-    "root": _root,
     "factorial": _factorial,
-    "binomial": _binomial,
-    "log": _logarithm,
-    "max": lambda values: _extreme(values, largest=True),
-    "min": lambda values: _extreme(values, largest=False),
-    "gcd": lambda values: _common(values, divisor=True),
-    "lcm": lambda values: _common(values, divisor=False),
-}
+}  # fmt: skip
+_FUNCTIONS: Final[dict[str, Callable[..., acb]]] = {
+    **_OF_ONE, "root": _root, "binomial": _binomial, "log": _logarithm,
+    "max": partial(_extreme, largest=True), "min": partial(_extreme, largest=False),
+    "gcd": partial(_common, divisor=True), "lcm": partial(_common, divisor=False),
+}  # fmt: skip
 
 
 # How near to 0 an algebraic number can be without being 0, after Burnikel, Funke, Mehlhorn, Schirra and Schmitt,

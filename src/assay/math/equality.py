@@ -74,9 +74,8 @@ def _compare_as_sets(gold: tree.Node, answer: tree.Node, options: MathOptions) -
             return different("one interval has an end that the other leaves out")
         ends = [compare(gold.low, answer.low, options), compare(gold.high, answer.high, options)]
         return all_of(ends, as_what="intervals")
-    if tree.NamedSet("empty") in (gold, answer) and any(
-        isinstance(side, tree.Listing | tree.Number) for side in (gold, answer)
-    ):
+    sides = (gold, answer)
+    if tree.NamedSet("empty") in sides and any(isinstance(side, tree.Listing | tree.Number) for side in sides):
         return different("one set is empty")
     found = compare_sets(gold, answer)
     if found.equal is None and isinstance(gold, tree.Listing) and isinstance(answer, tree.Listing):
@@ -143,12 +142,7 @@ def compare_listings(gold: tree.Node, answer: tree.Node, options: MathOptions, c
     is_named = _has_labels(gold) and not _has_labels(answer)
     if is_named or (options.ordered_tuples and kind in ("round", "square")):
         return all_of(list(map(compare, one, two)), as_what="lists")
-    if (
-        _has_labels(gold)
-        and _has_labels(answer)
-        and "or" in (gold.joined, answer.joined)
-        and gold.joined != answer.joined
-    ):
+    if _has_labels(gold) and _has_labels(answer) and (gold.joined == "or") != (answer.joined == "or"):
         return different("one holds for all its parts, the other for one of them")
     return _compare_unordered(one, two, compare)
 
@@ -217,9 +211,8 @@ def _compare_ratios(gold: tree.Node, answer: tree.Node, compare: Compare) -> Equ
     one, two = _terms(gold), _terms(answer)
     if len(one) != len(two):
         return different(f"ratios of {len(one)} and {len(two)} parts")
-    crossed = [
-        compare(tree.Product((one[0], b)), tree.Product((two[0], a))) for a, b in zip(one[1:], two[1:], strict=True)
-    ]
+    pairs = zip(one[1:], two[1:], strict=True)
+    crossed = [compare(tree.Product((one[0], b)), tree.Product((two[0], a))) for a, b in pairs]
     return all_of(crossed, as_what="ratios")
 
 

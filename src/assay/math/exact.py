@@ -76,11 +76,8 @@ def slope_in(atom: int, polynomial: Polynomial) -> Polynomial:
 def _content(polynomial: Polynomial) -> fmpq:
     """The positive number that can be taken out so that whole numbers without a common factor stay."""
     values = polynomial.coeffs()
-    top, bottom = abs(values[0].p), values[0].q
-    for value in values[1:]:
-        top = top.gcd(value.p)
-        bottom = bottom.lcm(value.q)
-    return fmpq(top, bottom)
+    top = reduce(fmpz.gcd, (value.p for value in values))
+    return fmpq(abs(top), reduce(fmpz.lcm, (value.q for value in values)))
 
 
 MOST_BITS: Final = 4096  # rational numbers beyond so many bits are not computed
@@ -151,12 +148,8 @@ class Form:
             self._numbers[name] = number
             self.keys.append(key)
             number_below = rational(key[1]) if key[0] == "power" and isinstance(key[1], Ratio) else None
-            is_of_negative = number_below is not None and number_below < 0
-            if (
-                is_of_negative
-                or key[0] in _MAYBE_COMPLEX
-                or any(self._may_be_complex(*part) for part in key if isinstance(part, Ratio))
-            ):
+            is_complex = key[0] in _MAYBE_COMPLEX or (number_below is not None and number_below < 0)
+            if is_complex or any(self._may_be_complex(*part) for part in key if isinstance(part, Ratio)):
                 self._complex.add(number)
             if equation is not None:
                 self.equations[number] = (equation[0], ATOMS[number] ** equation[0] - equation[1])
@@ -567,11 +560,9 @@ class Form:
         pi = self.atom("pi")
         atoms = powers_in(argument.top) | powers_in(argument.bottom)
         if all(self.keys[atom][0] in ("root", "i") for atom in atoms):
-            for step in range(-6, 7):
+            for step in range(-6, 7) if function == "arcsin" else range(-5, 6):
                 angle = self.multiply(pi, constant(fmpq(step, 12)))
-                if (abs(step) < 6 or function == "arcsin") and self.equal(
-                    self._chosen(_INVERSES[function], *self.turned(angle)), argument
-                ):
+                if self.equal(self._chosen(_INVERSES[function], *self.turned(angle)), argument):
                     return angle
         if argument.top.leading_coefficient() * argument.bottom.leading_coefficient() < 0:
             return self.negative(self.atom(function, self.negative(argument)))
@@ -690,10 +681,8 @@ class Form:
         if self._may_be_complex(*argument):
             raise TooComplexError("the size of a number that may be complex")
         argument = self._canonical(argument)
-        atoms = {atom for side in argument for atom in powers_in(side)}
-        if min(argument.top.coeffs() + argument.bottom.coeffs()) > 0 and _POSITIVE_NUMBERS.issuperset(
-            self.keys[atom][0] for atom in atoms
-        ):
+        kinds = {self.keys[atom][0] for side in argument for atom in powers_in(side)}
+        if kinds <= _POSITIVE_NUMBERS and min(argument.top.coeffs() + argument.bottom.coeffs()) > 0:
             return argument
         if argument.top.leading_coefficient() < 0:
             argument = self.negative(argument)

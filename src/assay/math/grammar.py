@@ -288,12 +288,9 @@ class Grammar:
         found: str | None = None
         while True:
             token = self.token
-            if token.value in (",", ";") and token.kind == "sign":
-                meant = token.value
-            elif token.kind in ("word", "text", "command"):
+            meant = token.value if token.kind == "sign" and token.value in (",", ";") else None
+            if token.kind in ("word", "text", "command"):
                 meant = _CONNECTIVES.get(token.value.strip().lower())
-            else:
-                meant = None
             if meant is None:
                 return found
             found = meant if found in (None, ",", ";") else found
@@ -452,7 +449,7 @@ class Grammar:
 
     def raised(self, base: tree.Node) -> tree.Node:
         """The base under the exponent that comes next; `^\\circ` makes it degrees."""
-        if any(self.take_run(*signs) for signs in _RAISED_CIRCLES):
+        if self.token.value in ("{", r"\circ") and any(self.take_run(*signs) for signs in _RAISED_CIRCLES):
             return tree.Quantity(base, self.degrees())
         if isinstance(base, tree.Symbol) and (self.take(r"\prime") or self.take_run("{", r"\prime", "}")):
             return tree.Symbol(f"{base.name}'")
@@ -477,15 +474,10 @@ class Grammar:
             return [whole]
         if self.token.value == r"\frac":
             fraction = self.power()
-            match fraction:
-                case tree.Quotient(top, bottom) if _is_proper(top, bottom):
-                    return [tree.Sum((whole, fraction))]
-                case tree.Quantity(tree.Quotient(top, bottom) as part, unit) if _is_proper(top, bottom):
-                    return [tree.Quantity(tree.Sum((whole, part)), unit)]
-                case tree.Percent(tree.Quotient(top, bottom) as part) if _is_proper(top, bottom):
-                    return [tree.Percent(tree.Sum((whole, part)))]
-                case _:
-                    return [whole, fraction]
+            part = fraction.value if isinstance(fraction, tree.Quantity | tree.Percent) else fraction
+            if isinstance(part, tree.Quotient) and _is_proper(part.top, part.bottom):
+                return [tree.replaced(fraction, part, tree.Sum((whole, part)))]
+            return [whole, fraction]
         one, slash, two = self.peek(0), self.peek(1), self.peek(2)
         if one.kind == "number" and one.spaced and slash.value == "/" and two.kind == "number":
             top, bottom = literal(one.value), literal(two.value)

@@ -50,13 +50,9 @@ def plain_number(text: str) -> Plain | None:
         return None  # money, which the next tier reads with its unit
     if top or one:
         number, below, decimals = int(top or one), int(bottom or two), None
-    elif whole or decimals:
+    elif (whole or decimals) and not (decimals and under):
         digits = _SEPARATOR.sub("", whole or "") + (decimals or "")
-        number, below = int(digits), 10 ** len(decimals or "")
-        if under:
-            if decimals:
-                return None
-            below = int(under)
+        number, below = int(digits), int(under) if under else 10 ** len(decimals or "")
     else:
         return None
     number = -number if sign == "-" else number

@@ -29,11 +29,11 @@ def compare_relations(gold: tree.Node, answer: tree.Node) -> Equality:
         return undecided("chains of different lengths")
     # Only `=` and the orders may be turned round or multiplied; x ∈ A and p → q hold between these two sides.
     are_orders = all(operator in _TURNED for operator in gold.operators)
-    for turned in (False, True)[: 1 + are_orders]:
-        candidate = answer
-        if turned:
-            operators = tuple(_TURNED.get(operator, operator) for operator in reversed(answer.operators))
-            candidate = tree.Relation(tuple(reversed(answer.sides)), operators)
+    candidates = [answer]
+    if are_orders:
+        operators = tuple(_TURNED.get(operator, operator) for operator in reversed(answer.operators))
+        candidates.append(tree.Relation(answer.sides[::-1], operators))
+    for candidate in candidates:
         if candidate.operators != gold.operators:
             continue
         if len(gold.operators) == 1 and are_orders:
@@ -200,14 +200,12 @@ def is_set(node: tree.Node) -> bool:
 def as_set(node: tree.Node) -> tree.Node:
     """The same set written with intervals, points and set operations alone."""
     match node:
-        case tree.Range() | tree.NamedSet("R" | "empty"):
+        case tree.Range() | tree.NamedSet("R" | "empty") | tree.Listing("set"):
             return node
         case tree.SetOperation(operator, left, right):
             return tree.SetOperation(operator, as_set(left), as_set(right))
         case tree.Listing("round" | "square" as kind, (low, high)):
             return tree.Range(low, high, kind == "round", kind == "round")
-        case tree.Listing("set", items):
-            return tree.Listing("set", items)
         case tree.Builder(tree.Relation() as domain, condition):
             return tree.SetOperation("intersection", as_set(domain), as_set(condition))
         case tree.Builder(_, condition):

@@ -139,10 +139,8 @@ ONE = Number(fmpq(1))
 def negated(node: Node) -> Node:
     if isinstance(node, Number):
         return Number(-node.value, node.decimal)
-    if isinstance(node, Percent):
-        return Percent(negated(node.value))
-    if isinstance(node, Quantity):
-        return Quantity(negated(node.value), node.unit)
+    if isinstance(node, Percent | Quantity):
+        return replace(node, value=negated(node.value))
     return Product((MINUS_ONE, node))
 
 
@@ -338,14 +336,13 @@ def _with_names_of(gold: Node, answer: Node) -> Node:
 
 def spread(node: Node) -> Node:
     """`(x, y) = (1, 2)` as `x = 1, y = 2`."""
-    if not (isinstance(node, Relation) and node.operators == ("=",)):
-        return node
-    left, right = node.sides
-    if not (isinstance(left, Listing) and isinstance(right, Listing) and left.kind == right.kind):
-        return node
-    if len(left.items) != len(right.items):
-        return node
-    return Listing("bare", tuple(Relation(pair, ("=",)) for pair in zip(left.items, right.items, strict=True)))
+    match node:
+        case Relation((Listing(kind, names), Listing(same, values)), ("=",)) if kind == same and len(names) == len(
+            values
+        ):
+            return Listing("bare", tuple(Relation(pair, ("=",)) for pair in zip(names, values, strict=True)))
+        case _:
+            return node
 
 
 def both_signs(node: Node) -> Node:
@@ -359,13 +356,13 @@ def both_signs(node: Node) -> Node:
     if isinstance(node, Listing) and node.kind in ("bare", "set"):
         found: list[Node] = []
         for item in node.items:
-            both = both_signs(item) if _has_sign(item) else item
+            both = both_signs(item) if _signs_of(item) else item
             found += both.items if both is not item and isinstance(both, Listing) and both.kind == "bare" else (both,)
         return Listing(node.kind, tuple(found), node.joined)
-    if not _has_sign(node):
+    signs = _signs_of(node)
+    if not signs:
         return node
     # In `± a ± b` each sign is free; `±` and `∓` go together, and so do the signs in the parts of a tuple.
-    signs = _signs_of(node)
     if 1 < len(signs) <= _MOST_SIGNS and all(signs) and not isinstance(node, Listing):
         return Listing("bare", tuple(_with_every_sign(node)), "or")
     return Listing("bare", (_signed(node, upper=True), _signed(node, upper=False)), "or")
@@ -373,8 +370,7 @@ def both_signs(node: Node) -> Node:
 
 def _signs_of(node: Node) -> list[bool]:
     """Of every ± in the tree whether it is no ∓."""
-    own = [node.upper] if isinstance(node, PlusMinus) else []
-    return own + [sign for child in children(node) for sign in _signs_of(child)]
+    return [each.upper for each in nodes_of(node) if isinstance(each, PlusMinus)]
 
 
 def _with_every_sign(node: Node) -> list[Node]:
@@ -383,10 +379,6 @@ def _with_every_sign(node: Node) -> list[Node]:
         return found
     values = [each.value for each in found if isinstance(each, PlusMinus)]
     return values + [negated(value) for value in values]
-
-
-def _has_sign(node: Node) -> bool:
-    return any(isinstance(each, PlusMinus) for each in nodes_of(node))
 
 
 def _signed(node: Node, *, upper: bool) -> Node:

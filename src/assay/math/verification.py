@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from assay.errors import MissingExtraError
+from assay.errors import MissingExtraError, import_extra
 from assay.math import normalization
 from assay.math.answer_text import last_box
 from assay.math.verdict import DEFAULT, MathOptions, MathVerdict, Open, Status
@@ -122,14 +122,10 @@ def _by_algebra(gold: str, answer: str, options: MathOptions) -> MathVerdict | O
         return MathVerdict("no_answer", "there is no answer", "normalize")
     if not gold.strip():
         return MathVerdict("gold_unparsable", "the gold answer is empty", "normalize")
-    try:
-        from assay.math.algebra import decided
-    except ImportError as error:
-        raise MissingExtraError(
-            "mathematics beyond plain numbers", package=error.name or "python-flint", extra="math"
-        ) from None
+    what = "mathematics beyond plain numbers"
+    algebra = import_extra("assay.math.algebra", what, extra="math", package="python-flint")
     boxed = last_box(answer)
-    return decided(last_box(gold) or gold, answer if boxed is None else boxed, options)
+    return algebra.decided(last_box(gold) or gold, answer if boxed is None else boxed, options)
 
 
 # The last tier: math-verify in a worker.
