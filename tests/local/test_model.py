@@ -56,7 +56,7 @@ async def test_criteria_that_arrive_mixed_are_answered_by_response(model, questi
         asked = question(f"Does it name {number} mills? Yes or No?", max_tokens=1)
         system, shown, words = asked.messages
         shown = {**shown, "content": f"{response} {shown['content']}"}
-        return type(asked)((system, shown, words), max_tokens=1, shared=2)
+        return type(asked)((system, shown, words), max_tokens=1, logprobs=1, shared=2)
 
     replies = await asyncio.gather(
         *(model(of(response, number)) for number in range(4) for response in ("A", "B", "C"))

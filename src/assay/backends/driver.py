@@ -140,10 +140,10 @@ class _Driver:
         self._deaths: Counter[int] = Counter()  # how many workers died of a shard
         self._ledger = Ledger.current() or Ledger()
         limited = (each for each in self._ledger.chain() if each.dollars is not None)
+        # The ledger around this run with the fewest dollars left; None where they are not limited.
         self._budget = min(limited, key=lambda each: each.left, default=None)
-        """The ledger around this run with the fewest dollars left; None where they are not limited."""
+        # Dollars that a rollout is known to cost; None until one has been paid for.
         self._rollout = self._budget.rollout if self._budget else None
-        """Dollars that a rollout is known to cost; None until one has been paid for."""
         self._is_short = False  # whether the last worker that came back had too few dollars for its shard
         self._on_progress = on_progress
         self._finished = Progress(done=run.rows, total=sum(shard.rows for shard in shards), kept=run.rows)

@@ -55,8 +55,8 @@ class Manifest:
         self.spec = ""  # the hash of what decides the results; empty when nothing was begun
         self.shards = 0  # how many there are in all
         self.done: dict[int, Done] = {}  # by number; of a shard that was done again, the last
+        # The size of `rollouts.jsonl` once all parts are joined in it; None as long as they are not.
         self.joined: int | None = None
-        """The size of `rollouts.jsonl` once all parts are joined in it; None as long as they are not."""
         self._size = whole_lines(self.path)
         for where, _, line in numbered_lines(self.path, self._size):
             try:
@@ -219,7 +219,6 @@ class ShardedRun:
         for number in sorted(() if repeated else self._fresh):
             tally.merge(self._fresh[number])
         found = tally.summary()
-        assert found is not None
         found = replace(found, spent=larger(found.spent, spent_by(self._place.spending)))
         if self.left:
             return replace(found, complete=False)

@@ -52,8 +52,7 @@ class Job:
     workers: int = 1  # how many there are, which divide the limits of endpoints among them
     judge_log: bool = False  # whether rows keep what judges were asked and said
     may_ask: bool = False  # whether models may be asked, so that spending has to be logged
-    ends: float = float("inf")
-    """When the time of the run is up, in seconds since 1970."""
+    ends: float = float("inf")  # when the time of the run is up, in seconds since 1970
 
     def made(self) -> tuple[Any, Autograder | None]:
         """The rubric and the grader, made once in a process."""
@@ -177,7 +176,7 @@ def score_shard(job: Job, task: Task) -> ShardResult:
                 f"{shard.path} had {shard.rows:,} rows from line {shard.line} on, and now has "
                 f"{sink.rows:,}: leave data alone while it is scored"
             )
-        if tally.summary() is None:
+        if tally.repeats:
             tally = Tally()
             count_rows(rows, form, tally)
         if sink.failures:

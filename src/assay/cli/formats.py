@@ -15,6 +15,7 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 from xml.sax.saxutils import escape, quoteattr
 
+from assay import runs, trust
 from assay.display import Page, Section, cell_text, escaped, laid_out, markdown_table, on_one_line, painted, printable
 from assay.runs.stats import NO_THRESHOLDS, Thresholds
 from assay.wording import counted
@@ -22,8 +23,6 @@ from assay.wording import counted
 if TYPE_CHECKING:
     from assay.criterion import Criterion
     from assay.models import Ledger
-    from assay.runs import Row, Spending, Summary
-    from assay.trust import Estimate
 
 
 def shown_size(criteria: Sequence[Criterion]) -> str:
@@ -33,7 +32,7 @@ def shown_size(criteria: Sequence[Criterion]) -> str:
     return f"{counted(len(criteria), 'criterion', 'criteria')}, {how}"
 
 
-def shown_spending(spent: Spending) -> str:
+def shown_spending(spent: runs.Spending) -> str:
     """Calls, tokens and dollars, as far as they are known."""
     parts = [counted(spent.calls, "call")]
     if spent.hits:
@@ -48,9 +47,7 @@ def shown_spending(spent: Spending) -> str:
 
 def shown_dry_run(spent: Ledger) -> str:
     """What a dry run counted: what it would take if all goes well, and at most."""
-    from assay.runs.spending import Spending
-
-    told = shown_spending(Spending.of(spent))
+    told = shown_spending(runs.Spending.of(spent))
     if not spent.calls:
         return told
     most_cost = "" if spent.unpriced else f" and ${spent.most_cost:.4f}"
@@ -60,19 +57,19 @@ def shown_dry_run(spent: Ledger) -> str:
     )
 
 
-def point(estimate: Estimate) -> str:
+def point(estimate: trust.Estimate) -> str:
     return "–" if estimate.value is None else f"{estimate.value:.2f}"
 
 
-RowText = Callable[["Row"], str]
+RowText = Callable[["runs.Row"], str]
 FOR_PEOPLE = ("table", "markdown")  # formats that say it all in the summary, and show rows only on request
 
 
-def row_name(row: Row) -> str:
+def row_name(row: runs.Row) -> str:
     return f"{row.example} #{row.sample}" if row.sample else row.example
 
 
-def whole_row(row: Row) -> str:
+def whole_row(row: runs.Row) -> str:
     """A row with every criterion, its verdict and its reason."""
     if row.error is not None:
         return f"{on_one_line(row_name(row))}: {painted('nothing to score', 'red')}, {on_one_line(row.error)}"
@@ -81,7 +78,7 @@ def whole_row(row: Row) -> str:
     return shown_report(row_name(row), row.report, coloured=True)
 
 
-def brief_row(row: Row) -> str:
+def brief_row(row: runs.Row) -> str:
     """A row on one line: score, name, and where it lost."""
     lost = on_one_line(_lost(row))
     said = f"  {lost}" if lost else ""
@@ -90,15 +87,15 @@ def brief_row(row: Row) -> str:
     return f"{cell_text(row.score):<6} {on_one_line(row_name(row))}{said}"
 
 
-def _lost(row: Row) -> str:
+def _lost(row: runs.Row) -> str:
     return ", ".join(line.name for line in row.report.lines if line.passed is False and line.counted)
 
 
-def _errors(row: Row) -> str:
+def _errors(row: runs.Row) -> str:
     return "; ".join(f"{name}: {error}" for name, error in row.errors.items())
 
 
-def row_json(row: Row, judge: str | None) -> str:
+def row_json(row: runs.Row, judge: str | None) -> str:
     """A row as JSON, with who judged. `report` is what `EvaluationReport.from_dict` reads."""
     data: dict[str, Any] = {"example": row.example, "sample": row.sample}
     data |= {"score": row.score, "reward": row.reward, "errors": row.errors}
@@ -138,11 +135,11 @@ class Format:
         # Taken now: a progress bar puts a stream of its own there while it is shown.
         self.out = sys.stdout
 
-    def begin(self, summary: Summary | None) -> None: ...
+    def begin(self, summary: runs.Summary | None) -> None: ...
 
-    def row(self, row: Row) -> None: ...
+    def row(self, row: runs.Row) -> None: ...
 
-    def end(self, summary: Summary) -> None: ...
+    def end(self, summary: runs.Summary) -> None: ...
 
     def _print(self, text: str = "") -> None:
         print(text, file=self.out, flush=True)
@@ -154,24 +151,24 @@ class Table(Format):
     told = False
     table = staticmethod(laid_out)
 
-    def begin(self, summary: Summary | None) -> None:
+    def begin(self, summary: runs.Summary | None) -> None:
         if summary is not None:
             self.end(summary)
             if self.rows is not None:
                 self._print()
 
-    def row(self, row: Row) -> None:
+    def row(self, row: runs.Row) -> None:
         if self.rows is not None:
             self._print(self.rows(row))
 
-    def end(self, summary: Summary) -> None:
+    def end(self, summary: runs.Summary) -> None:
         if self.sums_up and not self.told:
             self.told = True
             head = f"{on_one_line(self.title)}: {painted(summary.headline, 'red' if summary.unscored else '')}"
             about = [on_one_line(self.about)] if self.about else []
             self._print("\n\n".join(["\n".join([head, *about]), *self._tables(summary)]))
 
-    def _tables(self, summary: Summary) -> Iterator[str]:
+    def _tables(self, summary: runs.Summary) -> Iterator[str]:
         yield from map(self.table, summary.sections())
         if summary.spent.calls or summary.spent.hits:
             yield shown_spending(summary.spent)
@@ -183,21 +180,21 @@ class Markdown(Table):
     began = False
     table = staticmethod(markdown_table)
 
-    def begin(self, summary: Summary | None) -> None:
+    def begin(self, summary: runs.Summary | None) -> None:
         self._print(f"## {escaped(self.title)}\n")
         if self.about:
             self._print(f"{escaped(self.about)}\n")
         if summary is not None:
             self.end(summary)
 
-    def row(self, row: Row) -> None:
+    def row(self, row: runs.Row) -> None:
         if self.rows is not None:
             cells = (row_name(row), row.score, row.reward, _lost(row), _errors(row))
             lines = markdown_table(Section(("rollout", "score", "reward", "not met", "errors"), [cells])).split("\n")
             self._print("\n".join(lines[2:] if self.began else lines))
             self.began = True
 
-    def end(self, summary: Summary) -> None:
+    def end(self, summary: runs.Summary) -> None:
         if self.began:
             self._print()
         if not self.told:
@@ -208,7 +205,7 @@ class Markdown(Table):
 class JsonLines(Format):
     """One object a rollout, as soon as it is there. The summary is not printed."""
 
-    def row(self, row: Row) -> None:
+    def row(self, row: runs.Row) -> None:
         self._print(row_json(row, self.judge))
 
 
@@ -217,14 +214,14 @@ class Json(Format):
 
     between = "\n"
 
-    def begin(self, summary: Summary | None) -> None:
+    def begin(self, summary: runs.Summary | None) -> None:
         self.out.write('{"rollouts": [')
 
-    def row(self, row: Row) -> None:
+    def row(self, row: runs.Row) -> None:
         self.out.write(f"{self.between}{row_json(row, self.judge)}")
         self.between = ",\n"
 
-    def end(self, summary: Summary) -> None:
+    def end(self, summary: runs.Summary) -> None:
         self._print(f'\n], "summary": {json_text(summary.to_dict())}}}')
 
 
@@ -238,7 +235,7 @@ class Csv(Format):
         self.names = list(dict.fromkeys(self.criteria))
         self.writer = csv.writer(self.out, lineterminator="\n")
 
-    def begin(self, summary: Summary | None) -> None:
+    def begin(self, summary: runs.Summary | None) -> None:
         if summary is None and (self.rows_bring_criteria or not self.names):
             self.waiting = TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115
             return
@@ -248,14 +245,14 @@ class Csv(Format):
             self.names += [name for name in summary.criteria if name not in {*self.names, *known}]
         self._write(["example", "sample", "score", "reward", "errors", *self.names])
 
-    def row(self, row: Row) -> None:
+    def row(self, row: runs.Row) -> None:
         cells: list[Any] = [row.example, row.sample, row.score, row.reward, _errors(row)]
         if self.waiting is not None:
             self.waiting.write(f"{json.dumps([cells, _metrics(row)])}\n")
         else:
             self._write([*cells, *map(_metrics(row).get, self.names)])
 
-    def end(self, summary: Summary) -> None:
+    def end(self, summary: runs.Summary) -> None:
         if self.waiting is not None:
             self.begin(summary)
             self.waiting.seek(0)
@@ -267,7 +264,7 @@ class Csv(Format):
         self.writer.writerow([_csv_cell(cell) if isinstance(cell, str) else cell for cell in cells])
 
 
-def _metrics(row: Row) -> dict[str, float]:
+def _metrics(row: runs.Row) -> dict[str, float]:
     """The value of every criterion by the name that it has in a summary; equal names are summed."""
     from assay.runs.row import own_rubric
     from assay.runs.summary import names_of
@@ -296,7 +293,7 @@ class Junit(Format):
         self.counts = {"tests": 0, "failures": 0, "errors": 0}
         self.seconds = 0.0
 
-    def row(self, row: Row) -> None:
+    def row(self, row: runs.Row) -> None:
         from assay.report import shown_report, shown_score
 
         found = None
@@ -316,7 +313,7 @@ class Junit(Format):
             self.counts[f"{found.kind}s"] += 1
         self.cases.write(junit_case(task, name, found, seconds))
 
-    def end(self, summary: Summary) -> None:
+    def end(self, summary: runs.Summary) -> None:
         if self.thresholds.is_for_mean:
             failure = self.thresholds.failure(
                 summary.score, rollouts=summary.rollouts, unscored=summary.unscored, complete=summary.complete

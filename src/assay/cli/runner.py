@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar
 
 import click
 
@@ -206,6 +206,7 @@ class RowPrinter:
         self._tally = Tally()
         self._next = 0
         self._early: dict[int, Row] = {}  # rows that are finished before one that comes before them
+        # A run that is kept may have more rows waiting than memory has room for.
         self.is_needed = format is not None or display.fail_rollout_under is not None
 
     def take(self, row: Row) -> None:
@@ -233,7 +234,7 @@ class RowPrinter:
         for number in sorted(self._early):
             self._print(self._early[number])
         self._early.clear()
-        told = summary or replace(cast("Summary", self._tally.summary()), complete=complete)
+        told = summary or replace(self._tally.summary(), complete=complete)
         if self._format is not None and (summary or self.printed):
             self._begin()
             self._format.end(told)

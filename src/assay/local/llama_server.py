@@ -95,7 +95,7 @@ class LocalProcess:
         self.key = secrets.token_urlsafe(24)
         self._arguments = ["--model", model, "--context", str(context)]
         self._arguments += ["--threads", str(threads)] if threads else []
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._process: subprocess.Popen[str] | None = None
         self._owner = os.getpid()
         self._url = ""
@@ -115,10 +115,7 @@ class LocalProcess:
     def stop(self) -> None:
         """End it. A later `start` starts another."""
         with self._lock:
-            self._end()
-
-    def _end(self) -> None:
-        process, self._process = self._process, None
+            process, self._process = self._process, None
         # A forked child has a copy of this, and the server is its parent's.
         if process is None or self._owner != os.getpid():
             return
@@ -135,7 +132,7 @@ class LocalProcess:
         """Where it answers, once it does. Waits while the model loads: call it off the loop."""
         with self._lock:
             if not self.url:
-                self._end()
+                self.stop()
                 self._url = self._started()
             return self._url
 

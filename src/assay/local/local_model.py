@@ -9,9 +9,8 @@ What each is worth was measured; see docs/how-to/use-a-local-model.md.
 
 import asyncio
 import threading
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from functools import cache
-from typing import Any
 
 from assay.local.llama_server import CONTEXT, LocalProcess
 from assay.local.weights import SMOKE, fingerprint, weights_file
@@ -22,8 +21,7 @@ from assay.models.openai import OpenAIFormat, Payload, RawReply
 from assay.models.retry import Endpoint
 from assay.redaction import logger_of
 
-NOT_A_JUDGEMENT = "smoke judge: not a judgement"
-"""Part of that model's id, so that it stands wherever the judge is named."""
+NOT_A_JUDGEMENT = "smoke judge: not a judgement"  # part of that model's id, which stands wherever the judge is named
 
 PATIENT = Limits(concurrency=64, timeout=1800.0, deadline=86_400.0, attempts=3)
 """A slow machine is no outage: long prompts take minutes, and every caller has to wait for them."""
@@ -59,10 +57,8 @@ class LocalModel:
         self._process = LocalProcess(f"local:{path}", threads=threads, context=context)
         self._queue = PrefixQueue()
         endpoint = Endpoint(self.id, PATIENT)
-        self._whole, self._token = (
-            EndpointModel(self.id, name, provider_format=form, send=self._send, endpoint=endpoint, price=FREE)
-            for form in (OpenAIFormat(), _OneTokenFormat())
-        )
+        form = OpenAIFormat()
+        self._model = EndpointModel(self.id, name, provider_format=form, send=self._send, endpoint=endpoint, price=FREE)
 
     def __repr__(self) -> str:
         return f"<model {self.id}>"
@@ -70,8 +66,7 @@ class LocalModel:
     async def __call__(self, request: Request) -> Reply:
         await self._queue.enter(tuple(str(message["content"]) for message in request.messages[: request.shared]))
         try:
-            model = self._token if request.max_tokens == 1 else self._whole
-            reply = await model(request)
+            reply = await self._model(request)
         finally:
             self._queue.leave()
         return reply._replace(model=self.id)
@@ -98,13 +93,6 @@ class LocalModel:
         form = OpenAIFormat()
         address = HttpAddress(self._process.url + form.path, form.headers(self._process.key))
         return await address.post(payload, seconds)
-
-
-class _OneTokenFormat(OpenAIFormat):
-    """For the likelihood of a first token. One was asked for and came, so nothing was cut off."""
-
-    def reply(self, data: Mapping[str, Any]) -> Reply:
-        return super().reply(data)._replace(finish_reason="stop")
 
 
 class PrefixQueue:

@@ -137,9 +137,8 @@ class Journal:
         if about is not self.about:
             self.about = about
             about.save(self._folder)
-        summary = None if self._tally is None else self._tally.summary()
-        if summary is None:
-            summary = Run(self._folder, self.about).work_out()
+        tally = self._tally
+        summary = tally.summary() if tally and not tally.repeats else Run(self._folder, self.about).work_out()
         spent = larger(summary.spent, spent_by(self._folder.spending))
         summary = replace(summary, complete=complete, spent=spent)
         summary.save(self._folder.summary_json, self._size)
@@ -199,8 +198,8 @@ class Run:
         self._file = folder.rollouts
         self.about = about
         self._form = RowForm(about.criteria)
+        # The byte where each row begins, its line and its place in the data, as far as was looked.
         self._places: dict[Key, tuple[int, int, int | None]] = {}
-        """The byte where each row begins, its line and its place in the data, as far as was looked."""
         self._failed: set[Key] = set()
         self._read_to = self._lines = 0
 

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from os import PathLike
 from typing import Any, TypeAlias, cast
@@ -128,8 +128,8 @@ class Numbering:
     def __init__(self, first: int = 0) -> None:
         """`first` is the number of the first row."""
         self.rows = first  # the number of the next row
+        # Whether rows have an id, and a sample, of their own: all of them, or none.
         self._alike: tuple[bool, bool] | None = None
-        """Whether rows have an id, and a sample, of their own: all of them, or none."""
         self._seen = Seen()
         self._times: dict[str, int] = {}  # how often an example came again
 
@@ -229,9 +229,7 @@ class Sink:
         self._watch.tell(at_once=True)
         if self._journal is not None:
             return self._journal.finish(complete=complete, models=self._watch.ledger.models)
-        summary = self._tally.summary()
-        assert summary is not None
-        return replace(summary, complete=complete)
+        return replace(self._tally.summary(), complete=complete)
 
 
 @contextmanager
@@ -261,23 +259,17 @@ class Pending:
     columns: Sequence[str] = ()  # fields of the state that are saved too, as scoring leaves them
 
 
+@dataclass
 class Feed:
     """What is to be scored, in units: a row, or the rollouts of an example that are compared."""
 
-    def __init__(
-        self,
-        rows: Iterable[Mapping[str, Any]],
-        rubrics: RowRubrics,
-        has: Callable[[Key], bool],
-        numbering: Numbering | None = None,
-    ) -> None:
-        self._rows = rows
-        self._rubrics = rubrics
-        self._has = has
-        self._number = numbering or Numbering()
-        self._seen = Seen()
-        self.broken: AssayError | None = None
-        """Why the rows ended too soon. What came before it is scored; then it is for you to raise."""
+    _rows: Iterable[Mapping[str, Any]]
+    _rubrics: RowRubrics
+    _has: Callable[[Key], bool]  # whether a row is finished already
+    _number: Numbering = field(default_factory=Numbering)
+    _seen: Seen = field(default_factory=Seen)
+    # Why the rows ended too soon. What came before it is scored; then it is for the caller to raise.
+    broken: AssayError | None = None
 
     def units(self) -> Iterator[list[Pending]]:
         """Rows in order, without those that are done."""

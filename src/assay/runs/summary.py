@@ -281,9 +281,7 @@ def summarize(rows: Iterable[Row], *, threshold: float = 1.0) -> Summary:
     tally = Tally(threshold=threshold)
     for row in rows:
         tally.add(row)
-    summary = tally.summary()
-    assert summary is not None
-    return summary
+    return tally.summary()
 
 
 @dataclass(slots=True)
@@ -313,7 +311,8 @@ class Tally:
     """Counts and sums over rows."""
 
     def __init__(self, *, threshold: float = 1.0, alone: bool = False) -> None:
-        """`alone`: each example comes once, so nothing is kept of it. If one does not, there is no summary."""
+        """`alone`: each example comes once, so nothing is kept of it. If one does not, it `repeats`, and has to be
+        counted anew."""
         self._all = _TaskTally()
         self._failed = self._altered = 0
         self._errors: Counter[str] = Counter()
@@ -323,11 +322,11 @@ class Tally:
         self._threshold = threshold
         self._places: dict[str, int] | None = None if alone else {}
         self._elsewhere = 0  # examples that came with a merge
-        self._again = False
+        self.repeats = False  # whether an example that should have come once came again
         self._tasks: dict[str, _TaskTally] = {}
         self._criteria: dict[str, CriterionTally] = {}
+        # The criteria of the last row, and what is counted of each: rows of one run share them.
         self._columns: Sequence[Criterion] = ()
-        """The criteria of the last row, and what is counted of each: rows of one run share them."""
         self._column_tallies: list[CriterionTally] = []
         self._have_tags = False
         self._tags: dict[str, Mean] = {}
@@ -361,7 +360,7 @@ class Tally:
         if self._places is not None:
             place = self._places.setdefault(row.example, len(self._places))
         elif row.sample:
-            self._again = True
+            self.repeats = True
         if row.error is not None:
             self._failed += 1
             return
@@ -432,16 +431,14 @@ class Tally:
             self._tags.setdefault(name, Mean()).merge(mean)
         self._passes.merge(other._passes)
         self._unit = self._unit and other._unit
-        self._again = self._again or other._again
+        self.repeats = self.repeats or other.repeats
 
     @property
     def _examples(self) -> int:
         return self._all.rollouts if self._places is None else len(self._places) + self._elsewhere
 
-    def summary(self) -> Summary | None:
-        """What the rows so far come to; None when one that should have come once came again."""
-        if self._again:
-            return None
+    def summary(self) -> Summary:
+        """What the rows so far come to."""
         # Nothing outside of 0 to 1 is possible, so nothing outside is said to be.
         bounds = (0.0, 1.0) if self._unit else (-math.inf, math.inf)
         every = self._all

@@ -10,7 +10,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast
 from urllib.parse import unquote, urlsplit
 
@@ -116,6 +116,7 @@ class Asked:
     fault: Fault | None = None  # what went wrong with it on demand
 
 
+@dataclass(eq=False, repr=False)
 class ModelServer:
     """An endpoint that speaks as OpenAI-compatible ones, Anthropic's and Gemini's do, on real sockets, for one block.
 
@@ -129,38 +130,29 @@ class ModelServer:
     1.0 1 2
     """
 
-    def __init__(
-        self,
-        answer: Any = "MET",
-        *,
-        latency: float = 0.0,
-        faults: FaultPlan = (),
-        capacity: int | None = None,
-        refuses: Sequence[str] = (),
-        confidence: float = 0.9,
-        name: str = "test",
-    ) -> None:
-        """`latency` is seconds an answer takes. Beyond `capacity` calls at once the reply is 429; fields it `refuses`
-        get 400. `confidence` is the probability of the verdict, for those who ask for log-probabilities."""
-        self._fake = FakeModel(answer)
+    answer: Any = "MET"
+    _: KW_ONLY
+    latency: float = 0.0  # seconds that an answer takes
+    faults: FaultPlan = ()
+    capacity: int | None = None  # calls at once beyond which the reply is 429
+    refuses: Sequence[str] = ()  # fields of a request for which the reply is 400
+    confidence: float = 0.9  # the probability of the verdict, for those who ask for log-probabilities
+    name: str = "test"
+
+    def __post_init__(self) -> None:
+        answer, self._fake = self.answer, FakeModel(self.answer)
         takes_messages = inspect.isroutine(answer) and [*inspect.signature(answer).parameters] == ["messages"]
         self._dialogue: Any = answer if takes_messages else None
-        self._faults = faults
-        self._confidence = confidence
-        self._refuses = refuses
-        self.latency = latency
-        self.capacity = capacity
-        self.name = name
         self.reset()
 
     def reset(self) -> None:
         """Forget every call so far; the plan of faults starts again."""
         self.asked: list[Asked] = []  # every call that came in, in order
         self.calls = 0  # calls that were answered with a reply
+        # Tokens of the calls that were answered; `cached` repeat the start of an earlier prompt.
         self.prompt_tokens = self.cached_tokens = self.completion_tokens = 0
-        """Tokens of the calls that were answered; `cached` repeat the start of an earlier prompt."""
+        # The same of what follows the system prompt, which is one for all.
         self.user_tokens = self.user_cached_tokens = 0
-        """The same of what follows the system prompt, which is one for all."""
         self.most_at_once = 0  # calls under way at the same time, at the highest
         self.outcomes: Counter[str] = Counter()  # how many calls were answered, and how many met which fault
         self._prefixes: set[int] = set()  # the hashes of all starts of prompts, block by block
@@ -201,8 +193,8 @@ class ModelServer:
         # A client that hangs up ends its call, as endpoints see to.
         http = web.Server(self._handle, handler_cancellation=True, access_log=None)
         server = await self._loop.create_server(http, "127.0.0.1", 0, backlog=1024)
+        # Its address without a path, as the variables of the SDKs take it.
         self.host = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        """Its address without a path, as the variables of the SDKs take it."""
         self.url = f"{self.host}/v1"  # the endpoint's address
         started.set_result(None)
         await self._stop.wait()
@@ -247,8 +239,8 @@ class ModelServer:
         self, request: "web.BaseRequest", shape: _Shape, named: Mapping[str, str]
     ) -> "web.StreamResponse":
         body = {**named, **json.loads(await request.content.read())}
-        number, refused = len(self.asked), [name for name in self._refuses if name in body]
-        fault = self._faults(number) if callable(self._faults) else next(iter(self._faults[number : number + 1]), None)
+        number, refused = len(self.asked), [name for name in self.refuses if name in body]
+        fault = self.faults(number) if callable(self.faults) else next(iter(self.faults[number : number + 1]), None)
         if fault is None and refused:
             fault = Fault.refusing(f"Unsupported parameter: {refused[0]}")
         headers = {name.lower(): value for name, value in request.headers.items()}
@@ -281,7 +273,7 @@ class ModelServer:
         finish, model = fault.finish_reason if fault is not None else "stop", f"{asked.body.get('model')}-2026-01-01"
         tokens = _count_tokens(prompt), self._shared(prompt), _count_tokens(text)
         named = (call._replace(id=call.id or f"call_{len(self.asked)}_{n}") for n, call in enumerate(calls))
-        said = Said(text, finish, model, *tokens, self._confidence, tuple(named))
+        said = Said(text, finish, model, *tokens, self.confidence, tuple(named))
         self.calls += fault is None
         system = _count_tokens(asked.system)
         self.prompt_tokens += said.prompt_tokens

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
+from assay.criterion import Criterion
 from assay.errors import MediaError
 from assay.graders.evidence import citations_of
 from assay.media import medium_of
@@ -11,7 +12,6 @@ from assay.parsers import XMLParser, extract_boxed_answer, extract_hash_answer
 from assay.report import Citation, CriterionReport
 from assay.runs import Row, Summary
 from assay.runs.jsonable import encodable
-from assay.runs.metadata import CriterionAbout
 from assay.runs.stats import MeanEstimate
 from assay.runs.summary import CriterionSummary
 from assay.trust.labels import Label
@@ -27,8 +27,7 @@ def picked(source: object, names: str) -> dict[str, Any]:
 
 def overview(index: RowIndex, summary: Summary) -> dict[str, Any]:
     """What a run comes to: errors first, then scores, criteria, parts, and what it took."""
-    rubric = index.run.about.rubric
-    known = {} if rubric is None else {criterion.name: criterion for criterion in rubric.criteria}
+    known = {criterion.name: criterion for criterion in index.run.about.criteria}
     return {
         "rows": summary.rollouts,
         **picked(summary, "examples scored unscored failed complete"),
@@ -118,7 +117,7 @@ def _errors(index: RowIndex, summary: Summary) -> list[dict[str, Any]]:
     return sorted(found, key=lambda error: -error["count"])
 
 
-def _criterion(name: str, found: CriterionSummary, about: CriterionAbout | None) -> dict[str, Any]:
+def _criterion(name: str, found: CriterionSummary, about: Criterion | None) -> dict[str, Any]:
     return {
         "name": name,
         "requirement": None if about is None else about.requirement,

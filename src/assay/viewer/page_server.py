@@ -157,11 +157,9 @@ async def _told(work: Callable[[], Any]) -> Response:
     """What the work gives, as JSON. It runs beside the loop, since it reads files."""
     try:
         body = await asyncio.to_thread(lambda: as_utf_8(work()))
-        return Response(body, headers=HEADERS, media_type="application/json")
-    except NotFoundError as error:
-        return _refused(404, str(error))
     except AssayError as error:
-        return _refused(400, str(error))
+        return _refused(404 if isinstance(error, NotFoundError) else 400, str(error))
+    return Response(body, headers=HEADERS, media_type="application/json")
 
 
 def _refused(status: int, message: str) -> Response:

@@ -44,10 +44,10 @@ class RowIndex:
     def __init__(self, run: Run, path: Path | None = None) -> None:
         """`path` is the file that it is kept in; None keeps it in memory."""
         self.run = run
+        # The number of every criterion by its name: those of the run's rubric, and then what rows bring.
         self.criteria: dict[str, int] = {}
-        """The number of every criterion by its name: those of the run's rubric, and then what rows bring."""
+        # How many of them belong to the run's rubric, and have a column.
         self.shared = len({criterion.name for criterion in run.about.criteria})
-        """How many of them belong to the run's rubric, and have a column."""
         self.tags: dict[str, list[int]] = {}
         self._columns = [f"v{place}" for place in range(self.shared)]
         self._lock = threading.RLock()
