@@ -290,11 +290,9 @@ def _left_to_do(gold: tree.Node, answer: tree.Node) -> str | None:
             return _left_to_do(gold.sides[-1] if tree.is_assignment(gold) else gold, answer.sides[-1])
         return None
     if isinstance(answer, tree.SetOperation | tree.Listing):
-        parts = answer.items if isinstance(answer, tree.Listing) else (answer.left, answer.right)
-        golds = gold.items if isinstance(gold, tree.Listing) else (gold,)
-        if isinstance(answer, tree.SetOperation) or not all(map(_is_literal, golds)):
-            golds = (gold,)
-        return next((left for part in parts if (left := _left_to_do(golds[0], part)) is not None), None)
+        if isinstance(gold, tree.Listing) and isinstance(answer, tree.Listing) and all(map(_is_literal, gold.items)):
+            gold = gold.items[0]
+        return next((left for part in tree.children(answer) if (left := _left_to_do(gold, part)) is not None), None)
     gold = gold.sides[-1] if tree.is_assignment(gold) else gold
     if _is_literal(gold) and not tree.symbols_of(answer) and not _is_computed(answer):
         return "the number is not computed"

@@ -600,12 +600,10 @@ class Grammar:
         if self.token.value in ("...", r"\ldots", r"\dots", r"\cdots") and "." in value:
             self.advance()
             return recurring(value)
-        if self.token.value in (r"\overline", r"\bar", r"\dot") and self.before.kind == "number" and "." in value:
-            period = self.period()
-            if period:
-                whole, _, decimals = value.partition(".")
-                return tree.Number(repeating(whole, decimals, period))
-            return literal(value)
+        has_bar = "." in value and self.token.value in (r"\overline", r"\bar", r"\dot")
+        if has_bar and (period := self.period()):
+            whole, _, decimals = value.partition(".")
+            return tree.Number(repeating(whole, decimals, period))
         if self.token.value == "_" and value.isdigit():
             mark = self.position
             self.advance()
@@ -901,17 +899,14 @@ class Grammar:
     def arguments(self) -> tuple[tree.Node, ...]:
         """What a function is applied to: a group, or the factors up to the next sign or function."""
         if self.token.value in ("(", "["):
-            opening = self.advance().value
-            inside = self.bracket(opening)
+            inside = self.bracket(self.advance().value)
             if isinstance(inside, tree.Listing) and inside.kind in ("round", "square"):
                 return inside.items
             return (inside,)
         if self.token.value == "{":
             inside = self.digit_or_group()
             return inside.items if isinstance(inside, tree.Listing) else (inside,)
-        if self.token.value in ("|", r"\lvert"):
-            return (self.power(),)
-        return (self.run(),)
+        return (self.power() if self.token.value in ("|", r"\lvert") else self.run(),)
 
     def run(self) -> tree.Node:
         if self.take("-"):

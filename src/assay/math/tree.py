@@ -145,13 +145,7 @@ def negated(node: Node) -> Node:
 
 
 # What the nodes below are called: one field with all of them, or a field each.
-_MANY: Final[dict[type, str]] = {
-    Sum: "terms",
-    Product: "factors",
-    Apply: "arguments",
-    Listing: "items",
-    Relation: "sides",
-}
+_MANY: dict[type, str] = {Sum: "terms", Product: "factors", Apply: "arguments", Listing: "items", Relation: "sides"}
 _EACH: Final[dict[type, tuple[str, ...]]] = {
     PlusMinus: ("value",), Percent: ("value",), Quantity: ("value",), Quotient: ("top", "bottom"),
     Power: ("base", "exponent"), Range: ("low", "high"), SetOperation: ("left", "right"), Builder: ("variable", "condition"),

@@ -31,9 +31,9 @@ def compare_values(gold: tree.Node, answer: tree.Node, options: MathOptions) -> 
     same, assumed_positive = proves_equal(gold, answer)
     if found.equal is None or not same or assumed_positive:
         found = _told_apart(gold, answer, names, options, tries=_POINTS)
-    return (
-        undecided("no point tells them apart, and no proof that they are equal") if found.equal and not same else found
-    )
+    if found.equal and not same:
+        return undecided("no point tells them apart, and no proof that they are equal")
+    return found
 
 
 def _told_apart(gold: tree.Node, answer: tree.Node, names: list[str], options: MathOptions, *, tries: int) -> Equality:
