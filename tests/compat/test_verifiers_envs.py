@@ -175,6 +175,43 @@ def test_example_data_comes_with_questions_and_answers(monkeypatch):
         vf.load_example_dataset("nothing")
 
 
+CHOICES = {"text": ["iron", "wood"], "label": ["A", "B"]}
+GPQA = {"Question": "Which?", "Correct Answer": "right"} | {f"Incorrect Answer {n}": f"wrong {n}" for n in (1, 2, 3)}
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "expected"),
+    [
+        ("aime2024", {"problem": "1 + 1?", "answer": "002"}, [("1 + 1?", "2")]),
+        ("aime2025", {"question": "1 + 1?", "answer": "$2$"}, [("1 + 1?", "2")] * 2),
+        (
+            "openbookqa",
+            {"question_stem": "What rusts?", "choices": CHOICES, "answerKey": "A"},
+            [("Question: What rusts?\n\nChoices:\nA. iron\nB. wood", "A")],
+        ),
+        ("mmlu", {"question": "2?", "choices": ["1", "2"], "answer": 1}, [("Question: 2?\n\nA: 1\nB: 2", "B")]),
+        ("openrs_easy", {"problem": "?", "answer": "4", "level": "Hard"}, []),
+        ("prime_code", {"prompt": "Write Rust.", "verification_info": "{}"}, []),
+    ],
+)
+def test_rows_of_example_data_become_questions(monkeypatch, name, row, expected):
+    """In the words of verifiers, for a model is asked them."""
+    monkeypatch.setattr(datasets, "load_dataset", lambda path, subset, split: datasets.Dataset.from_list([row]))
+    assert [(each["question"], each["answer"]) for each in vf.load_example_dataset(name)] == expected
+
+
+@pytest.mark.parametrize("name", ["gpqa_main", "gpqa_diamond"])
+def test_choices_are_shuffled_by_the_seed(monkeypatch, name):
+    """The letter of the right one goes with it."""
+    monkeypatch.setattr(datasets, "load_dataset", lambda path, subset, split: datasets.Dataset.from_list([GPQA]))
+    asked = [vf.load_example_dataset(name, seed=seed)[0] for seed in (0, 0, 1, 2, 3)]
+    assert asked[0] == asked[1]
+    assert len({each["answer"] for each in asked}) > 1
+    for each in asked:
+        assert f"\n{each['answer']}: right" in each["question"]
+        assert each["question"].startswith("Question: Which?\n\nA: ")
+
+
 async def said_by_tools(env, *calls):
     """What the tools say to these calls, one a turn."""
     turns = [*calls, "done"]

@@ -5,16 +5,17 @@ import inspect
 import json
 import logging
 import os
+import random
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from importlib import import_module
-from operator import eq
+from operator import methodcaller
 from pkgutil import get_data
 from typing import Any
 
+from assay import parsers
 from assay.compat.verifiers.records import MissingKeyError
-from assay.parsers import extract_boxed_answer, extract_hash_answer
 
 # In their words, spaces included: what a model is asked is part of its score.
 BOXED_SYSTEM_PROMPT = "Please reason step by step, and put your final answer within \\boxed{}."
@@ -35,23 +36,31 @@ def load_example_dataset(name: str = "gsm8k", split: str | None = None, n: int |
         raise ImportError(
             "example data need the package 'datasets', which is not installed: pip install datasets"
         ) from None
-    dataset = datasets.load_dataset(source["path"], source.get("subset"), split=split or source["split"])
-    if "level" in source:
-        dataset = dataset.filter(partial(eq, source["level"]), input_columns=["level"])
+    subsets, split = source.get("subsets", [None]), split or source["split"]
+    dataset = datasets.concatenate_datasets([datasets.load_dataset(source["path"], s, split=split) for s in subsets])
+    if "only" in source:
+        [(column, start)] = source["only"].items()
+        dataset = dataset.filter(methodcaller("startswith", start), input_columns=[column])
     if n is not None and n > 0:
         dataset = dataset.shuffle(seed=seed).select(range(min(n, len(dataset))))
-    return dataset.map(partial(_question, source), remove_columns=dataset.column_names)
+    return dataset.map(partial(_question, source, seed), remove_columns=dataset.column_names)
 
 
-def _question(source: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
+def _question(source: dict[str, Any], seed: int, row: dict[str, Any]) -> dict[str, Any]:
     question, answer = row[source["question"]], row[source["answer"]]
-    if options := row.get(source.get("options", "")):
-        listed = "".join(f"\n{letter}: {option}" for letter, option in zip("ABCDEFGHIJ", options, strict=False))
-        question = f"Question: {question}\n{listed}"
+    options: Any = row.get(source.get("options", ""))
+    if "shuffled" in source:
+        options = [answer, *(row[column] for column in source["shuffled"])]
+        random.Random(f"{seed} {question}").shuffle(options)  # the same in every run, where theirs is another
+        answer = options.index(answer)
+    if options:
+        listed = [f"{letter}: {option}" for letter, option in zip("ABCDEFGHIJ", options, strict=False)]
+        question = "\n".join([f"Question: {question}\n", *listed])
         answer = "ABCD"[answer] if isinstance(answer, int) else answer
-    extract = {"hash": extract_hash_answer, "box": extract_boxed_answer, "number": int}.get(
-        source.get("extract", ""), str
-    )
+    if labelled := row.get(source.get("labelled", "")):
+        listed = map("{}. {}".format, labelled["label"], labelled["text"])
+        question = "\n".join([f"Question: {question}\n\nChoices:", *listed])
+    extract = int if source.get("extract") == "int" else getattr(parsers, source.get("extract", ""), str)
     return {"question": question, "answer": str(extract(answer))}
 
 
