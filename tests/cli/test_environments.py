@@ -1,14 +1,19 @@
 """`assay eval ENV` asks a model through an environment, also one written for verifiers, and `assay serve ENV` takes its rubric."""
 
+import json
+import os
+import signal
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from urllib.request import Request, urlopen
 
 import pytest
 
 from assay.cli import main
 from assay.runs import Run
-from assay.testing import ModelServer
+from assay.testing import ModelServer, tool_call
 
 SOURCE = Path(__file__).parents[1] / "compat" / "environments" / "user_simulation.py"
 SAID = {"Sell me a pen.": ["deal"], "Sell me a car.": ["a", "b", "c"]}
@@ -36,7 +41,7 @@ def assay(tmp_path, monkeypatch, capsys):
 
     yield run
     for name in set(sys.modules) - before:
-        if name.partition(".")[0] in ("verifiers", "sell_it", "environments"):
+        if name.partition(".")[0] in ("verifiers", "sell_it", "environments", "game", "my_game"):
             del sys.modules[name]
 
 
@@ -103,3 +108,112 @@ def test_an_environment_that_fails_says_so_in_a_sentence(assay, tmp_path, code, 
     assert done.code == 2
     assert told in done.err
     assert "Traceback" not in done.err
+
+
+PROJECT = '[project]\nname = "{}"\n'
+
+
+@pytest.mark.parametrize(
+    ("project", "path"),
+    [
+        ("", "game/__init__.py"),
+        ("", "game/game.py"),
+        ("", "game/game/__init__.py"),
+        ("", "game/src/game/__init__.py"),
+        (PROJECT.format("my-game"), "game/my_game.py"),
+        (PROJECT.format("my.game"), "game/my_game/__init__.py"),
+        (PROJECT.format("my-game"), "game/src/my_game/__init__.py"),
+        (PROJECT.format("my-game"), "game/game.py"),
+        ("no toml", "game/game.py"),
+    ],
+)
+def test_a_folder_has_its_module_where_packages_have_it(assay, tmp_path, project, path):
+    """Named as the folder or as the project, beside it or in a package."""
+    file = tmp_path / path
+    file.parent.mkdir(parents=True)
+    file.write_text(SOURCE.read_text(encoding="utf-8"), encoding="utf-8")
+    (tmp_path / "game" / "pyproject.toml").write_text(project)
+    for name in ("game", "my_game"):
+        sys.modules.pop(name, None)
+    with ModelServer(answer) as server:
+        ended = assay("eval", "game", "-m", server.model, "-o", "run", "--limit", "1")
+    assert ended.code == 0, ended.err
+
+
+TOOLS = SOURCE.parent / "tools.py"
+CALLS = {
+    "Sum and list?": [[tool_call("add", a=2, b=3), tool_call("look_up", key="x")], [tool_call("listed", n=2)], "done"],
+    "No tool?": ["none"],
+}
+
+
+def started(folder, *arguments):
+    """The command in a process of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "assay", *arguments],
+        cwd=folder,
+        env=os.environ | {"ASSAY_AS_VERIFIERS": "1", "ASSAY_CACHE": str(folder / "cache")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.slow
+def test_a_server_gives_the_rewards_of_an_evaluation(tmp_path):
+    """For the same rollouts, whose messages come to it as plain JSON."""
+    (tmp_path / "calling.py").write_text(TOOLS.read_text(encoding="utf-8"), encoding="utf-8")
+
+    def reply(messages):
+        return CALLS[messages[0]["content"]][sum(m["role"] == "assistant" for m in messages)]
+
+    with ModelServer(reply) as server:
+        evaluation = started(tmp_path, "eval", "calling.py", "-m", server.model, "-o", "run")
+        _, said = evaluation.communicate(timeout=120)
+        assert evaluation.returncode == 0, said
+    rows = list(Run.open(tmp_path / "run").rows())
+    assert [row.reward for row in rows] == [1.5, 1.0]
+    serving = started(tmp_path, "serve", "calling.py", "--port", "0")
+    try:
+        url = serving.stderr.readline().split()[3]
+        named = ("prompt", "completion", "answer", "info")
+        body = {"rollouts": [{name: row.fields[name] for name in named} for row in rows], "report": True}
+        sent = Request(f"{url}/v1/score", json.dumps(body).encode(), {"Content-Type": "application/json"})
+        with urlopen(sent, timeout=60) as answered:
+            items = json.load(answered)["items"]
+    finally:
+        serving.send_signal(signal.SIGINT)
+        serving.communicate(timeout=60)
+    assert [item["reward"] for item in items] == [1.5, 1.0]
+    assert [item.get("errors") for item in items] == [None, None]
+    values = [{line["name"]: line["value"] for line in item["report"]["report"]} for item in items]
+    assert values == [{line.name: line.value for line in row.report.lines} for row in rows]
+
+
+@pytest.mark.slow
+def test_an_evaluation_that_is_interrupted_goes_on_where_it_was(tmp_path):
+    """What was asked is kept, and not asked again."""
+    source = SOURCE.read_text(encoding="utf-8")
+    rows = [{"question": f"Sell me {number}.", "answer": "deal"} for number in range(8)]
+    (tmp_path / "selling.py").write_text(f"{source}\n\nROWS[:] = {rows!r}\n", encoding="utf-8")
+    asked = []
+
+    def reply(messages):
+        asked.append(messages[0]["content"])
+        if len(asked) == 5:
+            interrupted.send_signal(signal.SIGINT)
+        return "deal" if len(messages) > 1 else "a pen"
+
+    with ModelServer(reply) as server:
+        command = ("eval", "selling.py", "-m", server.model, "-o", "run", "--concurrency", "1")
+        interrupted = started(tmp_path, *command)
+        _, said = interrupted.communicate(timeout=120)
+        assert interrupted.returncode == 130, said
+        assert "finishing what is under way" in said
+        kept = len(list(Run.open(tmp_path / "run").rows()))
+        assert 0 < kept < 8
+        resumed = started(tmp_path, *command, "--resume")
+        _, said = resumed.communicate(timeout=120)
+        assert resumed.returncode == 0, said
+    assert [row.reward for row in Run.open(tmp_path / "run").rows()] == [1.0] * 8
+    assert sorted(asked) == sorted([row["question"] for row in rows] * 2)

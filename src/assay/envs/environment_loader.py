@@ -3,6 +3,8 @@
 import inspect
 import os
 import sys
+import tomllib
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -30,16 +32,14 @@ def is_environment(name: str) -> bool:
 def load_environment(name: str, **arguments: Any) -> Environment:
     """Load an environment: `name` is an installed package, also as `owner/name`, or a folder or Python file.
 
-    A folder `my-env` has its function in `my_env.py`, in a package of that name, or in its own `__init__.py`. The
-    arguments go to the function as they are. Whatever its code raises is an `EnvironmentLoadError` with that as its cause.
+    A folder `my-env`, or whose pyproject.toml has that name, has its function in `my_env.py`, in a package of that name,
+    there or in `src`, or in its own `__init__.py`. The arguments go to the function as they are. Whatever its code raises
+    is an `EnvironmentLoadError` with that as its cause.
     """
     where = Path(name)
-    module = where.resolve().stem.replace("-", "_")
-    is_package = not (where / f"{module}.py").is_file() and (where / "__init__.py").is_file()
-    if where.exists():
-        folder = str((where if where.is_dir() and not is_package else where.parent).resolve())
-        if folder not in sys.path:
-            sys.path.insert(0, folder)  # its other modules stand beside it
+    home, module = _found_at(where)
+    if where.exists() and str(home.resolve()) not in sys.path:
+        sys.path.insert(0, str(home.resolve()))  # its other modules stand beside it
     if os.environ.get(AS_VERIFIERS, "0") not in ("", "0"):
         # By name: what mirrors other packages stands above, and nothing else here needs it.
         import_module("assay.compat.verifiers.installation").install()
@@ -68,3 +68,16 @@ def load_environment(name: str, **arguments: Any) -> Environment:
         raise EnvironmentLoadError(f"{gave}: {_ON_ASSAY}, if it was written for verifiers")
     environment.env_id = environment.env_id or name
     return environment
+
+
+def _found_at(where: Path) -> tuple[Path, str]:
+    """The folder to import from, and the module there."""
+    names = [where.resolve().stem]
+    with suppress(OSError, ValueError, KeyError):  # without a name in a project, that of the folder counts
+        names.append(tomllib.loads((where / "pyproject.toml").read_text(encoding="utf-8"))["project"]["name"])
+    modules = [name.replace("-", "_").replace(".", "_") for name in names]
+    for home in (where, where / "src"):
+        for module in modules:
+            if (home / f"{module}.py").is_file() or (home / module / "__init__.py").is_file():
+                return home, module
+    return (where if where.is_dir() and not (where / "__init__.py").is_file() else where.parent), modules[0]

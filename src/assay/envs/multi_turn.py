@@ -12,7 +12,7 @@ from assay.concurrency import FAILURES, is_stop
 from assay.envs.base_env import Environment, Given, awaited, stop
 from assay.envs.dataset import Example
 from assay.errors import Refused
-from assay.messages import message_text
+from assay.messages import chat_of, message_text, role_of
 from assay.models import Reply
 from assay.models.callable_tool import assistant_message
 from assay.rubric import Rubric
@@ -22,7 +22,10 @@ TOO_LONG = re.compile(r"context.{0,20}(length|window|size)|maximum.{0,20}(tokens
 
 
 def num_turns(state: Mapping[str, Any]) -> int:
-    return len(state["trajectory"])
+    if "trajectory" in state:
+        return len(state["trajectory"])
+    # A rollout that comes to a server has no steps.
+    return sum(role_of(message) == "assistant" for message in chat_of(state["completion"]))
 
 
 class MultiTurnEnv(Environment):

@@ -1,6 +1,8 @@
 """Rubrics pay a number for every rollout, also for one that is unscored, as programs for `verifiers` expect."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from logging import Logger
 from operator import attrgetter
 from typing import Any, cast
@@ -8,11 +10,14 @@ from typing import Any, cast
 import assay
 from assay import compat, presets
 from assay.compat.verifiers.example_data import maybe_call_with_named_args
+from assay.compat.verifiers.typed_messages import as_records
 from assay.criterion import Criterion
-from assay.engine import Outcomes, Plan, named_apart
+from assay.engine import BatchResult, Outcomes, Plan, named_apart
 from assay.envs.base_env import Hooked, Moment
 from assay.errors import RubricError
+from assay.graders.autograder import Autograder
 from assay.redaction import logger_of
+from assay.rollout import Batch
 from assay.types import State
 
 logger = logger_of("assay")
@@ -60,6 +65,21 @@ class Rubric(Hooked, assay.Rubric):
         vars(self).setdefault("funcs", [])[:] = [criterion.check for criterion in listed]
         vars(self).setdefault("weights", [])[:] = [criterion.weight for criterion in listed]
         self._planned = (plan, [*self.funcs], [*self.weights])
+
+    async def score_batch(self, batch: Batch, autograder: Autograder | None = None) -> BatchResult:
+        # A server or a table has the fields beside the state, where theirs are in it, and plain messages, which their
+        # functions could not read by attribute.
+        rows: Any = batch.rows
+        pairs = zip(rows, cast("Any", batch.states), strict=True)
+        states = [state if row is state or "completion" in state else {**row, **state} for row, state in pairs]
+        for fields in (*rows, *states):
+            for name in ("prompt", "completion"):
+                chat = cast("list[Any] | None", fields.get(name))
+                if type(chat) is list and chat and type(chat[0]) is dict:
+                    with suppress(TypeError, ValueError, KeyError):  # what is no message is an error of its line
+                        fields[name] = as_records(chat)
+        batch = batch if rows is batch.states else replace(batch, states=states)
+        return await super().score_batch(batch, autograder)
 
     async def call_hook(self, hook: Callable[..., Any], *args: Any) -> Any:
         # With what it names: the state, its fields and the class objects.

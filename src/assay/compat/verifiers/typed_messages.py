@@ -1,7 +1,7 @@
 """Messages, tools and replies have their fields by key, as ours do, and by attribute, as those of `verifiers` do."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self, cast
 
 from assay.envs.dataset import messages_of
@@ -103,6 +103,11 @@ def typed(value: object, field_name: str = "messages") -> list[Any]:
     chat = cast("list[Any]", value)
     if type(value) is not list or not all(isinstance(message, AttributeRecord) for message in chat):
         chat = messages_of(cast("object", value), field_name)
+    return as_records(chat)
+
+
+def as_records(chat: Sequence[Any]) -> list[Any]:
+    """Messages of these classes for plain ones."""
     return [m if isinstance(m, AttributeRecord) else _KINDS.get(m["role"], AttributeRecord)(m) for m in chat]
 
 
