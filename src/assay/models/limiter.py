@@ -155,14 +155,11 @@ class Limiter:
 
     def _look_back(self, window: _Window) -> None:
         """Change the limit by what was seen in a window, once that is long enough, and begin another."""
-        elapsed = self._changed - window.start
-        if elapsed < SHORTEST_WINDOW:
-            return
         answered, refused, wasted = window.calls["answered"], window.calls["refused"], window.seconds["refused"]
-        calls = sum(window.calls.values())
+        calls, elapsed = sum(window.calls.values()), self._changed - window.start
         if answered:
             self._typical = window.seconds["answered"] / answered
-        if calls < FEWEST_CALLS or elapsed < 2 * self._typical:
+        if calls < FEWEST_CALLS or elapsed < max(SHORTEST_WINDOW, 2 * self._typical):
             return
         grows = window.is_full
         if refused:
@@ -250,6 +247,10 @@ class WaitQueue:
             _, loop, place = self._waiting.pop(0)
             if place.done():
                 continue
+            if loop is asyncio._get_running_loop():
+                # A loop that runs here needs no waking, which takes two calls of the system.
+                place.set_result(None)
+                return True
             try:
                 loop.call_soon_threadsafe(self._tell, place)
             except RuntimeError:
