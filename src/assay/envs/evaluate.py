@@ -419,8 +419,7 @@ def _outputs(jobs: Sequence[RolloutJob]) -> Iterator[dict[str, Any]]:
             continue
         # Scoring left the metrics in the state; out of the report they would have to be made anew.
         metrics: Mapping[str, float] = ({} if job.state is None else job.state.get("metrics")) or {}
-        fields = dict(row.fields)
-        fields.pop("sample", None)
+        fields = {name: value for name, value in row.fields.items() if name != "sample"}
         output: dict[str, Any] = {
             "example_id": fields.pop("example_id", row.example),
             "sample": row.sample,
@@ -442,6 +441,4 @@ def _outputs(jobs: Sequence[RolloutJob]) -> Iterator[dict[str, Any]]:
         }
         if job.key in worth:
             output["advantage"] = worth[job.key]
-        for name, value in metrics.items():
-            output.setdefault(name, value)
-        yield output
+        yield output | {name: value for name, value in metrics.items() if name not in output}

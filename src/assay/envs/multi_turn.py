@@ -5,7 +5,6 @@ import re
 import time
 from abc import abstractmethod
 from collections.abc import Mapping
-from types import CoroutineType
 from typing import Any, Unpack, cast
 
 from assay.concurrency import FAILURES, is_stop
@@ -79,7 +78,7 @@ class MultiTurnEnv(Environment):
     async def _stopped(self, state: State) -> bool:
         for condition in self.hooks["stop"]:
             holds = condition(state)
-            if await holds if type(holds) is CoroutineType else holds is not False and await awaited(holds):
+            if await holds if inspect.iscoroutine(holds) else holds is not False and await awaited(holds):
                 state["stop_condition"] = condition.__name__
                 state["is_completed"] = True
                 return True

@@ -5,7 +5,6 @@ import json
 from collections.abc import Coroutine, Generator, Iterator, Mapping, Sequence
 from functools import cached_property
 from importlib import import_module
-from itertools import chain
 from operator import attrgetter
 from types import TracebackType
 from typing import Any
@@ -33,7 +32,7 @@ class Results(Mapping[str, list[Any]]):
     @cached_property
     def columns(self) -> dict[str, list[Any]]:
         """One list a column, of equal length; None where a rollout has no such field."""
-        names = dict.fromkeys(chain.from_iterable(self.outputs))
+        names = dict.fromkeys(name for output in self.outputs for name in output)
         columns = {name: [output.get(name) for output in self.outputs] for name in names}
         return {**columns, "state": self.states}
 

@@ -12,7 +12,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Iterable
-from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, nullcontext
 from contextvars import ContextVar
 from itertools import count
 from typing import Any
@@ -89,26 +89,17 @@ class Ledger:
         """This ledger and those around it."""
         return self, *self._around
 
-    async def reserve(self, estimate: float) -> None:
-        """Set dollars aside for a call, until `release`; wait for calls under way while they may still suffice."""
-        rollout, taken = _ROLLOUT.get(), list[Ledger]()
-        try:
+    async def reserve(self, estimate: float) -> ExitStack:
+        """Reserve dollars for a call, until the stack ends; wait for calls under way while they may still suffice."""
+        rollout = _ROLLOUT.get()
+        with ExitStack() as stack:
             for ledger in self.chain():
                 await ledger._take(estimate, rollout)
-                taken.append(ledger)
-        except BaseException:
-            for ledger in taken:
-                ledger._put_back(estimate)
-            raise
-        if rollout is not None:
-            rollout.reserve(estimate)
-
-    def release(self, estimate: float) -> None:
-        """Free the dollars again that were set aside for a call of this rollout."""
-        if (rollout := _ROLLOUT.get()) is not None:
-            rollout.reserve(-estimate)
-        for ledger in self.chain():
-            ledger._put_back(estimate)
+                stack.callback(ledger._put_back, estimate)
+            if rollout is not None:
+                rollout.reserve(estimate)
+                stack.callback(rollout.reserve, -estimate)
+            return stack.pop_all()
 
     def count(self, **amounts: Any) -> None:
         """Count amounts under their names here and in the ledgers around: `retries=1`, or one more `errors="Refused"`."""

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Set
+from contextlib import nullcontext
 from dataclasses import replace
 
 from assay.errors import ModelError, NotAsked, Overloaded, Refused, Unreadable
@@ -116,10 +117,7 @@ class EndpointModel:
             count_call(expected, None if self.price is None else estimate, most_calls=most_calls, most_cost=most_cost)
             raise NotAsked(f"{self.id} was not asked: this is a dry run")
         total = expected.prompt + expected.completion
-        holder = ledger if ledger is not None and (estimate or ledger.needs_prices) else None
-        if holder is not None:
-            await holder.reserve(estimate)
-        try:
+        with await ledger.reserve(estimate) if ledger and (estimate or ledger.needs_prices) else nullcontext():
             answer = await self.endpoint.ask(attempt, total, self.name)
             try:
                 reply = self._format.reply(answer.data)
@@ -131,9 +129,6 @@ class EndpointModel:
             cost = None if self.price is None else self.price.of(usage)
             count_call(usage, cost, reply.model)
             return reply if cost is None and usage is reply.usage else reply._replace(usage=usage, cost=cost)
-        finally:
-            if holder is not None:
-                holder.release(estimate)
 
 
 class TokenEstimate:

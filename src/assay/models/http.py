@@ -80,14 +80,11 @@ class HttpAddress:
         session = await _session()
         try:
             # Redirects are not followed: a key that is meant for one host is not sent to another.
-            response = await session.request(
+            async with await session.request(
                 self._method, self._url, data=body or None, headers=self._headers, proxy=self._proxy,
                 ssl=self._tls, allow_redirects=False, timeout=_timeout(total=seconds),
-            )  # fmt: skip
-            try:
+            ) as response:  # fmt: skip
                 said = await _body(response)
-            finally:
-                response.release()
         except aiohttp.ClientError as error:
             if isinstance(error, TimeoutError):
                 raise

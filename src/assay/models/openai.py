@@ -189,12 +189,9 @@ def _logprobs(tokens: Sequence[Mapping[str, Any]] | None) -> tuple[Token, ...] |
 
 def optional(request: Request, left_out: Set[str], parameters: Parameters) -> Payload:
     """The optional parameters that a request sets and a model takes, each written as a provider has it."""
-    fields, used = dict[str, Any](), set[str]()
-    for name, written in parameters.items():
-        if (value := getattr(request, name)) is not None and name not in left_out:
-            fields |= written(value)
-            used.add(name)
-    return Payload(fields, used)
+    wanted = [name for name in parameters if getattr(request, name) is not None and name not in left_out]
+    fields = {field: value for name in wanted for field, value in parameters[name](getattr(request, name)).items()}
+    return Payload(fields, set(wanted))
 
 
 @cache

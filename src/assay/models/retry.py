@@ -133,8 +133,7 @@ class Endpoint:
         attempt, call = 1, CallRecord()
         while True:
             try:
-                limited = run_ends < float("inf")
-                async with asyncio.timeout(run_ends - time.monotonic()) if limited else nullcontext():
+                async with nullcontext() if run_ends == float("inf") else asyncio.timeout(run_ends - time.monotonic()):
                     probes = await self._turn(tokens, model, call, again=attempt > 1)
             except TimeoutError:
                 why = "give it more, or let more calls go at once"
