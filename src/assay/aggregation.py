@@ -171,10 +171,7 @@ class Fallback:
             raise RubricError(f"unscored is {self.policy!r}: give one of {', '.join(map(repr, POLICIES))}")
 
     def fill(
-        self,
-        rewards: Sequence[float | None],
-        groups: Sequence[Hashable] | None = None,
-        errors: Sequence[str] | None = None,
+        self, rewards: Sequence[float | None], groups: Sequence[Hashable] | None = None, errors: Sequence[str] = ()
     ) -> list[float | None]:
         """Fill the gaps in the rewards, by `groups` where given; with `drop` they stay None, to be left out."""
         missing = [place for place, reward in enumerate(rewards) if reward is None]

@@ -7,10 +7,12 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, 
 from concurrent.futures import Future
 from contextvars import ContextVar, copy_context
 from operator import length_hint
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+Room: TypeAlias = Callable[[], bool] | None
+"""Whether more would get through the narrow place all work ends up in, where there is one: what begins too early only waits."""
 
 SIDE_BY_SIDE = 1024  # how many pieces of work are under way at once unless said otherwise
 AT_ONCE = 2  # how many begin in one turn of the loop where there has to be room: more would hold up the rest
@@ -49,16 +51,9 @@ def is_stop(error: BaseException) -> bool:
 
 
 async def side_by_side(
-    work: Callable[[Item], Awaitable[Result]],
-    items: Sequence[Item],
-    *,
-    limit: int = SIDE_BY_SIDE,
-    room: Callable[[], bool] | None = None,
+    work: Callable[[Item], Awaitable[Result]], items: Sequence[Item], *, limit: int = SIDE_BY_SIDE, room: Room = None
 ) -> list[Result]:
-    """Return the results of `work` on each item, in order; the first exception cancels the rest.
-
-    `room` says whether more would get through the narrow place all work ends up in: what begins too early only waits.
-    """
+    """Return the results of `work` on each item, in order; the first exception cancels the rest."""
     if len(items) == 1:
         return [await work(items[0])]
     results: list[Any] = [None] * len(items)
@@ -76,7 +71,7 @@ async def walk_together(
     count: int,
     *,
     limit: int = SIDE_BY_SIDE,
-    room: Callable[[], bool] | None = None,
+    room: Room = None,
 ) -> None:
     """Have `walk` take every place from 0 to `count`, by as many walkers as there is waiting to do.
 

@@ -321,8 +321,7 @@ def _canonical(value: object) -> object:
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, Mapping):
-        items = cast("Mapping[str, object]", value).items()
-        return {str(key): _canonical(inner) for key, inner in items}
+        return {str(key): _canonical(inner) for key, inner in cast("Mapping[str, object]", value).items()}
     if isinstance(value, list | tuple):
         return [_canonical(inner) for inner in cast("Sequence[object]", value)]
     return value

@@ -9,9 +9,9 @@ from contextvars import ContextVar
 from functools import partial
 from graphlib import CycleError, TopologicalSorter
 from inspect import getattr_static
-from itertools import islice
+from itertools import groupby, islice
 from types import FunctionType
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 from assay.aggregation import AGGREGATIONS, Aggregation, Scale, stakes, summed_by_name, total, weighted_sum
 from assay.concurrency import FAILURES, is_stop, setting, side_by_side
@@ -20,7 +20,6 @@ from assay.errors import JudgeError, MissingExtraError, RubricError, SignatureEr
 from assay.graders.autograder import Autograder, JudgeAnswer
 from assay.graders.judge_input import JudgeInput, shown, system_prompt
 from assay.graders.verdicts import finite, number_of, verdict_score
-from assay.messages import read_completion
 from assay.models.budgets import is_dry_run, refuse_unpriced, rollout_spending
 from assay.models.model import has_room
 from assay.redaction import logger_of
@@ -38,7 +37,7 @@ from assay.report import (
     line_of,
     sum_reports,
 )
-from assay.rollout import Batch, Call
+from assay.rollout import Batch, Call, Read
 from assay.trajectory import as_it_stood, steps_of
 from assay.types import OnError
 from assay.wording import described, short_repr
@@ -124,18 +123,10 @@ class Phase(NamedTuple):
     judged: list[PlannedCriterion]
 
     @classmethod
-    def of(cls, planned: Iterable[PlannedCriterion]) -> "Phase":
-        phase, joins = cls([], []), False
-        for one in planned:
-            if one.criterion.judged:
-                phase.judged.append(one)
-                continue
-            if one.is_single and joins:
-                phase.runs[-1].append(one)
-            else:
-                phase.runs.append([one])
-            joins = one.is_single
-        return phase
+    def of(cls, planned: Sequence[PlannedCriterion]) -> "Phase":
+        checked = [one for one in planned if not one.criterion.judged]
+        runs = [list(run) for _, run in groupby(checked, key=lambda one: one.is_single or id(one))]
+        return cls(runs, [one for one in planned if one.criterion.judged])
 
 
 class Plan:
@@ -163,7 +154,7 @@ class Plan:
             said = f"criterion {lowest.name!r} has weight {lowest.weight}, and a tree takes none below 0"
             raise RubricError(f"{said}: state the requirement positively, or use another aggregation")
         layers = _layers({criterion.name: criterion for criterion in criteria})
-        self.phases = [Phase.of(one for one in self.planned if one.criterion.name in names) for names in layers]
+        self.phases = [Phase.of([one for one in self.planned if one.criterion.name in names]) for names in layers]
 
 
 def _layers(criteria: Mapping[str, Criterion]) -> Iterator[frozenset[str]]:
@@ -205,8 +196,7 @@ def _isolate(call: Call, criterion: Criterion) -> None:
     preload = (home,) if home else ()
 
     async def checked(*args: Any, **keywords: Any) -> Any:
-        pool = shared_pool(*preload)
-        outcome = await pool.run(check, *args, timeout=seconds, keywords=keywords)
+        outcome = await shared_pool(*preload).run(check, *args, timeout=seconds, keywords=keywords)
         return outcome.value if outcome.ok else Score.failed(outcome.message)
 
     call.run_by(checked)
@@ -348,6 +338,7 @@ class Summed(BatchResult):
 
 # The engine: the criteria, asked.
 
+_Ask: TypeAlias = Callable[[PlannedCriterion, Batch], Awaitable[list[Any]]]
 _LOGGED: ContextVar[set[str] | None] = ContextVar("logged", default=None)
 """Criteria whose errors were logged, where each is to be logged once."""
 
@@ -364,14 +355,9 @@ class Engine(BatchResult):
     """
 
     def __init__(
-        self,
-        plan: Plan,
-        objects: Mapping[str, Any],
-        grader: Autograder | None,
-        on_error: OnError,
-        read: Callable[[object], Any] = read_completion,
+        self, plan: Plan, objects: Mapping[str, Any], grader: Autograder | None, on_error: OnError, read: Read
     ) -> None:
-        """Checks may name `objects` as arguments; `read` reads a completion, or raises a TypeError."""
+        """Checks may name `objects` as arguments."""
         super().__init__()
         self._plan = plan
         self._objects = objects
@@ -633,13 +619,7 @@ class Engine(BatchResult):
         return [_score_of_report(report) for report in reports]
 
     async def _failed_together(
-        self,
-        error: BaseException,
-        ask: Callable[[PlannedCriterion, Batch], Awaitable[list[Any]]],
-        one: PlannedCriterion,
-        batch: Batch,
-        *,
-        compares: bool,
+        self, error: BaseException, ask: _Ask, one: PlannedCriterion, batch: Batch, *, compares: bool
     ) -> list[Any]:
         """Ask about each rollout alone after all failed together: those at fault fail alone, unless compared."""
         if isinstance(error, SignatureError):
@@ -723,8 +703,7 @@ class Engine(BatchResult):
             if rule.over_lines is None or self._on_error == "raise" or is_stop(error):
                 raise
             logger.error("aggregation %r failed: %s", rule.name, described(error))
-            failed = CriterionReport(name=rule.name, error=described(error))
-            return aggregate([*lines, failed], criteria, scale=scale)
+            return aggregate([*lines, CriterionReport(name=rule.name, error=described(error))], criteria, scale=scale)
 
 
 def _at_steps(criterion: Criterion, row: Mapping[str, Any], text: JudgeInput) -> dict[str, Criterion]:

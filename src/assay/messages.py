@@ -39,12 +39,8 @@ def text_of(content: object) -> str:
     """
     if isinstance(content, str):
         return content
-    if content is None:
-        return ""
-    if isinstance(content, Iterable) and not isinstance(content, (bytes, Mapping)):
-        texts = (_part_text(part) for part in cast("Iterable[object]", content))
-        return " ".join(text for text in texts if text)
-    return _part_text(cast("object", content))
+    parts: Any = content if _is_list(content) else (content,)
+    return " ".join(filter(None, map(_part_text, parts)))
 
 
 def _part_text(part: object) -> str:
@@ -183,10 +179,7 @@ def question_text(prompt: Messages | None) -> str:
 def tool_calls(message: object) -> list[ToolCall]:
     """The tool calls of one message, from native `tool_calls`; entries saved as JSON text are read too."""
     calls = field_of(message, "tool_calls")
-    if not isinstance(calls, Iterable) or isinstance(calls, (str, bytes)):
-        return []
-    found = (_tool_call(entry) for entry in cast("Iterable[object]", calls))
-    return [call for call in found if call is not None]
+    return [call for call in map(_tool_call, calls if _is_list(calls) else ()) if call is not None]
 
 
 def _tool_call(entry: object) -> ToolCall | None:

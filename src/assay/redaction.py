@@ -77,11 +77,8 @@ def without(secrets: Iterable[str], value: Any) -> Any:
 
 def telltale(*secrets: str | None) -> tuple[str, ...]:
     """Return those that can be looked for in what a model says, since they are no words, as `EMPTY` is."""
-    return tuple(
-        secret
-        for secret in secrets
-        if secret and len(secret) >= SHORTEST_KEY and any(map(str.isdigit, secret)) and any(map(str.isalpha, secret))
-    )
+    found = (secret for secret in secrets if secret and len(secret) >= SHORTEST_KEY)
+    return tuple(secret for secret in found if any(map(str.isdigit, secret)) and any(map(str.isalpha, secret)))
 
 
 def parted_from_login(url: str) -> tuple[str, str, str]:
@@ -93,8 +90,7 @@ def parted_from_login(url: str) -> tuple[str, str, str]:
     login, at, host = place.rpartition("@")
     if not at:
         return url, "", ""
-    bare = f"{scheme}{slashes}{rest.replace(place, host, 1)}"
-    return bare, login, unquote(login.partition(":")[2])
+    return f"{scheme}{slashes}{rest.replace(place, host, 1)}", login, unquote(login.partition(":")[2])
 
 
 @lru_cache(maxsize=1024)

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import itemgetter
 from types import FunctionType, MethodType
-from typing import Any, Final, NamedTuple, cast, get_origin
+from typing import Any, Final, NamedTuple, TypeAlias, cast, get_origin
 
 from assay.errors import SignatureError
 from assay.messages import completion_text, is_plain_chat, question_text, read_completion
 from assay.types import Info, Messages
 from assay.wording import described
 
+Read: TypeAlias = Callable[[object], Any]  # reads a completion, or raises a TypeError
 ABSENT: Final[Any] = object()  # stands where a rollout does not have a field, or a parameter no default
 OUTPUTS: Final = frozenset({"reward", "partial_reward", "metrics", "advantage", "errors"})
 """What scoring writes into a state; no check may name one as an argument."""
@@ -108,7 +109,7 @@ class Batch:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def readable(self, read: Callable[[object], Any] = read_completion) -> "tuple[Batch, dict[int, str]]":
+    def readable(self, read: Read = read_completion) -> "tuple[Batch, dict[int, str]]":
         """Return the batch with every completion as it is read, and why some cannot be read, by place."""
         errors: dict[int, str] = {}
         changed: dict[int, Any] = {}
@@ -118,11 +119,10 @@ class Batch:
                 continue
             try:
                 text = read(completion)
-            except TypeError as error:
-                errors[place] = described(error)
-            else:
                 if text is not completion:
                     changed[place] = {**row, "completion": text}
+            except TypeError as error:
+                errors[place] = described(error)
         if not changed:
             return self, errors
         return replace(self, rows=[changed.get(place, row) for place, row in enumerate(self.rows)]), errors

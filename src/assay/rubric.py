@@ -132,8 +132,7 @@ class BaseRubric(ABC):
         in_group = "score_group" in self._own
         if in_group:
             return await ask(states)
-        each = await side_by_side(lambda state: ask([state]), states)
-        return [report for [report] in each]
+        return [report for [report] in await side_by_side(lambda state: ask([state]), states)]
 
     async def reports_on_group(
         self, states: States, autograder: Autograder | None = None
@@ -452,8 +451,7 @@ def _own_report(
         # Nothing says how much there was to gain, so that the reward is the score, as with a formula.
         return EvaluationReport(number, number, report=lines, gain=1.0, asked=1, answered=1, scale="raw")
     score = normalise(Totals(number, given.gain, given.loss), given.scale)
-    update = {"score": score, "raw_score": number, "report": lines, "worth": None}
-    return given.model_copy(update=update)
+    return given.model_copy(update={"score": score, "raw_score": number, "report": lines, "worth": None})
 
 
 class Rubric(BaseRubric, Loadable):
@@ -545,8 +543,7 @@ class Rubric(BaseRubric, Loadable):
         """Whether it waits, asks a model or compares, here or in a rubric inside."""
         own = self.own_methods  # a subclass's own methods may wait, and one for a group compares
         comparing = (*(["score_group"] if "score_group" in own else []), *self._comparing_parts())
-        mine = Traits(waits=bool(own), compares=comparing)
-        return Traits.joined([*self._parts(), mine])
+        return Traits.joined([*self._parts(), Traits(waits=bool(own), compares=comparing)])
 
     def _comparing_parts(self) -> list[str]:
         return [part.name for part in self.shaping if part.compares]
@@ -556,8 +553,7 @@ class Rubric(BaseRubric, Loadable):
 
     @property
     def own_methods(self) -> frozenset[str]:
-        inside = (inner.own_methods for inner in self._inside() if isinstance(inner, Rubric))
-        return self._own.union(*inside)
+        return self._own.union(*(inner.own_methods for inner in self._inside() if isinstance(inner, Rubric)))
 
     def add_reward_func(self, func: RewardFunc, weight: float = 1.0) -> None:
         """Add a check at the end, with this weight."""

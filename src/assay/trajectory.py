@@ -2,10 +2,10 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from assay.messages import Part, parts_of, turns_of
+from assay.messages import parts_of, turns_of
 from assay.tools import is_failure
 
 _CALL = re.compile(r'([^\s({"]+)\((.*)\)', re.DOTALL)
@@ -38,11 +38,11 @@ class TrajectoryStep(NamedTuple):
 
 def steps_of(row: Mapping[str, Any], scope: str) -> list[TrajectoryStep]:
     """The turns of the assistant in the completion of a rollout, or its calls of tools, in order."""
-    parts = parts_of(row.get("prompt"), row.get("completion"))
+    prompt, completion = row.get("prompt"), row.get("completion")
     if scope == "call":
-        return _calls(parts)
+        return calls_of(prompt, completion)
     turns: dict[str, list[str]] = {}
-    for part in parts:
+    for part in parts_of(prompt, completion):
         if part.role == "assistant" and not part.in_prompt and part.kind != "thinking":
             turns.setdefault(part.message, []).extend([part.text] if part.kind == "text" else ())
     return [TrajectoryStep(address, " ".join(texts)) for address, texts in turns.items()]
@@ -65,12 +65,8 @@ def calls_of(prompt: object, completion: object) -> list[TrajectoryStep]:
     >>> [(step.address, step.name, step.result) for step in calls_of("Where is it?", said)]
     [('m2.call1', 'search', 'found')]
     """
-    return _calls(parts_of(prompt, completion))
-
-
-def _calls(parts: Sequence[Part]) -> list[TrajectoryStep]:
-    """By the id of the call, and in order where a result has none."""
-    own = [part for part in parts if not part.in_prompt]
+    own = [part for part in parts_of(prompt, completion) if not part.in_prompt]
+    # A result goes by the id of its call, and in order where it has none.
     calls = {part.address: part.text for part in own if part.kind == "call"}
     results = {part.call: part.text for part in own if part.kind == "result" and part.call in calls}
     others = (part.text for part in own if part.kind == "result" and part.call not in calls)

@@ -180,7 +180,7 @@ class Grader(Autograder):
         return [line_of(criterion, score) for criterion, score in zip(rubric, answer, strict=True)]
 
 
-class AroundOptions(TypedDict, total=False):
+class WrapOptions(TypedDict, total=False):
     """What every grader around graders takes."""
 
     normalize: bool | None  # False makes the raw sum the score; None does as the first grader inside

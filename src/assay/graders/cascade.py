@@ -6,7 +6,7 @@ from typing import Any, Unpack
 
 from assay.aggregation import Scale, share_of
 from assay.criterion import Criterion
-from assay.graders.autograder import AroundOptions, Autograder, Composite, scores_from
+from assay.graders.autograder import Autograder, Composite, WrapOptions, scores_from
 from assay.graders.panel import Vote, line_of_vote, named
 from assay.report import CriterionReport, EvaluationReport, Score, aggregate, line_of
 from assay.types import OnError
@@ -31,7 +31,7 @@ class Cascade(Composite):
     1
     """
 
-    def __init__(self, judges: Sequence[Autograder], *, doubt: float = 0.1, **options: Unpack[AroundOptions]) -> None:
+    def __init__(self, judges: Sequence[Autograder], *, doubt: float = 0.1, **options: Unpack[WrapOptions]) -> None:
         """`judges` go from cheap to dear. One of 10 samples that differs is a `disagreement` of 0.2."""
         if not 0 <= doubt < 1:
             raise ValueError(f"doubt is {doubt}: give 0 to less than 1")
@@ -90,8 +90,7 @@ class EarlyStop(Composite):
         """One report for the whole, with a line a criterion."""
         asked = _Questions(criteria, self.scale, self.threshold)
         while batch := asked.next_batch():
-            listed = [criteria[place] for place in batch]
-            scores = await scores_from(self.inner[0], to_grade, listed, query, on_error)
+            scores = await scores_from(self.inner[0], to_grade, [criteria[place] for place in batch], query, on_error)
             asked.found.update(zip(batch, scores, strict=True))
         return asked.report()
 

@@ -7,7 +7,7 @@ from typing import Any, Unpack
 
 from assay.criterion import BINARY, Criterion
 from assay.errors import JudgeError
-from assay.graders.autograder import AroundOptions, Autograder, Composite, JudgeAnswer, JudgeOptions
+from assay.graders.autograder import Autograder, Composite, JudgeAnswer, JudgeOptions, WrapOptions
 from assay.graders.judge_input import JudgeInput, system_prompt, without_prompt_tags
 from assay.graders.verdicts import verdict_score
 from assay.messages import completion_text
@@ -32,12 +32,7 @@ class Referenced(Composite):
     takes_wholes = True
 
     def __init__(
-        self,
-        grader: Autograder,
-        reference: str | None = None,
-        *,
-        field: str = "answer",
-        **options: Unpack[AroundOptions],
+        self, grader: Autograder, reference: str | None = None, *, field: str = "answer", **options: Unpack[WrapOptions]
     ) -> None:
         """`reference` is for every text; without it the rollout's field of that name is shown."""
         super().__init__([grader], **options)
@@ -106,12 +101,7 @@ class Anchored(Composite):
     takes_wholes = True
 
     def __init__(
-        self,
-        grader: Autograder,
-        anchors: Sequence[Anchor],
-        *,
-        each: int | None = None,
-        **options: Unpack[AroundOptions],
+        self, grader: Autograder, anchors: Sequence[Anchor], *, each: int | None = None, **options: Unpack[WrapOptions]
     ) -> None:
         """`each` keeps so many anchors for every verdict of every criterion, the first ones."""
         super().__init__([grader], **options)

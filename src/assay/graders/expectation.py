@@ -9,7 +9,7 @@ from typing import Any, Unpack
 from pydantic import BaseModel
 
 from assay.criterion import Criterion
-from assay.graders.autograder import AroundOptions, Autograder, Composite, scores_from
+from assay.graders.autograder import Autograder, Composite, WrapOptions, scores_from
 from assay.graders.judge_input import degenerate
 from assay.models.model import Reply, Token
 from assay.redaction import logger_of
@@ -39,7 +39,7 @@ class Expectation(Composite):
     0.9
     """
 
-    def __init__(self, grader: Autograder, *, alternatives: int = 20, **options: Unpack[AroundOptions]) -> None:
+    def __init__(self, grader: Autograder, *, alternatives: int = 20, **options: Unpack[WrapOptions]) -> None:
         """`alternatives` is how many to ask for with each token; most endpoints have up to 20."""
         if alternatives < 1:
             raise ValueError(f"alternatives is {alternatives}: ask for at least 1")
@@ -83,8 +83,7 @@ def _from(tokens: Sequence[Token], start: int) -> list[Token]:
         end += len(token.text)
         if end > start:
             cut = len(token.text) - (end - start)
-            lead = token.text[:cut]
-            others = {t[cut:]: p for t, p in token.alternatives.items() if t.startswith(lead)}
+            others = {t[cut:]: p for t, p in token.alternatives.items() if t.startswith(token.text[:cut])}
             return [Token(token.text[cut:], token.logprob, others), *tokens[place + 1 :]]
     return []
 

@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias, Unpack, get_args
 from assay.concurrency import FAILURES
 from assay.criterion import Criterion
 from assay.errors import JudgeError
-from assay.graders.autograder import AroundOptions, Autograder, Composite, JudgeAnswer, as_whole
+from assay.graders.autograder import Autograder, Composite, JudgeAnswer, WrapOptions, as_whole
 from assay.graders.judge_input import degenerate, system_prompt
 from assay.graders.verdicts import failed_score
 from assay.models.budgets import is_dry_run
@@ -33,7 +33,7 @@ class Guarded(Composite):
 
     takes_wholes = True
 
-    def __init__(self, grader: Autograder, *, on_attack: OnAttack = "worst", **options: Unpack[AroundOptions]) -> None:
+    def __init__(self, grader: Autograder, *, on_attack: OnAttack = "worst", **options: Unpack[WrapOptions]) -> None:
         """`on_attack="error"` leaves such a response unscored, for a person to look at."""
         super().__init__([grader], **options)
         if on_attack not in get_args(OnAttack):

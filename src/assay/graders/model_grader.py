@@ -162,8 +162,7 @@ class ModelGrader(Grader, Generic[Generate]):
         if self.generate_fn is not None:
             function: Any = self.generate_fn
             system, user = opened[0]["content"], opened[1]["content"] + question
-            by_name = self.size == 1
-            said: Any = function(system_prompt=system, user_prompt=user) if by_name else function(system, user)
+            said: Any = function(system_prompt=system, user_prompt=user) if self.size == 1 else function(system, user)
             return await said if isawaitable(said) else said
         model, options, source = self.model, self.options, ""
         asked = (*opened, {"role": "user", "content": question})

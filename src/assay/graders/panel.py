@@ -9,7 +9,7 @@ from assay.aggregation import weighted_sum
 from assay.concurrency import FAILURES, side_by_side
 from assay.criterion import Criterion
 from assay.errors import JudgeError
-from assay.graders.autograder import AroundOptions, Autograder, Composite, JudgeAnswer, as_whole, scores_from
+from assay.graders.autograder import Autograder, Composite, JudgeAnswer, WrapOptions, as_whole, scores_from
 from assay.graders.verdicts import failed_score, refuse_errors
 from assay.report import CriterionReport, EvaluationReport, Score, line_of
 from assay.types import OnError
@@ -53,7 +53,7 @@ class Panel(Composite):
         rule: Rule = "majority",
         weights: Sequence[float] | None = None,
         quorum: int = 1,
-        **options: Unpack[AroundOptions],
+        **options: Unpack[WrapOptions],
     ) -> None:
         """`judges` may be given by name; `weights`, one a judge, count in a majority and a mean.
 
@@ -118,9 +118,8 @@ class Panel(Composite):
         given = [f"{who} {s.value:.4g}" for who, s in zip(self.names, votes, strict=True) if s.value is not None]
         apart = "" if score.disagreement is None else f"; {score.disagreement:.4g} apart"
         reason = f"{', '.join(given)}{apart}; {score.reason}"
-        whole = as_whole(EvaluationReport(score.value, reason=reason), criteria, self.scale)
         # The number of a vote is the sum itself: no formula moved the score off it.
-        return replace(whole, worth=None)
+        return replace(as_whole(EvaluationReport(score.value, reason=reason), criteria, self.scale), worth=None)
 
 
 class Samples(Panel):
@@ -147,7 +146,7 @@ class Samples(Panel):
         rule: Rule = "majority",
         temperature: float | None = 1.0,
         quorum: int = 1,
-        **options: Unpack[AroundOptions],
+        **options: Unpack[WrapOptions],
     ) -> None:
         """`temperature` is what a model is asked with: at 0 all samples would be one."""
         if count < 1:
@@ -178,7 +177,7 @@ class Swapped(Panel):
     noun = "orders"
 
     def __init__(
-        self, grader: Autograder, *, rule: Rule = "mean", quorum: int = 1, **options: Unpack[AroundOptions]
+        self, grader: Autograder, *, rule: Rule = "mean", quorum: int = 1, **options: Unpack[WrapOptions]
     ) -> None:
         """With `quorum=2` a criterion has no answer when one of the orders has none."""
         cannot = "its choices cannot be turned round"

@@ -135,8 +135,7 @@ def verdict_score(criterion: Criterion, verdict: str, reason: str = "") -> Score
         if choice.strip().casefold() == folded:
             return Score(criterion.values[choice], reason, choice)
     offered = ", ".join([*criterion.choices, *(["N/A"] if criterion.allow_na else [])])
-    error = JudgeError(f"the verdict {verdict[:80]!r} was not on offer ({offered})")
-    return Score.failed(error, reason)
+    return Score.failed(JudgeError(f"the verdict {verdict[:80]!r} was not on offer ({offered})"), reason)
 
 
 def no_field(reply: object, wanted: str) -> JudgeError:

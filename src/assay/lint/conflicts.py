@@ -38,8 +38,7 @@ def claim_of(requirement: str) -> Claim:
     folded = [w if place and w.isupper() else w.casefold() for place, w in enumerate(found)]
     denials = sum(map(_denies, folded))
     stems = [_stem(word) for word in folded if word not in words("empty") and not _denies(word)]
-    told = [stem for stem in stems if stem != _SAYING]
-    stems = told or stems  # that it is to be said goes without saying
+    stems = [stem for stem in stems if stem != _SAYING] or stems  # that it is to be said goes without saying
     ordered = pattern("ordered").search(requirement) is not None
     return Claim(tuple(stems), frozenset(stems), denials % 2 == 1, ordered)
 
@@ -82,8 +81,7 @@ def limit_of(requirement: str) -> Limit | None:
         return None
     if not pattern("rest").match(requirement, found.end()):
         return None
-    number = int(found["number"].replace(",", ""))
-    return Limit(found["least"] is not None, number, found["unit"].lower())
+    return Limit(found["least"] is not None, int(found["number"].replace(",", "")), found["unit"].lower())
 
 
 # R007 and R008: criteria that ask the same twice, and criteria that no response can satisfy together.

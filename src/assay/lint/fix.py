@@ -70,8 +70,7 @@ def fix_rubric(
     """
     refuse_unknown(ignore)
     node = read_file(path)
-    rubric = rubric_at(node, allow_code=allow_code)
-    items = [item for criteria in place_criteria(rubric, node) for item in criteria]
+    items = [item for criteria in place_criteria(rubric_at(node, allow_code=allow_code), node) for item in criteria]
     changes: dict[KeyPath, Change] = {}
     left: list[tuple[PlacedCriterion, list[Hit]]] = []
     for item in items:

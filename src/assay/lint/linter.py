@@ -124,7 +124,6 @@ def _ignored_rules(text: str, starts: Sequence[int]) -> dict[int | None, frozens
         below = number
         while below <= len(rows) and rows[below - 1].lstrip().startswith("#"):
             below += 1
-        above = max(bisect_right(starts, number) - 1, 0)
-        about = below if below in starts else starts[above]
+        about = below if below in starts else starts[max(bisect_right(starts, number) - 1, 0)]
         told[about] = told.get(about, frozenset()) | ids
     return told

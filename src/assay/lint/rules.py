@@ -166,8 +166,7 @@ def unanchored(criterion: Criterion, text: RequirementText) -> Iterator[Hit]:
     missing = _without_meaning(criterion.choices, text.said)
     if criterion.choices == BINARY and pattern("rating").search(text.plain):
         message = "it asks for a rating, and the judge may only say MET or UNMET"
-        advice = "list the levels under `choices`, and say in the requirement what each one means"
-        yield Hit("R003", message, advice)
+        yield Hit("R003", message, "list the levels under `choices`, and say in the requirement what each one means")
     elif len(criterion.choices) > 2 and missing:
         shown = ", ".join(f"'{label}'" for label in missing[:5])
         more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
@@ -177,12 +176,9 @@ def unanchored(criterion: Criterion, text: RequirementText) -> Iterator[Hit]:
 
 def _without_meaning(choices: Sequence[str], said: str) -> list[str]:
     """The labels of one or two words that do not stand in the requirement with something said about them."""
-    return [
-        label
-        for label in choices
-        if len(label.split()) < 3
-        and not re.search(rf"(?<!\w){re.escape(label.strip())}(?!\w)\W*\w+\W+\w+", said, re.IGNORECASE)
-    ]
+    short = {label: re.escape(label.strip()) for label in choices if len(label.split()) < 3}
+    told = r"(?<!\w){}(?!\w)\W*\w+\W+\w+"
+    return [label for label, word in short.items() if not re.search(told.format(word), said, re.IGNORECASE)]
 
 
 def upside_down(criterion: Criterion, text: RequirementText) -> Iterator[Hit]:

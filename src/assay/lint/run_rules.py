@@ -136,8 +136,7 @@ def pointless(columns: RunColumns, criteria: Mapping[str, Criterion]) -> Iterato
         rows = columns.answered(name)
         rows = rows[np.isfinite(others[:, rows]).any(axis=0)]
         own = credit[name][rows]
-        rest = np.nanmean(others[:, rows], axis=0)
-        found = separation(rest, own > own.mean(), columns.examples[rows])
+        found = separation(np.nanmean(others[:, rows], axis=0), own > own.mean(), columns.examples[rows])
         if found.low is None or found.high is None:
             continue
         if found.high < 0.5:
@@ -253,8 +252,7 @@ def correlation(one: Array, two: Array, examples: Array) -> Estimate:
 def mid_ranks(values: Array) -> Array:
     """Ranks from 1; equal values share the mean of theirs."""
     _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ends = np.cumsum(counts)
-    return (ends - (counts - 1) / 2)[places]
+    return (np.cumsum(counts) - (counts - 1) / 2)[places]
 
 
 def _standard(values: Array) -> Array:

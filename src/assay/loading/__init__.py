@@ -125,11 +125,9 @@ def criterion_of(data: Mapping[str, Any], index: int, build: Callable[..., Any])
     """The criterion that a mapping describes, as an entry of a file would."""
 
     def nested(node: Node, label: str) -> Any:
-        reader = RubricReader(lambda criteria, given, _: build(criteria, **given))
-        return reader.rubric(node, level=1)
+        return RubricReader(lambda criteria, given, _: build(criteria, **given)).rubric(node, level=1)
 
-    entry = CriterionEntry(Node(dict(data)), f"Invalid criterion at index {index}")
-    return entry.criterion(nested, allow_code=False)
+    return CriterionEntry(Node(dict(data)), f"Invalid criterion at index {index}").criterion(nested, allow_code=False)
 
 
 def inner_options(options: dict[str, Any]) -> dict[str, Any]:

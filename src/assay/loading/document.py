@@ -213,8 +213,7 @@ def _json_pieces(text: str) -> Iterator[_Piece]:
         counted = start
         text_of_token = json.loads(sign) if sign[0] == '"' else sign
         value: Any = {} if sign == "{" else [] if sign == "[" else text_of_token
-        kind = _JSON_KINDS.get(sign, "value")
-        yield _Piece(kind, value, text_of_token, line, start, end, True, sign[0])
+        yield _Piece(_JSON_KINDS.get(sign, "value"), value, text_of_token, line, start, end, True, sign[0])
 
 
 def _yaml_pieces(text: str) -> Iterator[_Piece]:
@@ -247,8 +246,7 @@ def _yaml_pieces(text: str) -> Iterator[_Piece]:
                 if depth > MOST_DEPTH:
                     raise DocumentError(f"it is nested more than {MOST_DEPTH} deep", line)
                 value = dict[Any, Any]() if kind == "mapping" else list[Any]()
-                flow = bool(event.flow_style)
-                yield _Piece(kind, value, "", line, mark.index, end, flow, "", event.anchor)
+                yield _Piece(kind, value, "", line, mark.index, end, bool(event.flow_style), "", event.anchor)
             elif ended and isinstance(event, yaml.DocumentStartEvent):
                 raise DocumentError("a second document begins: keep one to a file", line)
             ended = ended or isinstance(event, yaml.DocumentEndEvent)
@@ -434,8 +432,7 @@ def _dumper() -> Any:
 
     def represent(dumper: Any, text: str) -> Any:
         # Left plain, a NEL would be read back as an ordinary line break.
-        style = '"' if "\x85" in text else None
-        return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+        return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if "\x85" in text else None)
 
     dumper: Any = type("Dumper", (yaml.SafeDumper,), {})
     dumper.add_representer(str, represent)

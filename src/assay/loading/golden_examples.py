@@ -88,8 +88,7 @@ def _read(node: Node, index: int, criteria: Mapping[str, Criterion]) -> Golden:
 def _spelled_as_offered(criterion: Criterion, labels: Sequence[str], said: object) -> Expected | None:
     """What is expected, spelled as the criterion spells it; None when it can never be."""
     if isinstance(said, str):
-        folded = said.strip().casefold()
-        return next((label for label in labels if label.strip().casefold() == folded), None)
+        return next((label for label in labels if label.strip().casefold() == said.strip().casefold()), None)
     if isinstance(said, bool) or not isinstance(said, int | float) or criterion.judged:
         return None
     return float(said) if math.isfinite(said) else None

@@ -285,7 +285,6 @@ def _locate(error: Exception, criteria: list[Criterion], entries: list[Criterion
     if isinstance(error, RubricFileError):
         return error
     for criterion, entry in zip(criteria, entries, strict=True):
-        openings = tuple(f"{what} {criterion.name!r}" for what in _NAMERS)
-        if str(error).startswith(openings):
+        if str(error).startswith(tuple(f"{what} {criterion.name!r}" for what in _NAMERS)):
             return entry.error(str(error), "when" if criterion.when else "")
     return error

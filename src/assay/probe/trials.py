@@ -240,8 +240,7 @@ async def probe(
                 text, bait = group[0].text, group[0].bait
                 criteria = [attempt.target.criterion for attempt in group]
                 read, query = bait.read(text, group[0].target.shows)
-                scores = await scores_from(judge, read, criteria, query)
-                for attempt, score in zip(group, scores, strict=True):
+                for attempt, score in zip(group, await scores_from(judge, read, criteria, query), strict=True):
                     found[attempt] = trial = _trial(attempt, score, f"{query or ''}\n{read}")
                     watch.fresh += 1
                     watch.errors += trial.fooled is None
@@ -259,25 +258,20 @@ async def probe(
         baselines = await tried(bare)
         failed = {(trial.criterion, trial.bait) for trial in baselines if is_failed(trial)}
         fit = [(target, [bait for bait in target.baits if (target.name, bait.name) in failed]) for target in targets]
-        # Every attack on every criterion, on some baits of it in turn.
-        harmless, harmful = (
-            [
-                _Attempt(target, baits[turn % min(MOST, len(baits))], attack)
-                for turn, attack in enumerate(attack for attack in chosen if attack.harmless is is_harmless)
-                for target, baits in fit
-                if baits
-            ]
-            for is_harmless in (True, False)
-        )
+
+        def attempts(*, are_harmless: bool) -> list[_Attempt]:
+            """Every attack on every criterion, on some baits of it in turn."""
+            turns = enumerate(attack for attack in chosen if attack.harmless is are_harmless)
+            usable = [(target, baits[:MOST]) for target, baits in fit if baits]
+            return [_Attempt(t, baits[turn % len(baits)], attack) for turn, attack in turns for t, baits in usable]
+
+        harmless = attempts(are_harmless=True)
         twins = await tried(harmless)
         open_to = {(trial.criterion, trial.family) for trial in twins if is_failed(trial)}
         # Attacks of your own need no twin.
         with_twin = {attack.family for attack in chosen if attack.harmless}
-        wanted = [
-            attempt
-            for attempt in harmful
-            if (attempt.target.name, attempt.family) in open_to or attempt.family not in with_twin
-        ]
+        harmful = attempts(are_harmless=False)
+        wanted = [a for a in harmful if (a.target.name, a.family) in open_to or a.family not in with_twin]
         trials = await tried(wanted)
     asked, parts = len(bare) + len(harmless) + len(wanted), (tuple(trials), tuple(baselines), tuple(twins))
     return ProbeReport(judge.title, *parts, complete=asked == sum(map(len, parts)), spent=Spending.of(spent))
@@ -329,22 +323,16 @@ class Target:
 def targets_of(rubric: Rubric, responses: Sequence[str | Mapping[str, Any]] = (), *, seed: int = 0) -> list[Target]:
     """Every judged criterion of a rubric with its baits."""
     others = tuple(_response_baits(responses)) or off_topic(seed)
-    found = [
-        Target(
-            f"{inside}{criterion.name}",
-            criterion.with_fields(scope="rollout", combine="all"),  # a bait is one step
-            tuple(_golden_baits(criterion, each.golden)) or others,
-            each.shows or rubric.shows,
-        )
-        for inside, each, _ in rubrics_inside(rubric)
-        for criterion in each.criteria
-        if criterion.judged
-    ]
+    found: list[Target] = []
+    for inside, each, _ in rubrics_inside(rubric):
+        for criterion in (criterion for criterion in each.criteria if criterion.judged):
+            asked = criterion.with_fields(scope="rollout", combine="all")  # a bait is one step
+            baits = tuple(_golden_baits(criterion, each.golden)) or others
+            found.append(Target(f"{inside}{criterion.name}", asked, baits, each.shows or rubric.shows))
+            for bait in baits:  # what cannot be shown is said before anything is asked
+                bait.read(bait.text, found[-1].shows)
     if not found:
         raise TrustError("nothing in this rubric is judged by a model, so there is no judge to attack")
-    for target in found:
-        for bait in target.baits:  # what cannot be shown is said before anything is asked
-            bait.read(bait.text, target.shows)
     return found
 
 

@@ -140,9 +140,8 @@ async def suggest_from_pairs(
         asked = f"<query>{without_prompt_tags(pair.prompt)}</query>\n" if pair.prompt else ""
         parts.append(f"{asked}Preferred:\n{fenced(pair.chosen)}\nRejected:\n{fenced(pair.rejected)}")
     prompts = ["\n\n".join(parts[start : start + _AT_ONCE]) for start in range(0, len(parts), _AT_ONCE)]
-    draft = _Draft(model, grader, most)
-    texts = [text for pair in unseen for text in pair.texts]
-    verdicts = await draft.judge("suggest_pairs", prompts, texts, on_progress)
+    draft = _Draft(model, grader, most, on_progress)
+    verdicts = await draft.judge("suggest_pairs", prompts, [text for pair in unseen for text in pair.texts])
     judged = [_judge_by_pairs(criterion, unseen, verdicts) for criterion in draft.criteria]
     # The pairs that most criteria tell apart as people do go into the file, with what the judge said of both sides.
     kept = [each.criterion for each in judged if each.kept]
@@ -174,12 +173,12 @@ async def suggest_from_references(
     """
     if not references:
         raise TrustError("there are no references to draft from: give at least one")
-    draft = _Draft(model, grader, most)
+    draft = _Draft(model, grader, most, on_progress)
     good: list[Text] = [(text, prompt) for text in references]
     others: list[Text] = [(bait.text, prompt) for bait in off_topic()]
     asked = f"<query>{without_prompt_tags(prompt)}</query>"
     shown = "\n\n".join([asked, *(f"A good answer:\n{fenced(text)}" for text in references)])
-    verdicts = await draft.judge("suggest_references", [shown], [*good, *others], on_progress, faults=False)
+    verdicts = await draft.judge("suggest_references", [shown], [*good, *others], faults=False)
     judged = [_judge_by_references(each, good, others, verdicts) for each in draft.criteria]
     kept = [each.criterion for each in judged if each.kept]
     golden: list[Golden] = []
@@ -194,25 +193,19 @@ async def suggest_from_references(
 class _Draft:
     """Criteria that a model drafts and a grader judges by; what was refused before, with why; and what it cost."""
 
-    def __init__(self, model: Any, grader: Autograder | None, most: int) -> None:
+    def __init__(self, model: Any, grader: Autograder | None, most: int, on_progress: OnProgress | None) -> None:
         self.drafter = model_of(model)
         self.grader = grader or PerCriterionGrader(model=self.drafter)
         refuse_whole(self.grader)
         refuse_unpriced([self.drafter, *self.grader.models()])
-        self.most = most
+        self.most, self.on_progress = most, on_progress
         self.criteria: list[Criterion] = []
         self.refused: list[Judged] = []
         self.errors: list[str] = []  # why a call of the drafter gave no proposal
         self.spent = NOTHING
 
     async def judge(
-        self,
-        name: str,
-        prompts: Sequence[str],
-        texts: Sequence[Text],
-        on_progress: OnProgress | None,
-        *,
-        faults: bool = True,
+        self, name: str, prompts: Sequence[str], texts: Sequence[Text], *, faults: bool = True
     ) -> _Verdicts:
         """Have criteria drafted after the system prompt of this name, and all texts judged by them."""
         with budget() as spent:
@@ -223,7 +216,7 @@ class _Draft:
                 self.criteria = [Criterion(requirement=f"{words}: {n}") for n in range(self.most)]
             elif not self.criteria and self.errors:
                 raise JudgeError(f"no criterion was drafted: {self.errors[0]}")
-            verdicts: _Verdicts = await self._verdicts(texts, spent, on_progress) if self.criteria else {}
+            verdicts: _Verdicts = await self._verdicts(texts, spent) if self.criteria else {}
         self.spent = Spending.of(spent)
         return verdicts
 
@@ -260,10 +253,10 @@ class _Draft:
             else:
                 self.refused.append(Judged(criterion, kept=False, why=why))
 
-    async def _verdicts(self, texts: Sequence[Text], spent: Ledger, on_progress: OnProgress | None) -> _Verdicts:
+    async def _verdicts(self, texts: Sequence[Text], spent: Ledger) -> _Verdicts:
         found: dict[tuple[Text, str], bool | None] = {}
         wanted, models = list(dict.fromkeys(texts)), self.grader.models()
-        watch = Watch(on_progress, len(wanted) * len(self.criteria), spent)
+        watch = Watch(self.on_progress, len(wanted) * len(self.criteria), spent)
 
         async def one(item: Text) -> None:
             text, prompt = item
@@ -334,8 +327,7 @@ def _example(name: str, text: Text, by: Sequence[Criterion], *, passes: bool) ->
     if held.parts:  # a conversation as it was given
         said = {name: held.fields.get(name) for name in said}
     fields = {name: value for name, value in said.items() if value}
-    expect = {c.name: c.choices[-1 if passes is (c.weight >= 0) else 0] for c in by}
-    return Golden(name, fields, expect)
+    return Golden(name, fields, {c.name: c.choices[-1 if passes is (c.weight >= 0) else 0] for c in by})
 
 
 def read_pairs(source: object) -> list[Pair]:

@@ -176,20 +176,14 @@ class _Measuring:
                     yield from self.pairs([item], lambda item, r=rater: item.people[r], without=rater)
 
     def pairs(
-        self,
-        items: Iterable[LabelledItem],
-        answer_of: Callable[[LabelledItem], Answer | None],
-        without: str | None = None,
+        self, items: Iterable[LabelledItem], said: Callable[[LabelledItem], Answer | None], without: str | None = None
     ) -> Iterator[AnswerPair]:
         """An answer about each item beside those of people, or beside what most of them say."""
         for item in items:
-            answer = answer_of(item)
-            if answer is None:
-                continue
+            answer = said(item)
             people = [theirs for rater, theirs in item.people.items() if rater != without]
-            agreed = None if self.reference == "each" else consensus(people)
-            for theirs in people if self.reference == "each" else [] if agreed is None else [agreed]:
-                yield AnswerPair(item.example, theirs, answer)
+            agreed = people if self.reference == "each" else [consensus(people)]
+            yield from (AnswerPair(item.example, p, answer) for p in agreed if p is not None and answer is not None)
 
     def measured(self, pairs: Iterable[AnswerPair], units: Sequence[AnswerUnit] | None = None) -> Measures:
         # Against a majority the seats differ; of two raters either may take the judge's.

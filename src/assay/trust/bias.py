@@ -305,8 +305,7 @@ class Observed:
     def is_binary(self) -> bool:
         """Whether the judge says 0 or 1 throughout. People who are split are somewhere between."""
         people = self.people[self.labelled]
-        between = (people >= 0).all() and (people <= 1).all()
-        return bool(between and np.isin(self.judge, (0.0, 1.0)).all())
+        return bool((people >= 0).all() and (people <= 1).all() and np.isin(self.judge, (0.0, 1.0)).all())
 
 
 class ErrorRates(NamedTuple):

@@ -228,10 +228,7 @@ def bias(worths: Sequence[float]) -> Statistic:
 
 
 def cohen_kappa(
-    first: Iterable[Hashable],
-    second: Iterable[Hashable],
-    weights: Weights = "none",
-    categories: Sequence[Any] | None = None,
+    first: Iterable[Hashable], second: Iterable[Hashable], weights: Weights = "none", categories: Sequence[Any] = ()
 ) -> Estimate:
     """Cohen's kappa of two raters, without an interval. `categories` give the order for weights.
 

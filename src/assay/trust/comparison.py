@@ -226,8 +226,7 @@ def _difference(name: str, one: _Column, other: _Column, paired: Sequence[str], 
     both = [example for example in paired if example in one.values and example in other.values]
     unanswered = (one.unanswered, other.unanswered)
     if not both:
-        nothing = undefined("no example has a value in both runs")
-        return Difference(name, None, None, nothing, unanswered=unanswered)
+        return Difference(name, None, None, undefined("no example has a value in both runs"), unanswered=unanswered)
     first = np.array([fmean(one.values[example]) for example in both])
     second = np.array([fmean(other.values[example]) for example in both])
     gaps = second - first

@@ -242,8 +242,7 @@ class Clustered:
         """The sums of each resample: as many examples as there are, drawn with replacement."""
         rows, times = self.distinct
         flat = rows.reshape(len(rows), -1)
-        drawn = np.concatenate([counts @ flat for counts in self._counts(times)])
-        return drawn.reshape(-1, *self.sums.shape[1:])
+        return np.concatenate([counts @ flat for counts in self._counts(times)]).reshape(-1, *self.sums.shape[1:])
 
     def _counts(self, times: Array) -> Iterator[Array]:
         """How often each of the distinct rows is in each resample, some resamples at a time."""

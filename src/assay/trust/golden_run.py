@@ -82,8 +82,7 @@ async def run_golden(rubric: Rubric, grader: Autograder | None = None) -> Golden
             if not each.golden:
                 continue
             rollouts = [example.fields for example in each.golden]
-            judge = grader or each.autograder or rubric.autograder
-            reports = await each.score(rollouts, autograder=judge)
+            reports = await each.score(rollouts, autograder=grader or each.autograder or rubric.autograder)
             criteria = {criterion.name: criterion for criterion in each.criteria}
             for example, report in zip(each.golden, reports, strict=True):
                 lines = {line.name: line for line in report.lines}

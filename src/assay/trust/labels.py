@@ -69,8 +69,7 @@ class Question:
 
     def choice_worth(self, number: float) -> str | None:
         """The choice that is worth this number, if any is."""
-        near = (choice for choice, worth in self.worths.items() if abs(worth - number) < _NEAR)
-        return next(near, None)
+        return next((choice for choice, worth in self.worths.items() if abs(worth - number) < _NEAR), None)
 
 
 def _number(given: object) -> float | None:
@@ -124,8 +123,7 @@ ORDERS = {"usual order", "opposite order"}
 
 def members(line: CriterionReport) -> Sequence[CriterionReport]:
     """The votes of a panel's judges; none when one judge answered alone."""
-    names = [vote.name for vote in line.lines]
-    alone = all(SAMPLE.fullmatch(name) or name in ORDERS for name in names)
+    alone = all(SAMPLE.fullmatch(vote.name) or vote.name in ORDERS for vote in line.lines)
     return () if alone or line.requirement is None else line.lines
 
 
