@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 
-from assay.math.words import NOTATIONS, UNIT_ROWS, WORDS, TableRow, meanings
+from assay.math.words import NOTATIONS, UNIT_TABLES, WORDS, TableRow, meanings
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "math-rules.md"
 BEGIN, END = "<!-- begin: written by tools/math_rules.py -->", "<!-- end -->"
@@ -19,7 +19,7 @@ def unit_rows() -> list[TableRow]:
 
 
 def _unit_rows() -> Iterator[TableRow]:
-    for line in UNIT_ROWS:
+    for line in UNIT_TABLES["rows"]:
         dimension, _, entries = line.partition(" ")
         units = [entry.split() for entry in entries.split("|")]
         names = " ".join(name for name, _, *others in units for name in (name, *others))

@@ -7,21 +7,14 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from assay.math.words import GENERIC, UNIT_ROWS, is_label, words_of
+from assay.math.words import GENERIC, UNIT_TABLES, is_label, words_of
 
 _WORDS_OF_SHAPE: Final = {"square": 2, "squared": 2, "sq": 2, "cubic": 3, "cubed": 3, "cu": 3}
 _PIECE: Final = re.compile(r"[a-zA-Z¢]+|\^\{?-?\d+\}?|[/·*]|\\cdot")
 _NO_UNITS_IN_LETTERS: Final = frozenset({"mg", "ms", "gm", "mV", "mA", "in", "mi", "am", "pm"})
 """Units that may as well be two letters side by side."""
-
-
-SHAPES: Final = {"平方": "square", "立方": "cubic", "": ""}
-CHINESE: Final = {
-    "千米": "km", "公里": "km", "厘米": "cm", "毫米": "mm", "分米": "dm", "米": "meters", "千克": "kg", "公斤": "kg", "克": "grams",
-    "小时": "hours", "分钟": "minutes", "秒": "seconds", "天": "days", "度": "degrees",
-    **dict.fromkeys("个只人名本次种条张辆棵支件块颗元岁", "units"),
-}  # fmt: skip
-"""Units, and words that stand between a number and what is counted, as they are written behind a number in Chinese."""
+SHAPES: Final[dict[str, str]] = UNIT_TABLES["chinese_shapes"]
+CHINESE: Final[dict[str, str]] = UNIT_TABLES["chinese"] | dict.fromkeys(UNIT_TABLES["chinese_counters"], "units")
 
 
 class Unit(NamedTuple):
@@ -32,7 +25,7 @@ class Unit(NamedTuple):
 
 
 def _read_table() -> Iterator[tuple[str, tuple[str, Fraction]]]:
-    for line in UNIT_ROWS:
+    for line in UNIT_TABLES["rows"]:
         dimension, _, entries = line.partition(" ")
         for entry in entries.split("|"):
             name, factor, *others = entry.split()

@@ -27,7 +27,7 @@ def _rows(name: str) -> tuple[TableRow, ...]:
 
 
 WORDS, NOTATIONS = _rows("words"), _rows("notations")
-UNIT_ROWS: Final[list[str]] = _TABLES["units"]["rows"]
+UNIT_TABLES: Final[dict[str, Any]] = _TABLES["units"]
 
 
 def meanings(rows: Sequence[TableRow], kinds: Sequence[str], separator: str) -> dict[str, str]:
@@ -73,12 +73,8 @@ ORDINALS: Final = tuple(_of_kind("ordinal"))
 LEADS: Final = frozenset(_of_kind("lead"))
 _LABELS: Final = frozenset(_of_kind("label"))
 MEASURES: Final = frozenset(_of_kind("measure"))
-VERBS: Final = LEADS & frozenset(
-    "is are equals get gets have has obtain obtains find finds gives give yields becomes be answer".split()
-)
-LINKS: Final = frozenset(
-    "is are was which that because since for with when where and has have on at in from as every each per so".split()
-)
+VERBS: Final = LEADS & frozenset(_TABLES["sets"]["verbs"].split())
+LINKS: Final = frozenset(_TABLES["sets"]["links"].split())
 GENERIC: Final = _LABELS | frozenset({"square", "cubic", "sq", "in", "of", "the", "all"})
 DENIALS: Final = frozenset(_of_kind("denial"))
 CHANGES: Final = frozenset(_of_kind("part", "scale", "sign", "operation", "bound", "denial")) | {"percent", "third"}

@@ -28,7 +28,7 @@ _SLACK = 1e-12  # dollars by which sums may be off for the way they are added
 class Ledger:
     """Counts and sums. Read it while the run goes on, or after."""
 
-    # Of all without a limit, where nobody waits: there is a ledger for every rollout.
+    # Of all without a limit, where no call waits: there is a ledger for every rollout.
     _calls_line = _rollouts_line = WaitQueue(lambda: None)
 
     def __init__(
