@@ -5,6 +5,9 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
+from dataclasses import fields
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ import pytest
 from click.types import FuncParamType
 
 from assay.cli import main
+from assay.cli.options import CommandOptions
 from assay.cli.root import COMMANDS, Group, code_of, root
 from assay.errors import CacheError, MissingExtraError, Overloaded, Refused, RubricError, Unreadable
 from assay.runs import RunError, RunRefused
@@ -64,6 +68,17 @@ class TestHelp:
             if isinstance(option, click.Option):
                 assert option.help, option.name
                 assert option.metavar or not isinstance(option.type, FuncParamType), option.name
+
+    def test_every_text_belongs_to_an_option(self) -> None:
+        """So that none is left behind when a field is renamed; what records share stands under the one they come from."""
+        assert len(commands()) > len(COMMANDS)  # and all of them are loaded by that
+        records, fresh = {CommandOptions}, {CommandOptions}
+        while fresh := {kind for record in fresh for kind in record.__subclasses__()}:
+            records |= fresh
+        known = {record.__name__: {field.name for field in fields(record)} for record in records - {CommandOptions}}
+        known["CommandOptions"] = set().union(*known.values())
+        texts = tomllib.loads(resources.files("assay.cli").joinpath("options.toml").read_text())
+        assert {name: set(told) - known[name] for name, told in texts.items() if set(told) - known[name]} == {}
 
     def test_help_is_also_h(self, capsys: Any) -> None:
         """On every level."""

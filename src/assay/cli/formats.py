@@ -9,7 +9,7 @@ import csv
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
@@ -140,6 +140,13 @@ class Format:
     def row(self, row: runs.Row) -> None: ...
 
     def end(self, summary: runs.Summary) -> None: ...
+
+    def whole(self, summary: runs.Summary, rows: Iterable[runs.Row]) -> None:
+        """Print a run that is there, summary and rows."""
+        self.begin(summary)
+        for row in rows:
+            self.row(row)
+        self.end(summary)
 
     def _print(self, text: str = "") -> None:
         print(text, file=self.out, flush=True)

@@ -248,7 +248,6 @@ class Runner:
     options: RunOptions
     rubric: Rubric | None
     grader: Autograder | None = None
-    about: RunAbout | None = None  # what a run that begins now is; where None, it is read from the folder
     printer: RowPrinter | None = None  # None where rows of earlier sittings or of workers are read from the folder
 
     def run(self, work: Work[Summary], *, by_workers: bool = False) -> int:
@@ -290,13 +289,9 @@ class Runner:
             self.printer.end(summary)
             low = self.printer.low
         if folder is not None and (self.printer is None or self.options.format in FOR_PEOPLE):
-            about = self.about if self.about and self.printer else RunAbout.saved(Folder(folder))
-            format = saved_format(folder, about, self.options)
-            format.begin(summary)
-            if self.options.format not in FOR_PEOPLE:
-                for row in Run.open(folder).rows():
-                    format.row(row)
-            format.end(summary)
+            run = Run.open(folder)
+            rows = () if self.options.format in FOR_PEOPLE else run.rows()
+            saved_format(folder, run.about, self.options).whole(summary, rows)
         say_budget(spent, quiet=quiet)
         if summary.unscored and folder is not None:
             say(f"{summary.unscored:,} unscored; {self._how_to_go_on()}", quiet=quiet)

@@ -51,7 +51,7 @@ def command(options: ScoreOptions) -> int:
     nothing is generated, and judges are asked only what they were not asked before.
     """
     from assay.runs.folder import Folder
-    from assay.runs.metadata import files_about, judge_of
+    from assay.runs.metadata import files_about
 
     rubric = None if options.rubric is None else cli.rubric_of(options)
     runner = cli.Runner(options, rubric)
@@ -76,14 +76,13 @@ def command(options: ScoreOptions) -> int:
         how = {"limit": options.limit, "concurrency": options.concurrency, "budget": options.budget}
         config, data = {"map": dict(options.mapping)}, files_about(rows.paths)
         rubrics = runs.RowRubrics(rubric, shows=options.shows or None)
-        judge = judge_of(rubrics, grader)
-        about = runs.RunAbout.of("score", rubric=rubric, judge=judge, config=config, options=how, data=data)
+        about = runs.RunAbout.of("score", config=config, options=how, data=data)
 
         async def scoring(under: cli.Conditions) -> runs.Summary:
             known = under.settings(options, grader)
             return await runs.score_rows(rubrics, rows, folder=options.folder, about=about, total=rows.count(), **known)
 
-        runner.grader, runner.about = grader, about
+        runner.grader = grader
         return runner.run(scoring)
 
 

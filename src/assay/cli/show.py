@@ -56,11 +56,8 @@ def command(options: ShowOptions) -> int:
             format.end(found.summary())
         return FINE
     summary = found.summary()
-    format.begin(summary)
-    if rows or options.format not in FOR_PEOPLE:
-        for row in islice(filter(options.has, found.rows()), options.limit):
-            format.row(row)
-    format.end(summary)
+    are_shown = rows or options.format not in FOR_PEOPLE
+    format.whole(summary, islice(filter(options.has, found.rows()), options.limit if are_shown else 0))
     if not options.thresholds.are_set:
         return FINE
     low = cli.low_rows(found.rows(), options) if options.fail_rollout_under is not None else []

@@ -72,7 +72,10 @@ def figure(rows: "Iterable[Row]", summary: "Summary", agreement: Any = None) -> 
             apart.setdefault(name, []).append(distance)
     if not scores and not summary.criteria:
         raise RunRefused("the run has no rows, so there is nothing to draw: score something first")
-    agreed = _agreement(agreement) if agreement is not None else {n: (1 - sum(d) / len(d),) for n, d in apart.items()}
+    agreed: dict[str, tuple[float | None, ...]] = {n: (1 - sum(d) / len(d),) for n, d in apart.items()}
+    if agreement is not None:
+        kappas = {each.name: each.judge.kappa for each in agreement.criteria}
+        agreed = {name: (kappa.value, kappa.low, kappa.high) for name, kappa in kappas.items()}
     bars = {name: (c.value.mean, c.value.low, c.value.high) for name, c in summary.criteria.items()}
     height = max(2.6, 0.9 + 0.32 * max(len(bars), len(agreed)))
     made = pyplot.figure(figsize=(13 if agreed else 9, height), layout="constrained")
@@ -87,11 +90,6 @@ def figure(rows: "Iterable[Row]", summary: "Summary", agreement: Any = None) -> 
             axes[2], agreed, "Agreement", "kappa with people" if agreement is not None else "1 − disagreement of judges"
         )
     return made
-
-
-def _agreement(found: Any) -> dict[str, tuple[float | None, ...]]:
-    """The kappa of each criterion of an `Agreement`, with its interval."""
-    return {each.name: (each.judge.kappa.value, each.judge.kappa.low, each.judge.kappa.high) for each in found.criteria}
 
 
 def _bars(axes: Any, bars: Mapping[str, tuple[float | None, ...]], title: str, measure: str) -> None:
