@@ -197,7 +197,7 @@ class _Driver:
             self._run.take(result)
             self._finished = self._summed([result.progress])
             self._rollout = max(self._rollout or 0.0, result.dearest) or None
-            self._is_short = result.counts["errors"]["BudgetExceeded"] > 0
+            self._is_short = result.counts["errors"].get("BudgetExceeded", 0) > 0
             self._ledger.count(**result.counts)
             return ()
         # Its calls were answered and cost, though it has no part to show for them.

@@ -15,7 +15,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, nullcontext
 from contextvars import ContextVar
 from itertools import count
-from typing import Any
+from typing import Any, cast
 
 from assay.concurrency import setting
 from assay.errors import BudgetExceeded
@@ -107,7 +107,10 @@ class Ledger:
             with ledger._lock:
                 counts = ledger.__dict__
                 for name, amount in amounts.items():
-                    if not isinstance(amount, str):
+                    if isinstance(amount, dict):  # what a worker has counted under each name
+                        for each, times in cast("dict[str, int]", amount).items():
+                            counts[name][each] += times
+                    elif not isinstance(amount, str):
                         counts[name] += amount
                     elif amount:
                         counts[name][amount] += 1
