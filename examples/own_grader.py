@@ -20,7 +20,7 @@ class Majority(Autograder):
         votes = Counter(judge(criterion, text) for judge in self.judges)
         verdict, count = votes.most_common(1)[0]
         reason = f"{count} of {len(self.judges)} judges"
-        return Score(criterion.value_of(verdict), reason, verdict)
+        return Score(criterion.values[verdict], reason, verdict)
 
 
 def strict(criterion, text):
