@@ -296,8 +296,7 @@ def budget(
     for name, value in {"dollars": dollars, "seconds": seconds, "spent": spent, "rollout": rollout}.items():
         if value is not None and not value >= 0:
             raise ValueError(f"{name} is {value!r}: give 0 or more")
-    made = Ledger(dollars=dollars, seconds=seconds, spent=spent, rollout=rollout, parent=Ledger.current())
-    return counting_in(made)
+    return counting_in(Ledger(dollars=dollars, seconds=seconds, spent=spent, rollout=rollout, parent=Ledger.current()))
 
 
 def dry_run() -> AbstractContextManager[Ledger]:

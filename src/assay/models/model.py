@@ -95,7 +95,7 @@ class Request:
         # As they go over the wire: where a prompt is cut decides nothing.
         for role, said in groupby(self.messages, itemgetter("role")):
             contents: list[Any] = [message["content"] if len(message) < 3 else dict(message) for message in said]
-            plain = all(type(content) is str for content in contents)
+            plain = {*map(type, contents)} == {str}
             text = "".join(contents) if plain else dumps(contents, default=_told)
             # Each part has its length before it, so that no part can pass for two.
             parts.append(f"{role} {plain:d} {len(text)} {text}")

@@ -208,8 +208,7 @@ class Sink:
         """Save finished rows, with their fields as they were before any check saw them."""
         for place, (_, altered) in enumerate(texts):
             if altered:
-                rows = [*rows]
-                rows[place] = replace(rows[place], altered=(*rows[place].altered, *altered))
+                rows[place].give(altered=(*rows[place].altered, *altered))
         if self._journal is not None:
             self._journal.write_all(rows, texts)
         watch = self._watch
