@@ -219,8 +219,7 @@ def read(answer: str) -> ParsedAnswer:
         counted = _with_binomials(text)
         if counted != text:
             return read(counted)
-        is_deep = str(error) == TOO_DEEP
-        return ParsedAnswer(text, None, str(error), is_too_large=is_deep)
+        return ParsedAnswer(text, None, str(error), is_too_large=str(error) == TOO_DEEP)
     return ParsedAnswer(text, tree, is_ambiguous=is_ambiguous)
 
 

@@ -181,8 +181,7 @@ def _common(*values: acb, divisor: bool) -> acb:
     numbers = list(map(_integer, values))
     if None in numbers:
         raise UndefinedError("gcd and lcm are of whole numbers")
-    wholes = [fmpz(number or 0) for number in numbers]
-    return acb(reduce(fmpz.gcd if divisor else fmpz.lcm, wholes))
+    return acb(reduce(fmpz.gcd if divisor else fmpz.lcm, [fmpz(number or 0) for number in numbers]))
 
 
 _OF_ONE: Final[dict[str, Callable[[acb], acb]]] = {

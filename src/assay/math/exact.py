@@ -386,8 +386,7 @@ class Form:
         """ln of a product as a sum of logarithms of primes, variables and what is left."""
         if not ratio.top:
             raise UndefinedError("the logarithm of 0")
-        above, below = self._log(ratio.top), self._log(ratio.bottom)
-        return self.add(above, self.negative(below))
+        return self.add(self._log(ratio.top), self.negative(self._log(ratio.bottom)))
 
     def _log(self, polynomial: Polynomial) -> Ratio:
         if polynomial == 1:
@@ -518,16 +517,14 @@ class Form:
         return arguments[0] if isinstance(arguments[0], Ratio) else constant(arguments[0])
 
     def _sum(self, one: tuple[Ratio, Ratio], two: tuple[Ratio, Ratio]) -> tuple[Ratio, Ratio]:
-        minus = self.negative(self.multiply(one[1], two[1]))
-        cosine = self.add(self.multiply(one[0], two[0]), minus)
+        cosine = self.add(self.multiply(one[0], two[0]), self.negative(self.multiply(one[1], two[1])))
         sine = self.add(self.multiply(one[1], two[0]), self.multiply(one[0], two[1]))
         return cosine, sine
 
     def _pair(self, angle: Ratio) -> tuple[Ratio, Ratio]:
         """Cosine and sine as two atoms, whose squares add up to 1."""
         sine = self.atom("sin", angle)
-        square = self.multiply(sine, sine)
-        rest = self.add(constant(1), self.negative(square))
+        rest = self.add(constant(1), self.negative(self.multiply(sine, sine)))
         return self.atom("cos", angle, equation=(2, rest.top)), sine
 
     def _known(self, turn: fmpq) -> tuple[Ratio, Ratio]:

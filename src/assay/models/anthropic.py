@@ -37,8 +37,7 @@ class AnthropicFormat(OpenAIFormat):
 
     def payload(self, request: Request, name: str, left_out: Set[str]) -> Payload:
         messages = messages_for(request, left_out)
-        added = len(messages) - len(request.messages)
-        shared = request.shared + added if request.shared else 0
+        shared = request.shared + len(messages) - len(request.messages) if request.shared else 0
         turns: list[dict[str, Any]] = []
         system: list[Any] = []
         for number, message in enumerate(messages, start=1):

@@ -57,8 +57,7 @@ class EndpointModel:
             try:
                 value = read(second.text, request)
             except Unreadable as error:
-                kind = type(error)
-                raise kind(f"{self.id} was asked twice, and its reply is of no use: {error}") from None
+                raise type(error)(f"{self.id} was asked twice, and its reply is of no use: {error}") from None
         except ModelError as error:
             count_here(errors=type(error).__name__)
             raise

@@ -72,8 +72,7 @@ class XMLParser(Parser):
         if isinstance(completion, str):
             texts = [completion]
         else:
-            replies = self.get_assistant_messages(completion or [])
-            texts = (message_text(reply) for reply in reversed(replies))
+            texts = map(message_text, reversed(self.get_assistant_messages(completion or [])))
         for text in texts:
             spans = [span for name in self._answer_names for span in every_span(text, name)]
             if spans:

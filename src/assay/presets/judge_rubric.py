@@ -114,8 +114,7 @@ class JudgeRubric(Rubric):
         """Add a check with this weight; the first one takes the place of `judge_score`."""
         if self._alone and weight:
             self._alone = False
-            kept = [c for c in self.criteria if c.check != self.judge_score]
-            self._plan = Plan(kept, self.aggregation)
+            self._plan = Plan([c for c in self.criteria if c.check != self.judge_score], self.aggregation)
         super().add_reward_func(func, weight)
 
     async def judge(

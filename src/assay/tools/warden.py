@@ -278,8 +278,7 @@ def write_only_in(folder: str) -> None:
     """Change no file outside a folder, and see into no process that may."""
     version = call_c("syscall", _CREATE, 0, 0, 1)
     changes = _CHANGES | sum(r for since, r in _CHANGES_SINCE.items() if version >= since)
-    has_scopes = version >= _SCOPES_SINCE
-    rules = struct.pack("QQQ", changes, 0, _SCOPES) if has_scopes else struct.pack("Q", changes)
+    rules = struct.pack("QQQ", changes, 0, _SCOPES) if version >= _SCOPES_SINCE else struct.pack("Q", changes)
     ruleset = call_c("syscall", _CREATE, rules, len(rules), 0)
     try:
         _allow(ruleset, folder, changes)
