@@ -70,10 +70,9 @@ class Traits(NamedTuple):
     @classmethod
     def joined(cls, parts: Sequence["Traits"]) -> "Traits":
         """The traits of a whole, from those of its parts."""
-        waits, takes_many, asks, compares = zip(*parts, strict=True) if parts else ((), (), (), ())
-        return cls(
-            any(waits), any(takes_many), any(asks), tuple(dict.fromkeys(name for own in compares for name in own))
-        )
+        waits, takes_many, asks, _ = zip(*parts, strict=True) if parts else ((), (), (), ())
+        compares = dict.fromkeys(name for part in parts for name in part.compares)
+        return cls(any(waits), any(takes_many), any(asks), tuple(compares))
 
 
 class PlannedCriterion:

@@ -459,9 +459,8 @@ def sum_reports(reports: Iterable[EvaluationReport]) -> EvaluationReport:
     parts = [report for report in reports if report != _EMPTY]
     if len(parts) < 2:
         return parts[0] if parts else _EMPTY
-    totals = Totals(
-        *(total(column) for column in zip(*((p.partial_reward, p.gain, p.loss) for p in parts), strict=True))
-    )
+    columns = zip(*((part.partial_reward, part.gain, part.loss) for part in parts), strict=True)
+    totals = Totals(*map(total, columns))
     worth = total(part.partial_reward if part.worth is None else part.worth for part in parts)
     scale: Scale = parts[0].scale if len({part.scale for part in parts}) == 1 else "unit"
     scored = any(part.scored for part in parts)
@@ -513,9 +512,8 @@ def aggregate(
     scale = scale or aggregation.scale
     asked = [line for line in lines if line.counted and line.applies]
     totals = _sum(asked, aggregation)
-    vetoes = [
-        c for c, line in zip(criteria, lines, strict=False) if c.required and line.counted and line.passed is False
-    ]
+    failed = (c for c, line in zip(criteria, lines, strict=False) if line.counted and line.passed is False)
+    vetoes = [criterion for criterion in failed if criterion.required]
     for criterion in vetoes:
         totals = capped(totals, criterion.cap, scale)
     anything = any(line.value is not None for line in asked)

@@ -21,9 +21,9 @@ from assay.errors import AssayError, GradingError, RubricError, SignatureError
 from assay.graders.autograder import Autograder
 from assay.graders.judge_input import ToGrade, showing, view_of
 from assay.graders.verdicts import number_of
-from assay.loading import Loadable, criterion_of, inner_options
+from assay.loading import Loadable, criterion_of
 from assay.loading.document import Node
-from assay.loading.rubric_reader import criterion_nodes, group_parts, is_group, object_of
+from assay.loading.rubric_reader import criterion_nodes, group_parts, inner_options, is_group, object_of
 from assay.messages import read_completion, shows_of
 from assay.parsers import Parser
 from assay.redaction import logger_of
@@ -286,9 +286,8 @@ class BaseRubric(ABC):
     ) -> dict[str, float | None]:
         """Return the value of every criterion by name, `reward` and, where that is None, `partial_reward`."""
         self._refuse_alone()
-        scores = self.score_rollouts(
-            [prompt], [completion], [answer], [{} if state is None else state], [task], [info or {}]
-        )
+        given: Mapping[str, Any] = {} if state is None else state
+        scores = self.score_rollouts([prompt], [completion], [answer], [given], [task], [info or {}])
         return {name: column[0] for name, column in scores.items()}
 
     def score_rollouts(

@@ -35,6 +35,7 @@ WORTH = 2000  # characters of query and response from which reading them once pa
 _REMEMBERED = 1024  # how many prompts are remembered by how they begin
 Generate = TypeVar("Generate")
 Opened: TypeAlias = tuple[Message, Message]  # how a prompt begins: the system prompt, and what the questions share
+Complain: TypeAlias = Callable[[Any], str | None] | None  # says what is wrong with a reply; None of both takes it
 
 
 class GraderOptions(TypedDict, total=False):
@@ -138,9 +139,8 @@ class ModelGrader(Grader, Generic[Generate]):
         taken = media_of(self.model)
         who = f"{self.model.id} takes {', '.join(['text', *sorted(taken)])}"
         # What a file is shows when it is read.
-        judge_input.refuse_media(
-            [a.part for a in attached if a.part.kind not in taken | ({"file"} if taken else set())], who
-        )
+        open_to = {*taken, "file"} if taken else taken
+        judge_input.refuse_media([a.part for a in attached if a.part.kind not in open_to], who)
         media = [await each.read() for each in attached]
         judge_input.refuse_media([a.part for a, m in zip(attached, media, strict=True) if m.kind not in taken], who)
         total = sum(len(medium.data) for medium in media)
@@ -150,13 +150,7 @@ class ModelGrader(Grader, Generic[Generate]):
         return judge_input.with_media(judge_input.opening(to_grade, query), media)
 
     async def reply(
-        self,
-        opened: Opened,
-        question: str,
-        schema: type[BaseModel],
-        *,
-        check: Callable[[Any], str | None] | None = None,
-        question_hash: str = "",
+        self, opened: Opened, question: str, schema: type[BaseModel], *, check: Complain = None, question_hash: str = ""
     ) -> Any:
         """What the model, or the function, replies to one question after this opening."""
         if self.generate_fn is not None:
@@ -319,14 +313,10 @@ class _BatchGrader(ModelGrader[Generate]):
             def score(said: object) -> Score:
                 return verdicts.cited(criterion, verdicts.read_verdict(criterion, said), text)
 
-            reply = await self.reply(
-                opened,
-                judge_input.one_criterion(criterion, reverse=reverse),
-                reply_model(offered),
-                # The schema of a label is any text, so it cannot tell that a label was not on offer.
-                check=(lambda said: score(said).error) if offered or criterion.requires_evidence else None,
-                question_hash=question_of(criterion),
-            )
+            question, schema = judge_input.one_criterion(criterion, reverse=reverse), reply_model(offered)
+            # The schema of a label is any text, so it cannot tell that a label was not on offer.
+            check: Complain = (lambda said: score(said).error) if offered or criterion.requires_evidence else None
+            reply = await self.reply(opened, question, schema, check=check, question_hash=question_of(criterion))
             return [score(reply)]
         plain = not any(judge_input.labels(criterion, reverse=reverse) for criterion in batch)
         schema = verdicts.OneShotOutput if plain else verdicts.OneShotChoiceOutput

@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 from assay.concurrency import side_by_side
 from assay.criterion import Criterion
@@ -17,6 +17,8 @@ from assay.graders.panel import Vote, line_of_vote, outcome
 from assay.report import Score
 from assay.types import Messages
 
+BETTER = "Answers the query better"  # what responses are compared by, unless said otherwise
+Pays: TypeAlias = Literal["rank", "grade"]
 CHOICES = ("SECOND", "TIE", "FIRST")  # worth 0, a half and 1 to the first
 GRADES: Final = tuple(map(str, range(11)))  # what a ranking asks for, worst to best
 _without_places = without_tags("first", "second")
@@ -65,15 +67,9 @@ class Ranking(_GroupJudge):
     name = "ranking"
 
     def __init__(
-        self,
-        grader: Autograder,
-        requirement: str = "Answers the query better",
-        *,
-        most: int = 16,
-        seed: int = 0,
-        pays: Literal["rank", "grade"] = "rank",
+        self, grader: Autograder, requirement: str = BETTER, *, most: int = 16, seed: int = 0, pays: Pays = "rank"
     ) -> None:
-        if most < 2 or pays not in ("rank", "grade"):
+        if most < 2 or pays not in get_args(Pays):
             raise ValueError(f"most is {most} and pays is {pays!r}: give at least 2, and 'rank' or 'grade'")
         if getattr(grader, "size", None) == 1:
             raise ValueError(f"{grader.title} asks once for each response: use a PerCriterionOneShotGrader")
@@ -142,12 +138,7 @@ class Tournament(_GroupJudge):
     name = "tournament"
 
     def __init__(
-        self,
-        grader: Autograder,
-        requirement: str = "Answers the query better",
-        *,
-        opponents: int | None = None,
-        swap: bool = True,
+        self, grader: Autograder, requirement: str = BETTER, *, opponents: int | None = None, swap: bool = True
     ) -> None:
         """Each game is two calls, or one without `swap`; each response is compared with `opponents` others, or with all."""
         if opponents is not None and opponents < 1:

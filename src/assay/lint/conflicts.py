@@ -111,10 +111,8 @@ def hits_between(criteria: Sequence[Criterion]) -> Iterator[tuple[int, Hit]]:
             for first, other in others:
                 least, most = (limit, other) if limit.is_least else (other, limit)
                 if limit.is_least != other.is_least and least.number > most.number:
-                    message = (
-                        f"no response has at least {least.number} {limit.unit}s, and at most {most.number} as "
-                        f"well, as this one and '{first.name}' ask"
-                    )
+                    asked = f"at least {least.number} {limit.unit}s, and at most {most.number} as well"
+                    message = f"no response has {asked}, as this one and '{first.name}' ask"
                     yield index, Hit("R008", message, "keep one of the two, or let them meet")
                     break
             others.append((criterion, limit))

@@ -48,9 +48,8 @@ class RubricFix:
     @property
     def diff(self) -> str:
         """The change as a unified diff; empty when there is none."""
-        rows = difflib.unified_diff(
-            self.before.splitlines(keepends=True), self.after.splitlines(keepends=True), str(self.path), str(self.path)
-        )
+        before, after = (text.splitlines(keepends=True) for text in (self.before, self.after))
+        rows = difflib.unified_diff(before, after, str(self.path), str(self.path))
         return "".join(row if row.endswith("\n") else f"{row}\n" for row in rows)
 
     def write(self) -> None:

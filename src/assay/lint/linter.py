@@ -79,9 +79,8 @@ class PlacedCriterion:
 
     def line(self, field: str = "") -> int | None:
         """The line of a field, or of the criterion where it does not have it."""
-        if self.node is None:
-            return None
-        return self.node.document.line((*self.path, field) if field else self.path)
+        path = (*self.path, field) if field else self.path
+        return None if self.node is None else self.node.document.line(path)
 
     def ignores(self, rule: str) -> bool:
         return rule in self.ignored or "*" in self.ignored

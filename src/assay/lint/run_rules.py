@@ -98,9 +98,7 @@ def hits_of_run(columns: RunColumns, criteria: Mapping[str, Criterion]) -> Itera
         yield "", Hit("R100", message, "score more examples")
         return
     plenty = {name: c for name, c in known.items() if columns.answered_examples(name) >= FEWEST_EXAMPLES}
-    varied = {
-        name: c for name, c in plenty.items() if np.nanmax(columns.values[name]) > np.nanmin(columns.values[name])
-    }
+    varied = {name: c for name, c in plenty.items() if len(np.unique(columns.values[name][columns.answered(name)])) > 1}
     yield from constant(columns, {name: c for name, c in plenty.items() if name not in varied})
     yield from pointless(columns, varied)
     yield from redundant(columns, varied)
@@ -115,10 +113,8 @@ def constant(columns: RunColumns, criteria: Mapping[str, Criterion]) -> Iterator
         verdicts = (verdict for verdict, worth in criterion.values.items() if worth == value)
         verdict = next(verdicts, None) if criterion.judged else None
         # With none in n, less than 3/n may be otherwise (the rule of three).
-        message = (
-            f"all {counted(count, 'example')} have the verdict {verdict or f'{value:g}'}; "
-            f"at most {300 / count:.0f} % of responses may come out otherwise"
-        )
+        said = f"all {counted(count, 'example')} have the verdict {verdict or f'{value:g}'}"
+        message = f"{said}; at most {300 / count:.0f} % of responses may come out otherwise"
         guards = (criterion.weight < 0 or criterion.required) and criterion.passes(value)
         advice = "drop it, ask for more, or keep it as a guard"
         yield name, Hit("R101", message, advice, severity="note" if guards else None)

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import IO, Any, Final, Self, cast
+from typing import IO, Any, Final, Self
 
 from assay.aggregation import AGGREGATIONS, Aggregation
 from assay.criterion import Criterion, hash_of, path_of, reference_of
@@ -14,12 +14,9 @@ from assay.loading.rubric_reader import CriterionEntry, RubricReader
 from assay.messages import Shows
 from assay.shaping import ShapingPart
 
-__all__ = ["SCHEMA_FILE", "Loadable", "as_yaml", "criterion_of", "inner_options"]
+__all__ = ["SCHEMA_FILE", "Loadable", "as_yaml", "criterion_of"]
 
 SCHEMA_FILE: Final = Path(__file__).with_name("rubric.schema.json")  # the JSON Schema of rubric files, for editors
-
-_OUTER = ("weights", "autograder", "aggregation", "name", "shows", "shaping")
-"""Options of the outer rubric alone; a nested one gets its grader from the rubric around it."""
 
 
 class Loadable:
@@ -74,12 +71,7 @@ class Loadable:
     @classmethod
     def from_node(cls, node: Node, *, allow_code: bool = False, **options: Any) -> Self:
         """The rubric that stands at a node of a file that was read."""
-        make = cast("Any", cls)
-
-        def build(criteria: list[Criterion], given: dict[str, Any], is_outer: bool) -> Any:
-            return make(criteria, **given | (options if is_outer else inner_options(options)))
-
-        return RubricReader(build, allow_code).rubric(node)
+        return RubricReader(cls, options, allow_code).rubric(node)
 
     def to_dict(self) -> dict[str, Any]:
         """Return what `from_dict` reads back, without parser and grader; a check without a name is a `RubricError`."""
@@ -123,16 +115,7 @@ class Loadable:
 
 def criterion_of(data: Mapping[str, Any], index: int, build: Callable[..., Any]) -> Criterion:
     """The criterion that a mapping describes, as an entry of a file would."""
-
-    def nested(node: Node, label: str) -> Any:
-        return RubricReader(lambda criteria, given, _: build(criteria, **given)).rubric(node, level=1)
-
-    return CriterionEntry(Node(dict(data)), f"Invalid criterion at index {index}").criterion(nested, allow_code=False)
-
-
-def inner_options(options: dict[str, Any]) -> dict[str, Any]:
-    """The options of a rubric that also hold for the rubrics inside it."""
-    return {key: value for key, value in options.items() if key not in _OUTER}
+    return CriterionEntry(Node(dict(data)), f"Invalid criterion at index {index}").criterion(RubricReader(build))
 
 
 def as_yaml(data: object) -> str:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Final, cast
 
@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from assay.aggregation import AGGREGATIONS
 from assay.checks import check_of
-from assay.criterion import Criterion, Scorer, is_scorer
+from assay.criterion import Criterion, is_scorer
 from assay.errors import RubricError, RubricFileError, SignatureError
 from assay.loading.document import Node
 from assay.loading.golden_examples import golden_at
@@ -29,14 +29,22 @@ _GROUP_KEYS: Final = ("rubrics", "name", "description", "shows", "shaping", "$sc
 _SECTION_KEYS: Final = ("title", "name", "description", "criteria")
 _CRITERION_KEYS: Final = (*Criterion.model_fields, "rubric")
 _WAYS: Final = ("requirement", "check", "rubric")  # what answers a criterion; one of them
+_OUTER: Final = ("weights", "autograder", "aggregation", "name", "shows", "shaping")
+"""Options of the outer rubric alone; a nested one gets its grader from the rubric around it."""
 _NAMERS: Final = ("criterion", "check", "the `when` of")  # how an error begins that goes on to name a criterion
+
+
+def inner_options(options: dict[str, Any]) -> dict[str, Any]:
+    """The options of a rubric that also hold for the rubrics inside it."""
+    return {key: value for key, value in options.items() if key not in _OUTER}
 
 
 @dataclass(frozen=True, slots=True)
 class RubricReader:
-    """Reads rubrics. `build` makes one from its criteria, its options, and whether it is the outer."""
+    """Reads rubrics. `make` makes one of its criteria and options, to which the caller's are added."""
 
-    build: Callable[[list[Criterion], dict[str, Any], bool], Any]
+    make: Callable[..., Any]
+    options: dict[str, Any] = field(default_factory=dict[str, Any])
     allow_code: bool = False
 
     def rubric(self, node: Node, *, inside: str = "", level: int = 0) -> Any:
@@ -48,12 +56,7 @@ class RubricReader:
             entries.append(CriterionEntry(found, f"Invalid {what} at index {index}{inside}", tags))
         if not entries:
             raise holder.error("No criteria found: give at least one")
-
-        def nested(inner: Node, label: str) -> Scorer:
-            where = label.removeprefix("Invalid ")
-            return self.rubric(inner, inside=f" in the rubric of {where}", level=level + 1)
-
-        criteria = [entry.criterion(nested, allow_code=self.allow_code) for entry in entries]
+        criteria = [entry.criterion(self, level) for entry in entries]
         taken: dict[str, int] = {}
         for index, (criterion, entry) in enumerate(zip(criteria, entries, strict=True)):
             first = taken.setdefault(criterion.name, index)
@@ -64,7 +67,7 @@ class RubricReader:
         if not any(criterion.counts for criterion in criteria):
             raise holder.error("all weights are zero, so nothing could be scored: give a criterion a weight")
         try:
-            rubric = self.build(criteria, options, level == 0)
+            rubric = self.make(criteria, **options | (inner_options(self.options) if level else self.options))
         except (RubricError, SignatureError) as error:
             raise _locate(error, criteria, entries) from error
         if golden is not None:
@@ -97,16 +100,17 @@ class CriterionEntry:
     label: str  # what an error about it begins with
     tags: tuple[str, ...] = ()  # the titles of the sections it stands in
 
-    def criterion(self, nested: Callable[[Node, str], Scorer], *, allow_code: bool) -> Criterion:
-        """The criterion. `nested` makes the rubric that stands under `rubric`."""
+    def criterion(self, reader: RubricReader, level: int = 0) -> Criterion:
+        """The criterion. The reader reads the rubric that stands under `rubric`."""
         if not self.node.is_mapping:
             raise self.error(f"expected a dictionary, and this is {short_repr(self.node.data)}")
         given: dict[Any, Any] = dict(self.node.data)
         self._refuse_fields(given)
         if "check" in given:
-            given["check"] = self._check(given["check"], allow_code)
+            given["check"] = self._check(given["check"], reader.allow_code)
         if "rubric" in given:
-            given["check"] = nested(self.node.at("rubric"), self.label)
+            inside = f" in the rubric of {self.label.removeprefix('Invalid ')}"
+            given["check"] = reader.rubric(self.node.at("rubric"), inside=inside, level=level + 1)
             given.setdefault("name", getattr(given["check"], "name", "") or "rubric")
             del given["rubric"]
         try:

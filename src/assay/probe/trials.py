@@ -388,9 +388,7 @@ class _Attempt:
 
     @property
     def text(self) -> str:
-        if self.attack is None:
-            return self.bait.text
-        return self.attack.against(self.target.criterion, self.bait.text)
+        return self.bait.text if self.attack is None else self.attack.against(self.target.criterion, self.bait.text)
 
 
 def _trial(attempt: _Attempt, score: Score, read: str) -> Trial:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from statistics import fmean
+from statistics import fmean, multimode
 from typing import Literal, TypeAlias, cast
 
 from assay.criterion import NOT_APPLICABLE
@@ -195,10 +195,8 @@ def consensus(answers: Sequence[Answer]) -> Answer | None:
     """The answer that most gave, or the mean of numbers; None when two are given as often."""
     if answers and not any(isinstance(answer, str) for answer in answers):
         return fmean(cast("Sequence[float]", answers))
-    ranked = Counter(answers).most_common(2)
-    if not ranked or (len(ranked) > 1 and ranked[0][1] == ranked[1][1]):
-        return None
-    return ranked[0][0]
+    most = multimode(answers)
+    return most[0] if len(most) == 1 else None
 
 
 def mean_answer(question: Question, answers: Sequence[Answer]) -> Answer:
@@ -248,9 +246,7 @@ class Repeats:
         def measured(names: Sequence[str]) -> Measures:
             choices, ranked = pooled_choices(self.questions[name] for name in names)
             units = [AnswerUnit(*key, times) for name in names for key, times in found[name].items()]
-            pairs = [
-                AnswerPair(each.example, *two, each.times) for each in units for two in combinations(each.answers, 2)
-            ]
+            pairs = [AnswerPair(u.example, *two, u.times) for u in units for two in combinations(u.answers, 2)]
             return measure(pairs, choices, ranked=ranked, units=units, symmetric=True)
 
         if not found:

@@ -208,9 +208,8 @@ def corrected_mean(
     if len(judge) != len(people) or (examples is not None and len(examples) != len(judge)):
         said = f"there are {len(judge)} answers of the judge and {len(people)} of people"
         raise ValueError(f"{said}: give one each, and None where there is no label")
-    labels = [math.nan if answer is None else float(answer) for answer in people]
     places = range(len(judge)) if examples is None else example_numbers(examples)
-    observed = Observed(*(np.array(column, dtype=np.float64) for column in (judge, labels, places)))
+    observed = Observed(*(np.array(column, dtype=np.float64) for column in (judge, people, places)))
     is_binary, labelled = observed.is_binary, observed.labelled
     bounds = (0.0, 1.0) if unit or is_binary else (-math.inf, math.inf)
     known: dict[str, Any] = {
@@ -228,10 +227,8 @@ def corrected_mean(
     found: dict[Method, Estimate] = {"prediction_powered": prediction_powered(observed).within(*bounds)}
     if is_binary:
         found["rogan_gladen"] = clustered_rogan_gladen(observed)
-    more_labels, left_at_most = label_budget(observed)
-    return Corrected(
-        name, corrected=found, more_labels=more_labels, left_at_most=left_at_most, warning=_warning(observed), **known
-    )
+    known["more_labels"], known["left_at_most"] = label_budget(observed)
+    return Corrected(name, corrected=found, warning=_warning(observed), **known)
 
 
 def _refusal(observed: "Observed") -> str:

@@ -59,9 +59,7 @@ class Question:
             return None
         if line.verdict is not None and (self.choices or not line.applies):
             return line.verdict
-        if line.value is None:
-            return None
-        return self.choice_worth(line.value) or line.value
+        return None if line.value is None else self.choice_worth(line.value) or line.value
 
     def worth(self, answer: Answer) -> float | None:
         """What an answer is worth; None for `N/A`."""
@@ -73,11 +71,9 @@ class Question:
 
 
 def _number(given: object) -> float | None:
-    if not isinstance(given, str | int | float):
-        return None
-    word = given.strip().casefold() if isinstance(given, str) else given
+    word = str(given).strip().casefold() if isinstance(given, str | int | float) else ""
     try:
-        number = float({"true": 1, "false": 0}.get(word, word) if isinstance(word, str) else word)
+        number = float({"true": "1", "false": "0"}.get(word, word))
     except ValueError:
         return None
     return number if math.isfinite(number) else None
