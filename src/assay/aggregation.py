@@ -4,10 +4,12 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from operator import mul
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast, get_args
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar, cast, get_args
 
 from assay.errors import AssayError, RubricError
 
+Key = TypeVar("Key", bound=Hashable)
+Item = TypeVar("Item")
 Scale: TypeAlias = Literal["unit", "open", "raw"]
 """How totals become a score: a share clamped to 0…1, a share left as it is, or the raw sum."""
 
@@ -63,12 +65,17 @@ def total(numbers: Iterable[float]) -> float:
     return math.fsum(numbers) + 0.0  # + 0.0: no reward is -0.0
 
 
+def grouped(pairs: Iterable[tuple[Key, Item]]) -> dict[Key, list[Item]]:
+    """The items of each key, in order."""
+    groups: dict[Key, list[Item]] = {}
+    for key, item in pairs:
+        groups.setdefault(key, []).append(item)
+    return groups
+
+
 def summed_by_name(pairs: Iterable[tuple[str, float]]) -> dict[str, float]:
     """The values by name; those of equal names are added."""
-    values: dict[str, list[float]] = {}
-    for name, value in pairs:
-        values.setdefault(name, []).append(value)
-    return {name: own[0] if len(own) == 1 else total(own) for name, own in values.items()}
+    return {name: own[0] if len(own) == 1 else total(own) for name, own in grouped(pairs).items()}
 
 
 def weighted_sum(weights: Sequence[float], values: Sequence[float]) -> float:
@@ -184,11 +191,8 @@ class Fallback:
         if self.policy == "zero":
             return [0.0 if reward is None else reward for reward in rewards]
         members = groups or [None] * len(rewards)
-        scored: dict[Hashable, list[float]] = {group: [] for group in members}
-        for reward, group in zip(rewards, members, strict=True):
-            if reward is not None:
-                scored[group].append(reward)
-        if not all(scored.values()):
+        scored = grouped((group, reward) for reward, group in zip(rewards, members, strict=True) if reward is not None)
+        if not scored.keys() >= set(members):
             told = "no rollout of a group has a score, so there is no group mean to pay"
             raise UnscoredError(f"{told}: look at the errors, or give unscored='zero'")
         means = {group: math.fsum(own) / len(own) for group, own in scored.items()}

@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import combinations, count
 from typing import ClassVar, Literal, NamedTuple, TypeAlias, TypeVar, Unpack
 
-from assay.aggregation import weighted_sum
+from assay.aggregation import grouped, weighted_sum
 from assay.concurrency import FAILURES, side_by_side
 from assay.criterion import Criterion
 from assay.errors import JudgeError
@@ -243,10 +243,7 @@ def nearest(criterion: Criterion, value: float) -> str:
 
 
 def _majority(criterion: Criterion, given: Sequence[Vote]) -> Score:
-    tally: dict[str | float | None, list[Vote]] = {}
-    for vote in given:
-        key = vote.score.verdict if vote.score.verdict is not None else vote.score.value
-        tally.setdefault(key, []).append(vote)
+    tally = grouped((v.score.value if v.score.verdict is None else v.score.verdict, v) for v in given)
     most = max(sum(vote.weight for vote in votes) for votes in tally.values())
     leading = [v for v in tally.values() if sum(x.weight for x in v) >= most - 1e-9]
     winner = _worst(criterion, [votes[0] for votes in leading])

@@ -3,11 +3,12 @@
 import random
 from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final, Literal, TypeAlias, get_args
 
+from assay.aggregation import grouped
 from assay.concurrency import side_by_side
 from assay.criterion import Criterion
 from assay.errors import JudgeError
@@ -39,9 +40,7 @@ class _GroupJudge(ABC):
         """One score a completion, in order."""
         asked: Sequence[Messages] = prompts or [""] * len(completions)
         views = [shown({"prompt": p, "completion": c}) for p, c in zip(asked, completions, strict=True)]
-        groups: defaultdict[str, list[int]] = defaultdict(list)
-        for place, prompt in enumerate(asked):
-            groups[str(prompt)].append(place)
+        groups = grouped((str(prompt), place) for place, prompt in enumerate(asked))
 
         async def judge(places: list[int]) -> dict[int, Score]:
             scores = await self._scores([views[place][0] for place in places], views[places[0]][1])

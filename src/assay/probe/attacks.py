@@ -6,7 +6,6 @@ import json
 import random
 import re
 import tomllib
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -14,6 +13,7 @@ from importlib.resources import files
 from itertools import zip_longest
 from typing import Final
 
+from assay.aggregation import grouped
 from assay.criterion import Criterion
 from assay.errors import TrustError
 from assay.wording import did_you_mean
@@ -125,10 +125,7 @@ def attacks_of(families: Sequence[str] = (), *, limit: int | None = None, seed: 
         if family not in known:
             raise TrustError(f"there is no family {family!r} of attacks: {did_you_mean(family, known)}")
     listed = [attack for attack in shipped_attacks() if not families or attack.family in families]
-    by_family: dict[str, list[Attack]] = defaultdict(list)
-    for attack in listed:
-        if not attack.harmless:
-            by_family[attack.family].append(attack)
+    by_family = grouped((attack.family, attack) for attack in listed if not attack.harmless)
     for family, attacks in by_family.items():
         random.Random(f"{seed}:{family}").shuffle(attacks)
     drawn = [attack for turn in zip_longest(*by_family.values()) for attack in turn if attack][:limit]

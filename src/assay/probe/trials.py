@@ -6,13 +6,13 @@ to win. And what only looks like the attacks of a family must fail as well: othe
 
 import json
 import random
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib.resources import files
 from typing import Any, Final, Literal, TypeAlias, cast
 
+from assay.aggregation import grouped
 from assay.concurrency import FAILURES, side_by_side
 from assay.criterion import Criterion
 from assay.errors import JudgeError, TrustError
@@ -75,7 +75,8 @@ class Rate(Record):
     def of(cls, trials: Iterable[Trial]) -> "Rate":
         listed = list(trials)
         answered = [trial for trial in listed if trial.fooled is not None]
-        counts = [(sum(bool(t.fooled) for t in each), len(each)) for each in _groups(answered, "attack").values()]
+        by_attack = grouped((trial.attack, trial) for trial in answered)
+        counts = [(sum(bool(trial.fooled) for trial in each), len(each)) for each in by_attack.values()]
         fooled = sum(count for count, _ in counts)
         return cls(len(counts), len(answered), fooled, len(listed) - len(answered), clustered_wilson(counts))
 
@@ -113,12 +114,12 @@ class ProbeReport:
     @cached_property
     def families(self) -> dict[str, Rate]:
         """The rate of each family of attacks."""
-        return {name: Rate.of(group) for name, group in _groups(self.trials, "family").items()}
+        return {name: Rate.of(each) for name, each in grouped((t.family, t) for t in self.trials).items()}
 
     @cached_property
     def criteria(self) -> dict[str, Rate]:
         """The rate on each criterion."""
-        return {name: Rate.of(group) for name, group in _groups(self.trials, "criterion").items()}
+        return {name: Rate.of(each) for name, each in grouped((t.criterion, t) for t in self.trials).items()}
 
     @property
     def wins(self) -> list[Trial]:
@@ -151,7 +152,7 @@ class ProbeReport:
         """Criteria, and families on a criterion, that could not be attacked."""
         found = [
             Unprobed(name, _why_no_bait(tried))
-            for name, tried in _groups(self.baselines, "criterion").items()
+            for name, tried in grouped((trial.criterion, trial) for trial in self.baselines).items()
             if not any(trial.fooled is False for trial in tried)
         ]
         for trial in self.twins:
@@ -169,13 +170,6 @@ class ProbeReport:
             "false_alarms": dict(zip(("alarms", "texts"), self.alarms, strict=True)),
         }
         return {name: plain(getattr(self, name)) for name in names} | counts | {"trials": plain(self.everything)}
-
-
-def _groups(trials: Iterable[Trial], field: str) -> dict[str, list[Trial]]:
-    groups: dict[str, list[Trial]] = defaultdict(list)
-    for trial in trials:
-        groups[getattr(trial, field)].append(trial)
-    return groups
 
 
 def _why_no_bait(tried: Sequence[Trial]) -> str:
@@ -228,9 +222,7 @@ async def probe(
 
         async def tried(attempts: Sequence[_Attempt]) -> list[Trial]:
             """What the judge says of attempts, in order. What was not begun when it was stopped is left out."""
-            by_text: dict[tuple[str, Bait, Shows | None], list[_Attempt]] = {}
-            for attempt in attempts:
-                by_text.setdefault((attempt.text, attempt.bait, attempt.target.shows), []).append(attempt)
+            by_text = grouped(((each.text, each.bait, each.target.shows), each) for each in attempts)
             found: dict[_Attempt, Trial] = {}
 
             async def one(group: Sequence[_Attempt]) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from pydantic import BaseModel, Field, ValidationError
 
+from assay.aggregation import grouped
 from assay.concurrency import side_by_side
 from assay.criterion import Criterion
 from assay.engine import named_apart
@@ -358,11 +359,8 @@ def read_pairs(source: object) -> list[Pair]:
 
 def split(pairs: Sequence[Pair], seed: int = 0) -> tuple[list[Pair], list[Pair]]:
     """The pairs that drafters see, a third of them at most, and those that they do not; no prompt is in both."""
-    by_prompt: dict[str, list[Pair]] = {}
-    for number, pair in enumerate(pairs):
-        # Pairs without a prompt are each for themselves.
-        by_prompt.setdefault(pair.prompt or f"\0{number}", []).append(pair)
-    groups = list(by_prompt.values())
+    # Pairs without a prompt are each for themselves.
+    groups = list(grouped((pair.prompt or number, pair) for number, pair in enumerate(pairs)).values())
     if len(groups) < _FEWEST:
         said = f"{len(groups)} prompts are too few to tell a criterion from chance"
         raise TrustError(f"{said}: give pairs of {_FEWEST} or more")

@@ -104,7 +104,7 @@ def correct(run: Run, labels: Sequence[Label], *, skip_unknown: bool = False, an
             is_plain_sum = False
         else:
             theirs = _score(run, row, questions, people) if people and not set(needed) - people.keys() else None
-            scores.add(row.example, row.score, theirs)
+            scores.answers.append((row.score, theirs, row.example))
     unlabelled = [name for name in needed if name not in columns]
     no_score = ""
     if not is_plain_sum:
@@ -112,7 +112,7 @@ def correct(run: Run, labels: Sequence[Label], *, skip_unknown: bool = False, an
     elif unlabelled:
         more = f" and {len(unlabelled) - 3} more" if len(unlabelled) > 3 else ""
         no_score = f"there is no label on {', '.join(unlabelled[:3])}{more}, which the score needs"
-    elif all(value is None for value in scores.people):
+    elif all(theirs is None for _, theirs, _ in scores.answers):
         no_score = "no rollout is labelled on every criterion that the score needs"
     return Correction(
         score=None if no_score else scores.corrected("score", unit=is_unit),
@@ -127,15 +127,8 @@ class _Column:
     """The answers to one question, of the judge and, where they labelled, of people."""
 
     def __init__(self) -> None:
-        self.judge: list[float] = []
-        self.people: list[float | None] = []
-        self.examples: list[str] = []
+        self.answers: list[tuple[float, float | None, str]] = []  # of the judge, and of people; and the example
         self.unanswered = 0
-
-    def add(self, example: str, judge: float, people: float | None) -> None:
-        self.judge.append(judge)
-        self.people.append(people)
-        self.examples.append(example)
 
     def add_row(self, row: Row, question: Question, label: Answer | None) -> None:
         """Take in what a row answers to a question, and what people do."""
@@ -146,10 +139,11 @@ class _Column:
             failed = row.error is not None or name in row.report.errors
             self.unanswered += failed or not any(line.name == name and not line.applies for line in row.report.lines)
         elif label is None or worth is not None:
-            self.add(row.example, values[name], worth)
+            self.answers.append((values[name], worth, row.example))
 
     def corrected(self, name: str, *, unit: bool) -> Corrected:
-        return corrected_mean(name, self.judge, self.people, self.examples, unit=unit, unanswered=self.unanswered)
+        columns: Any = zip(*self.answers, strict=True) if self.answers else ((), (), ())
+        return corrected_mean(name, *columns, unit=unit, unanswered=self.unanswered)
 
 
 def _adds_up(run: Run, row: Row) -> bool:

@@ -7,6 +7,7 @@ from itertools import product
 from statistics import fmean
 from typing import Any, Literal
 
+from assay.aggregation import grouped
 from assay.criterion import hash_of
 from assay.display import Page, Section, chance, shortened
 from assay.errors import TrustError
@@ -319,9 +320,7 @@ def drift_between(
             agreed = consensus(list(item.people.values()))
             if agreed is not None:
                 people[item.example, item.sample, item.criterion] = agreed
-    by_name: dict[str, list[TwoAnswers]] = {}
-    for twice in paired.answers:
-        by_name.setdefault(twice.criterion, []).append(twice)
+    by_name = grouped((twice.criterion, twice) for twice in paired.answers)
     found = [_drift(questions[name], pairs, people) for name, pairs in by_name.items()]
     criteria = [drift for drift in found if drift is not None]
     values = holm([drift.p for drift in criteria])

@@ -3,6 +3,7 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from assay.aggregation import grouped
 from assay.criterion import Criterion
 from assay.errors import TrustError
 from assay.graders.autograder import Autograder
@@ -53,10 +54,7 @@ class GoldenReport:
 
     def by_example(self) -> dict[str, list[GoldenResult]]:
         """The results of each example, in order."""
-        found: dict[str, list[GoldenResult]] = {}
-        for result in self.results:
-            found.setdefault(result.example, []).append(result)
-        return found
+        return grouped((result.example, result) for result in self.results)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
