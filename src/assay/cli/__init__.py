@@ -1,8 +1,8 @@
 """The command `assay`. One file a command, loaded when it is asked for.
 
 A command's module has `command`, a click command or group, and stands in `root.COMMANDS`. What
-takes long to load, it loads when it runs: its help, and the completion of its options, come at once. What it
-runs with (`runner`, `sources`) it takes from this package by the names of the stub.
+takes long to load, it loads when it runs: its help, and the completion of its options, come at once. So it takes
+what it is made of and runs with from this package, which loads the names of its stub when they are used.
 What the command returns is the exit code; see the top of `root`.
 """
 

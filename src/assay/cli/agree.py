@@ -6,23 +6,21 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
-from assay import trust
-from assay.cli.formats import page_text, point
-from assay.cli.options import PAGES, LabelOptions, declare, left_out, opened, run_folder, value_of
+from assay import cli, trust
 from assay.display import Page, Section
 from assay.wording import counted
 
 
-class AgreeOptions(LabelOptions):
+class AgreeOptions(cli.LabelOptions):
     """A run, labels, and what of the agreement is shown."""
 
-    against: Literal["each", "majority"] = value_of(("each", "majority"), "each")
-    again: str | None = value_of(run_folder)
-    confusion: bool = value_of()
-    layout: str = value_of(PAGES, "table")
+    against: Literal["each", "majority"] = cli.value_of(("each", "majority"), "each")
+    again: str | None = cli.value_of(cli.run_folder)
+    confusion: bool = cli.value_of()
+    layout: str = cli.value_of(cli.PAGES, "table")
 
 
-@declare("agree")
+@cli.declare("agree")
 def command(options: AgreeOptions) -> None:
     """Measure how far the judge of a saved RUN agrees with people, and how far people agree with each other.
 
@@ -30,7 +28,7 @@ def command(options: AgreeOptions) -> None:
     and rater. Without it, the labels that were given in the page of the run are taken.
     """
     found = trust.agree(
-        opened(options.run), options.labels(), again=None if options.again is None else opened(options.again),
+        cli.opened(options.run), options.labels(), again=None if options.again is None else cli.opened(options.again),
         reference=options.against, skip_unknown=options.skip_unknown, any_wording=options.any_wording,
     )  # fmt: skip
     sides = [side for each in found.criteria for side in (each.judge, each.people)]
@@ -38,7 +36,7 @@ def command(options: AgreeOptions) -> None:
     people = counted(len(found.raters), "person", "people") if found.raters else "people"
     title = f"{Path(options.run).name}: the judge against {people}, {counted(examples, 'example')}"
     sections = [*_sections(found), *(_confusions(found) if options.confusion else ())]
-    print(page_text(Page(title, sections, list(_notes(found)), found.to_dict()), options.layout))
+    print(cli.page_text(Page(title, sections, list(_notes(found)), found.to_dict()), options.layout))
 
 
 _FIGURES = {
@@ -104,7 +102,7 @@ def _criteria(found: trust.Agreement) -> Section:
         figures = [judge.accuracy, people.accuracy, judge.kappa, people.kappa, judge.bias]
         figures += [judge.quadratic_kappa, people.quadratic_kappa] if scales else []
         figures += [judge.interval_alpha, people.interval_alpha] if numbers else []
-        rows.append((each.name, each.labelled, each.unanswered, *map(point, figures)))
+        rows.append((each.name, each.labelled, each.unanswered, *map(cli.point, figures)))
     return Section(columns, rows)
 
 
@@ -128,7 +126,7 @@ def _notes(found: trust.Agreement) -> Iterator[str]:
         yield "no rollout was labelled by two people, so there is no ceiling: have some labelled twice"
     if found.overall.ties:
         yield f"people are split on {found.overall.ties:,}, which have no majority and are left out"
-    yield from left_out(found.other_wording, found.skipped)
+    yield from cli.left_out(found.other_wording, found.skipped)
     reasons: dict[str, str] = {}
     for name, estimate in _shown(judge, len(_choices(judge))) if judge.pairs else ():
         if estimate.value is None:

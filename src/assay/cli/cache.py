@@ -13,25 +13,24 @@ from pathlib import Path
 import click
 
 from assay import cache as verdict_cache
-from assay.cli.options import CommandOptions, argument, count, declare, number, value_of
-from assay.cli.root import Group
+from assay import cli
 from assay.errors import CacheError
 from assay.wording import counted
 
 
-class CacheOptions(CommandOptions):
+class CacheOptions(cli.CommandOptions):
     """Which cache."""
 
-    cache: str | None = value_of()
+    cache: str | None = cli.value_of()
 
 
 class SelectionOptions(CacheOptions):
     """Which verdicts of it are meant."""
 
     # Under another name than the setting `judge`, which says who is asked, and not which verdicts are meant.
-    by: str | None = value_of()
-    question: str | None = value_of()
-    older_than: float | None = value_of(number(0, what="number of days"))
+    by: str | None = cli.value_of()
+    question: str | None = cli.value_of()
+    older_than: float | None = cli.value_of(cli.number(0, what="number of days"))
 
     @property
     def is_everything(self) -> bool:
@@ -53,17 +52,17 @@ def _opened(cache: str | None, *, make: bool = False) -> AbstractContextManager[
     return closing(verdict_cache.open_store(place))
 
 
-@click.group("cache", cls=Group)
+@click.group("cache", cls=cli.Group)
 def command() -> None:
     """Inspect, prune, export and import cached verdicts."""
 
 
 class InspectOptions(SelectionOptions):
-    as_json: bool = value_of()
-    limit: int | None = value_of(count)
+    as_json: bool = cli.value_of()
+    limit: int | None = cli.value_of(cli.count)
 
 
-@declare("cache inspect", command)
+@cli.declare("cache inspect", command)
 def inspect(options: InspectOptions) -> None:
     """Print how many verdicts there are, or those that are selected."""
     with _opened(options.cache) as store:
@@ -96,10 +95,10 @@ def _time(moment: float) -> str:
 
 
 class PruneOptions(SelectionOptions):
-    all_of_it: bool = value_of()
+    all_of_it: bool = cli.value_of()
 
 
-@declare("cache prune", command)
+@cli.declare("cache prune", command)
 def prune(options: PruneOptions) -> None:
     """Delete verdicts."""
     if options.is_everything is not options.all_of_it:
@@ -109,10 +108,10 @@ def prune(options: PruneOptions) -> None:
 
 
 class ExportOptions(SelectionOptions):
-    output: str | None = value_of()
+    output: str | None = cli.value_of()
 
 
-@declare("cache export", command)
+@cli.declare("cache export", command)
 def export(options: ExportOptions) -> None:
     """Print verdicts as lines of JSON."""
     output = options.output
@@ -128,10 +127,10 @@ def export(options: ExportOptions) -> None:
 
 
 class ImportOptions(CacheOptions):
-    file: str = argument("FILE")
+    file: str = cli.argument("FILE")
 
 
-@declare("cache import", command)
+@cli.declare("cache import", command)
 def take_in(options: ImportOptions) -> None:
     """Import verdicts that another cache exported: a FILE, or - for standard input."""
     with _opened(options.cache, make=True) as store, click.open_file(options.file, "rb") as lines:

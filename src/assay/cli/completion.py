@@ -3,12 +3,12 @@
 import click
 from click.shell_completion import get_completion_class
 
-from assay.cli.root import Command
+from assay import cli
 
 SHELLS = ("bash", "zsh", "fish")
 
 
-@click.command("completion", cls=Command)
+@click.command("completion", cls=cli.Command)
 @click.argument("shell", type=click.Choice(SHELLS))
 def command(shell: str) -> None:
     """Print a script that makes the SHELL complete `assay`.

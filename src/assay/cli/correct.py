@@ -6,34 +6,31 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from assay import trust
-from assay.cli.formats import page_text, point
-from assay.cli.options import PAGES, LabelOptions, declare, left_out, opened, run_folder, value_of
-from assay.cli.root import BROKEN, FINE
+from assay import cli, trust
 from assay.display import Page, Section, chance
 from assay.wording import counted
 
 
-class CorrectOptions(LabelOptions):
+class CorrectOptions(cli.LabelOptions):
     """A run, labels, and an earlier run."""
 
-    earlier: str | None = value_of(run_folder)
-    layout: str = value_of(PAGES, "table")
+    earlier: str | None = cli.value_of(cli.run_folder)
+    layout: str = cli.value_of(cli.PAGES, "table")
 
 
-@declare("correct")
+@cli.declare("correct")
 def command(options: CorrectOptions) -> int:
     """Estimate the scores of a saved RUN if people had judged all of it, from LABELS on some of it.
 
     The labelled rollouts have to be drawn at random from the run. At least 30 are needed, and a judge that
     is better than chance.
     """
-    run, labels = opened(options.run), options.labels()
+    run, labels = cli.opened(options.run), options.labels()
     taken: dict[str, Any] = {"skip_unknown": options.skip_unknown, "any_wording": options.any_wording}
     found = trust.correct(run, labels, **taken)
     sections, notes, data = _sections(found), list(_notes(found)), found.to_dict()
     if options.earlier is not None:
-        drift = trust.drift_between(opened(options.earlier), run, labels, **taken)
+        drift = trust.drift_between(cli.opened(options.earlier), run, labels, **taken)
         sections.append(_drift(drift))
         moved = ", ".join(drift.moved)
         notes.append(f"the judge has moved on {moved}" if moved else "nothing shows that the judge has moved")
@@ -42,8 +39,8 @@ def command(options: CorrectOptions) -> int:
             notes.append(f"{told} with another completion say nothing about the judge")
         data["drift"] = drift.to_dict()
     title = f"{Path(options.run).name}: as people would have judged it"
-    print(page_text(Page(title, sections, notes, data), options.layout))
-    return FINE if any(each.corrected for each in found.figures) else BROKEN
+    print(cli.page_text(Page(title, sections, notes, data), options.layout))
+    return cli.FINE if any(each.corrected for each in found.figures) else cli.BROKEN
 
 
 def _sections(found: trust.Correction) -> list[Section]:
@@ -72,7 +69,7 @@ def _to_halve(each: trust.Corrected) -> str:
 def _drift(drift: trust.Drift) -> Section:
     rows: list[tuple[object, ...]] = []
     for moved in drift.criteria:
-        accuracy = " to ".join(map(point, moved.accuracy)) if moved.accuracy else ""
+        accuracy = " to ".join(map(cli.point, moved.accuracy)) if moved.accuracy else ""
         means = f"{moved.before:.2f}", f"{moved.after:.2f}"
         rows.append((moved.name, *means, moved.change, chance(moved.p), accuracy))
     return Section(("since the earlier run", "before", "now", "change", "p", "agrees with people"), rows)
@@ -88,4 +85,4 @@ def _notes(found: trust.Correction) -> Iterator[str]:
             yield f"{each.name}: {each.warning}"
         if each.unanswered:
             yield f"{each.name}: left out {counted(each.unanswered, 'rollout')} without an answer of the judge"
-    yield from left_out(found.other_wording, found.skipped)
+    yield from cli.left_out(found.other_wording, found.skipped)

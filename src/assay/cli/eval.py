@@ -9,7 +9,6 @@ from typing import Any, cast
 import click
 
 from assay import cli, envs, runs
-from assay.cli.options import RunOptions, argument, declare, number, positive, value_of
 from assay.tables import TableError, rows_of
 
 
@@ -28,21 +27,21 @@ def _alone(ctx: object, param: object, value: str) -> tuple[str, ...]:
     return (value,)
 
 
-class EvalOptions(RunOptions):
+class EvalOptions(cli.RunOptions):
     """Which model is asked, and how."""
 
-    files: tuple[str, ...] = argument("DATASET|ENV", callback=_alone)
-    rubric: str | None = value_of()
-    env_args: Mapping[str, Any] = value_of(mapping, "{}")
-    model: str = value_of(required=True)
-    samples: int = value_of(positive, 1)
-    system_prompt: str | None = value_of()
-    temperature: float | None = value_of(number(0))
-    max_tokens: int | None = value_of(positive)
-    judge: str | None = value_of()
+    files: tuple[str, ...] = cli.argument("DATASET|ENV", callback=_alone)
+    rubric: str | None = cli.value_of()
+    env_args: Mapping[str, Any] = cli.value_of(mapping, "{}")
+    model: str = cli.value_of(required=True)
+    samples: int = cli.value_of(cli.positive, 1)
+    system_prompt: str | None = cli.value_of()
+    temperature: float | None = cli.value_of(cli.number(0))
+    max_tokens: int | None = cli.value_of(cli.positive)
+    judge: str | None = cli.value_of()
 
 
-@declare("eval")
+@cli.declare("eval")
 def command(options: EvalOptions) -> int:
     """Ask a model every question of a data set, and score its answers.
 

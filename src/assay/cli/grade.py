@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from assay import cli, runs
-from assay.cli.formats import FORMATS, shown_spending, whole_row
-from assay.cli.options import DisplayOptions, RubricOptions, ViewOptions, argument, declare, value_of
 from assay.errors import RubricError
 from assay.wording import counted
 
 
-class GradeOptions(DisplayOptions, ViewOptions, RubricOptions):
+class GradeOptions(cli.DisplayOptions, cli.ViewOptions, cli.RubricOptions):
     """What is graded by which rubric."""
 
-    texts: tuple[str, ...] = argument("TEXT...", nargs=-1, required=True)
-    are_words: bool = value_of()
-    query: str = value_of(usual="", show_default=False)
+    texts: tuple[str, ...] = cli.argument("TEXT...", nargs=-1, required=True)
+    are_words: bool = cli.value_of()
+    query: str = cli.value_of(usual="", show_default=False)
 
 
-@declare("grade")
+@cli.declare("grade")
 def command(options: GradeOptions) -> int:
     """Grade texts with a rubric, and print a report of each.
 
@@ -52,8 +50,8 @@ def command(options: GradeOptions) -> int:
 
         kept = "" if grader is None else cli.kept_answers(options)
         criteria, judge = [criterion.name for criterion in rubric.criteria], None if grader is None else grader.title
-        kind = FORMATS[options.format]
-        format = kind("grade", "", criteria, judge, options.thresholds, rows=whole_row, sums_up=False)
+        kind = cli.FORMATS[options.format]
+        format = kind("grade", "", criteria, judge, options.thresholds, rows=cli.whole_row, sums_up=False)
         printer = cli.RowPrinter(format, options)
 
         def show(_: None, spent: cli.Ledger) -> int:
@@ -61,7 +59,7 @@ def command(options: GradeOptions) -> int:
             mean = "" if summary.score.mean is None else f", mean score {summary.score.mean:.3g}"
             unscored = summary.rollouts - summary.score.count
             missing = f", {unscored:,} unscored" if unscored else ""
-            spending = "" if grader is None else f"; {shown_spending(runs.Spending.of(spent))}"
+            spending = "" if grader is None else f"; {cli.shown_spending(runs.Spending.of(spent))}"
             out = spent.errors["BudgetExceeded"]
             poor = f"; the budget ran out before {counted(out, 'call')} could be made{kept}" if out else ""
             cli.say(f"{counted(summary.rollouts, 'text')}{mean}{missing}{spending}{poor}", quiet=options.quiet)

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import click
 
-from assay.cli.root import Command
+from assay import cli
 
 STARTER = Path(__file__).with_name("starter")
 
 
-@click.command("init", cls=Command)
+@click.command("init", cls=cli.Command)
 @click.argument("folder", default=".", type=click.Path(file_okay=False))
 def command(folder: str) -> None:
     """Write a commented rubric.yaml, and a rollouts.jsonl to score with it.

@@ -11,9 +11,6 @@ from typing import Literal
 import click
 
 from assay import cli, lint
-from assay.cli.formats import shown_size
-from assay.cli.options import CommandOptions, RubricOptions, argument, declare, dollars, value_of
-from assay.cli.root import FINE, MISSED, USAGE
 from assay.display import painted, printable
 from assay.errors import AssayError
 from assay.wording import counted
@@ -21,22 +18,22 @@ from assay.wording import counted
 _COLOURS = {"error": "red", "warning": "yellow", "note": "green"}
 
 
-class LintOptions(CommandOptions):
+class LintOptions(cli.CommandOptions):
     """What is looked for, what is mended, and what makes a failure of it."""
 
-    rubrics: tuple[str, ...] = argument("RUBRIC...", nargs=-1, required=True)
-    run: str | None = value_of()
-    fix: bool = value_of()
-    yes: bool = value_of()
-    model: str | None = value_of()
-    budget: float | None = value_of(dollars)
-    ignore: tuple[str, ...] = value_of(multiple=True)
-    fail_on: Literal["error", "warning", "note"] = value_of(("error", "warning", "note"), "error")
-    form: str = value_of(("text", "json"), "text")
-    allow_code: bool = value_of(is_eager=True)
+    rubrics: tuple[str, ...] = cli.argument("RUBRIC...", nargs=-1, required=True)
+    run: str | None = cli.value_of()
+    fix: bool = cli.value_of()
+    yes: bool = cli.value_of()
+    model: str | None = cli.value_of()
+    budget: float | None = cli.value_of(cli.dollars)
+    ignore: tuple[str, ...] = cli.value_of(multiple=True)
+    fail_on: Literal["error", "warning", "note"] = cli.value_of(("error", "warning", "note"), "error")
+    form: str = cli.value_of(("text", "json"), "text")
+    allow_code: bool = cli.value_of(is_eager=True)
 
 
-@declare("lint")
+@cli.declare("lint")
 def command(options: LintOptions) -> int:
     """Find what judges will misread: vague words, two questions in one, weights with the wrong sign.
 
@@ -56,7 +53,7 @@ def command(options: LintOptions) -> int:
     for name in options.rubrics:
         is_file = Path(name).exists() or ":" not in name
         try:
-            source = name if is_file else cli.rubric_of(RubricOptions(name, options.allow_code))
+            source = name if is_file else cli.rubric_of(cli.RubricOptions(name, options.allow_code))
             found = lint.lint(source, run=options.run, ignore=options.ignore, allow_code=options.allow_code)
         except FileNotFoundError as error:
             is_missing = True
@@ -71,9 +68,9 @@ def command(options: LintOptions) -> int:
         data = {"findings": [finding.to_dict() for finding in everything], "counts": told}
         print(json.dumps(data, ensure_ascii=False, indent=1))
     if is_missing or any(finding.id == "R000" for finding in everything):
-        return USAGE
+        return cli.USAGE
     failed = any(at_least(finding.severity, options.fail_on) for finding in everything)
-    return MISSED if failed else FINE
+    return cli.MISSED if failed else cli.FINE
 
 
 def _print(name: str, found: list[lint.Finding], options: LintOptions) -> None:
@@ -86,7 +83,7 @@ def _print(name: str, found: list[lint.Finding], options: LintOptions) -> None:
     if any(finding.id == "R000" for finding in found):
         return
     try:
-        size = shown_size(cli.rubric_of(RubricOptions(name, options.allow_code)).criteria)
+        size = cli.shown_size(cli.rubric_of(cli.RubricOptions(name, options.allow_code)).criteria)
     except AssayError:  # a `when` that no rubric can have
         size = "it cannot be loaded"
     counts = Counter(finding.severity for finding in found)

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from assay.cli.options import CommandOptions, argument, count, declare, number, seconds, value_of
-from assay.cli.root import Command
+from assay import cli
 from assay.errors import AssayError
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ SAME, DIFFERENT, UNDECIDED = 0, 1, 2
 LARGEST_CHUNK = 256
 
 
-class MathCommand(Command):
+class MathCommand(cli.Command):
     """Takes answers such as `-x` for what they are: but for `-h`, its options have two dashes."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -32,32 +31,32 @@ class MathCommand(Command):
         return super().parse_args(ctx, [" " * space + argument for space, argument in zip(is_value, args, strict=True)])
 
 
-class MathRules(CommandOptions):
+class MathRules(cli.CommandOptions):
     """What counts as the same, by the options of `assay.MathOptions`; None as usual."""
 
-    rounding: int | None = value_of(count)
-    tolerance: float | None = value_of(number(0))
-    units: bool | None = value_of()
-    ordered_tuples: bool | None = value_of()
-    assignments: bool | None = value_of()
-    rename_variables: bool | None = value_of()
-    positive: bool | None = value_of()
-    solved: bool | None = value_of()
-    symbolic: bool | None = value_of()
+    rounding: int | None = cli.value_of(cli.count)
+    tolerance: float | None = cli.value_of(cli.number(0))
+    units: bool | None = cli.value_of()
+    ordered_tuples: bool | None = cli.value_of()
+    assignments: bool | None = cli.value_of()
+    rename_variables: bool | None = cli.value_of()
+    positive: bool | None = cli.value_of()
+    solved: bool | None = cli.value_of()
+    symbolic: bool | None = cli.value_of()
 
 
 class CompareAnswers(MathRules):
     """Which answers are compared, and how that is printed."""
 
-    gold: str | None = argument("[GOLD]", required=False)
-    answer: str | None = argument("[ANSWER]", required=False)
-    file: str | None = value_of()
-    as_json: bool = value_of()
-    strict: bool = value_of()
-    timeout: float = value_of(seconds, 5.0)
+    gold: str | None = cli.argument("[GOLD]", required=False)
+    answer: str | None = cli.argument("[ANSWER]", required=False)
+    file: str | None = cli.value_of()
+    as_json: bool = cli.value_of()
+    strict: bool = cli.value_of()
+    timeout: float = cli.value_of(cli.seconds, 5.0)
 
 
-@declare("math", cls=MathCommand)
+@cli.declare("math", cls=MathCommand)
 def command(options: CompareAnswers) -> int:
     """Check whether two mathematical answers are equal.
 

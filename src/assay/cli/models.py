@@ -6,13 +6,12 @@ from pathlib import Path
 
 import click
 
-from assay.cli.options import CommandOptions, argument, declare, value_of
-from assay.cli.root import Group, config_of
+from assay import cli
 from assay.errors import Refused
 from assay.redaction import redacted
 
 
-@click.group("models", cls=Group)
+@click.group("models", cls=cli.Group)
 def command() -> None:
     """List and download the models that run on this machine, with no key."""
 
@@ -35,7 +34,7 @@ def _default(ctx: click.Context) -> str:
     for variable in ("ASSAY_JUDGE", "ASSAY_MODEL"):
         if os.environ.get(variable):
             return redacted(f"{os.environ[variable]} ({variable})")
-    config = config_of(ctx)
+    config = cli.config_of(ctx)
     if named := config.settings.get("judge") or config.settings.get("model"):
         return redacted(f"{named} ({config.path})")
     if found := _file("local"):
@@ -52,12 +51,12 @@ def _file(source: str) -> tuple[str, Path] | None:
         return None
 
 
-class PullOptions(CommandOptions):
-    name: str = argument("NAME")
-    quiet: bool = value_of()
+class PullOptions(cli.CommandOptions):
+    name: str = cli.argument("NAME")
+    quiet: bool = cli.value_of()
 
 
-@declare("models pull", command)
+@cli.declare("models pull", command)
 def pull(options: PullOptions) -> None:
     """Download the model of that NAME, unless it is here, and print where it is.
 

@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assay import cli, graders, probe
-from assay.cli.formats import page_text, shown_spending
-from assay.cli.root import BROKEN, FINE, INTERRUPTED, MISSED
 from assay.display import Page, Section, shortened
 from assay.errors import TrustError
 from assay.wording import counted
@@ -60,20 +58,20 @@ def command(options: ProbeOptions) -> int:
                 )
 
     def show(_: None, spent: cli.Ledger) -> int:
-        print(page_text(_page(reports, rubric.name or "rubric", options.show), options.layout))
+        print(cli.page_text(_page(reports, rubric.name or "rubric", options.show), options.layout))
         cli.say_budget(spent, kept, quiet=quiet)
         if len(reports) < len(graders) or not all(report.complete for report in reports.values()):
             cli.say(f"stopped before all was asked{kept}", quiet=quiet)
-            return INTERRUPTED
+            return cli.INTERRUPTED
         # The most hardened form is what would be used, so that one is held to the threshold.
         form, report = list(reports.items())[-1]
         high, most = report.overall.share.high, options.fail_over
         if high is None or any(each.unanswered for each in reports.values()):
-            return BROKEN
+            return cli.BROKEN
         if most is None or high <= most:
-            return FINE
+            return cli.FINE
         cli.say(f"up to {high:.3f} of such attacks on the {form} judge may succeed: above {most:g}", quiet=quiet)
-        return MISSED
+        return cli.MISSED
 
     with cli.judging_with(replace(options, guard=False), rubric, quiet=quiet) as named:
         grader = named or rubric.autograder
@@ -148,7 +146,7 @@ def _notes(reports: Reports) -> Iterator[str]:
             told[line].append(form)
     for line, forms in told.items():
         yield line if len(forms) == len(reports) else f"{', '.join(forms)}: {line}"
-    yield shown_spending(sum((report.spent for report in reports.values()), Spending()))
+    yield cli.shown_spending(sum((report.spent for report in reports.values()), Spending()))
 
 
 def _remarks(report: probe.ProbeReport) -> Iterator[str]:

@@ -5,19 +5,18 @@ from pathlib import Path
 import click
 
 from assay import cli
-from assay.cli.options import CommandOptions, allow_media, argument, declare, run_folder, value_of
 
 
-class ReportOptions(CommandOptions):
+class ReportOptions(cli.CommandOptions):
     """Which runs the page shows, and the file that it is written to."""
 
-    runs: tuple[str, ...] = argument("RUN...", nargs=-1, required=True)
-    output: str = value_of(required=True)
-    media_folder: str | None = value_of(run_folder, callback=allow_media)
-    quiet: bool = value_of()
+    runs: tuple[str, ...] = cli.argument("RUN...", nargs=-1, required=True)
+    output: str = cli.value_of(required=True)
+    media_folder: str | None = cli.value_of(cli.run_folder, callback=cli.allow_media)
+    quiet: bool = cli.value_of()
 
 
-@declare("report")
+@cli.declare("report")
 def command(options: ReportOptions) -> None:
     """Write the page of the RUNs into one FILE that opens from disk, without a network.
 

@@ -11,10 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from assay import cli, display
-from assay.cli import formats
 from assay.cli.lint import command as lint
-from assay.cli.options import RubricArgument, ViewOptions, argument, declare, value_of
-from assay.cli.root import BROKEN, FINE, MISSED, Group
 from assay.errors import RubricError
 from assay.wording import counted
 
@@ -23,7 +20,7 @@ if TYPE_CHECKING:
     from assay.trust.golden_run import GoldenReport, GoldenResult
 
 
-@click.group("rubric", cls=Group)
+@click.group("rubric", cls=cli.Group)
 def command() -> None:
     """Show, check, test and convert a rubric.
 
@@ -34,12 +31,12 @@ def command() -> None:
 command.add_command(lint)
 
 
-class TestOptions(ViewOptions, RubricArgument):
-    form: str = value_of(("table", "json", "junit"), "table")
-    quiet: bool = value_of()
+class TestOptions(cli.ViewOptions, cli.RubricArgument):
+    form: str = cli.value_of(("table", "json", "junit"), "table")
+    quiet: bool = cli.value_of()
 
 
-@declare("rubric test", command)
+@cli.declare("rubric test", command)
 def test(options: TestOptions) -> int:
     """Score the golden examples of a RUBRIC, and show what comes out otherwise than expected.
 
@@ -53,8 +50,8 @@ def test(options: TestOptions) -> int:
     def show(report: GoldenReport, _: cli.Ledger) -> int:
         _print_test(report, rubric.name or options.rubric, options.form)
         if report.errors:
-            return BROKEN
-        return MISSED if report.wrong else FINE
+            return cli.BROKEN
+        return cli.MISSED if report.wrong else cli.FINE
 
     with cli.judging_with(options, rubric, quiet=options.quiet) as grader:
         return cli.run_work(
@@ -69,11 +66,11 @@ _REASON = 100  # characters of a reason that a table has room for; JSON has all 
 def _print_test(report: GoldenReport, name: str, form: str) -> None:
     results, wrong, errors = report.results, len(report.wrong), len(report.errors)
     if form == "json":
-        print(formats.json_text(report.to_dict()))
+        print(cli.json_text(report.to_dict()))
         return
     if form == "junit":
         counts = {"tests": len(results), "failures": wrong, "errors": errors}
-        formats.write_junit(sys.stdout, name, counts, map(_junit_case, results))
+        cli.write_junit(sys.stdout, name, counts, map(_junit_case, results))
         return
     right = len(results) - wrong - errors
     told = f"{counted(len(report.by_example()), 'golden example')}, {right:,} of "
@@ -87,7 +84,7 @@ def _print_test(report: GoldenReport, name: str, form: str) -> None:
     if rows:
         parts.append(display.laid_out(display.Section(("example", "criterion", "expected", "got", "why"), rows)))
     if report.spent.calls or report.spent.hits:
-        parts.append(formats.shown_spending(report.spent))
+        parts.append(cli.shown_spending(report.spent))
     print("\n\n".join(parts))
 
 
@@ -99,18 +96,18 @@ def _junit_case(result: GoldenResult) -> str:
 
     found = None
     if result.right is None:
-        found = formats.JunitOutcome("error", "unanswered", result.error or "no answer")
+        found = cli.JunitOutcome("error", "unanswered", result.error or "no answer")
     elif not result.right:
         message = f"expected {said(result.expected)}, got {said(result.got)}"
-        found = formats.JunitOutcome("failure", "verdict", message, result.reason)
-    return formats.junit_case(result.example, result.criterion, found)
+        found = cli.JunitOutcome("failure", "verdict", message, result.reason)
+    return cli.junit_case(result.example, result.criterion, found)
 
 
-class PrintOptions(RubricArgument):
-    as_json: bool = value_of()
+class PrintOptions(cli.RubricArgument):
+    as_json: bool = cli.value_of()
 
 
-@declare("rubric show", command)
+@cli.declare("rubric show", command)
 def show(options: PrintOptions) -> None:
     """Print the criteria of a rubric: weight, name, who answers, and what is asked."""
 
@@ -118,7 +115,7 @@ def show(options: PrintOptions) -> None:
     if options.as_json:
         print(rubric.to_json())
         return
-    print(f"{rubric.name or options.rubric}: {formats.shown_size(rubric.criteria)}, {rubric.content_hash[:12]}")
+    print(f"{rubric.name or options.rubric}: {cli.shown_size(rubric.criteria)}, {rubric.content_hash[:12]}")
     for line in _lines(rubric.criteria, "  "):
         print(line)
 
@@ -137,12 +134,12 @@ def _lines(criteria: tuple[Criterion, ...], indent: str) -> Iterator[str]:
         yield from _lines(getattr(criterion.check, "criteria", ()), indent + "    ")
 
 
-class ConvertOptions(RubricArgument):
-    rubric: str = argument("RUBRIC")
-    output: str = argument("OUTPUT")
+class ConvertOptions(cli.RubricArgument):
+    rubric: str = cli.argument("RUBRIC")
+    output: str = cli.argument("OUTPUT")
 
 
-@declare("rubric convert", command)
+@cli.declare("rubric convert", command)
 def convert(options: ConvertOptions) -> None:
     """Write a rubric to the file OUTPUT, as YAML or JSON by its ending; - prints YAML.
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay import backends, cli, runs
-from assay.cli.options import InputOptions, RunOptions, declare, opened, positive, value_of
 from assay.tables import TableError, rows_of
 
 if TYPE_CHECKING:
@@ -22,14 +21,14 @@ if TYPE_CHECKING:
     from assay.rubric import Rubric
 
 
-class ScoreOptions(RunOptions):
+class ScoreOptions(cli.RunOptions):
     """What it takes to score saved rollouts; where `backend` is None, in this process."""
 
-    rubric: str | None = value_of()
-    backend: str | None = value_of(("processes", "ray"))
-    workers: int | None = value_of(positive)
-    shard_rows: int | None = value_of(positive)
-    ray_address: str | None = value_of()
+    rubric: str | None = cli.value_of()
+    backend: str | None = cli.value_of(("processes", "ray"))
+    workers: int | None = cli.value_of(cli.positive)
+    shard_rows: int | None = cli.value_of(cli.positive)
+    ray_address: str | None = cli.value_of()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -40,7 +39,7 @@ class ScoreOptions(RunOptions):
             raise click.UsageError("--ray-address goes with --backend ray")
 
 
-@declare("score")
+@cli.declare("score")
 def command(options: ScoreOptions) -> int:
     """Score rollouts that were saved: .jsonl, .json, .csv, .tsv or .parquet files, or - for standard input.
 
@@ -86,7 +85,7 @@ def command(options: ScoreOptions) -> int:
         return runner.run(scoring)
 
 
-def _is_run(given: InputOptions) -> bool:
+def _is_run(given: cli.InputOptions) -> bool:
     from assay.backends.shards import tables_in
     from assay.runs.folder import Folder
 
@@ -100,7 +99,7 @@ def _is_run(given: InputOptions) -> bool:
 class Rows:
     """The rows of tables, one of them looked at before the work begins."""
 
-    def __init__(self, given: InputOptions) -> None:
+    def __init__(self, given: cli.InputOptions) -> None:
         from assay.backends.shards import tables_in
         from assay.runs.row import COLUMN
 
@@ -141,7 +140,7 @@ def _run_to_rescore(options: ScoreOptions, rubric: Rubric | None) -> tuple[runs.
         raise click.UsageError(f"{options.data} is a run: say by which rubric to score it, with -r")
     if options.mapping or options.limit is not None:
         raise click.UsageError(f"{options.data} is a run: --map and --limit are for tables")
-    run = opened(options.data)
+    run = cli.opened(options.data)
     if options.folder is not None and Path(options.folder).resolve() == run.path.resolve():
         raise click.UsageError(f"{options.data} would be written over: name another folder with -o")
     return run, rubric

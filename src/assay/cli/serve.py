@@ -6,29 +6,29 @@ from typing import Any
 
 import click
 
+from assay import cli
 from assay.aggregation import POLICIES
-from assay.cli.options import RubricArgument, ViewOptions, count, declare, positive, seconds, value_of
 
 
-class ServeOptions(ViewOptions, RubricArgument):
+class ServeOptions(cli.ViewOptions, cli.RubricArgument):
     """Where the server listens, who may ask it, and what one worker takes on."""
 
-    host: str = value_of(usual="127.0.0.1")
-    port: int = value_of(count, 8000)
-    workers: int = value_of(positive, 1)
-    key_file: str | None = value_of()
-    allow_hosts: tuple[str, ...] = value_of(multiple=True)
-    unscored: str = value_of(POLICIES, "raise")
-    monitor: str | None = value_of()
-    at_once: int = value_of(positive, 1024)
-    max_bytes: int = value_of(positive, 16 << 20)
-    max_batch: int = value_of(positive, 1024)
-    item_seconds: float = value_of(seconds, 60.0)
-    body_seconds: float = value_of(seconds, 30.0)
-    drain_seconds: float = value_of(seconds, 30.0)
+    host: str = cli.value_of(usual="127.0.0.1")
+    port: int = cli.value_of(cli.count, 8000)
+    workers: int = cli.value_of(cli.positive, 1)
+    key_file: str | None = cli.value_of()
+    allow_hosts: tuple[str, ...] = cli.value_of(multiple=True)
+    unscored: str = cli.value_of(POLICIES, "raise")
+    monitor: str | None = cli.value_of()
+    at_once: int = cli.value_of(cli.positive, 1024)
+    max_bytes: int = cli.value_of(cli.positive, 16 << 20)
+    max_batch: int = cli.value_of(cli.positive, 1024)
+    item_seconds: float = cli.value_of(cli.seconds, 60.0)
+    body_seconds: float = cli.value_of(cli.seconds, 30.0)
+    drain_seconds: float = cli.value_of(cli.seconds, 30.0)
 
 
-@declare("serve")
+@cli.declare("serve")
 def command(options: ServeOptions) -> None:
     """Serve a rubric over HTTP, so that trainers can ask it for rewards.
 

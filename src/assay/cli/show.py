@@ -8,40 +8,37 @@ from itertools import islice
 import click
 
 from assay import cli, runs
-from assay.cli.formats import FOR_PEOPLE, brief_row, whole_row
-from assay.cli.options import DisplayOptions, argument, count, declare, number, opened, value_of
-from assay.cli.root import FINE
 from assay.display import printable
 from assay.runs.stats import is_below
 
 
-class ShowOptions(DisplayOptions):
+class ShowOptions(cli.DisplayOptions):
     """The rollouts that are to be shown, and how."""
 
-    run: str = argument("RUN")
-    rows: bool = value_of()
-    example: str | None = value_of()
-    sample: int = value_of(count, 0, show_default=False)
-    errors: bool = value_of()
-    below: float | None = value_of(number())
-    task: str | None = value_of()
-    limit: int | None = value_of(count)
+    run: str = cli.argument("RUN")
+    rows: bool = cli.value_of()
+    example: str | None = cli.value_of()
+    sample: int = cli.value_of(cli.count, 0, show_default=False)
+    errors: bool = cli.value_of()
+    below: float | None = cli.value_of(cli.number())
+    task: str | None = cli.value_of()
+    limit: int | None = cli.value_of(cli.count)
 
     def has(self, row: runs.Row) -> bool:
         low = self.below is None or (row.score is not None and is_below(row.score, self.below))
         return low and (not self.errors or bool(row.errors)) and self.task in (None, row.task)
 
 
-@declare("show")
+@cli.declare("show")
 def command(options: ShowOptions) -> int:
     """Print the summary of the saved RUN: errors first, then means, then every criterion.
 
     A run that is still being written is shown as far as it is.
     """
 
-    found = opened(options.run)
+    found = cli.opened(options.run)
     rows = options.rows or options.errors or (options.example, options.below, options.task) != (None,) * 3
-    format = cli.saved_format(options.run, found.about, options, brief_row if rows else None)
+    format = cli.saved_format(options.run, found.about, options, cli.brief_row if rows else None)
     if options.example is not None:
         try:
             row = found.row(options.example, options.sample)
@@ -49,17 +46,17 @@ def command(options: ShowOptions) -> int:
             raise click.UsageError(f"{error.args[0]}: --rows lists those there are") from None
         if options.format == "table":
             print(_all_of(row))
-            return FINE
+            return cli.FINE
         format.begin(None)
         format.row(row)
         if options.format in ("json", "junit", "csv"):
             format.end(found.summary())
-        return FINE
+        return cli.FINE
     summary = found.summary()
-    are_shown = rows or options.format not in FOR_PEOPLE
+    are_shown = rows or options.format not in cli.FOR_PEOPLE
     format.whole(summary, islice(filter(options.has, found.rows()), options.limit if are_shown else 0))
     if not options.thresholds.are_set:
-        return FINE
+        return cli.FINE
     low = cli.low_rows(found.rows(), options) if options.fail_rollout_under is not None else []
     return cli.code_for(summary, options, low)
 
@@ -76,4 +73,4 @@ def _all_of(row: runs.Row) -> str:
     ]
     seconds = ", ".join(f"{name} {took:.2f} s" for name, took in row.timing.items())
     lines += [f"timing: {seconds}"] if seconds else []
-    return "\n".join([*map(printable, lines), whole_row(row)])
+    return "\n".join([*map(printable, lines), cli.whole_row(row)])

@@ -10,25 +10,22 @@ from typing import Any
 import click
 
 from assay import cli, suggest
-from assay.cli.formats import json_text, shown_spending
-from assay.cli.options import JudgingOptions, count, declare, positive, value_of
-from assay.cli.root import BROKEN, FINE, MISSED
 from assay.display import Section, laid_out, printable
 from assay.wording import counted
 
 
-class SuggestOptions(JudgingOptions):
+class SuggestOptions(cli.JudgingOptions):
     """What criteria are drafted from, how many, and where they go."""
 
-    pairs: str | None = value_of()
-    prompt: str | None = value_of()
-    references: str | None = value_of()
-    most: int = value_of(positive, 12)
-    limit: int | None = value_of(positive)
-    seed: int = value_of(count, 0)
-    output: str | None = value_of()
-    as_json: bool = value_of()
-    quiet: bool = value_of()
+    pairs: str | None = cli.value_of()
+    prompt: str | None = cli.value_of()
+    references: str | None = cli.value_of()
+    most: int = cli.value_of(cli.positive, 12)
+    limit: int | None = cli.value_of(cli.positive)
+    seed: int = cli.value_of(cli.count, 0)
+    output: str | None = cli.value_of()
+    as_json: bool = cli.value_of()
+    quiet: bool = cli.value_of()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -49,7 +46,7 @@ class SuggestOptions(JudgingOptions):
             raise click.UsageError(f"{path.parent} is no folder: make it first")
 
 
-@declare("suggest")
+@cli.declare("suggest")
 def command(options: SuggestOptions) -> int:
     """Draft a rubric with golden examples, from pairs of responses or from a prompt with references.
 
@@ -94,7 +91,7 @@ def _texts(name: str | None) -> list[str]:
 
 def _show(suggestion: suggest.Suggestion, options: SuggestOptions) -> int:
     if options.as_json:
-        print(json_text(suggestion.to_dict()))
+        print(cli.json_text(suggestion.to_dict()))
     if suggestion.kept and options.output is not None:
         with Path(options.output).open("x", encoding="utf-8") as file:
             file.write(suggestion.to_yaml(Path(options.output).stem))
@@ -104,8 +101,8 @@ def _show(suggestion: suggest.Suggestion, options: SuggestOptions) -> int:
     if not options.quiet:
         print("\n\n".join(_told(suggestion, options.output, errors)), file=sys.stderr)
     if suggestion.errors or errors:
-        return BROKEN
-    return FINE if suggestion.kept else MISSED
+        return cli.BROKEN
+    return cli.FINE if suggestion.kept else cli.MISSED
 
 
 def _told(suggestion: suggest.Suggestion, output: str | None, errors: int) -> list[str]:
@@ -124,4 +121,4 @@ def _told(suggestion: suggest.Suggestion, output: str | None, errors: int) -> li
     parts += [printable(str(finding)) for finding in suggestion.findings()]
     if errors:
         parts.append(f"{counted(errors, 'comparison')} without a verdict, counted neither way")
-    return [*parts, shown_spending(suggestion.spent)]
+    return [*parts, cli.shown_spending(suggestion.spent)]

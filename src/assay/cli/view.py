@@ -2,19 +2,19 @@
 
 import click
 
-from assay.cli.options import CommandOptions, allow_media, argument, count, declare, run_folder, value_of
+from assay import cli
 
 
-class ServedPageOptions(CommandOptions):
+class ServedPageOptions(cli.CommandOptions):
     """Which runs the page shows, and where it is served."""
 
-    runs: tuple[str, ...] = argument("RUN...", nargs=-1, required=True)
-    port: int = value_of(count, 0, show_default=False)
-    media_folder: str | None = value_of(run_folder, callback=allow_media)
-    browser: bool = value_of()
+    runs: tuple[str, ...] = cli.argument("RUN...", nargs=-1, required=True)
+    port: int = cli.value_of(cli.count, 0, show_default=False)
+    media_folder: str | None = cli.value_of(cli.run_folder, callback=cli.allow_media)
+    browser: bool = cli.value_of()
 
 
-@declare("view")
+@cli.declare("view")
 def command(options: ServedPageOptions) -> None:
     """Serve a page that shows the RUNs: what they come to, every rollout, and two runs compared.
 

@@ -276,13 +276,12 @@ def _separated(path: Path, name: str, *, delimiter: str = ",") -> Numbered:
 AT_ONCE = 1024  # how many rows are taken out of their columns at a time
 
 
+_parquet_package = partial(import_extra, "pyarrow.parquet", "Reading Parquet", extra="tables")
+
+
 def parquet_file(path: str | Path) -> Any:
     """A Parquet file, open for reading."""
     return _parquet_package().ParquetFile(path)
-
-
-def _parquet_package() -> Any:
-    return import_extra("pyarrow.parquet", "Reading Parquet", extra="tables")
 
 
 def _parquet_rows_of(path: Path, name: str) -> Numbered:

@@ -5,7 +5,7 @@ import json
 from typing import TYPE_CHECKING, Any, cast
 
 from assay.criterion import BINARY, Criterion
-from assay.errors import MissingExtraError
+from assay.errors import import_extra
 from assay.graders import OneShotOutput, PerCriterionOutput, RubricAsJudgeOutput
 from assay.messages import ToolCall
 from assay.rollout import Rollout
@@ -100,15 +100,12 @@ def rubrics(*, max_criteria: int = 5, weights: "SearchStrategy[float] | None" = 
     ...     assert score is None or 0 <= score <= 1
     >>> scores_stay_in_range()
     """
-    try:
-        from hypothesis import strategies as st
-    except ImportError:
-        raise MissingExtraError("assay.testing.rubrics", package="hypothesis", extra="testing") from None
     from assay.rubric import Rubric
 
+    st = import_extra("hypothesis.strategies", "assay.testing.rubrics", extra="testing")
     weight = weights if weights is not None else st.integers(-10, 10).map(float)
-    value = st.one_of(st.booleans(), st.integers(0, 4).map(lambda quarter: quarter / 4))
-    criterion = st.tuples(value, weight).map(lambda drawn: Criterion(check=Fixed(drawn[0]), weight=drawn[1]))
+    value = st.one_of(st.booleans(), st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]))
+    criterion = st.builds(Criterion, check=value.map(Fixed), weight=weight)
     return st.lists(criterion, min_size=1, max_size=max_criteria).map(Rubric)
 
 

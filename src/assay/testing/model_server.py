@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import BaseModel
 
-from assay.errors import MissingExtraError
+from assay.errors import import_extra
 from assay.messages import ToolCall
 from assay.models.openai import text_of
 from assay.testing.fakes import FakeModel
@@ -184,10 +184,7 @@ class ModelServer:
             started.set_exception(error)
 
     async def _run(self, started: "Future[None]") -> None:
-        try:
-            from aiohttp import web
-        except ImportError:
-            raise MissingExtraError("a ModelServer", package="aiohttp", extra="testing") from None
+        web = import_extra("aiohttp.web", "a ModelServer", extra="testing")
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
         # A client that hangs up ends its call, as endpoints see to.
