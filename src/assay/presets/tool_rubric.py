@@ -153,9 +153,7 @@ def _by_name(tools: Iterable[Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for place, tool in enumerate(tools, start=1):
         if isinstance(tool, Mapping):  # a JSON schema, in an envelope or not
-            schema = cast("Mapping[str, Any]", tool)
-            inner = schema.get("function")
-            name: Any = cast("Mapping[str, Any]", inner if isinstance(inner, Mapping) else schema).get("name")
+            name = field_of(field_of(tool, "function") or tool, "name")
         else:
             name = tool.strip() if isinstance(tool, str) else name_of(tool)
         if not name or not isinstance(name, str):
