@@ -75,6 +75,7 @@ def test_its_keywords_are_taken():
     env = make_env(message_type="chat", max_workers=64, env_id="sums", map_kwargs={}, board=[1])
     assert (env.env_id, env.board) == ("sums", [1])
     assert not hasattr(env, "max_workers")
+    assert vf.MathRubric(max_workers=2, timeout_seconds=3, max_verify_chars=99).timeout_seconds == 3
     assert make_env(message_type="completion").keeps_text
 
 

@@ -76,8 +76,7 @@ def _found_at(where: Path) -> tuple[Path, str]:
     with suppress(OSError, ValueError, KeyError):  # without a name in a project, that of the folder counts
         names.append(tomllib.loads((where / "pyproject.toml").read_text(encoding="utf-8"))["project"]["name"])
     modules = [name.replace("-", "_").replace(".", "_") for name in names]
-    for home in (where, where / "src"):
-        for module in modules:
-            if (home / f"{module}.py").is_file() or (home / module / "__init__.py").is_file():
-                return home, module
-    return (where if where.is_dir() and not (where / "__init__.py").is_file() else where.parent), modules[0]
+    places = [(home, module) for home in (where, where / "src") for module in modules]
+    found = [p for p in places if p[0].joinpath(f"{p[1]}.py").is_file() or p[0].joinpath(p[1], "__init__.py").is_file()]
+    is_package = (where / "__init__.py").is_file()
+    return found[0] if found else (where if where.is_dir() and not is_package else where.parent, modules[0])

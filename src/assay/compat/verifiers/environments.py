@@ -9,7 +9,7 @@ from inspect import signature
 from logging import Logger
 from pathlib import Path
 from statistics import fmean
-from typing import Any, cast
+from typing import Any
 from uuid import uuid4
 
 from assay import compat, envs
@@ -131,9 +131,8 @@ class Environment(envs.Environment):
         except records.Error:
             raise
         except OurModelError as error:
-            raise (records.OverlongPromptError if TOO_LONG.search(str(error)) else records.ModelError)(
-                str(error)
-            ) from error
+            kind = records.OverlongPromptError if TOO_LONG.search(str(error)) else records.ModelError
+            raise kind(str(error)) from error
         if not compat.strict and not reply.text and not reply.tool_calls:
             raise records.EmptyModelResponseError("Model returned no content, reasoning, and did not call any tools")
         return Response.of(reply, state["turn"])
@@ -214,8 +213,8 @@ class Environment(envs.Environment):
         **unneeded: Any,
     ) -> list[dict[str, Any]]:
         """Generate and score the rollouts of one example, and return the output of each."""
-        given = {"sampling_args": sampling_args, "max_retries": max_retries, "state_columns": state_columns}
-        return (await self._generate(group_inputs, client, model, None, cast("Any", given))).outputs
+        given: Any = {"sampling_args": sampling_args, "max_retries": max_retries, "state_columns": state_columns}
+        return (await self._generate(group_inputs, client, model, None, given)).outputs
 
     async def run_rollout(self, input: Mapping[str, Any], *asked: Any, **given: Any) -> dict[str, Any]:
         """Generate and score one rollout, asked for as by `run_group`, and return its output."""

@@ -1,13 +1,11 @@
 """load_example_dataset loads a data set to try things on; beside it the small functions of `verifiers.utils`."""
 
-import asyncio
 import inspect
 import json
 import logging
 import os
 import random
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from importlib import import_module
 from operator import methodcaller
@@ -83,10 +81,6 @@ def ensure_keys(keys: list[str]) -> None:
         raise MissingKeyError(missing)
 
 
-async def maybe_semaphore(limit: int | None = None) -> AbstractAsyncContextManager[Any]:
-    return asyncio.Semaphore(limit) if limit and limit > 0 else nullcontext()
-
-
 def concat_messages(messages_list: list[list[Any]]) -> list[Any]:
     return [message for messages in messages_list for message in messages]
 
@@ -98,9 +92,5 @@ async def parse_response_message(response: Any) -> list[Any]:
 
 def setup_logging(level: str = "INFO") -> None:
     """Show our log lines from this level on, on standard error."""
-    logger = logging.getLogger("assay")
-    if not logger.handlers:
-        handler = logging.StreamHandler()
-        handler.setFormatter(logging.Formatter("%(asctime)s %(name)s %(levelname)s %(message)s"))
-        logger.addHandler(handler)
-    logger.setLevel(level.upper())
+    logging.basicConfig(format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    logging.getLogger("assay").setLevel(level.upper())

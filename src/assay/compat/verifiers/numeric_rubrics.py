@@ -37,8 +37,8 @@ class Rubric(Hooked, assay.Rubric):
     _alone = False
     logger: Logger = logger
 
-    def __init__(self, *args: Any, parallelize_scoring: bool = True, **options: Any) -> None:
-        """As ours. Whether checks run side by side is for the engine to decide, whatever `parallelize_scoring` says."""
+    def __init__(self, *args: Any, parallelize_scoring: bool = True, max_verify_chars: int = 0, **options: Any) -> None:
+        """As ours. What runs side by side, and how long an answer may be, is for the engine to decide, whatever is said."""
         super().__init__(*args, **options)
 
     @property
