@@ -438,11 +438,11 @@ def rows_of(subjects: Subjects, sizes: Sizes) -> list[Row | Check]:
         found = [_round(subjects, url, sizes) for _ in range(sizes.rounds)]
     named, client, theirs = (list(figures) for figures in zip(*found, strict=True))
     label = f"evaluate, {sizes.rollouts:,} rollouts, {sizes.concurrency} at once, {LATENCY * 1000:.0f} ms"
-    half = Target(1 / 2, "at most")
+    tenth = Target(1 / 10, "at most")
     return [
         Row(f"{label}: time", _least(named, "seconds"), sizes.ideal, "s", "ideal", Target(1.3, "at most")),
         Row(f"{label}: time", _least(named, "seconds"), _least(theirs, "seconds"), "s", PEER),
-        Row(f"{label}: CPU a rollout", _cpu(named), _cpu(theirs), "ms", PEER, half),
+        Row(f"{label}: CPU a rollout", _cpu(named), _cpu(theirs), "ms", PEER, tenth),
         Row(f"{label}: CPU a rollout, by an openai client", _cpu(client), _cpu(theirs), "ms", PEER),
         Check("rewards", _right(named, sizes), f"{sizes.rollouts} right", _all_right(named, sizes)),
         Check(f"rewards, {PEER}", _right(theirs, sizes), "", None),
