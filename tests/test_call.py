@@ -257,3 +257,22 @@ async def test_group_functions_may_name_columns_and_objects_and_take_kwargs():
     assert seen["parser"] is rubric.parser
     assert seen["limit"] == 3
     assert seen["kwargs"]["tasks"] == ["default", "default"]
+
+
+@pytest.mark.parametrize("arguments", [1, 2])
+async def test_a_field_that_is_missing_is_told_from_a_key_that_a_check_misses(arguments):
+    """A rollout without the field gets the default; a check that looks up a wrong key is asked once, and has failed."""
+    asked = []
+
+    def by_one(level=0.0):
+        asked.append(level)
+        return {1.0: 1.0, 0.0: 0.5}[level]
+
+    def by_two(completion, level=0.0):
+        return by_one(level)
+
+    states = [{"completion": "a", "level": 1.0}, {"completion": "b"}, {"completion": "c", "level": 2.0}]
+    reports = await Rubric([by_two if arguments == 2 else by_one]).score_group(states)
+    assert [report.raw_score for report in reports] == [1.0, 0.5, None]
+    assert list(reports[2].errors.values()) == ["KeyError: 2.0"]
+    assert asked == [1.0, 0.0, 2.0]

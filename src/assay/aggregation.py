@@ -80,7 +80,7 @@ def summed_by_name(pairs: Iterable[tuple[str, float]]) -> dict[str, float]:
 
 def weighted_sum(weights: Sequence[float], values: Sequence[float]) -> float:
     """Σ weight · value: the reward."""
-    return total(map(mul, weights, values))
+    return math.fsum(map(mul, weights, values)) + 0.0  # as `total`, without a call for each rollout
 
 
 def sum_behind(score: float, gain: float, loss: float, scale: Scale = "unit") -> float:

@@ -506,7 +506,7 @@ class Engine(BatchResult):
         """
         batch, objects, size = self._batch, self._objects, len(self._rows)
         rows = list(zip(batch.rows, batch.states, self._rows, strict=True))
-        asked = [(one, one.call.bound(objects), one.index) for one in run if one.call is not None]
+        asked = [(one, one.call, *one.call.bound(objects), one.index) for one in run if one.call is not None]
         guarded = bool(self._unreadable) or len(self._plan.phases) > 1  # a `when` makes another phase
         waits, failed = self._plan.is_async and any(one.call is not None and one.call.is_async for one in run), False
 
@@ -519,11 +519,19 @@ class Engine(BatchResult):
             nonlocal waits, failed
             for place in places:
                 row, state, answers = rows[place]
-                for one, ask, index in asked:
+                for one, call, ask, fields, index in asked:
                     if guarded and not self._is_asked(one, place):
                         continue
                     try:
-                        value = ask(row, state)
+                        try:  # here and not by another function, which would take as long as a check
+                            if fields is None:
+                                value = ask(row, state)
+                            else:
+                                value = ask(row[fields]) if fields.__class__ is str else ask(*fields(row))
+                        except KeyError:
+                            if fields is None or all(argument.field in row for argument in call.arguments):
+                                raise
+                            value = call.by_name(objects, row, state)
                     except FAILURES as error:
                         if self._on_error == "raise":
                             refuse_unsupplied()
@@ -656,7 +664,7 @@ class Engine(BatchResult):
             self._reports = self._reports or [self._made(place) for place in range(len(self))]
             return super().outcomes()
         numbers = rows if self._are_floats else [_values(row) for row in rows]
-        if not plan.counted or None in numbers:
+        if not plan.counted or (not self._are_floats and None in numbers):
             return super().outcomes()
         rewards = [weighted_sum(plan.weights, row) for row in cast("list[list[float]]", numbers)]
         return Outcomes(rewards, rewards, [dict(zip(plan.names, row)) for row in numbers])  # type: ignore[arg-type]  # noqa: B905 - the lengths are known, and looking costs

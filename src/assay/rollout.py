@@ -163,10 +163,6 @@ class Argument(NamedTuple):
         return value
 
 
-def _only_field(name: str, row: Any) -> tuple[Any]:
-    return (row[name],)
-
-
 class Call:
     """One function, and how to call it about a rollout or a whole batch; a wrong signature is refused at once."""
 
@@ -211,45 +207,35 @@ class Call:
         )
         self.names = frozenset(a.name for a in self.arguments)
         self._is_odd = bool(self._bound) or any(a.positional_only for a in self.arguments)
-        self._fields: Callable[[Any], Any] | None = None
-        """Takes all arguments out of a row at once, where they are fields of it and can go by position."""
+        self._fields: Callable[[Any], Any] | str | None = None
+        """Takes all arguments out of a row at once, where they are fields of it and can go by position; a single one is named."""
         by_position = _takes_positions(function) and all(p.kind is not _Parameter.KEYWORD_ONLY for p in named)
         if by_position and named and not self.everything and "state" not in self.names:
             [first, *more] = [a.field for a in self.arguments]
-            # No lambda: a rubric of plain functions goes to worker processes by pickle.
-            self._fields = itemgetter(first, *more) if more else partial(_only_field, first)
+            self._fields = itemgetter(first, *more) if more else first
 
     def run_by(self, function: Callable[..., Any]) -> None:
         """Have an async function called instead, which takes the same arguments by name."""
         self.function, self.is_async, self._fields = function, True, None
 
-    def bound(self, objects: Mapping[str, Any]) -> Callable[[Mapping[str, Any], Mapping[str, Any]], Any]:
-        """The function, to be asked about one rollout: of a row and its state, with these objects."""
-        function, fields = self.function, self._fields
-        if self.everything:
+    def bound(self, objects: Mapping[str, Any]) -> tuple[Callable[..., Any], Any]:
+        """The function with its `_fields`; without any, it takes a row and its state, and has these objects."""
+        if self._fields is not None and self.names.isdisjoint(objects):
+            return self.function, self._fields
+        if not self.everything:
+            return partial(self.by_name, objects), None
 
-            def ask_with_everything(row: Mapping[str, Any], state: Mapping[str, Any]) -> Any:
-                # A state sees the fields of its input row, but a copy of it would not.
-                if row is state and "input" not in row and "answer" in row and "task" in row and "info" in row:
-                    values = {**row, "state": state, **objects}
-                else:
-                    values = {**state, **_with_defaults(row), "state": state, **objects}
-                return self._with(values) if self._is_odd else function(**values)
+        def ask_with_everything(row: Mapping[str, Any], state: Mapping[str, Any]) -> Any:
+            # A state sees the fields of its input row, but a copy of it would not.
+            if row is state and "input" not in row and "answer" in row and "task" in row and "info" in row:
+                values = {**row, "state": state, **objects}
+            else:
+                values = {**state, **_with_defaults(row), "state": state, **objects}
+            return self._with(values) if self._is_odd else self.function(**values)
 
-            return ask_with_everything
-        if fields is None or not self.names.isdisjoint(objects):
-            return lambda row, state: self._by_name(row, state, objects)
+        return ask_with_everything, None
 
-        def ask_by_position(row: Mapping[str, Any], state: Mapping[str, Any]) -> Any:
-            try:
-                values = fields(row)
-            except KeyError:
-                return self._by_name(row, state, objects)
-            return function(*values)
-
-        return ask_by_position
-
-    def _by_name(self, row: Mapping[str, Any], state: Mapping[str, Any], objects: Mapping[str, Any]) -> Any:
+    def by_name(self, objects: Mapping[str, Any], row: Mapping[str, Any], state: Mapping[str, Any]) -> Any:
         named: dict[str, Any] = {}
         for argument in self.arguments:
             name = argument.name

@@ -347,13 +347,14 @@ def _write_states(
             continue
         timing: dict[str, Any] | None = state.get("timing")
         if timing is None:
-            timing = state["timing"] = {}
-        if timing.__class__ is dict or isinstance(timing, MutableMapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+            state["timing"] = {"scoring_ms": elapsed_ms, "total_ms": elapsed_ms}
+        elif timing.__class__ is dict or isinstance(timing, MutableMapping):  # pyright: ignore[reportUnnecessaryIsInstance]
             # Scoring again replaces the time of scoring before, in the total too.
             earlier = timing.get("scoring_ms") or 0.0
             timing["scoring_ms"] = elapsed_ms
             timing["total_ms"] = (timing.get("total_ms") or 0.0) - earlier + elapsed_ms
-        pay_steps(state, reward, advantage, steps)
+        if "trajectory" in state:
+            pay_steps(state, reward, advantage, steps)
     for state, outcome in zip(states, outcomes.unshaped or (), strict=False):
         state["outcome"] = outcome
     for state, problems in zip(states, outcomes.problems or (), strict=False):
