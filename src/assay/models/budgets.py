@@ -10,12 +10,12 @@ the outer one too. A limited budget is spent rollout by rollout: one that has be
 
 import threading
 import time
-from collections import defaultdict
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, nullcontext
 from contextvars import ContextVar
 from itertools import count
-from typing import Any, cast
+from typing import Any
 
 from assay.concurrency import setting
 from assay.errors import BudgetExceeded
@@ -54,8 +54,8 @@ class Ledger:
         self.retries = 0  # attempts beyond the first of each call
         self.hits = 0  # replies that a cache had
         self.shared = 0  # replies taken over from an equal request that was under way
-        self.models: defaultdict[str, int] = defaultdict(int)  # replies, by the id that the endpoint gave the model
-        self.errors: defaultdict[str, int] = defaultdict(int)  # calls that came to nothing, by the name of the error
+        self.models: Counter[str] = Counter()  # replies, by the id that the endpoint gave the model
+        self.errors: Counter[str] = Counter()  # calls that came to nothing, by the name of the error
         self.usage = NOTHING
         self.cost = 0.0  # dollars, as far as prices are known
         self.unpriced = 0  # calls whose price is not known
@@ -107,10 +107,7 @@ class Ledger:
             with ledger._lock:
                 counts = ledger.__dict__
                 for name, amount in amounts.items():
-                    if isinstance(amount, dict):  # what a worker has counted under each name
-                        for each, times in cast("dict[str, int]", amount).items():
-                            counts[name][each] += times
-                    elif not isinstance(amount, str):
+                    if not isinstance(amount, str):
                         counts[name] += amount
                     elif amount:
                         counts[name][amount] += 1
