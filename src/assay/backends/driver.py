@@ -24,6 +24,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeAlias
 
+from assay import backends
 from assay.backends.sharded_run import ShardedRun
 from assay.backends.shards import ROWS, Shard, files_of, shards_of
 from assay.backends.worker import Job, Make, ShardFailure, ShardResult, Task, packed
@@ -94,10 +95,7 @@ def score_shards(
     ledger = Ledger.current()
     if ledger is not None and ledger.is_dry_run:
         raise RunRefused("a dry run has no workers: let one process do it, with `score_rows`")
-    if backend is None:
-        from assay.backends.processes import Processes
-
-        backend = Processes()
+    backend = backend or backends.Processes()
     place = Folder(Path(folder).absolute())
     place.make()
     with closing(Lock(place.lock)):

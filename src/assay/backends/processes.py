@@ -9,8 +9,8 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -36,9 +36,8 @@ class Processes:
         if self.workers < 1:
             raise RubricError(f"{self.workers} workers score nothing: give 1 or more")
 
-    @contextmanager
-    def opened(self) -> Generator[int]:
-        yield self.workers
+    def opened(self) -> AbstractContextManager[int]:
+        return nullcontext(self.workers)
 
     def run(self, job: Job, take: TakeTask) -> Results:
         workers: list[_Worker] = []

@@ -1,15 +1,15 @@
 """`assay completion SHELL`: what makes a shell complete commands and options."""
 
 import click
-from click.shell_completion import get_completion_class
+from click.shell_completion import BashComplete, FishComplete, ZshComplete
 
 from assay import cli
 
-SHELLS = ("bash", "zsh", "fish")
+SHELLS = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
 
 
 @click.command("completion", cls=cli.Command)
-@click.argument("shell", type=click.Choice(SHELLS))
+@click.argument("shell", type=click.Choice(list(SHELLS)))
 def command(shell: str) -> None:
     """Print a script that makes the SHELL complete `assay`.
 
@@ -18,7 +18,4 @@ def command(shell: str) -> None:
     """
     from assay.cli.root import COMPLETE, root
 
-    kind = get_completion_class(shell)
-    if kind is None:
-        raise click.UsageError(f"this click cannot complete for {shell}")
-    print(kind(root, {}, "assay", COMPLETE).source())
+    print(SHELLS[shell](root, {}, "assay", COMPLETE).source())

@@ -201,7 +201,7 @@ class RowPrinter:
     def __init__(self, format: Format | None, display: DisplayOptions) -> None:
         self.low: list[str] = []
         self.printed = 0
-        self._format = format
+        self._format = format or Format("")  # which prints nothing
         self._thresholds = display.thresholds
         self._tally = Tally()
         self._next = 0
@@ -219,14 +219,13 @@ class RowPrinter:
     def _print(self, row: Row) -> None:
         if self._thresholds.is_low(row.score):
             self.low.append(on_one_line(row_name(row)))
-        if self._format is not None:
-            self._begin()
-            self._format.row(row)
-            self._tally.add(row)
+        self._begin()
+        self._format.row(row)
+        self._tally.add(row)
         self.printed += 1
 
     def _begin(self) -> None:
-        if self._format is not None and not self.printed:
+        if not self.printed:
             self._format.begin(None)
 
     def end(self, summary: Summary | None = None, *, complete: bool = False) -> Summary:
@@ -235,7 +234,7 @@ class RowPrinter:
             self._print(self._early[number])
         self._early.clear()
         told = summary or replace(self._tally.summary(), complete=complete)
-        if self._format is not None and (summary or self.printed):
+        if summary or self.printed:
             self._begin()
             self._format.end(told)
         return told
@@ -253,11 +252,16 @@ class Runner:
     def run(self, work: Work[Summary], *, by_workers: bool = False) -> int:
         """Do the work, print what came of it, and give the exit code; in a dry run, say what it would take."""
         resumes = not self.options.dry_run and _resumes(self.options)
+        spending = None
+        if resumes and self.options.budget is not None and self.options.folder is not None:
+            # The budget is for the whole run, however often it is resumed.
+            run = Run.open(self.options.folder)
+            spending = budget(dollars=self.options.budget, spent=run.spent().cost or 0.0, rollout=run.dearest())
         if not (resumes or by_workers or self.options.dry_run):
             self.printer = RowPrinter(self._format(), self.options)
         return run_work(
             work, self._show, self.options, what=lambda summary: counted(summary.rollouts, "rollout"), noun="rollouts",
-            quiet=self.options.quiet, printer=self.printer, spending=self._rest_of_budget() if resumes else None,
+            quiet=self.options.quiet, printer=self.printer, spending=spending,
             stopped=lambda: f"stopped at once; {self._how_to_go_on()}",
         )  # fmt: skip
 
@@ -274,14 +278,6 @@ class Runner:
             thresholds=self.options.thresholds,
             rows_bring_criteria=folder is not None,
         )
-
-    def _rest_of_budget(self) -> AbstractContextManager[Ledger]:
-        """The budget is for the whole run, however often it is resumed."""
-        dollars, folder = self.options.budget, self.options.folder
-        if dollars is None or folder is None:
-            return budget()
-        run = Run.open(folder)
-        return budget(dollars=dollars, spent=run.spent().cost or 0.0, rollout=run.dearest())
 
     def _show(self, summary: Summary, spent: Ledger) -> int:
         folder, quiet, low = self.options.folder, self.options.quiet, list[str]()

@@ -110,13 +110,13 @@ def judging_with(
 
     Where only rows with rubrics of their own may ask, one is there if there can be.
     """
-    asks = Traits.of(rubric).asks
-    if judging.judge is None and has_own_grader(rubric) and getattr(judging, "workspace", None):
+    asks, keeps_own = Traits.of(rubric).asks, judging.judge is None and has_own_grader(rubric)
+    if keeps_own and getattr(judging, "workspace", None):
         raise click.UsageError(
             "the rubric has a judge of its own, which does not look at --workspace: name one with -m"
         )
     with media_allowed(judging):
-        if (judging.judge is None and has_own_grader(rubric)) or not (asks or rows_may_ask):
+        if keeps_own or not (asks or rows_may_ask):
             yield None
             return
         with opened_cache(judging) as cache:

@@ -5,11 +5,11 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from assay.models.budgets import Ledger
 from assay.runs.folder import Folder, Lock, RunError, RunRefused, numbered_lines, refuse_to_resume, whole_lines
@@ -23,7 +23,7 @@ from assay.runs.summary import Summary, Tally, summarize
 SYNC_SECONDS = 1.0  # how long a written row may wait for the disk; a power cut can take that much, a kill nothing
 
 
-class Journal:
+class Journal(AbstractContextManager["Journal"]):
     """A run's folder, open for writing. One process holds it at a time.
 
     >>> import tempfile
@@ -176,9 +176,6 @@ class Journal:
         # Devices and some network disks cannot; a full disk must be heard of.
         if isinstance(error, OSError) and error.errno not in (errno.EINVAL, errno.ENOTSUP):
             raise error
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

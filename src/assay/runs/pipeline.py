@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -361,8 +361,8 @@ async def score_rows(
     refuse_too_few(max_concurrent)
     rubrics = rubric if isinstance(rubric, RowRubrics) else RowRubrics(rubric)
     about = (about or RunAbout.of("score", data=data_about(rows))).completed(rubrics, grader)
-    if total is None and hasattr(rows, "__len__"):
-        total = len(rows)  # pyright: ignore[reportArgumentType]
+    if total is None and isinstance(rows, Sized):
+        total = len(rows)
     with budget() as spent, logging_once():
         watch = Watch(on_progress, total, spent)
         with opened_sink(folder, about, resume=resume, on_row=on_row, watch=watch) as sink:
