@@ -69,11 +69,6 @@ class Estimate:
             return shown
         return f"{shown} [{self.low:.{digits}f}, {self.high:.{digits}f}]"
 
-    @property
-    def half_width(self) -> float | None:
-        """Half of the interval's length; None without an interval."""
-        return None if self.low is None or self.high is None else (self.high - self.low) / 2
-
     def within(self, least: float, most: float) -> "Estimate":
         """The same, where nothing outside of these is possible."""
         ends = (self.value, self.low, self.high)
