@@ -58,8 +58,7 @@ def redacted(value: Any) -> Any:
 def redacted_settings(value: Any, name: str = "") -> Any:
     """Return the same, with every value struck out that stands under the name of a secret."""
     if isinstance(value, Mapping):
-        items = cast("Mapping[str, Any]", value).items()
-        return {redacted(key): redacted_settings(inner, key) for key, inner in items}
+        return {redacted(key): redacted_settings(inner, key) for key, inner in cast("Mapping[str, Any]", value).items()}
     if isinstance(value, str):
         return STRUCK if value and is_secret_name(name) else redacted(value)
     if isinstance(value, Sequence):

@@ -15,7 +15,7 @@ from assay.types import Info, Messages
 from assay.wording import described
 
 Read: TypeAlias = Callable[[object], Any]  # reads a completion, or raises a TypeError
-ABSENT: Final[Any] = object()  # stands where a rollout does not have a field, or a parameter no default
+ABSENT: Final[Any] = inspect.Parameter.empty  # stands where a rollout does not have a field, or a parameter no default
 OUTPUTS: Final = frozenset({"reward", "partial_reward", "metrics", "advantage", "errors"})
 """What scoring writes into a state; no check may name one as an argument."""
 SINGULAR: Final = frozenset({"prompt", "completion", "answer", "task", "state", "info"})
@@ -196,13 +196,9 @@ class Call:
         self.is_group = _is_group(signature, {p.name for p in named}, label)
         # A group function may say that it only takes many at a time: `independent = True`.
         self.compares = self.is_group and getattr(function, "independent", False) is not True
+        plurals = PLURALS if self.is_group else dict[str, str]()
         self.arguments = tuple(
-            Argument(
-                name=p.name,
-                field=PLURALS.get(p.name, p.name) if self.is_group else p.name,
-                default=ABSENT if p.default is p.empty else p.default,
-                positional_only=p.kind is _Parameter.POSITIONAL_ONLY,
-            )
+            Argument(p.name, plurals.get(p.name, p.name), p.default, p.kind is _Parameter.POSITIONAL_ONLY)
             for p in named
         )
         self.names = frozenset(a.name for a in self.arguments)

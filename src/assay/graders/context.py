@@ -1,10 +1,10 @@
 """Show a judge more than the rollout: a reference answer, or judged examples."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
+from assay.aggregation import grouped
 from assay.criterion import BINARY, Criterion
 from assay.errors import JudgeError
 from assay.graders.autograder import Autograder, Composite, JudgeAnswer, JudgeOptions, WrapOptions
@@ -109,14 +109,9 @@ class Anchored(Composite):
             raise ValueError("Anchored has no anchors: give at least one, or leave it out")
         if each is not None and each < 1:
             raise ValueError(f"each is {each}: keep at least 1, or None for all")
-        seen: Counter[tuple[str, str]] = Counter()
-        kept: list[Anchor] = []
-        for anchor in anchors:
-            kind = (anchor.requirement, anchor.verdict.strip().casefold())
-            seen[kind] += 1
-            if each is None or seen[kind] <= each:
-                kept.append(anchor)
-        self.anchors = tuple(kept)
+        kinds = ((anchor.requirement, anchor.verdict.strip().casefold()) for anchor in anchors)
+        places = grouped((kind, place) for place, kind in enumerate(kinds))
+        self.anchors = tuple(anchors[place] for place in sorted(n for own in places.values() for n in own[:each]))
         self._all = examples(self.anchors)
         self._with(self._all)  # refuses a grader that cannot be shown them
 

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
+from assay.aggregation import grouped
 from assay.criterion import BINARY, NOT_APPLICABLE, hash_of
 from assay.errors import LabelError, RubricError, TrustError
 from assay.report import CriterionReport
@@ -326,17 +327,13 @@ def join(
     criterion's own are left out, unless `any_wording` says that they will do.
     """
     misfits: dict[str, list[str]] = {what: [] for what in _MISFITS}
-    wanted: dict[tuple[str, int], dict[str, list[Label]]] = {}
-    for label in labels:
-        if label.criterion in questions:
-            about = wanted.setdefault((label.example, label.sample), {})
-            about.setdefault(label.criterion, []).append(label)
-        else:
-            misfits["unknown criterion"].append(short_repr(label.criterion))
+    misfits["unknown criterion"] = [short_repr(label.criterion) for label in labels if label.criterion not in questions]
+    wanted = grouped(((label.example, label.sample), label) for label in labels if label.criterion in questions)
     other_wording: Counter[str] = Counter()
     items: list[LabelledItem] = []
     for row in rows:
-        for name, about in wanted.pop((row.example, row.sample), {}).items():
+        on_row = grouped((label.criterion, label) for label in wanted.pop((row.example, row.sample), ()))
+        for name, about in on_row.items():
             question, people = questions[name], dict[str, Answer]()
             # A label without a guideline, or of a question whose hashes are not known, is taken for its own.
             own = question.guidelines | {None}
@@ -350,9 +347,8 @@ def join(
                     misfits["verdict not on offer"].append(f"{name!r}: {error}")
             if people:
                 items.append(_item(row, question, people))
-    for (example, sample), rollout in wanted.items():
-        named = f"{example!r}{f' (sample {sample})' if sample else ''}"
-        misfits["unknown example"] += [named] * sum(map(len, rollout.values()))
+    for (example, sample), about in wanted.items():
+        misfits["unknown example"] += [f"{example!r}{f' (sample {sample})' if sample else ''}"] * len(about)
     skipped = {what: len(each) for what, each in misfits.items() if each}
     if skipped and not skip_unknown:
         raise LabelError(_do_not_fit(misfits))
