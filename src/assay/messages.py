@@ -104,11 +104,9 @@ def read_completion(completion: object) -> Any:
 
     A number is its text. Anything else raises a TypeError: read as an empty text it would score as if nothing was said.
     """
-    if isinstance(completion, str):
-        return completion
-    number = _number_text(completion)
-    if number is not None:
-        return number
+    text = completion if isinstance(completion, str) else _number_text(completion)
+    if text is not None:
+        return text
     chat = chat_of(completion)
     last = last_with_role(chat, "assistant")
     if last is None:
@@ -116,12 +114,9 @@ def read_completion(completion: object) -> Any:
             return completion
         ways = "give a text, or messages of which one has the role 'assistant'"
         raise TypeError(f"the completion is {_kind(completion)}: {ways}")
-    content = field_of(last, "content")
-    if content is None and isinstance(field_of(last, "parts"), Sequence):  # as Gemini writes it
-        return completion
-    if isinstance(content, str) or (
-        content is None and (field_of(last, "tool_calls") or field_of(last, "function_call"))
-    ):
+    content, in_parts = field_of(last, "content"), isinstance(field_of(last, "parts"), Sequence)  # as Gemini writes it
+    calls = field_of(last, "tool_calls") or field_of(last, "function_call")
+    if isinstance(content, str) or (content is None and (in_parts or calls)):
         return completion
     number = _number_text(content)
     if number is not None and isinstance(last, Mapping):

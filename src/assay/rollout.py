@@ -318,10 +318,8 @@ def _takes_positions(function: object) -> bool:
 def _is_group(signature: inspect.Signature, names: set[str], label: str) -> bool:
     plurals, singulars = sorted(names & PLURALS.keys()), sorted(names & SINGULAR)
     annotation = signature.return_annotation
-    if isinstance(annotation, str):
-        returns_list = re.match(r"(typing\.)?[Ll]ist(\[|$)", annotation) is not None
-    else:
-        returns_list = annotation is list or get_origin(annotation) is list
+    is_named = isinstance(annotation, str) and re.match(r"(typing\.)?[Ll]ist(\[|$)", annotation) is not None
+    returns_list = is_named or annotation is list or get_origin(annotation) is list
     if plurals and singulars:
         said = f"check {label!r} mixes {singulars[0]!r} (one rollout) with {plurals[0]!r} (a whole group)"
         advice = "take the plurals for a group, or read a dataset column of that name from `state`"

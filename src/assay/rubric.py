@@ -112,24 +112,20 @@ class BaseRubric(ABC):
             returned: Any = None
             try:
                 with _calling(call):
-                    method: Any = self.score_group if in_group else self.score_rollout
-                    result: Any = method(some if in_group else some[0])
+                    result: Any = getattr(self, method)(some if in_group else some[0])
                     returned = await result if inspect.isawaitable(result) else result
-            except (SignatureError, RubricError):
-                raise
             except FAILURES as failure:
-                if self.on_error == "raise" or is_stop(failure):
+                if self.on_error == "raise" or is_stop(failure) or isinstance(failure, SignatureError | RubricError):
                     raise
                 error = described(failure)
             reports: list[Any] = [*(returned or ())] if in_group else [returned]
             reports += [None] * (len(some) - len(reports))
-            name = f"{'score_group' if in_group else 'score_rollout'} of {type(self).__name__}"
-            return [
-                _own_report(name, state, report, call.found.get(id(state)), error)
-                for state, report in zip(some, reports, strict=False)
-            ]
+            name, found = f"{method} of {type(self).__name__}", call.found
+            pairs = zip(some, reports, strict=False)
+            return [_own_report(name, state, report, found.get(id(state)), error) for state, report in pairs]
 
         in_group = "score_group" in self._own
+        method = "score_group" if in_group else "score_rollout"
         if in_group:
             return await ask(states)
         return [report for [report] in await side_by_side(lambda state: ask([state]), states)]
