@@ -1,6 +1,7 @@
 """Load rubrics from files and write them again. `tools/rubric_schema.py` makes their schema, `rubric.schema.json`."""
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any, Final, Self
@@ -16,6 +17,7 @@ from assay.shaping import ShapingPart
 
 __all__ = ["SCHEMA_FILE", "Loadable", "as_yaml", "criterion_of"]
 
+_HALF: Final = re.compile(r"[\ud800-\udfff]")  # half of a character, a lone surrogate, which UTF-8 cannot hold
 SCHEMA_FILE: Final = Path(__file__).with_name("rubric.schema.json")  # the JSON Schema of rubric files, for editors
 
 
@@ -92,7 +94,7 @@ class Loadable:
         """The rubric as a JSON text that can be saved as UTF-8."""
         data = self.to_dict()
         text = json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False)
-        return text if _is_unicode(text) else json.dumps(data, indent=2, allow_nan=False)
+        return json.dumps(data, indent=2, allow_nan=False) if _HALF.search(text) else text
 
     def to_yaml(self) -> str:
         return as_yaml(self.to_dict())
@@ -120,14 +122,6 @@ def criterion_of(data: Mapping[str, Any], index: int, build: Callable[..., Any])
 
 def as_yaml(data: object) -> str:
     """Data as a YAML text; raises for the half characters that only JSON can write."""
-    if not _is_unicode(json.dumps(data, ensure_ascii=False)):
+    if _HALF.search(json.dumps(data, ensure_ascii=False)):
         raise RubricError("a text holds a lone surrogate, which YAML cannot write: use to_json")
     return dump_yaml(data)
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
