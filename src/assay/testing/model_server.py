@@ -184,11 +184,11 @@ class ModelServer:
             started.set_exception(error)
 
     async def _run(self, started: "Future[None]") -> None:
-        web = import_extra("aiohttp.web", "a ModelServer", extra="testing")
+        self._web = import_extra("aiohttp.web", "a ModelServer", extra="testing")
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
         # A client that hangs up ends its call, as endpoints see to.
-        http = web.Server(self._handle, handler_cancellation=True, access_log=None)
+        http = self._web.Server(self._handle, handler_cancellation=True, access_log=None)
         server = await self._loop.create_server(http, "127.0.0.1", 0, backlog=1024)
         # Its address without a path, as the variables of the SDKs take it.
         self.host = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
@@ -208,24 +208,22 @@ class ModelServer:
         await http.shutdown(timeout=0.001)  # 0 would be for ever
 
     async def _handle(self, request: "web.BaseRequest") -> "web.StreamResponse":
-        from aiohttp import web
-
         place = unquote(urlsplit(request.raw_path).path)
         for pattern, shape in _ROUTES:
             if (found := pattern.fullmatch(place)) is not None:
                 try:
                     return await self._completion(request, shape, found.groupdict())
                 except Exception as error:  # noqa: BLE001 - a test's own rule may raise anything
-                    return web.json_response({"error": {"message": described(error)}}, status=500)
+                    return self._web.json_response({"error": {"message": described(error)}}, status=500)
         path = place.removeprefix("/v1")
         if path == "/models":
-            return web.json_response({"object": "list", "data": [{"id": self.name, "object": "model"}]})
+            return self._web.json_response({"object": "list", "data": [{"id": self.name, "object": "model"}]})
         if path == "/stats":
-            return web.json_response(self.stats())
+            return self._web.json_response(self.stats())
         if path == "/reset":
             self.reset()
-            return web.json_response({})
-        return web.json_response({"error": {"message": f"there is no {request.raw_path}"}}, status=404)
+            return self._web.json_response({})
+        return self._web.json_response({"error": {"message": f"there is no {request.raw_path}"}}, status=404)
 
     def stats(self) -> dict[str, Any]:
         """The counts so far, as `GET /v1/stats` gives them; `POST /v1/reset` forgets them."""
@@ -256,12 +254,10 @@ class ModelServer:
     async def _respond(
         self, request: "web.BaseRequest", asked: Asked, fault: Fault | None, shape: _Shape
     ) -> "web.StreamResponse":
-        from aiohttp import web
-
         if fault is not None and fault.kind == "hanging":
             await asyncio.Event().wait()
         if fault is not None and fault.body is not None:
-            return web.Response(
+            return self._web.Response(
                 status=fault.status, text=fault.body, headers=fault.headers, content_type="application/json"
             )
         await asyncio.sleep(self.latency)
@@ -280,10 +276,10 @@ class ModelServer:
         self.user_cached_tokens += max(0, said.cached_tokens - system)
         whole = shape(said, asked.body)
         if fault is None or fault.kind != "cut_off":
-            return web.json_response(whole)
+            return self._web.json_response(whole)
         # The second half and the connection are lost.
         data = json.dumps(whole).encode()
-        response = web.StreamResponse(headers={"Content-Length": str(len(data))})
+        response = self._web.StreamResponse(headers={"Content-Length": str(len(data))})
         await response.prepare(request)
         await response.write(data[: len(data) // 2])
         assert request.transport is not None
