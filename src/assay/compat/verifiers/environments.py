@@ -178,7 +178,7 @@ class Environment(envs.Environment):
             warn_unscored(len(unscored), len(rows))
         if rows and not compat.strict:
             results.metadata["avg_reward"] = fmean(output["reward"] for output, _ in rows)
-        results.metadata["env_args"] = self.env_args
+        results.metadata |= {"env_args": self.env_args, "time": results.metadata["time_ms"] / 1000}
         if saves and path is not None:
             _save(Path(path), results)
             log(f"Saved final results to {path}")

@@ -90,6 +90,10 @@ async def parse_response_message(response: Any) -> list[Any]:
     return [response.choices[0].message]
 
 
+async def parse_response_tokens(response: Any, max_seq_len: int | None = None) -> None:
+    """Nothing, since no model here tells its tokens by number."""
+
+
 def setup_logging(level: str = "INFO") -> None:
     """Show our log lines from this level on, on standard error."""
     logging.basicConfig(format="%(asctime)s %(name)s %(levelname)s %(message)s")
