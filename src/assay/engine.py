@@ -252,7 +252,10 @@ class Outcomes(NamedTuple):
 class BatchResult(Sequence[EvaluationReport]):
     """The numbers of a batch, and its reports, made when they are looked at: a report costs more than scoring does."""
 
-    def __init__(self, reports: Sequence[EvaluationReport] = (), *, is_shaped: bool = False, version: str = "") -> None:
+    _reports: Sequence[EvaluationReport] = ()
+    is_shaped, version = False, ""
+
+    def __init__(self, reports: Sequence[EvaluationReport], *, is_shaped: bool = False, version: str = "") -> None:
         self._reports = [r.model_copy(update={"version": version}) for r in reports] if version else reports
         self.version = version
         self.is_shaped = is_shaped or any(report.unshaped is not None for report in reports)
@@ -298,7 +301,6 @@ class Summed(BatchResult):
     """The results of several rubrics about one batch, added up."""
 
     def __init__(self, parts: Sequence[BatchResult]) -> None:
-        super().__init__()
         # A group inside a group adds its rubrics, so that each sum is rounded once.
         self.parts = [part for one in parts for part in (one.parts if isinstance(one, Summed) else [one])]
         self.is_shaped = any(part.is_shaped for part in self.parts)
@@ -357,7 +359,6 @@ class Engine(BatchResult):
         self, plan: Plan, objects: Mapping[str, Any], grader: Autograder | None, on_error: OnError, read: Read
     ) -> None:
         """Checks may name `objects` as arguments."""
-        super().__init__()
         self._plan = plan
         self._objects = objects
         self._grader = grader
@@ -385,7 +386,8 @@ class Engine(BatchResult):
         self._batch, self._unreadable = batch.readable(self._read)
         if self._unreadable and self._on_error == "raise":
             raise TypeError(next(iter(self._unreadable.values())).removeprefix("TypeError: "))
-        self._rows: list[list[Any]] = [[UNASKED] * len(self._plan.criteria) for _ in batch.rows]
+        unasked = [UNASKED] * len(self._plan.criteria)
+        self._rows: list[list[Any]] = [unasked.copy() for _ in batch.rows]
         for runs, judged in self._plan.phases if len(batch) else ():
             if not judged:
                 await self._check(runs)
