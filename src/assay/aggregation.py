@@ -148,8 +148,7 @@ def aggregation_of(spec: object) -> Aggregation:
     if callable(spec):
         name = getattr(spec, "__name__", type(spec).__name__)
         return Aggregation(name, _weighted, scale="raw", over_lines=cast("Callable[[list[Any]], object]", spec))
-    names = ", ".join(AGGREGATIONS)
-    raise RubricError(f"aggregation {spec!r} is not known: give one of {names}, or a function")
+    raise RubricError(f"aggregation {spec!r} is not known: give one of {', '.join(AGGREGATIONS)}, or a function")
 
 
 Policy: TypeAlias = Literal["raise", "zero", "group_mean", "drop"]

@@ -312,10 +312,8 @@ class Summed(BatchResult):
         return sum_reports(part.report(place) for part in self.parts)
 
     def outcomes(self) -> Outcomes:
-        if self.is_shaped:
-            return super().outcomes()
-        parts = [part.outcomes() for part in self.parts]
-        if any(part.steps for part in parts):
+        parts = [] if self.is_shaped else [part.outcomes() for part in self.parts]
+        if self.is_shaped or any(part.steps for part in parts):
             return super().outcomes()
         partial = [total(row) for row in zip(*(part.partial for part in parts), strict=True)]
         rewards: list[float | None] = [*partial]

@@ -206,17 +206,14 @@ MEDIA_COLUMNS: Final[Mapping[str, Kind]] = {
 class Part(NamedTuple):
     """One piece of a conversation, under an address that does not depend on what is shown of it."""
 
-    address: str
-    """`m3` for the text of the third message, `m3.call1` or `m3.image1` for what else it holds."""
+    address: str  # `m3` for the text of the third message, `m3.call1` or `m3.image1` for what else it holds
     kind: Kind
     role: str
     text: str
     """What it says. Of a call its name and arguments; of media their type and size, and a digest of the content."""
     in_prompt: bool
-    call: str = ""
-    """Of the result of a tool, the address of the call."""
-    given: Any = None
-    """Media as they were given."""
+    call: str = ""  # of the result of a tool, the address of the call
+    given: Any = None  # media as they were given
 
     @property
     def message(self) -> str:

@@ -63,9 +63,7 @@ def redacted_settings(value: Any, name: str = "") -> Any:
         return STRUCK if value and is_secret_name(name) else redacted(value)
     if isinstance(value, Sequence):
         return [redacted_settings(inner, name) for inner in cast("Sequence[Any]", value)]
-    if value is None or isinstance(value, bool):
-        return value
-    return STRUCK if is_secret_name(name) else value
+    return value if value is None or isinstance(value, bool) or not is_secret_name(name) else STRUCK
 
 
 def without(secrets: Iterable[str], value: Any) -> Any:

@@ -622,8 +622,7 @@ class Rubric(BaseRubric, Loadable):
         if weights is not None and not hasattr(weights, "__iter__"):
             raise RubricError(f"weights is {short_repr(weights)}: give a list, one a function")
         questions = list(funcs)
-        each = [] if weights is None else list(weights)
-        each = each or [None] * len(questions)
+        each = list(() if weights is None else weights) or [None] * len(questions)
         if len(each) != len(questions):
             raise RubricError(f"Number of weights ({len(each)}) must match number of functions ({len(questions)})")
         criteria: list[Criterion] = []

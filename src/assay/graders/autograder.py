@@ -23,8 +23,7 @@ from assay.report import CriterionReport, EvaluationReport, Lines, Score, aggreg
 from assay.types import OnError
 from assay.wording import short_repr
 
-JudgeAnswer: TypeAlias = list[Score] | EvaluationReport
-"""One score a criterion, in order, or one report for the whole."""
+JudgeAnswer: TypeAlias = list[Score] | EvaluationReport  # one score a criterion, in order, or one report for the whole
 
 
 @dataclass(frozen=True)

@@ -66,9 +66,8 @@ def value_of(reply: Reply) -> Any:
     verdicts: Sequence[BaseModel] = [value] if entries is None else entries
     text = "".join(token.text for token in reply.logprobs)
     starts = [found.end() for found in _VERDICT.finditer(text)]
-    if entries is None:
-        # A thought, or a quotation, may come first: the last verdict is the one that counts.
-        starts = starts[-1:]
+    # A thought, or a quotation, may come first: the last verdict is the one that counts.
+    starts = starts[-1:] if entries is None else starts
     if len(starts) != len(verdicts):
         return value
     pairs = zip(verdicts, starts, strict=True)

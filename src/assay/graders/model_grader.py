@@ -477,15 +477,14 @@ def _matched(criteria: Sequence[Criterion], reply: object) -> list[Score]:
             listed = f"the criteria go from 1 to {len(criteria)}: none of the numbers can be trusted"
             return [Score.failed(JudgeError(f"a verdict has {named}, and {listed}"))] * len(criteria)
         entries_of[place].append(entry)
-    scores: list[Score] = []
-    for place, criterion in enumerate(criteria, start=1):
-        own = entries_of[place]
+
+    def score(criterion: Criterion, own: list[Any]) -> Score:
         if len(own) == 1:
-            scores.append(verdicts.read_verdict(criterion, own[0]))
-        else:
-            said = f"{len(own)} verdicts" if own else "no verdict"
-            scores.append(Score.failed(JudgeError(f"the judge gave {said} on this criterion, where one is needed")))
-    return scores
+            return verdicts.read_verdict(criterion, own[0])
+        said = f"{len(own)} verdicts" if own else "no verdict"
+        return Score.failed(JudgeError(f"the judge gave {said} on this criterion, where one is needed"))
+
+    return [score(criterion, entries_of[place]) for place, criterion in enumerate(criteria, start=1)]
 
 
 _QUOTES = ("'{}'", '"{}"', "`{}`", "‘{}’", "“{}”", "«{}»", "„{}“")  # noqa: RUF001

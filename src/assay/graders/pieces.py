@@ -83,8 +83,7 @@ def _joined(spans: Sequence[Span]) -> list[Span]:
     """The spans, in which those of one part that touch are one."""
     joined: list[Span] = []
     for span in spans:
-        last = joined[-1] if joined else None
-        if last is not None and last.part is span.part and span.start <= last.end:
+        if joined and (last := joined[-1]).part is span.part and span.start <= last.end:
             joined[-1] = last._replace(end=max(last.end, span.end))
         else:
             joined.append(span)

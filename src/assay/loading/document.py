@@ -396,14 +396,12 @@ def _toml_positions(text: str) -> dict[KeyPath, Position]:
     for number, row in enumerate(blanked.split("\n"), start=1):
         header, key = _TABLE.match(row), _KEY.match(row)
         if header is not None:
-            path, shortest = _table_path(header, counts), 1
-            table = path
+            path = table = _table_path(header, counts)
         elif key is not None:
             path = (*table, *(part.strip("\"'") for part in key[1].split(".")))
-            shortest = len(table) + 1
         else:
             continue
-        for depth in range(shortest, len(path) + 1):
+        for depth in range(1, len(path) + 1):
             positions.setdefault(path[:depth], Position(number))
     return positions
 

@@ -94,9 +94,8 @@ class Attack:
 
     def against(self, criterion: Criterion, response: str) -> str:
         """The response under an attack that wants the best of this criterion's verdicts."""
-        worst, best = criterion.choices[0], criterion.choices[-1]
-        is_fault = criterion.weight < 0
-        return self.on(response, good=worst if is_fault else best, bad=best if is_fault else worst)
+        bad, *_, good = criterion.choices[:: -1 if criterion.weight < 0 else 1]
+        return self.on(response, good=good, bad=bad)
 
 
 def _fill(template: str, words: Mapping[str, str]) -> str:
