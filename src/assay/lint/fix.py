@@ -268,8 +268,7 @@ class _Editor:
         indent = self._column(dash)
         if self.text[dash - indent : dash].strip() or self.text[dash + 1 : here.start].strip():
             raise RubricError("its list is written in a way that cannot be edited: do it by hand")
-        rows = dump_yaml(entries).rstrip("\n").split("\n")
-        block = self.newline.join(f"{' ' * indent}{row}" for row in rows)
+        block = self.newline.join(f"{' ' * indent}{row}" for row in dump_yaml(entries).rstrip("\n").split("\n"))
         if self.text[here.end - 1] == "\n":
             return here.end, here.end, f"{block}{self.newline}"
         end = self.text.find("\n", here.end)

@@ -100,8 +100,7 @@ def place_criteria(rubric: Rubric, node: Node | None = None) -> list[list[Placed
     ]
     if node is None:
         return listed
-    starts = sorted(item.line() or 0 for criteria in listed for item in criteria)
-    ignored = _ignored_rules(node.document.text, starts)
+    ignored = _ignored_rules(node.document.text, sorted(item.line() or 0 for criteria in listed for item in criteria))
     return [[replace(item, ignored=ignored.get(item.line(), frozenset())) for item in criteria] for criteria in listed]
 
 

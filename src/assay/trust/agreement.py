@@ -224,10 +224,8 @@ class Repeats:
         # Found without making a line: most runs have no votes.
         if isinstance(lines, Lines) and not any(isinstance(answer, Score) and answer.lines for answer in lines.answers):
             return
-        for line in row.report.lines:
-            question = self.questions.get(line.name)
-            if question is None or line.requirement is None:
-                continue
+        for line in (line for line in lines if line.name in self.questions and line.requirement is not None):
+            question = self.questions[line.name]
             for kind, votes in ballots(line):
                 self.add_answers(row.example, question.name, [question.answered(vote) for vote in votes], kind)
 

@@ -205,11 +205,10 @@ def compare(first: Run, second: Run) -> Comparison:
     differences = [_difference(name, criteria[name], others[name], paired, len(same)) for name in same]
     tested = [difference for difference in differences if difference.p is not None]
     adjusted = dict(zip((each.name for each in tested), holm([each.p or 0.0 for each in tested]), strict=True))
-    flips = _flips(first, second, same, set(paired))
     return Comparison(
         score=_difference("score", score, other_score, paired),
         criteria=tuple(replace(each, p=adjusted.get(each.name)) for each in differences),
-        flips=tuple(sorted(flips, key=lambda flip: -abs(flip.difference))),
+        flips=tuple(sorted(_flips(first, second, same, set(paired)), key=lambda flip: -abs(flip.difference))),
         examples=len(paired),
         only_first=len(prompts) - len(shared),
         only_second=len(other_prompts) - len(shared),
@@ -323,8 +322,7 @@ def drift_between(
     by_name = grouped((twice.criterion, twice) for twice in paired.answers)
     found = [_drift(questions[name], pairs, people) for name, pairs in by_name.items()]
     criteria = [drift for drift in found if drift is not None]
-    values = holm([drift.p for drift in criteria])
-    adjusted = (replace(drift, p=p) for drift, p in zip(criteria, values, strict=True))
+    adjusted = (replace(drift, p=p) for drift, p in zip(criteria, holm([drift.p for drift in criteria]), strict=True))
     return Drift(tuple(adjusted), paired.rollouts, paired.changed, paired.only_one)
 
 

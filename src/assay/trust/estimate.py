@@ -228,8 +228,7 @@ class Clustered:
         """The sums that occur, and how often. Yes and no leave few, and equal ones are drawn together."""
         scale = float(np.abs(self.sums).max(initial=0.0)) or 1.0
         # Sums of the same numbers in another order may differ in the last digits.
-        rounded = np.round(self.sums / scale, 12)
-        _, places, times = np.unique(rounded, axis=0, return_index=True, return_counts=True)
+        _, places, times = np.unique(np.round(self.sums / scale, 12), axis=0, return_index=True, return_counts=True)
         return self.sums[places], times.astype(np.float64)
 
     @cached_property
