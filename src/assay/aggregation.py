@@ -78,9 +78,13 @@ def summed_by_name(pairs: Iterable[tuple[str, float]]) -> dict[str, float]:
     return {name: own[0] if len(own) == 1 else total(own) for name, own in grouped(pairs).items()}
 
 
+def weighted_sums(weights: Sequence[float], rows: Iterable[Sequence[float]]) -> list[float]:
+    """Σ weight · value of each row: the rewards."""
+    return [math.fsum(map(mul, weights, row)) + 0.0 for row in rows]  # as `total`, without a call for each rollout
+
+
 def weighted_sum(weights: Sequence[float], values: Sequence[float]) -> float:
-    """Σ weight · value: the reward."""
-    return math.fsum(map(mul, weights, values)) + 0.0  # as `total`, without a call for each rollout
+    return weighted_sums(weights, (values,))[0]
 
 
 def sum_behind(score: float, gain: float, loss: float, scale: Scale = "unit") -> float:

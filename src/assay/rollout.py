@@ -112,6 +112,8 @@ class Batch:
     def readable(self, read: Read = read_completion) -> "tuple[Batch, dict[int, str]]":
         """Return the batch with every completion as it is read, and why some cannot be read, by place."""
         errors: dict[int, str] = {}
+        if {type(row.get("completion", "")) for row in self.rows} == {str}:  # as nearly always
+            return self, errors
         changed: dict[int, Any] = {}
         for place, row in enumerate(self.rows):
             completion = row.get("completion", "")
