@@ -225,9 +225,11 @@ class Environment(Hooked, ABC):
         """
         return Evaluation(self._evaluate(client, model, num_examples, options))
 
-    def evaluate_sync(self, *asked: Any, **options: Any) -> Results:
+    def evaluate_sync(
+        self, client: Any = None, model: Any = None, *, num_examples: int = -1, **options: Unpack[Options]
+    ) -> Results:
         """`evaluate`, over when it returns, also where an event loop runs."""
-        return run_sync(self.evaluate(*asked, **options))
+        return run_sync(self.evaluate(client, model, num_examples=num_examples, **options))
 
     def generate(
         self,
@@ -241,9 +243,11 @@ class Environment(Hooked, ABC):
         """Make rollouts with rewards, to train on, of the `inputs` (rows), or `n_samples` of the data set in turn."""
         return Evaluation(self._generate(inputs, client, model, n_samples, options))
 
-    def generate_sync(self, *asked: Any, **options: Any) -> Results:
+    def generate_sync(
+        self, inputs: Any = None, client: Any = None, model: Any = None, *, n_samples: int | None = None, **options: Unpack[Options]
+    ) -> Results:  # fmt: skip
         """`generate`, over when it returns, also where an event loop runs."""
-        return run_sync(self.generate(*asked, **options))
+        return run_sync(self.generate(inputs, client, model, n_samples=n_samples, **options))
 
     async def _evaluate(self, client: Any, model: Any, num_examples: int, options: Options) -> Results:
         data = Environment.get_eval_dataset(self)  # a subclass may show its data in another form
