@@ -635,3 +635,28 @@ def test_parts_of_a_message_have_their_type():
     parts = [vf.TextContentPart(text="Look."), vf.ImageUrlContentPart(image_url=vf.ImageUrlSource(url="data:,"))]
     assert [part["type"] for part in parts] == ["text", "image_url"]
     assert parts[1].image_url.url == "data:,"
+
+
+async def test_what_environments_use_to_run_things_side_by_side():
+    """A semaphore of two, none for no limit, and an environment of a group by its name."""
+    from assay.compat.verifiers.utils.async_utils import maybe_semaphore, with_sem
+
+    most = under_way = 0
+
+    async def work(number):
+        nonlocal most, under_way
+        under_way += 1
+        most = max(most, under_way)
+        await asyncio.sleep(0)
+        under_way -= 1
+        return number
+
+    semaphore = await maybe_semaphore(2)
+    assert await asyncio.gather(*(with_sem(semaphore, work(n)) for n in range(5))) == [0, 1, 2, 3, 4]
+    assert most == 2
+    assert await with_sem(await maybe_semaphore(None), work(7)) == 7
+    env = vf.SingleTurnEnv(dataset=[{"question": "2+2?", "answer": "4"}])
+    group = vf.EnvGroup([env], env_names=["sums"])
+    assert group.get_env_for_name("sums") is env
+    with pytest.raises(ValueError, match="No environment found for info\\['env_id'\\]='other': use sums"):
+        group.get_env_for_name("other")

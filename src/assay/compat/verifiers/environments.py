@@ -341,9 +341,12 @@ class EnvGroup(Environment):
 
     def env_of(self, row: Mapping[str, Any]) -> Environment:
         route = _route(row) or self.env_names[: len(self.envs) == 1]
-        if not route or route[0] not in self.env_map:
-            raise ValueError(f"No environment found for info['env_id']={route!r}: use {', '.join(self.env_map)}")
-        return self.env_map[route[0]]
+        return self.get_env_for_name(route[0] if route else "")
+
+    def get_env_for_name(self, name: str) -> Environment:
+        if name not in self.env_map:
+            raise ValueError(f"No environment found for info['env_id']={name!r}: use {', '.join(self.env_map)}")
+        return self.env_map[name]
 
     async def rollout(self, input: Any, client: Any, model: Any, sampling_args: Any = None) -> State:
         env, info, route = self.env_of(input), dict(input["info"]), _route(input)

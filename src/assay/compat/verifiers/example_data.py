@@ -1,11 +1,13 @@
 """load_example_dataset loads a data set to try things on; beside it the small functions of `verifiers.utils`."""
 
+import asyncio
 import inspect
 import json
 import logging
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from importlib import import_module
 from operator import methodcaller
@@ -72,6 +74,18 @@ async def maybe_call_with_named_args(func: Callable[..., Any], /, **known: Any) 
     parameters = inspect.signature(func).parameters
     takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
     return await maybe_await(func, **(known if takes_all else {n: v for n, v in known.items() if n in parameters}))
+
+
+async def maybe_semaphore(limit: int | None = None) -> AbstractAsyncContextManager[Any]:
+    return asyncio.Semaphore(limit) if limit and limit > 0 else nullcontext()
+
+
+async def with_sem(sem: AbstractAsyncContextManager[Any], coro: Coroutine[Any, Any, Any]) -> Any:
+    try:
+        async with sem:
+            return await coro
+    finally:
+        coro.close()  # it was not begun when the waiting for the semaphore was cancelled
 
 
 def ensure_keys(keys: list[str]) -> None:
