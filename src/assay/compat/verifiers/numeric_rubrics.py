@@ -67,11 +67,11 @@ class Rubric(Hooked, assay.Rubric):
         self._planned = (plan, [*self.funcs], [*self.weights])
 
     async def score_batch(self, batch: Batch, autograder: Autograder | None = None) -> BatchResult:
-        # A server or a table has the fields beside the state, where theirs are in it, and plain messages, which their
-        # functions could not read by attribute.
+        # A server or a table has the fields and no state, where theirs are in it, and plain messages, which their functions
+        # could not read by attribute. A state that was given is handed on as it is.
         rows: Any = batch.rows
         pairs = zip(rows, cast("Any", batch.states), strict=True)
-        states = [state if row is state or "completion" in state else {**row, **state} for row, state in pairs]
+        states = [state or {**row} for row, state in pairs]
         for fields in (*rows, *states):
             for name in ("prompt", "completion"):
                 chat = cast("list[Any] | None", fields.get(name))
