@@ -166,8 +166,13 @@ class Environment(envs.Environment):
             path = Path("outputs", "evals", f"{self.env_id or type(self).__name__}--{named}", uuid4().hex[:8])
         if path is not None:
             given |= {"run": path, "resume": True}
-        with setting(_retries, given.pop("max_retries", 0)), setting(_tell, tell):
-            results = await super()._carry_out(examples, data, records.resolve_client(client), model, given)
+        asked = records.resolve_client(client)
+        try:
+            with setting(_retries, given.pop("max_retries", 0)), setting(_tell, tell):
+                results = await super()._carry_out(examples, data, asked, model, given)
+        finally:
+            if asked is not client:  # it was made here, of a configuration
+                await asked.close()
         rows = list(zip(results.outputs, results.states, strict=True))
         # To which no counted criterion applies is as it should be.
         unscored = [output for output, _ in rows if output["reward"] is None and (output["error"] or output["errors"])]
