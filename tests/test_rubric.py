@@ -597,3 +597,23 @@ def test_a_rubric_of_built_in_checks_goes_through_pickle():
     """Worker processes get it that way where no other pickler is installed; each check reads one field."""
     rubric = pickle.loads(pickle.dumps(Rubric.from_dict([{"check": {"max_words": 2}}, {"check": "exact_match"}])))
     assert rubric.score_rollout_sync(completion="four", answer="four")["reward"] == 2.0
+
+
+@pytest.mark.parametrize("count", [2, 16, 600])
+async def test_what_methods_keep_in_the_rubric_is_of_the_same_rollout(count):
+    """Each rollout is asked everything before the next one is, so the second method sees what the first one has read."""
+
+    class Sums(Rubric):
+        def read(self, completion):
+            self.answer = completion.strip()
+            return 0.0
+
+        def right(self, answer):
+            return self.answer == answer
+
+    rubric = Sums()
+    rubric.add_reward_func(rubric.read)
+    rubric.add_reward_func(rubric.right)
+    states = [{"completion": f" {number} ", "answer": str(number)} for number in range(count)]
+    await rubric.score_group(states)
+    assert [state["reward"] for state in states] == [1.0] * count

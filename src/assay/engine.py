@@ -508,14 +508,15 @@ class Engine(BatchResult):
 
     async def _check_each(self, run: Sequence[PlannedCriterion]) -> None:
         """Ask functions about each rollout, in the order listed: a later one may read what an earlier one left in
-        the state. Each function is asked about some rollouts in a row, until one waits, and then rollouts go side by side.
+        the state, or in the rubric. Rollouts go one after the other until a function waits, and then side by side.
 
         A group of 8 to 16 rollouts is the common case, and this loop is as fast there as calls by column were.
         What 10,000 rollouts need is that nothing else is done for each of them: no task, and no report.
         """
         batch, objects, size = self._batch, self._objects, len(self._rows)
         rows = list(zip(range(size), batch.rows, batch.states, self._rows, strict=True))
-        asked = [(one, one.call, *one.call.bound(objects), one.index) for one in run if one.call is not None]
+        ready = [(one, one.call, *one.call.bound(objects)) for one in run if one.call is not None]
+        asked = [(one, call, ask, fields, type(fields) is str, one.index) for one, call, ask, fields in ready]
         guarded = bool(self._unreadable) or len(self._plan.phases) > 1  # a `when` makes another phase
         waits, failed = self._plan.is_async and any(one.call is not None and one.call.is_async for one in run), False
 
@@ -527,9 +528,8 @@ class Engine(BatchResult):
         async def check(some: Sequence[tuple[int, Mapping[str, Any], Mapping[str, Any], list[Any]]]) -> None:
             nonlocal waits, failed
             low, high = -LARGEST, LARGEST
-            for one, call, ask, fields, index in asked:
-                by_one = fields.__class__ is str
-                for place, row, state, answers in some:
+            for place, row, state, answers in some:
+                for one, call, ask, fields, by_one, index in asked:
                     if guarded and not self._is_asked(one, place):
                         continue
                     try:
