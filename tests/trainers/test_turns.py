@@ -387,3 +387,20 @@ class TestDialogue:
         found = await rollout.score(rubric)
         assert (found.reward, found.steps) == (None, [None, None, None])
         assert "the judge is down" in found.error
+
+    async def test_a_reply_that_never_comes_holds_no_other_rollout(self):
+        """More environments hang than a pool has threads, and the last rollout is replied to all the same."""
+        gate = threading.Event()
+
+        def respond(messages, row):
+            if row["hangs"]:
+                gate.wait()
+
+        rollouts = [Dialogue("2+2?", {"hangs": number < 40}, respond) for number in range(41)]
+        hanging = [asyncio.create_task(rollout.add("4")) for rollout in rollouts[:40]]
+        async with asyncio.timeout(60):
+            await rollouts[40].add("4")
+            assert rollouts[40].is_over
+            assert not any(task.done() for task in hanging)
+            gate.set()
+            await asyncio.gather(*hanging)

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any, Final, TypeAlias, cast
 
 from assay.aggregation import Policy, fallback_of
-from assay.concurrency import FAILURES, is_stop
+from assay.concurrency import FAILURES, in_thread, is_stop
 from assay.envs.base_env import awaited
 from assay.envs.dataset import messages_of
 from assay.errors import RubricError
@@ -49,8 +49,9 @@ class Dialogue:
         if self._respond is not None and not 0 < self.max_turns <= self.turns:
             try:
                 asked = [*messages_of(self.prompt, "the prompt"), *self._said]
-                # In a thread: a function that takes its time must not hold up every other rollout.
-                found = await awaited(await asyncio.to_thread(self._respond, asked, self.row))
+                # In a thread of its own: one that takes its time must not hold up any other rollout.
+                reply = in_thread(partial(self._respond, asked, self.row))
+                found = await awaited(await asyncio.wrap_future(reply))
                 self._replies = messages_of(found or [], "respond")
             except FAILURES as error:
                 if is_stop(error):
