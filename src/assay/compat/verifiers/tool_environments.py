@@ -1,5 +1,6 @@
 """ToolEnv and StatefulToolEnv call plain functions for a model; SandboxEnv and PythonEnv run its commands and code."""
 
+import asyncio
 import json
 import shlex
 import time
@@ -12,11 +13,12 @@ from assay.compat.verifiers.environments import MultiTurnEnv
 from assay.compat.verifiers.numeric_rubrics import Rubric
 from assay.compat.verifiers.records import SandboxError, ToolCallError, ToolParseError
 from assay.compat.verifiers.typed_messages import AttributeRecord, Tool, ToolMessage
-from assay.envs.base_env import awaited, cleanup, stop
+from assay.envs.base_env import awaited, cleanup, stop, teardown
 from assay.envs.tool_use import calls_of, total_tool_calls
 from assay.models.callable_tool import CallableTool
 from assay.tools import Interpreter, is_failure
 from assay.types import State
+from assay.wording import described
 
 
 def convert_func_to_tool_def(func: Callable[..., Any], args_to_skip: Sequence[str] = ()) -> Tool:
@@ -194,9 +196,22 @@ class SandboxClient:
     async def delete(self, sandbox_id: str) -> None:
         self._commands.pop(sandbox_id, None)
 
+    def teardown(self) -> None: ...
+
 
 class SandboxCreationError(SandboxError):
     """A sandbox could not be made."""
+
+
+class SandboxNotReadyError(SandboxError):
+    """A sandbox was made, and did not come up."""
+
+
+class SandboxRequest(
+    AttributeRecord, docker_image="python:3.11-slim", start_command="tail -f /dev/null", cpu_cores=1, memory_gb=2,
+    disk_size_gb=5, gpu_count=0, timeout_minutes=60, environment_vars=None, team_id=None, advanced_configs=None,
+):  # fmt: skip
+    """What a client is asked for; the engine here has no use for it."""
 
 
 def sandbox_ready_wait_time(state: State) -> float:
@@ -211,8 +226,9 @@ def sandbox_command_execution_time(state: State) -> float:
 class SandboxEnv(StatefulToolEnv):
     """The model may run commands by the tool `bash`, in a sandbox of the rollout's own that `sandbox_client` makes.
 
-    Without a client of yours (`create`, `wait_for_creation`, `execute_command`, `delete`) it is a `SandboxClient` over
-    the `engine`, the fenced interpreter of `assay.tools`. What asks for a container becomes the `sandbox_request`.
+    Without a client of yours (`create`, `wait_for_creation`, `execute_command`, `delete`, and, if it has them,
+    `bulk_delete` and `teardown`) it is a `SandboxClient` over the `engine`, the fenced interpreter of `assay.tools`. What
+    asks for a container becomes the `sandbox_request`. Making and deleting is tried `max_retries` times.
     """
 
     def __init__(
@@ -220,19 +236,17 @@ class SandboxEnv(StatefulToolEnv):
         sandbox_name: str = "sandbox-env",
         timeout_per_command_seconds: int = 30,
         stop_errors: Any = None,
+        labels: Sequence[str] | None = None,
+        max_retries: int = 5,
+        base_delay: float = 0.5,
+        backoff_factor: float = 2.0,
+        max_backoff_seconds: float = 30.0,
         engine: CodeEngine | None = None,
         **given: Any,
     ) -> None:
-        asked = (
-            "docker_image",
-            "start_command",
-            "cpu_cores",
-            "memory_gb",
-            "disk_size_gb",
-            "environment_vars",
-            "labels",
-        )
-        self.sandbox_request = AttributeRecord({n: given[n] for n in asked if n in given}, name=sandbox_name)
+        made = SandboxRequest(name=sandbox_name, labels=list(labels or ()))
+        self.sandbox_request = made.model_copy(update={name: given[name] for name in made if name in given})
+        self._delays = [min(base_delay * backoff_factor**n, max_backoff_seconds) for n in range(max_retries - 1)]
         super().__init__(stop_errors=[SandboxError] if stop_errors is None else stop_errors, **given)
         self.timeout_per_command_seconds = timeout_per_command_seconds
         limits = Interpreter(wall_seconds=float(timeout_per_command_seconds), output=2**20)
@@ -241,12 +255,26 @@ class SandboxEnv(StatefulToolEnv):
         self.add_rubric(Rubric([sandbox_ready_wait_time, sandbox_command_execution_time], weights=[0.0, 0.0]))
         self.add_tool(self.bash, args_to_skip=["sandbox_id", "working_dir", "sandbox_state"])
 
+    def with_retry(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        """The same function, called again after a pause when it raises; what it raises at last is raised."""
+
+        async def again(*args: Any, **kwargs: Any) -> Any:
+            for delay in self._delays:
+                try:
+                    return await call(*args, **kwargs)
+                except Exception as error:  # noqa: BLE001 - whatever a service raises
+                    self.logger.warning("%s, and tried again in %g s", described(error), delay)
+                    await asyncio.sleep(delay)
+            return await call(*args, **kwargs)
+
+        return again
+
     def get_sandbox_request(self, state: State) -> Any:
         return self.sandbox_request.model_copy()
 
     async def setup_state(self, state: State, **kwargs: Any) -> Any:
         try:
-            sandbox = await self.sandbox_client.create(self.get_sandbox_request(state))
+            sandbox = await self.with_retry(self.sandbox_client.create)(self.get_sandbox_request(state))
         except Exception as error:
             raise SandboxCreationError(str(error)) from error
         self.active_sandboxes.add(sandbox.id)
@@ -262,11 +290,9 @@ class SandboxEnv(StatefulToolEnv):
 
     async def bash(self, command: str, sandbox_id: str, sandbox_state: Any, working_dir: str | None = None) -> str:
         """Execute `command` inside persistent sandbox container."""
-        started = time.monotonic()
         if not sandbox_state["ready"]:
-            await self.sandbox_client.wait_for_creation(sandbox_id)
-            sandbox_state |= {"ready": True, "ready_wait_time": time.monotonic() - started}
-        limit = self.timeout_per_command_seconds
+            await self._wait_for_sandbox_ready(sandbox_state, sandbox_id)
+        started, limit = time.monotonic(), self.timeout_per_command_seconds
         try:
             done = await self.sandbox_client.execute_command(
                 sandbox_id, command, working_dir=working_dir, timeout=limit
@@ -280,6 +306,14 @@ class SandboxEnv(StatefulToolEnv):
         stdout, stderr = done.stdout.strip(), (done.stderr or "").strip()
         return "\n".join(filter(None, [stdout, stderr and f"stderr:\n{stderr}"])) or "(no output)"
 
+    async def _wait_for_sandbox_ready(self, sandbox_state: Any, sandbox_id: str) -> None:
+        started = time.monotonic()
+        try:
+            await self.sandbox_client.wait_for_creation(sandbox_id)
+        except Exception as error:
+            raise SandboxNotReadyError(str(error)) from error
+        sandbox_state |= {"ready": True, "ready_wait_time": time.monotonic() - started}
+
     async def post_rollout(self, state: State) -> None:
         """Look into the sandbox before it is gone. A subclass leaves what it finds in the state."""
 
@@ -287,8 +321,38 @@ class SandboxEnv(StatefulToolEnv):
     async def destroy_sandbox(self, state: State) -> None:
         await self.post_rollout(state)
         if state.get("sandbox_id") is not None:
-            await self.sandbox_client.delete(state["sandbox_id"])
-            self.active_sandboxes.discard(state["sandbox_id"])
+            try:
+                await self.with_retry(self.sandbox_client.delete)(state["sandbox_id"])
+            except Exception as error:  # noqa: BLE001 - it is tried once more when the environment is closed
+                self.logger.warning("sandbox %s could not be deleted: %s", state["sandbox_id"], described(error))
+            else:
+                self.active_sandboxes.discard(state["sandbox_id"])
+
+    async def bulk_delete_sandboxes(self, global_ids: Sequence[str]) -> None:
+        """Delete these sandboxes, by the client's `bulk_delete` if it has one; what goes wrong is a line in the log."""
+        client = self.sandbox_client
+        try:
+            if hasattr(client, "bulk_delete"):
+                await self.with_retry(client.bulk_delete)(global_ids)
+            else:
+                for sandbox_id in global_ids:
+                    await self.with_retry(client.delete)(sandbox_id)
+            self.active_sandboxes.difference_update(global_ids)
+        except Exception as error:  # noqa: BLE001 - whatever a service raises
+            self.logger.error("sandboxes %s could not be deleted: %s", [*global_ids], described(error))
+
+    # Before the client is gone, which comes first by its name.
+    @teardown(priority=1)
+    async def teardown_sandboxes(self) -> None:
+        """Delete what is left, a hundred at a time."""
+        left = sorted(self.active_sandboxes)
+        for start in range(0, len(left), 100):
+            await self.bulk_delete_sandboxes(left[start : start + 100])
+
+    @teardown
+    async def teardown_sandbox_client(self) -> None:
+        if hasattr(self.sandbox_client, "teardown"):
+            await awaited(self.sandbox_client.teardown())
 
 
 class PythonEnv(SandboxEnv):
