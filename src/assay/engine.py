@@ -515,8 +515,7 @@ class Engine(BatchResult):
         """
         batch, objects, size = self._batch, self._objects, len(self._rows)
         rows = list(zip(range(size), batch.rows, batch.states, self._rows, strict=True))
-        ready = [(one, one.call, *one.call.bound(objects)) for one in run if one.call is not None]
-        asked = [(one, call, ask, fields, type(fields) is str, one.index) for one, call, ask, fields in ready]
+        asked = [(one, one.index, *one.call.bound(objects)) for one in run if one.call is not None]
         guarded = bool(self._unreadable) or len(self._plan.phases) > 1  # a `when` makes another phase
         waits, failed = self._plan.is_async and any(one.call is not None and one.call.is_async for one in run), False
 
@@ -529,17 +528,20 @@ class Engine(BatchResult):
             nonlocal waits, failed
             low, high = -LARGEST, LARGEST
             for place, row, state, answers in some:
-                for one, call, ask, fields, by_one, index in asked:
+                for one, index, ask, many, first, second in asked:
                     if guarded and not self._is_asked(one, place):
                         continue
                     try:
                         try:  # here and not by another function, which would take as long as a check
-                            if fields is None:
-                                value = ask(row, state)
+                            if many == 2:
+                                value = ask(row[first], row[second])
+                            elif many == 1:
+                                value = ask(row[first])
                             else:
-                                value = ask(row[fields]) if by_one else ask(*fields(row))
+                                value = ask(*first(row)) if many else ask(row, state)
                         except KeyError:
-                            if fields is None or all(argument.field in row for argument in call.arguments):
+                            call = one.call
+                            if call is None or not many or all(a.field in row for a in call.arguments):
                                 raise
                             value = call.by_name(objects, row, state)
                     except FAILURES as error:

@@ -145,6 +145,7 @@ class Batch:
 
 
 _Parameter = inspect.Parameter
+_UNPLACED: Final = (0, None, None)
 
 
 class Argument(NamedTuple):
@@ -205,23 +206,24 @@ class Call:
         )
         self.names = frozenset(a.name for a in self.arguments)
         self._is_odd = bool(self._bound) or any(a.positional_only for a in self.arguments)
-        self._fields: Callable[[Any], Any] | str | None = None
-        """Takes all arguments out of a row at once, where they are fields of it and can go by position; a single one is named."""
+        self._fields: tuple[int, Any, Any] = _UNPLACED
+        """Where all arguments are fields of a row and can go by position: how many, and the names of the first two, which
+        is the quickest way to call; in place of the first name what takes them all, where there are more."""
         by_position = _takes_positions(function) and all(p.kind is not _Parameter.KEYWORD_ONLY for p in named)
         if by_position and named and not self.everything and "state" not in self.names:
-            [first, *more] = [a.field for a in self.arguments]
-            self._fields = itemgetter(first, *more) if more else first
+            names = [a.field for a in self.arguments]
+            self._fields = len(names), itemgetter(*names) if len(names) > 2 else names[0], names[-1]
 
     def run_by(self, function: Callable[..., Any]) -> None:
         """Have an async function called instead, which takes the same arguments by name."""
-        self.function, self.is_async, self._fields = function, True, None
+        self.function, self.is_async, self._fields = function, True, _UNPLACED
 
-    def bound(self, objects: Mapping[str, Any]) -> tuple[Callable[..., Any], Any]:
+    def bound(self, objects: Mapping[str, Any]) -> tuple[Callable[..., Any], int, Any, Any]:
         """The function with its `_fields`; without any, it takes a row and its state, and has these objects."""
-        if self._fields is not None and self.names.isdisjoint(objects):
-            return self.function, self._fields
+        if self._fields[0] and self.names.isdisjoint(objects):
+            return self.function, *self._fields
         if not self.everything:
-            return partial(self.by_name, objects), None
+            return partial(self.by_name, objects), *_UNPLACED
 
         def ask_with_everything(row: Mapping[str, Any], state: Mapping[str, Any]) -> Any:
             # A state sees the fields of its input row, but a copy of it would not.
@@ -231,7 +233,7 @@ class Call:
                 values = {**state, **_with_defaults(row), "state": state, **objects}
             return self._with(values) if self._is_odd else self.function(**values)
 
-        return ask_with_everything, None
+        return ask_with_everything, *_UNPLACED
 
     def by_name(self, objects: Mapping[str, Any], row: Mapping[str, Any], state: Mapping[str, Any]) -> Any:
         named: dict[str, Any] = {}
