@@ -14,10 +14,6 @@ from assay.runs import Run, RunError, score_rows
 from assay.tables import rows_of
 
 
-def lines_of(path):
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
 class TestSameRun:
     async def test_it_is_the_run_of_one_process(self, maker, table, tmp_path, here, alone, rows_of_run):
         """Row for row, in the same order, with the same summary."""
@@ -52,9 +48,6 @@ class TestSameRun:
         found = score_shards(maker, [path], tmp_path / "many", backend=here(), rows=6)
         assert rows_of_run(tmp_path / "many") == rows_of_run(folder)
         assert found == expected
-        failures = lines_of(tmp_path / "many" / "failures.jsonl")
-        failed = {key for key, row in rows_of_run(folder).items() if row[2]}
-        assert {(line["example"], line["sample"]) for line in failures} == failed
 
     def test_some_rows_with_an_id_and_others_without_are_refused(self, maker, tmp_path, here):
         """As in one process, where they would be told apart within a file."""
@@ -126,13 +119,11 @@ class TestGoingOn:
         options = {"rows": 10, "resume": True}
         found = score_shards(make, [path], tmp_path / "run", backend=here(make=make), **options)
         assert (found.unscored, found.complete) == (3, True)
-        assert len(lines_of(tmp_path / "run" / "failures.jsonl")) == 3
         is_away.clear()
         found = score_shards(make, [path], tmp_path / "run", backend=here(make=make), **options)
         assert (found.rollouts, found.unscored) == (30, 0)
         assert calls.total() == 33
         assert len(rows_of_run(tmp_path / "run")) == 30
-        assert not (tmp_path / "run" / "failures.jsonl").exists()
         assert not (tmp_path / "run" / "parts").exists()
 
     def test_killed_at_the_very_end_it_only_ends_again(self, maker, table, tmp_path, here):

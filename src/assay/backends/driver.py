@@ -7,8 +7,8 @@ While it runs, its folder holds
     parts/           the rows of a finished shard, under a name that no other attempt has, and what it has spent
     scratch/         the rows of shards that are under way
 
-Once every shard is done the parts become one `rollouts.jsonl`, those that failed are listed in
-`failures.jsonl` too, and the folder is a run like any other. Parts with errors stay until the run is resumed.
+Once every shard is done the parts become one `rollouts.jsonl`, and the folder is a run like any other. Parts with
+errors stay until the run is resumed.
 
 Workers do not talk to each other: what an endpoint bears is divided evenly among them at the start, and the
 budget is handed out with the shards.
@@ -19,7 +19,7 @@ import secrets
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeAlias
@@ -29,12 +29,12 @@ from assay.backends.sharded_run import ShardedRun
 from assay.backends.shards import ROWS, Shard, files_of, shards_of
 from assay.backends.worker import Job, Make, ShardFailure, ShardResult, Task, packed
 from assay.engine import Traits
-from assay.models.budgets import Ledger
+from assay.models.budgets import Ledger, budget, is_dry_run
 from assay.models.model import Usage
 from assay.models.retry import Endpoint
 from assay.runs.folder import Folder, Lock, RunError, RunRefused
 from assay.runs.metadata import RunAbout, files_about
-from assay.runs.pipeline import EVERY_SECONDS, MOST_AT_ONCE, OnProgress, Progress, Stopping, refuse_too_few
+from assay.runs.pipeline import MOST_AT_ONCE, OnProgress, Progress, Stopping, Watch, refuse_too_few
 from assay.runs.row_rubrics import RowRubrics
 from assay.runs.spending import spent_by
 from assay.runs.summary import Summary
@@ -92,8 +92,7 @@ def score_shards(
     Raises `RunError` when a shard could not be scored at all; the others are done and safe.
     """
     refuse_too_few(1 if max_concurrent is None else max_concurrent)
-    ledger = Ledger.current()
-    if ledger is not None and ledger.is_dry_run:
+    if is_dry_run():
         raise RunRefused("a dry run has no workers: let one process do it, with `score_rows`")
     backend = backend or backends.Processes()
     place = Folder(Path(folder).absolute())
@@ -109,25 +108,33 @@ def score_shards(
         run.begin(resume=resume)
         if run.left:
             may_ask = traits.waits or grader is not None
-            with backend.opened() as workers:
+            with backend.opened() as workers, budget() as ledger:
                 # A worker needs a call at least, so an endpoint that takes fewer at once has fewer workers.
                 workers = min(workers, Endpoint.least_concurrency() or workers) if may_ask else workers
-                ends = float("inf") if ledger is None else time.time() + ledger.deadline - time.monotonic()
+                ends = time.time() + ledger.deadline - time.monotonic()
                 most = MOST_AT_ONCE if max_concurrent is None else max(1, max_concurrent // workers)
                 job = Job(
                     str(place.path), about.to_dict(), packed(make), mapping or {},
                     max_concurrent=most, workers=workers, judge_log=judge_log, may_ask=may_ask, ends=ends,
                 )  # fmt: skip
-                _Driver(run, job, shards, stopping, on_progress).work(backend)
+                _Driver(run, job, shards, stopping, on_progress, ledger).work(backend)
         return run.finish()
 
 
-class _Driver:
+class _Driver(Watch):
     """Hands out what is left of a run, and counts what comes back."""
 
     def __init__(
-        self, run: ShardedRun, job: Job, shards: Sequence[Shard], stopping: Stopping, on_progress: OnProgress | None
+        self,
+        run: ShardedRun,
+        job: Job,
+        shards: Sequence[Shard],
+        stopping: Stopping,
+        on_progress: OnProgress | None,
+        ledger: Ledger,
     ) -> None:
+        super().__init__(on_progress, sum(shard.rows for shard in shards), ledger)
+        self.kept = run.rows
         self._run = run
         self._job = job
         self._shards = shards
@@ -136,17 +143,12 @@ class _Driver:
         self._free = set(range(job.workers))  # the slots without a task
         self._given: dict[int, Task] = {}  # the tasks under way, by shard
         self._deaths: Counter[int] = Counter()  # how many workers died of a shard
-        self._ledger = Ledger.current() or Ledger()
-        limited = (each for each in self._ledger.chain() if each.dollars is not None)
+        limited = (each for each in ledger.chain() if each.dollars is not None)
         # The ledger around this run with the fewest dollars left; None where they are not limited.
         self._budget = min(limited, key=lambda each: each.left, default=None)
         # Dollars that a rollout is known to cost; None until one has been paid for.
         self._rollout = self._budget.rollout if self._budget else None
         self._is_short = False  # whether the last worker that came back had too few dollars for its shard
-        self._on_progress = on_progress
-        self._finished = Progress(done=run.rows, total=sum(shard.rows for shard in shards), kept=run.rows)
-        self._began = time.monotonic()
-        self._told = 0.0
 
     def work(self, backend: Backend) -> None:
         broken: list[ShardFailure] = []
@@ -156,8 +158,8 @@ class _Driver:
                     self._left.clear()
                 if result is not None:
                     broken += self._hear(result)
-                self._tell()
-        self._tell(at_once=True)
+                self.tell()
+        self.tell(at_once=True)
         if broken:
             first = broken[0]
             raise RunError(
@@ -193,15 +195,17 @@ class _Driver:
         self._free.add(task.slot)
         if isinstance(result, ShardResult):
             self._run.take(result)
-            self._finished = self._summed([result.progress])
+            self.fresh += result.progress.done
+            self.errors += result.progress.errors
+            self.unscored += result.progress.unscored
             self._rollout = max(self._rollout or 0.0, result.dearest) or None
             self._is_short = result.counts["errors"].get("BudgetExceeded", 0) > 0
-            self._ledger.count(**result.counts)
+            self.ledger.count(**result.counts)
             return ()
         # Its calls were answered and cost, though it has no part to show for them.
         spent = spent_by(Path(self._job.folder) / "parts" / f"{task.part}.spending")
         usage = Usage(prompt=spent.prompt, completion=spent.completion)
-        self._ledger.count(
+        self.ledger.count(
             calls=spent.calls, hits=spent.hits, cost=spent.cost or 0.0, unpriced=spent.unpriced, usage=usage
         )
         if not result.died:
@@ -212,26 +216,11 @@ class _Driver:
             return ()
         return (ShardFailure(result.shard, f"{ATTEMPTS} workers died of it, the last {result.error}"),)
 
-    def _tell(self, *, at_once: bool = False) -> None:
-        """Tell how far it is, if it is time."""
-        now = time.monotonic()
-        if self._on_progress is None or (not at_once and now - self._told < EVERY_SECONDS):
-            return
-        self._told = now
-        under_way: list[Progress] = []
+    def now(self) -> Progress:
+        """How far it is, with what workers have written down of the shards under way."""
+        each = [super().now()]
         for task in self._given.values():
             path = Path(self._job.folder) / "parts" / f"{task.part}.progress"
-            try:
-                under_way.append(Progress(**json.loads(path.read_bytes())))
-            except (OSError, ValueError):
-                continue  # it has only begun, or is being written this moment
-        progress = self._summed(under_way)
-        seconds = now - self._began
-        fresh = progress.done - progress.kept
-        eta = max(0, (progress.total or 0) - progress.done) * seconds / fresh if fresh else None
-        self._on_progress(replace(progress, seconds=seconds, eta=eta))
-
-    def _summed(self, more: Sequence[Progress]) -> Progress:
-        """All shards that are done, and these."""
-        each = [self._finished, *more]
-        return replace(self._finished, **{name: sum(getattr(one, name) for one in each) for name in _SUMMED})
+            with suppress(OSError, ValueError):  # it has only begun, or is being written this moment
+                each.append(Progress(**json.loads(path.read_bytes())))
+        return replace(each[0], **{name: sum(getattr(one, name) for one in each) for name in _SUMMED})

@@ -176,12 +176,9 @@ class ShardedRun:
                 path.unlink()
 
     def _is_there(self, done: Done) -> bool:
-        wanted = [".examples"] * done.named + [".failures"] * done.errors
         path = self._parts / f"{done.part}.jsonl"
-        try:
-            return path.stat().st_size == done.size and all(path.with_suffix(name).stat().st_size for name in wanted)
-        except FileNotFoundError:
-            return False
+        has_examples = not done.named or path.with_suffix(".examples").exists()
+        return has_examples and path.exists() and path.stat().st_size == done.size
 
     def take(self, result: ShardResult) -> None:
         self._manifest.add(asdict(result.done))
@@ -247,11 +244,10 @@ def _repeated(parts: Path, done: Sequence[Done]) -> set[int]:
 
 
 def _join(place: Folder, done: Sequence[Done], repeated: Collection[int]) -> None:
-    """Write `rollouts.jsonl`, and `failures.jsonl` where there are any; each whole, or not at all."""
-    failures = place.path / "failures.jsonl"
+    """Write `rollouts.jsonl` whole, or not at all."""
     before: Counter[str] = Counter()  # how many rollouts of an example that comes again were in earlier parts
     keys: set[Key] = set()
-    with whole_file(place.rollouts) as rows, whole_file(failures) as failed:
+    with whole_file(place.rollouts) as rows:
         for part in done:
             path, digest = place.path / "parts" / f"{part.part}.jsonl", hashlib.sha256()
             here: Counter[str] = Counter()
@@ -264,33 +260,24 @@ def _join(place: Folder, done: Sequence[Done], repeated: Collection[int]) -> Non
                 raise RunError(
                     f"the part of shard {part.shard} is not what its worker wrote: resume, which does it again"
                 )
-            for line in path.with_suffix(".failures").read_bytes().splitlines(keepends=True) if part.errors else ():
-                failed.write(line if part.sampled else _moved(line, opening_of(line, "a failure").key, before))
             before += here
-    if not failures.stat().st_size:
-        failures.unlink()
 
 
 def _renumbered(
     line: bytes, part: Done, repeated: Collection[int], keys: set[Key], before: Counter[str], here: Counter[str]
 ) -> bytes:
     """A row, with the number that its rollout has in the whole run."""
-    key = opening_of(line, f"shard {part.shard}").key
-    if fingerprint(key[0]) not in repeated:
+    example, sample = key = opening_of(line, f"shard {part.shard}").key
+    if fingerprint(example) not in repeated:
         return line
     if not part.sampled:
-        here[key[0]] += 1
-        return _moved(line, key, before)
+        here[example] += 1
+        # In a line of ours it stands right after the example, in which quotes are escaped.
+        return line.replace(b'"sample":%d,' % sample, b'"sample":%d,' % (sample + before[example]), 1)
     if key in keys:
         raise RunRefused(
-            f"example {key[0]!r}, sample {key[1]}, is in shard {part.shard} and in one before it: "
+            f"example {example!r}, sample {sample}, is in shard {part.shard} and in one before it: "
             "give each rollout its own `sample`, or leave that out"
         )
     keys.add(key)
     return line
-
-
-def _moved(line: bytes, key: Key, before: Counter[str]) -> bytes:
-    example, sample = key
-    # In a line of ours it stands right after the example, in which quotes are escaped.
-    return line.replace(b'"sample":%d,' % sample, b'"sample":%d,' % (sample + before[example]), 1)

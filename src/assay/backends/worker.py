@@ -26,7 +26,7 @@ from assay.models.retry import Endpoint
 from assay.runs.folder import Folder, Lock, RunError, RunRefused, numbered_lines, whole_file, whole_lines
 from assay.runs.metadata import RunAbout
 from assay.runs.pipeline import Feed, Pipeline, Progress, Sink, Texts, Watch
-from assay.runs.row import Row, RowForm, data_of, opening_of
+from assay.runs.row import Row, RowForm, opening_of
 from assay.runs.row_rubrics import RowRubrics
 from assay.runs.spending import SpendingLog
 from assay.runs.summary import Tally
@@ -99,7 +99,7 @@ class Done:
     shard: int
     part: str  # what its files in the folder `parts` are called, without their endings
     rows: int
-    errors: int  # rows that have an error, and stand in the file of failures too
+    errors: int  # rows that have an error
     size: int  # bytes of the part
     sha256: str
     named: bool  # whether its rows say which example they belong to; else they go by their number
@@ -179,8 +179,6 @@ def score_shard(job: Job, task: Task) -> ShardResult:
         if tally.repeats:
             tally = Tally()
             count_rows(rows, form, tally)
-        if sink.failures:
-            part.with_suffix(".failures").write_text("".join(sink.failures), encoding="utf-8")
         named, sampled = numbering.alike
         if named:
             part.with_suffix(".examples").write_bytes(numbering.fingerprints().tobytes())
@@ -191,7 +189,7 @@ def score_shard(job: Job, task: Task) -> ShardResult:
         progress_file.unlink(missing_ok=True)
     seconds = round(time.monotonic() - began, 3)
     size = part.stat().st_size
-    done = Done(shard.number, task.part, shard.rows, len(sink.failures), size, digest, named, sampled, seconds)
+    done = Done(shard.number, task.part, shard.rows, watch.errors, size, digest, named, sampled, seconds)
     sums = Tally()
     sums.merge(tally)  # without the few numbers an example, which need not travel
     counts = {name: getattr(ledger, name) for name in _COUNTED}
@@ -227,7 +225,6 @@ class PartSink(Sink):
         self._path = path
         self._form = form
         self._tally = tally
-        self.failures: list[str] = []  # A line for every row that has errors: its key, and what they are
         self.dearest = 0.0  # dollars that the dearest row has cost
         if size := whole_lines(path):
             with whole_file(path) as file:
@@ -242,22 +239,15 @@ class PartSink(Sink):
         self._file = path.open("ab")
 
     def take(self, rows: Sequence[Row], texts: Texts) -> None:
-        lines = [self._form.written(row, text) for row, text in zip(rows, texts, strict=True)]
+        data = b"".join([self._form.written(row, text) for row, text in zip(rows, texts, strict=True)])
         try:
-            self._file.write(b"".join(lines))
+            self._file.write(data)
             self._file.flush()
         except OSError as error:
             raise RunError(f"{self._path} cannot be written ({error.strerror}): see to the disk, and resume") from None
         self.rows += len(rows)
         self.dearest = max([self.dearest, *(row.spent.cost or 0.0 for row in rows)])
-        before = self._watch.errors
         super().take(rows, texts)
-        for row, line in zip(rows, lines, strict=True) if self._watch.errors > before else ():
-            if row.errors:
-                # From what was written, in which secrets are struck out.
-                data = data_of(line, "a row that was just written")
-                told = {name: data[name] for name in ("example", "sample", "errors")}
-                self.failures.append(json.dumps(told, separators=(",", ":")) + "\n")
 
     def close(self) -> None:
         with self._file:

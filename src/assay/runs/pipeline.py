@@ -59,8 +59,12 @@ class Progress:
     """Calls whose price is not known."""
     seconds: float = 0.0
     """Since this sitting began."""
-    eta: float | None = None
-    """Seconds that are left at this pace; None when that cannot be told."""
+
+    @property
+    def eta(self) -> float | None:
+        """Seconds that are left at this pace; None when that cannot be told."""
+        fresh = self.done - self.kept
+        return None if self.total is None or not fresh else max(0, self.total - self.done) * self.seconds / fresh
 
     def told(self, noun: str) -> str:
         """How far it is, what went wrong, what it took, and how long it will be."""
@@ -98,15 +102,12 @@ class Watch:
 
     def now(self) -> Progress:
         """How far it is."""
-        seconds = time.monotonic() - self._began
-        done, ledger = self.kept + self.fresh, self.ledger
-        eta = None
-        if self._total is not None and self.fresh:
-            eta = max(0, self._total - done) * seconds / self.fresh
+        ledger, seconds = self.ledger, time.monotonic() - self._began
         tokens = ledger.usage.prompt + ledger.usage.completion
-        asked = {"hits": ledger.hits, "calls": ledger.calls, "tokens": tokens, "unpriced": ledger.unpriced}
-        counts = (done, self._total, self.kept, self.errors, self.unscored)
-        return Progress(*counts, **asked, cost=ledger.cost, seconds=seconds, eta=eta)
+        asked = (ledger.hits, ledger.calls, tokens, ledger.cost, ledger.unpriced)
+        return Progress(
+            self.kept + self.fresh, self._total, self.kept, self.errors, self.unscored, *asked, seconds=seconds
+        )
 
     def tell(self, *, at_once: bool = False) -> None:
         """Tell, if it is time."""
