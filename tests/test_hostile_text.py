@@ -41,7 +41,7 @@ def parsers() -> list[Callable[[str], Any]]:
     return [
         xml.parse, xml.parse_all, xml.parse_answer, xml.format_score, p.ThinkParser().parse,
         p.ThinkParser().format_score, p.MaybeThinkParser().parse, p.extract_boxed_answer, p.extract_code,
-        p.extract_hash_answer, p.extract_json, p.extract_json_text, p.extract_last_number,
+        p.extract_hash_answer, p.extract_json, p.extract_last_number,
         p.strip_non_numeric, ToolParser().parse_answer, ToolParser().format_score, names_called,
         lambda text: ToolRubric().tool_uses(f"<tool>{text}</tool>"),
     ]  # fmt: skip

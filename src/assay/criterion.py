@@ -279,14 +279,9 @@ def name_of(check: object) -> str:
 
 def slug(requirement: str, limit: int = 48) -> str:
     """Return a requirement as a short key: lower-case words joined by underscores, cut between words."""
-    words = re.findall(r"\w+", requirement[:1000].casefold())
-    kept = ""
-    for word in words:
-        longer = f"{kept}_{word}" if kept else word
-        if len(longer) > limit and kept:
-            break
-        kept = longer[:limit]
-    return kept
+    words = " ".join(re.findall(r"\w+", requirement[:1000].casefold()))
+    kept = words if len(words) <= limit else words[: limit + 1].rpartition(" ")[0] or words[:limit]
+    return kept.replace(" ", "_")
 
 
 def path_of(thing: object) -> str:

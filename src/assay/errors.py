@@ -33,7 +33,6 @@ A check or judge that fails while scoring is none of these: it becomes an error 
 report, where it can be seen and counted.
 """
 
-from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -145,17 +144,10 @@ class LabelError(TrustError):
 class MissingExtraError(AssayError, ImportError):
     """An optional dependency is not installed; the message says what to install."""
 
-    def __init__(self, purpose: str, *, package: str, extra: str) -> None:
-        super().__init__(
-            f"{purpose} needs the package {package!r}, which is not installed: pip install 'assay[{extra}]'"
-        )
-        self.purpose = purpose
-        self.package = package
-        self.extra = extra
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # An exception is made again from its message alone, and this one takes keywords.
-        return partial(MissingExtraError, package=self.package, extra=self.extra), (self.purpose,)
+    def __init__(self, purpose: str, *, package: str = "", extra: str = "") -> None:
+        # Unpickled, it is made of its message alone.
+        needs = f" needs the package {package!r}, which is not installed: pip install 'assay[{extra}]'"
+        super().__init__(purpose + needs if package else purpose)
 
 
 def import_extra(module: str, purpose: str, *, extra: str, package: str = "") -> Any:

@@ -106,7 +106,7 @@ class CriterionReport(BaseModel):
     @property
     def said(self) -> str:
         """The answer in a word: the verdict or number, `error`, or `not asked`."""
-        return _word(self.value, self.verdict, self.error) if self.asked or self.error else "not asked"
+        return _word(self) if self.asked or self.error else "not asked"
 
     @property
     def steps(self) -> dict[str, float | None]:
@@ -174,28 +174,24 @@ class Lines(Sequence[CriterionReport]):
 
 def answer_said(criterion: Criterion, answer: float | Score) -> str:
     """Return what the line of an answer says in a word, found without making the line."""
-    return _word(*_read(criterion, answer)[:3])
+    return _word(_as_score(criterion, answer))
 
 
-def _read(criterion: Criterion, answer: float | Score) -> tuple[float | None, str | None, str | None, Score]:
-    """The value, verdict and error of an answer; a bare number comes from a check."""
+def _as_score(criterion: Criterion, answer: float | Score) -> Score:
     if isinstance(answer, Score):
-        return answer.value, answer.verdict, answer.error, answer
-    verdict = criterion.choices[-1 if answer else 0] if isinstance(answer, bool) else None
-    return float(answer), verdict, None, _PLAIN
+        return answer
+    return Score(float(answer), verdict=criterion.choices[-1 if answer else 0] if isinstance(answer, bool) else None)
 
 
-_PLAIN = Score()
-
-
-def _word(value: float | None, verdict: str | None, error: str | None) -> str:
-    if error is not None:
+def _word(said: "Score | CriterionReport") -> str:
+    if said.error is not None:
         return "error"
-    return verdict or ("" if value is None else f"{value:.4g}")
+    return said.verdict or ("" if said.value is None else f"{said.value:.4g}")
 
 
 def line_of(criterion: Criterion, answer: float | Score) -> CriterionReport:
-    value, verdict, error, score = _read(criterion, answer)
+    score = _as_score(criterion, answer)
+    value, verdict = score.value, score.verdict
     return CriterionReport(
         name=criterion.name,
         weight=criterion.weight,
@@ -203,7 +199,7 @@ def line_of(criterion: Criterion, answer: float | Score) -> CriterionReport:
         value=value,
         verdict=verdict,
         reason=str(score.reason or ""),
-        error=error,
+        error=score.error,
         counted=criterion.counts,
         passed=None if value is None else criterion.passes(criterion.values.get(verdict or "", value)),
         tags=criterion.tags,

@@ -18,7 +18,6 @@ from assay.parsers import (
     extract_code,
     extract_hash_answer,
     extract_json,
-    extract_json_text,
     extract_last_number,
     strip_non_numeric,
 )
@@ -37,7 +36,6 @@ READERS: list[Callable[[str], Any]] = [
     extract_code,
     extract_hash_answer,
     extract_json,
-    extract_json_text,
     extract_last_number,
     strip_non_numeric,
 ]
@@ -88,13 +86,6 @@ def test_the_last_of_all_is_the_last(text: str) -> None:
     for name, contents in vars(XML.parse_all(text)).items():
         expected = (contents[0], contents[-1]) if contents else ("", "")
         assert (getattr(first, name), getattr(last, name)) == expected
-
-
-@given(TEXTS)
-def test_found_json_is_json(text: str) -> None:
-    """The source that is given decodes to the value that is given."""
-    source = extract_json_text(text)
-    assert extract_json(text) == (None if source is None else json.loads(source))
 
 
 VALUE = st.recursive(

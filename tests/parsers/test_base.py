@@ -121,7 +121,6 @@ def test_a_parser_shows_its_settings() -> None:
     assert repr(MaybeThinkParser(accept_unfinished=True)) == ("MaybeThinkParser(accept_unfinished=True)")
     parser = XMLParser(["a", ("b", "c")], answer_field="b", extract_fn=str.strip)
     assert repr(parser) == "XMLParser(['a', ('b', 'c')], answer_field='b', extract_fn=strip)"
-    assert repr(XMLParser(["a"]).get_format_reward_func()) == "FormatReward(XMLParser(['a']))"
 
 
 def test_extract_fn_must_be_callable() -> None:

@@ -10,7 +10,6 @@ from assay.parsers import (
     extract_code,
     extract_hash_answer,
     extract_json,
-    extract_json_text,
     extract_last_number,
     strip_non_numeric,
 )
@@ -73,8 +72,7 @@ def test_code_of_a_language() -> None:
 
 @pytest.mark.table("extract_json")
 def test_json(text: str, expected: str | None) -> None:
-    """The last whole object or array, a fenced one first: its source and its value."""
-    assert extract_json_text(text) == expected
+    """The last whole object or array, a fenced one first."""
     assert extract_json(text) == (None if expected is None else json.loads(expected))
 
 

@@ -24,7 +24,7 @@ from assay.lint.findings import Hit
 from assay.lint.lexicon import pattern, third_person
 from assay.lint.linter import PlacedCriterion, place_criteria, refuse_unknown
 from assay.lint.rules import hits_of_criterion
-from assay.loading.document import KeyPath, Node, Position, dump_yaml, load_yaml, read_file, read_text
+from assay.loading.document import KeyPath, Node, Position, dump_yaml, read_file, read_text
 from assay.models import Model, Request, model_of
 from assay.rubric import rubric_at
 
@@ -300,7 +300,7 @@ def _yaml_scalar(value: Any, *, in_brackets: bool = False) -> str:
     """A value as YAML: without quotation marks where it is read back as it is."""
     text, data = (f"[{value}]\n", [value]) if in_brackets else (f"key: {value} # \n", {"key": value})
     try:
-        is_plain = isinstance(value, str) and "\n" not in value and load_yaml(text) == data
+        is_plain = isinstance(value, str) and "\n" not in value and read_text(text, "yaml").data == data
     except RubricError:
         is_plain = False
     return value if is_plain else _quoted(value)

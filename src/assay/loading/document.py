@@ -7,8 +7,8 @@ loaders read `no` as false and `1e-6` as a text, let a key stand twice, and cras
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import cache, cached_property
+from dataclasses import dataclass, field
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias, cast
@@ -37,6 +37,9 @@ class Position(NamedTuple):
     is_shared: bool = False  # whether it is an alias, or has an anchor that other places repeat it by
 
 
+_Read: TypeAlias = tuple[Any, Mapping[KeyPath, Position]]  # the data of a text, and where each value stands
+
+
 @dataclass(frozen=True)
 class Document:
     """The text that data came from. Without a text, lines cannot be told."""
@@ -44,16 +47,8 @@ class Document:
     format: str = ""
     text: str = ""
     path: str | None = None
-
-    @cached_property
-    def positions(self) -> Mapping[KeyPath, Position]:
-        """Where every value stands. What an alias repeats has no positions of its own."""
-        if not self.text:
-            return {}
-        if self.format == "toml":
-            return _toml_positions(self.text)
-        pieces = _json_pieces if self.format == "json" else _yaml_pieces
-        return _Reader(pieces(self.text)).positions
+    positions: Mapping[KeyPath, Position] = field(default_factory=dict[KeyPath, Position], repr=False)
+    """Where every value stands. What an alias repeats has no positions of its own."""
 
     def line(self, path: KeyPath) -> int | None:
         """The line of a path, or of as much of it as is there; None when nothing of it is."""
@@ -94,9 +89,10 @@ class Node:
 
 def read_text(text: str | bytes, format: str, path: str | None = None) -> Node:
     name = path or f"<{format}>"
-    document = Document(format, _decode(text, name), name)
+    text = _decode(text, name)
     try:
-        return Node(_LOADERS[format](document.text), document)
+        data, positions = _READERS[format](text)
+        return Node(data, Document(format, text, name, positions))
     except DocumentError as error:
         said, line = str(error), error.line
     except RecursionError:
@@ -149,53 +145,44 @@ class DocumentError(RubricError):
         self.line = line
 
 
-def _load_json(text: str) -> Any:
-    repeated: list[object] = []
-
-    def note_repeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        mapping = dict(pairs)
-        if len(mapping) < len(pairs):
-            repeated.append(mapping)
-        return mapping
-
+def _read_json(text: str) -> _Read:
     try:
-        data = json.loads(text, object_pairs_hook=note_repeated)
+        data = json.loads(text)
     except json.JSONDecodeError as error:
         raise DocumentError(f"{error.msg} (column {error.colno})", error.lineno) from None
     except ValueError as error:
         raise DocumentError(str(error)) from None
-    if repeated:
-        _Reader(_json_pieces(text))  # which raises, and knows the line
-    return data
+    return data, _Reader(_json_pieces(text)).positions
 
 
-def load_yaml(text: str) -> Any:
-    return _Reader(_yaml_pieces(text)).root
+def _read_yaml(text: str) -> _Read:
+    reader = _Reader(_yaml_pieces(text))
+    return reader.root, reader.positions
 
 
-def _load_toml(text: str) -> Any:
+def _read_toml(text: str) -> _Read:
     import tomllib
 
     try:
-        return tomllib.loads(text)
+        return tomllib.loads(text), _toml_positions(text)
     except tomllib.TOMLDecodeError as error:
         where = re.search(r" \(at line (\d+), column \d+\)$", str(error))
         said = str(error) if where is None else str(error)[: where.start()]
         raise DocumentError(said, int(where[1]) if where else None) from None
 
 
-_LOADERS: Final[dict[str, Callable[[str], Any]]] = {"json": _load_json, "yaml": load_yaml, "toml": _load_toml}
+_READERS: Final[dict[str, Callable[[str], _Read]]] = {"json": _read_json, "yaml": _read_yaml, "toml": _read_toml}
 
 
 class _Piece(NamedTuple):
     """One step through a text: a mapping or list begins, the innermost ends, or a value stands."""
 
     kind: str  # `mapping`, `list`, `end`, `value` or `alias`
-    value: Any  # what it stands for; an empty dict or list where one begins
     text: str  # the value as it is written, without quotation marks; the name of an alias
     line: int
     start: int
     end: int
+    value: Any = None  # what it stands for
     in_brackets: bool = True
     style: str = ""
     anchor: str | None = None
@@ -211,9 +198,8 @@ def _json_pieces(text: str) -> Iterator[_Piece]:
         sign, (start, end) = token[0], token.span()
         line += text.count("\n", counted, start)
         counted = start
-        text_of_token = json.loads(sign) if sign[0] == '"' else sign
-        value: Any = {} if sign == "{" else [] if sign == "[" else text_of_token
-        yield _Piece(_JSON_KINDS.get(sign, "value"), value, text_of_token, line, start, end, True, sign[0])
+        value = json.loads(sign) if sign[0] == '"' else sign
+        yield _Piece(_JSON_KINDS.get(sign, "value"), value, line, start, end, value, True, sign[0])
 
 
 def _yaml_pieces(text: str) -> Iterator[_Piece]:
@@ -226,30 +212,23 @@ def _yaml_pieces(text: str) -> Iterator[_Piece]:
         yaml.MappingEndEvent: "end",
         yaml.SequenceEndEvent: "end",
     }
-    depth, ended = 0, False
+    ended = False
     try:
         # Ten times as fast as the Python one, where it is installed.
         for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
-            mark, end = event.start_mark, event.end_mark.index
-            line, kind = mark.line + 1, kinds.get(type(event))
-            if kind == "value":
-                value, style = _scalar(event, line), event.style or event.tag or ""
-                yield _Piece(kind, value, event.value, line, mark.index, end, True, style, event.anchor)
-            elif kind == "end":
-                depth -= 1
-                yield _Piece(kind, None, "", line, mark.index, end)
-            elif kind == "alias":
-                yield _Piece(kind, None, event.anchor, line, mark.index, end)
-            elif kind is not None:
-                _refuse_tag(event, line)
-                depth += 1
-                if depth > MOST_DEPTH:
-                    raise DocumentError(f"it is nested more than {MOST_DEPTH} deep", line)
-                value = dict[Any, Any]() if kind == "mapping" else list[Any]()
-                yield _Piece(kind, value, "", line, mark.index, end, bool(event.flow_style), "", event.anchor)
-            elif ended and isinstance(event, yaml.DocumentStartEvent):
+            mark, kind, tag = event.start_mark, kinds.get(type(event)), getattr(event, "tag", None)
+            line, end, anchor = mark.line + 1, event.end_mark.index, getattr(event, "anchor", None)
+            if tag not in _TAGS:
+                raise DocumentError(f"the tag {tag!r:.80} is not read: drop it", line)
+            if ended and isinstance(event, yaml.DocumentStartEvent):
                 raise DocumentError("a second document begins: keep one to a file", line)
             ended = ended or isinstance(event, yaml.DocumentEndEvent)
+            if kind == "value":
+                style = event.style or tag or ""
+                yield _Piece(kind, event.value, line, mark.index, end, _scalar(event), True, style, anchor)
+            elif kind is not None:
+                in_brackets = bool(getattr(event, "flow_style", True))
+                yield _Piece(kind, anchor or "", line, mark.index, end, None, in_brackets, "", anchor)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         said = getattr(error, "problem", None) or " ".join(str(error).split())
@@ -265,34 +244,23 @@ _WORDS: Final = {
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
-_IS_INT: Final = re.compile(r"[-+]?[0-9]{1,1000}").fullmatch
-_IS_HEX: Final = re.compile(r"0x[0-9a-fA-F]{1,1000}").fullmatch
+_IS_INT: Final = re.compile(r"[-+]?[0-9]{1,1000}|0x[0-9a-fA-F]{1,1000}").fullmatch
 _IS_FLOAT: Final = re.compile(_FLOAT).fullmatch
 _TAGS: Final = (None, "!", *(f"tag:yaml.org,2002:{name}" for name in ("str", "map", "seq")))
 
 
-def _scalar(event: Any, line: int) -> Any:
+def _scalar(event: Any) -> Any:
     """What a value stands for: with quotes, or the tag `!!str`, a text."""
     text: str = event.value
-    if event.tag is not None:
-        _refuse_tag(event, line)
-        return text
-    if not event.implicit[0]:
+    if event.tag is not None or not event.implicit[0]:
         return text
     if text in _WORDS:
         return _WORDS[text]
     if text[0] not in "-+.0123456789":
         return text
     if _IS_INT(text):
-        return int(text)
-    if _IS_HEX(text):
-        return int(text, 16)
+        return int(text, 16 if text.startswith("0x") else 10)
     return float(re.sub(r"\.(?=[inIN])", "", text)) if _IS_FLOAT(text) else text
-
-
-def _refuse_tag(event: Any, line: int) -> None:
-    if event.tag not in _TAGS:
-        raise DocumentError(f"the tag {event.tag!r:.80} is not read: drop it", line)
 
 
 class _Reader:
@@ -315,6 +283,9 @@ class _Reader:
         self._total += 1
         if piece.kind != "value":
             self._opened.append(piece.anchor)
+            if len(self._opened) > MOST_DEPTH:
+                raise DocumentError(f"it is nested more than {MOST_DEPTH} deep", piece.line)
+            value = dict[Any, Any]() if piece.kind == "mapping" else list[Any]()
             end = self._fill(value, piece, path)
             self._opened.pop()
         if piece.anchor:
@@ -344,14 +315,10 @@ class _Reader:
                     raise DocumentError(said, key.line)
                 piece = next(self._pieces)
             inner = (*path, step)
-            if len(inner) > MOST_DEPTH:
-                self._skip(piece)  # JSON alone may be so deep; its paths would fill the memory
-                continue
             value, end = self._read(piece, inner)
             last = max(last, end)
             line, key_start = (piece.line, None) if key is None else (key.line, key.start)
-            is_shared = piece.kind == "alias" or bool(piece.anchor)
-            here = Position(line, piece.start, end, key_start, around.in_brackets, piece.style, is_shared)
+            here = Position(line, piece.start, end, key_start, around.in_brackets, piece.style, bool(piece.anchor))
             self.positions.setdefault(inner, here)
             if key is None:
                 held.append(value)
@@ -361,12 +328,6 @@ class _Reader:
             else:
                 held[name] = value
         return last
-
-    def _skip(self, piece: _Piece) -> None:
-        depth = int(piece.kind != "value")
-        while depth:
-            kind = next(self._pieces).kind
-            depth += (kind in ("mapping", "list")) - (kind == "end")
 
     def _alias_value(self, piece: _Piece) -> Any:
         alias = piece.text

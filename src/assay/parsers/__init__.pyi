@@ -2,7 +2,6 @@ from assay.parsers.extract import extract_boxed_answer as extract_boxed_answer
 from assay.parsers.extract import extract_code as extract_code
 from assay.parsers.extract import extract_hash_answer as extract_hash_answer
 from assay.parsers.extract import extract_json as extract_json
-from assay.parsers.extract import extract_json_text as extract_json_text
 from assay.parsers.extract import extract_last_number as extract_last_number
 from assay.parsers.extract import strip_non_numeric as strip_non_numeric
 from assay.parsers.text_parsers import FormatReward as FormatReward

@@ -94,19 +94,12 @@ def extract_json(text: str) -> Any:
     >>> extract_json('I choose {"verdict": "MET"}, not {nothing}.')
     {'verdict': 'MET'}
     """
-    source = extract_json_text(text)
-    return None if source is None else json.loads(source)
-
-
-def extract_json_text(text: str) -> str | None:
-    """Return the source of what `extract_json` reads; None when there is none."""
     blocks = [fence.content.strip() for fence in fences(text)]
     whole = (block for block in reversed(blocks) if json_spans(block) == [(0, len(block))])
     for source in chain(whole, (text[start:end] for start, end in reversed(json_spans(text)))):
         # What is too deep, or holds an integer of thousands of digits, is passed over.
         with suppress(ValueError, RecursionError):
-            json.loads(source)
-            return source
+            return json.loads(source)
     return None
 
 

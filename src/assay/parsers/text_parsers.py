@@ -83,9 +83,6 @@ class FormatReward:
     def __call__(self, completion: Messages | None, **kwargs: Any) -> float:
         return self.parser.format_score(completion)
 
-    def __repr__(self) -> str:
-        return f"FormatReward({self.parser!r})"
-
 
 def mean_score(completion: Messages | None, score: Callable[[str], float]) -> float:
     """The mean of `score` over a plain text or every assistant message; 0.0 when there is none."""

@@ -143,29 +143,25 @@ def _checked(fields: object) -> tuple[tuple[str, ...], ...]:
     """The names of each field, or an error that names what is wrong."""
     if isinstance(fields, str) or not isinstance(fields, Iterable):
         raise TypeError(f"fields is {fields!r}: pass a list of names, such as ['think', 'answer']")
-    checked = tuple(_names_of(field) for field in cast("Iterable[object]", fields))
+    checked, seen = list[tuple[str, ...]](), set[str]()
+    for field in cast("Iterable[object]", fields):
+        if not isinstance(field, str | tuple | list):
+            raise TypeError(f"field {field!r} is neither a name nor a tuple of names")
+        names = (field,) if isinstance(field, str) else tuple(cast("Sequence[str]", field))
+        if not names:
+            raise ValueError(f"field {field!r} is empty: give it at least one name")
+        for name in names:
+            if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise TypeError(f"field {field!r} holds {name!r}, which is not a name")
+            if not _NAME.fullmatch(name):
+                raise ValueError(f"field {name!r} cannot be a tag: use letters, digits, '_', '-' and '.'")
+            if name in seen:
+                raise ValueError(f"field {name!r} is named twice: each name may stand once")
+            seen.add(name)
+        checked.append(names)
     if not checked:
         raise ValueError("fields is empty: name at least one tag")
-    seen: set[str] = set()
-    for name in (name for names in checked for name in names):
-        if name in seen:
-            raise ValueError(f"field {name!r} is named twice: each name may stand once")
-        seen.add(name)
-    return checked
-
-
-def _names_of(field: object) -> tuple[str, ...]:
-    if not isinstance(field, str | tuple | list):
-        raise TypeError(f"field {field!r} is neither a name nor a tuple of names")
-    names = (field,) if isinstance(field, str) else tuple(cast("Sequence[object]", field))
-    if not names:
-        raise ValueError(f"field {field!r} is empty: give it at least one name")
-    for name in names:
-        if not isinstance(name, str):
-            raise TypeError(f"field {field!r} holds {name!r}, which is not a name")
-        if not _NAME.fullmatch(name):
-            raise ValueError(f"field {name!r} cannot be a tag: use letters, digits, '_', '-' and '.'")
-    return cast("tuple[str, ...]", names)
+    return tuple(checked)
 
 
 def _pair_up(tags: Iterable[tuple[str, str]]) -> bool:
