@@ -201,12 +201,6 @@ class TestFiles:
         assert main(["math", "--file", "-"]) == 0
         assert len(capsys.readouterr().out.splitlines()) == 3
 
-    def test_a_terminal_sees_progress(self, pairs, capsys, monkeypatch):
-        """On standard error, over itself."""
-        monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-        main(["math", "--file", pairs(*[{"gold": "4", "answer": "4"}] * 3)])
-        assert capsys.readouterr().err == ("\r1 pairs, 1 the same\r3 pairs, 3 the same\r3 pairs, 3 the same\n")
-
     def test_a_reader_who_leaves_is_no_trouble(self, pairs):
         """As `head` does."""
         path = pairs(*[{"gold": "4", "answer": "4"}] * 20_000)

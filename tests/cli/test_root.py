@@ -34,6 +34,13 @@ def commands(group: Any = root, names: tuple[str, ...] = ()) -> list[tuple[str, 
     return found
 
 
+def command_of(names: tuple[str, ...]) -> Any:
+    ctx, command = click.Context(root), root
+    for name in names:
+        command = command.get_command(ctx, name)
+    return command
+
+
 class TestHelp:
     def test_it_lists_every_command_with_its_purpose(self, capsys: Any) -> None:
         """A line each, in order."""
@@ -61,10 +68,7 @@ class TestHelp:
     @pytest.mark.parametrize("names", commands(), ids=" ".join)
     def test_every_option_says_what_it_is_for(self, names: tuple[str, ...]) -> None:
         """And what it takes, in a word of ours."""
-        ctx, command = click.Context(root), root
-        for name in names:
-            command = command.get_command(ctx, name)
-        for option in command.params:
+        for option in command_of(names).params:
             if isinstance(option, click.Option):
                 assert option.help, option.name
                 assert option.metavar or not isinstance(option.type, FuncParamType), option.name
@@ -76,6 +80,7 @@ class TestHelp:
         while fresh := {kind for record in fresh for kind in record.__subclasses__()}:
             records |= fresh
         known = {record.__name__: {field.name for field in fields(record)} for record in records - {CommandOptions}}
+        known |= {" ".join(names): {param.name for param in command_of(names).params} for names in commands()}
         known["CommandOptions"] = set().union(*known.values())
         texts = tomllib.loads(resources.files("assay.cli").joinpath("options.toml").read_text())
         assert {name: set(told) - known[name] for name, told in texts.items() if set(told) - known[name]} == {}

@@ -11,32 +11,29 @@ from assay.display import Page, Section
 from assay.wording import counted
 
 
-class AgreeOptions(cli.LabelOptions):
-    """A run, labels, and what of the agreement is shown."""
-
-    against: Literal["each", "majority"] = cli.value_of(("each", "majority"), "each")
-    again: str | None = cli.value_of(cli.run_folder)
-    confusion: bool = cli.value_of()
-    layout: str = cli.value_of(cli.PAGES, "table")
-
-
 @cli.declare("agree")
-def command(options: AgreeOptions) -> None:
+def command(
+    options: cli.LabelOptions,
+    against: Literal["each", "majority"] = cli.value_of(("each", "majority"), "each"),
+    again: str | None = cli.value_of(cli.run_folder),
+    confusion: bool = cli.value_of(),
+    layout: str = cli.value_of(cli.PAGES, "table"),
+) -> None:
     """Measure how far the judge of a saved RUN agrees with people, and how far people agree with each other.
 
     LABELS is a CSV or JSONL file with example, criterion, verdict, and if there are several, sample
     and rater. Without it, the labels that were given in the page of the run are taken.
     """
     found = trust.agree(
-        cli.opened(options.run), options.labels(), again=None if options.again is None else cli.opened(options.again),
-        reference=options.against, skip_unknown=options.skip_unknown, any_wording=options.any_wording,
+        cli.opened(options.run), options.labels(), again=None if again is None else cli.opened(again),
+        reference=against, skip_unknown=options.skip_unknown, any_wording=options.any_wording,
     )  # fmt: skip
     sides = [side for each in found.criteria for side in (each.judge, each.people)]
     examples = max(side.examples for side in (found.overall.judge, *sides))
     people = counted(len(found.raters), "person", "people") if found.raters else "people"
     title = f"{Path(options.run).name}: the judge against {people}, {counted(examples, 'example')}"
-    sections = [*_sections(found), *(_confusions(found) if options.confusion else ())]
-    print(cli.page_text(Page(title, sections, list(_notes(found)), found.to_dict()), options.layout))
+    sections = [*_sections(found), *(_confusions(found) if confusion else ())]
+    print(cli.page_text(Page(title, sections, list(_notes(found)), found.to_dict()), layout))
 
 
 _FIGURES = {

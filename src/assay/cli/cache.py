@@ -8,7 +8,6 @@ import time
 from contextlib import AbstractContextManager, closing
 from dataclasses import asdict
 from datetime import datetime
-from pathlib import Path
 
 import click
 
@@ -57,20 +56,17 @@ def command() -> None:
     """Inspect, prune, export and import cached verdicts."""
 
 
-class InspectOptions(SelectionOptions):
-    as_json: bool = cli.value_of()
-    limit: int | None = cli.value_of(cli.count)
-
-
 @cli.declare("cache inspect", command)
-def inspect(options: InspectOptions) -> None:
+def inspect(
+    options: SelectionOptions, as_json: bool = cli.value_of(), limit: int | None = cli.value_of(cli.count)
+) -> None:
     """Print how many verdicts there are, or those that are selected."""
     with _opened(options.cache) as store:
-        if options.limit is None and options.is_everything:
-            _print_stats(store, as_json=options.as_json)
+        if limit is None and options.is_everything:
+            _print_stats(store, as_json=as_json)
             return
-        for key, verdict in store.entries(options.selection(), limit=options.limit):
-            if options.as_json:
+        for key, verdict in store.entries(options.selection(), limit=limit):
+            if as_json:
                 print(json.dumps(asdict(key) | json.loads(verdict.line)))
             else:
                 said = " ".join(str(verdict.verdict).split())
@@ -94,45 +90,28 @@ def _time(moment: float) -> str:
     return datetime.fromtimestamp(moment).astimezone().strftime("%Y-%m-%d %H:%M")
 
 
-class PruneOptions(SelectionOptions):
-    all_of_it: bool = cli.value_of()
-
-
 @cli.declare("cache prune", command)
-def prune(options: PruneOptions) -> None:
+def prune(options: SelectionOptions, all_of_it: bool = cli.value_of()) -> None:
     """Delete verdicts."""
-    if options.is_everything is not options.all_of_it:
+    if options.is_everything is not all_of_it:
         raise click.UsageError("say what to forget, by --judge, --question or --older-than; or --all")
     with _opened(options.cache) as store:
         print(f"forgot {counted(store.prune(options.selection()), 'verdict')} of {store.where}")
 
 
-class ExportOptions(SelectionOptions):
-    output: str | None = cli.value_of()
-
-
 @cli.declare("cache export", command)
-def export(options: ExportOptions) -> None:
+def export(options: SelectionOptions, output: str = cli.value_of(usual="-", show_default=False)) -> None:
     """Print verdicts as lines of JSON."""
-    output = options.output
-    with _opened(options.cache) as store:
+    with _opened(options.cache) as store, click.open_file(output, "w", encoding="utf-8") as file:
         lines = verdict_cache.export_lines(store, options.selection())
-        if output is None or output == "-":
-            for line in lines:
-                print(line)
-            return
-        with Path(output).open("w", encoding="utf-8") as file:
-            verdicts = sum(file.write(f"{line}\n") > 0 for line in lines)
-    print(f"wrote {counted(verdicts, 'verdict')} to {output}", file=sys.stderr)
-
-
-class ImportOptions(CacheOptions):
-    file: str = cli.argument("FILE")
+        verdicts = sum(file.write(f"{line}\n") > 0 for line in lines)
+    if output != "-":
+        print(f"wrote {counted(verdicts, 'verdict')} to {output}", file=sys.stderr)
 
 
 @cli.declare("cache import", command)
-def take_in(options: ImportOptions) -> None:
+def take_in(options: CacheOptions, file: str = cli.argument("FILE")) -> None:
     """Import verdicts that another cache exported: a FILE, or - for standard input."""
-    with _opened(options.cache, make=True) as store, click.open_file(options.file, "rb") as lines:
+    with _opened(options.cache, make=True) as store, click.open_file(file, "rb") as lines:
         taken = counted(verdict_cache.import_lines(store, (line.decode() for line in lines)), "verdict")
         print(f"took {taken} into {store.where}")

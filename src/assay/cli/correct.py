@@ -11,15 +11,12 @@ from assay.display import Page, Section, chance
 from assay.wording import counted
 
 
-class CorrectOptions(cli.LabelOptions):
-    """A run, labels, and an earlier run."""
-
-    earlier: str | None = cli.value_of(cli.run_folder)
-    layout: str = cli.value_of(cli.PAGES, "table")
-
-
 @cli.declare("correct")
-def command(options: CorrectOptions) -> int:
+def command(
+    options: cli.LabelOptions,
+    earlier: str | None = cli.value_of(cli.run_folder),
+    layout: str = cli.value_of(cli.PAGES, "table"),
+) -> int:
     """Estimate the scores of a saved RUN if people had judged all of it, from LABELS on some of it.
 
     The labelled rollouts have to be drawn at random from the run. At least 30 are needed, and a judge that
@@ -29,8 +26,8 @@ def command(options: CorrectOptions) -> int:
     taken: dict[str, Any] = {"skip_unknown": options.skip_unknown, "any_wording": options.any_wording}
     found = trust.correct(run, labels, **taken)
     sections, notes, data = _sections(found), list(_notes(found)), found.to_dict()
-    if options.earlier is not None:
-        drift = trust.drift_between(cli.opened(options.earlier), run, labels, **taken)
+    if earlier is not None:
+        drift = trust.drift_between(cli.opened(earlier), run, labels, **taken)
         sections.append(_drift(drift))
         moved = ", ".join(drift.moved)
         notes.append(f"the judge has moved on {moved}" if moved else "nothing shows that the judge has moved")
@@ -39,7 +36,7 @@ def command(options: CorrectOptions) -> int:
             notes.append(f"{told} with another completion say nothing about the judge")
         data["drift"] = drift.to_dict()
     title = f"{Path(options.run).name}: as people would have judged it"
-    print(cli.page_text(Page(title, sections, notes, data), options.layout))
+    print(cli.page_text(Page(title, sections, notes, data), layout))
     return cli.FINE if any(each.corrected for each in found.figures) else cli.BROKEN
 
 

@@ -12,20 +12,17 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
+from typing import Any, NamedTuple, TextIO
 from xml.sax.saxutils import escape, quoteattr
 
+import assay
 from assay import runs, trust
 from assay.display import Page, Section, cell_text, escaped, laid_out, markdown_table, on_one_line, painted, printable
 from assay.runs.stats import NO_THRESHOLDS, Thresholds
 from assay.wording import counted
 
-if TYPE_CHECKING:
-    from assay.criterion import Criterion
-    from assay.models import Ledger
 
-
-def shown_size(criteria: Sequence[Criterion]) -> str:
+def shown_size(criteria: Sequence[assay.Criterion]) -> str:
     """How many criteria there are, and who answers them."""
     judged = sum(criterion.judged for criterion in criteria)
     how = f"{judged} of them judged by a model" if judged else "checked by code"
@@ -43,18 +40,6 @@ def shown_spending(spent: runs.Spending) -> str:
         unpriced = f" and {counted(spent.unpriced, 'call')} whose price is not known" if spent.unpriced else ""
         parts.append((f"${spent.cost:.4f}" if spent.cost else "$0") + unpriced)
     return ", ".join(parts)
-
-
-def shown_dry_run(spent: Ledger) -> str:
-    """What a dry run counted: what it would take if all goes well, and at most."""
-    told = shown_spending(runs.Spending.of(spent))
-    if not spent.calls:
-        return told
-    most_cost = "" if spent.unpriced else f" and ${spent.most_cost:.4f}"
-    return (
-        f"{told}; at most {counted(spent.most_calls, 'call')}{most_cost}, if every call were tried as often as "
-        "allowed and every reply asked for again"
-    )
 
 
 def point(estimate: trust.Estimate) -> str:

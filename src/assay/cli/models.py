@@ -51,21 +51,16 @@ def _file(source: str) -> tuple[str, Path] | None:
         return None
 
 
-class PullOptions(cli.CommandOptions):
-    name: str = cli.argument("NAME")
-    quiet: bool = cli.value_of()
-
-
 @cli.declare("models pull", command)
-def pull(options: PullOptions) -> None:
+def pull(name: str = cli.argument("NAME"), quiet: bool = cli.value_of()) -> None:
     """Download the model of that NAME, unless it is here, and print where it is.
 
     A download that was broken off goes on where it stopped.
     """
     from assay.local.weights import pull as fetch
 
-    shows = sys.stderr.isatty() and not options.quiet
-    print(fetch(options.name, progress=_bar if shows else None))
+    shows = sys.stderr.isatty() and not quiet
+    print(fetch(name, progress=_bar if shows else None))
 
 
 def _bar(here: int, size: int) -> None:

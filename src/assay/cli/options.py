@@ -1,15 +1,16 @@
-"""Define the options of commands: a record whose fields they fill, and those that several commands share.
+"""Define the options of commands: parameters that they fill, and records of those that several commands share.
 
-What each option is called, and what help says of it, stands in `options.toml` under its record.
+What each option is called, and what help says of it, stands in `options.toml` under its command or record.
 """
 
 from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial, wraps
+from inspect import signature
 from pathlib import Path
 from pkgutil import get_data
 from typing import Any, Final, cast, dataclass_transform, get_type_hints
@@ -75,9 +76,8 @@ def _common(name: str, metavar: str) -> dict[str, Any]:
     return {"envvar": f"ASSAY_{name.upper()}" if name in SETTINGS else None, "type": click.Path() if is_path else None}
 
 
-def _option(record: type, name: str, settings: dict[str, Any]) -> Callable[[Any], Any]:
-    texts = (_TEXTS.get(kind.__name__, {}) for kind in record.__mro__)
-    form, help = next(known[name] for known in texts if name in known)
+def _option(tables: Sequence[str], name: str, settings: dict[str, Any]) -> Callable[[Any], Any]:
+    form, help = next(_TEXTS[table][name] for table in tables if name in _TEXTS.get(table, {}))
     words = form.split()
     flags = [word for word in words if word.startswith("-")]
     metavar = "".join(words[len(flags) :])
@@ -88,7 +88,7 @@ def _option(record: type, name: str, settings: dict[str, Any]) -> Callable[[Any]
 
 
 def value_of(kind: Any = None, usual: Any = None, **settings: Any) -> Any:
-    """A field of a record that an option fills. `kind` reads the value, or holds what it may be.
+    """A field of a record, or a parameter of a command, that an option fills. `kind` reads the value, or holds what it may be.
 
     Its text in `options.toml` has the form that help shows: `-o --output FOLDER`, or `--quiet` for a flag. One that is
     named as a setting may come from the environment, too.
@@ -101,9 +101,9 @@ def value_of(kind: Any = None, usual: Any = None, **settings: Any) -> Any:
 
 
 def argument(metavar: str, **settings: Any) -> Any:
-    """A field of a record that an argument fills."""
+    """A field of a record, or a parameter of a command, that an argument fills."""
 
-    def make(_: type, name: str) -> Callable[[Any], Any]:
+    def make(_: Sequence[str], name: str) -> Callable[[Any], Any]:
         return click.argument(name, metavar=metavar, **_common(name, metavar) | settings)
 
     return field(metadata={"make": make})
@@ -122,21 +122,26 @@ class CommandOptions:
 
 def declare(
     name: str, group: click.Group | None = None, cls: type[Command] = Command
-) -> Callable[[Callable[[Any], int | None]], click.Command]:
-    """A command that takes its `options` as the record that its annotation names."""
+) -> Callable[[Callable[..., int | None]], click.Command]:
+    """A command whose parameters are its own options; those of `options`, a record, are the ones it shares with others."""
 
-    def decorate(function: Callable[[Any], int | None]) -> click.Command:
-        kind = get_type_hints(function)["options"]
+    def decorate(function: Callable[..., int | None]) -> click.Command:
+        own = {each.name: each.default for each in signature(function).parameters.values() if each.name != "options"}
+        kind: Any = get_type_hints(function).get("options")
+        # Those of the command itself come first in the help, before what it shares with others.
+        shared = sorted(fields(kind), key=lambda each: each.name not in kind.__annotations__) if kind else ()
 
         @wraps(function)
         def call(**given: Any) -> int | None:
-            return function(kind(**given))
+            record = {"options": kind(**{each.name: given.pop(each.name) for each in shared})} if kind else {}
+            return function(**record, **given)
 
         decorated: Callable[..., Any] = call
-        # Those of the command itself come first in the help, before what it shares with others.
-        in_order = sorted(fields(kind), key=lambda each: each.name not in kind.__annotations__)
-        for each in reversed(in_order):
-            decorated = each.metadata["make"](kind, each.name)(decorated)
+        tables = [each.__name__ for each in kind.__mro__] if kind else ()
+        for each in reversed(shared):
+            decorated = each.metadata["make"](tables, each.name)(decorated)
+        for parameter, usual in reversed(own.items()):
+            decorated = usual.metadata["make"]((name, CommandOptions.__name__), parameter)(decorated)
         made = click.command(name, cls=cls)(decorated)
         if group is not None:
             group.add_command(made)

@@ -7,15 +7,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from assay import cli, graders, probe
+from assay import cli, graders, probe, runs
 from assay.display import Page, Section, shortened
 from assay.errors import TrustError
 from assay.wording import counted
-
-if TYPE_CHECKING:
-    from assay.probe.trials import Rate
 
 
 class ProbeOptions(cli.JudgingOptions, cli.RubricArgument):
@@ -118,7 +115,7 @@ def _page(reports: Reports, rubric: str, wins: int) -> Page:
     return Page(title, sections, list(_notes(reports)), data)
 
 
-def _rates(what: str, rates: Mapping[str, Mapping[str, Rate]]) -> Section:
+def _rates(what: str, rates: Mapping[str, Mapping[str, probe.Rate]]) -> Section:
     """One row a family or criterion, and three columns for each form of the judge."""
     columns = [what]
     for form in rates:
@@ -138,15 +135,13 @@ def _rates(what: str, rates: Mapping[str, Mapping[str, Rate]]) -> Section:
 
 def _notes(reports: Reports) -> Iterator[str]:
     """What the tables do not say: what was left out, and why; what judges made up; what it took."""
-    from assay.runs import Spending
-
     told: dict[str, list[str]] = defaultdict(list)
     for form, report in reports.items():
         for line in _remarks(report):
             told[line].append(form)
     for line, forms in told.items():
         yield line if len(forms) == len(reports) else f"{', '.join(forms)}: {line}"
-    yield cli.shown_spending(sum((report.spent for report in reports.values()), Spending()))
+    yield cli.shown_spending(sum((report.spent for report in reports.values()), runs.Spending()))
 
 
 def _remarks(report: probe.ProbeReport) -> Iterator[str]:

@@ -7,17 +7,13 @@ import click
 from assay import cli
 
 
-class ReportOptions(cli.CommandOptions):
-    """Which runs the page shows, and the file that it is written to."""
-
-    runs: tuple[str, ...] = cli.argument("RUN...", nargs=-1, required=True)
-    output: str = cli.value_of(required=True)
-    media_folder: str | None = cli.value_of(cli.run_folder, callback=cli.allow_media)
-    quiet: bool = cli.value_of()
-
-
 @cli.declare("report")
-def command(options: ReportOptions) -> None:
+def command(
+    runs: tuple[str, ...] = cli.argument("RUN...", nargs=-1, required=True),
+    output: str = cli.value_of(required=True),
+    media_folder: str | None = cli.value_of(cli.run_folder, callback=cli.allow_media),
+    quiet: bool = cli.value_of(),
+) -> None:
     """Write the page of the RUNs into one FILE that opens from disk, without a network.
 
     It holds every rollout, so give it only to those who may read them.
@@ -25,10 +21,10 @@ def command(options: ReportOptions) -> None:
     from assay.runs.folder import whole_file
     from assay.viewer.page_export import write_report
 
-    path, quiet = Path(options.output), options.quiet
+    path = Path(output)
     if path.is_dir():
-        raise click.UsageError(f"{options.output} is a folder: name a file")
+        raise click.UsageError(f"{output} is a folder: name a file")
     with whole_file(path, "w") as file, cli.shown_progress("rollouts", quiet=quiet) as tell:
-        rows = write_report(options.runs, file, tell)
+        rows = write_report(runs, file, tell)
     if not quiet:
-        click.echo(f"{rows:,} rollouts in {options.output} ({path.stat().st_size / 1e6:.1f} MB)", err=True)
+        click.echo(f"{rows:,} rollouts in {output} ({path.stat().st_size / 1e6:.1f} MB)", err=True)

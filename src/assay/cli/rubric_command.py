@@ -6,18 +6,14 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from assay import cli, display
+import assay
+from assay import cli, display, trust
 from assay.cli.lint import command as lint
 from assay.errors import RubricError
 from assay.wording import counted
-
-if TYPE_CHECKING:
-    from assay.criterion import Criterion
-    from assay.trust.golden_run import GoldenReport, GoldenResult
 
 
 @click.group("rubric", cls=cli.Group)
@@ -43,11 +39,9 @@ def test(options: TestOptions) -> int:
     They stand in the file under `golden`, each with a completion and the verdicts to expect of it.
     What is checked by code needs no judge.
     """
-    from assay.trust.golden_run import run_golden
-
     rubric = cli.rubric_of(options)
 
-    def show(report: GoldenReport, _: cli.Ledger) -> int:
+    def show(report: trust.GoldenReport, _: cli.Ledger) -> int:
         _print_test(report, rubric.name or options.rubric, options.form)
         if report.errors:
             return cli.BROKEN
@@ -55,7 +49,7 @@ def test(options: TestOptions) -> int:
 
     with cli.judging_with(options, rubric, quiet=options.quiet) as grader:
         return cli.run_work(
-            lambda _: run_golden(rubric, grader), show, options, noun="examples", quiet=True, can_wait=False,
+            lambda _: trust.run_golden(rubric, grader), show, options, noun="examples", quiet=True, can_wait=False,
             what=lambda report: counted(len(report.by_example()), "example"),
         )  # fmt: skip
 
@@ -63,7 +57,7 @@ def test(options: TestOptions) -> int:
 _REASON = 100  # characters of a reason that a table has room for; JSON has all of it
 
 
-def _print_test(report: GoldenReport, name: str, form: str) -> None:
+def _print_test(report: trust.GoldenReport, name: str, form: str) -> None:
     results, wrong, errors = report.results, len(report.wrong), len(report.errors)
     if form == "json":
         print(cli.json_text(report.to_dict()))
@@ -88,7 +82,7 @@ def _print_test(report: GoldenReport, name: str, form: str) -> None:
     print("\n\n".join(parts))
 
 
-def _junit_case(result: GoldenResult) -> str:
+def _junit_case(result: trust.GoldenResult) -> str:
     """One test case an expectation: a miss is a failure, no answer an error."""
 
     def said(verdict: str | float | None) -> str:
@@ -103,16 +97,11 @@ def _junit_case(result: GoldenResult) -> str:
     return cli.junit_case(result.example, result.criterion, found)
 
 
-class PrintOptions(cli.RubricArgument):
-    as_json: bool = cli.value_of()
-
-
 @cli.declare("rubric show", command)
-def show(options: PrintOptions) -> None:
+def show(options: cli.RubricArgument, as_json: bool = cli.value_of()) -> None:
     """Print the criteria of a rubric: weight, name, who answers, and what is asked."""
-
     rubric = cli.rubric_of(options)
-    if options.as_json:
+    if as_json:
         print(rubric.to_json())
         return
     print(f"{rubric.name or options.rubric}: {cli.shown_size(rubric.criteria)}, {rubric.content_hash[:12]}")
@@ -120,7 +109,7 @@ def show(options: PrintOptions) -> None:
         print(line)
 
 
-def _lines(criteria: tuple[Criterion, ...], indent: str) -> Iterator[str]:
+def _lines(criteria: tuple[assay.Criterion, ...], indent: str) -> Iterator[str]:
     """A line a criterion: the words for a model, or the check as a file writes it."""
     for criterion in criteria:
         asked = criterion.requirement
@@ -134,30 +123,25 @@ def _lines(criteria: tuple[Criterion, ...], indent: str) -> Iterator[str]:
         yield from _lines(getattr(criterion.check, "criteria", ()), indent + "    ")
 
 
-class ConvertOptions(cli.RubricArgument):
-    rubric: str = cli.argument("RUBRIC")
-    output: str = cli.argument("OUTPUT")
-
-
 @cli.declare("rubric convert", command)
-def convert(options: ConvertOptions) -> None:
+def convert(
+    rubric: str = cli.argument("RUBRIC"),
+    output: str = cli.argument("OUTPUT"),
+    allow_code: bool = cli.value_of(is_eager=True),
+) -> None:
     """Write a rubric to the file OUTPUT, as YAML or JSON by its ending; - prints YAML.
 
     Comments are lost. Nothing is overwritten.
     """
-
-    output = options.output
     ending = Path(output).suffix.lower()
     if output != "-" and ending not in (".yaml", ".yml", ".json"):
         raise click.UsageError(f"{output} does not end in .yaml or .json: it is by that I know")
     if output != "-" and Path(output).exists():
         raise click.UsageError(f"{output} would be overwritten: name another file")
-    rubric = cli.rubric_of(options)
-    text = f"{(rubric.to_json() if ending == '.json' else rubric.to_yaml()).rstrip()}\n"
-    if output == "-":
-        sys.stdout.write(text)
-    else:
-        Path(output).write_text(text, encoding="utf-8")
+    found = cli.rubric_of(cli.RubricOptions(rubric, allow_code))
+    text = f"{(found.to_json() if ending == '.json' else found.to_yaml()).rstrip()}\n"
+    with click.open_file(output, "w", encoding="utf-8") as file:
+        file.write(text)
 
 
 @command.command("rubric schema")

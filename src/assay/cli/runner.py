@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 import click
 
 from assay.cache import default_place
-from assay.cli.formats import FOR_PEOPLE, FORMATS, Format, RowText, row_name, shown_dry_run
+from assay.cli.formats import FOR_PEOPLE, FORMATS, Format, RowText, row_name, shown_spending
 from assay.cli.options import DisplayOptions, JudgingOptions, OutputOptions, RunOptions
 from assay.cli.root import BROKEN, FINE, INTERRUPTED, MISSED
 from assay.concurrency import run_sync
@@ -26,7 +26,7 @@ from assay.graders import Autograder
 from assay.models import Ledger, budget, dry_run
 from assay.redaction import redacted_settings
 from assay.rubric import Rubric
-from assay.runs import Progress, Row, Run, RunAbout, Summary
+from assay.runs import Progress, Row, Run, RunAbout, Spending, Summary
 from assay.runs.folder import Folder
 from assay.runs.metadata import judge_name, judge_of
 from assay.runs.summary import Tally
@@ -187,6 +187,18 @@ def run_work(
             return show(result, spent)
     finally:
         logger.disabled = was_disabled
+
+
+def shown_dry_run(spent: Ledger) -> str:
+    """What a dry run counted: what it would take if all goes well, and at most."""
+    told = shown_spending(Spending.of(spent))
+    if not spent.calls:
+        return told
+    most_cost = "" if spent.unpriced else f" and ${spent.most_cost:.4f}"
+    return (
+        f"{told}; at most {counted(spent.most_calls, 'call')}{most_cost}, if every call were tried as often as "
+        "allowed and every reply asked for again"
+    )
 
 
 def say_budget(spent: Ledger, hint: str = "", *, quiet: bool) -> None:

@@ -9,16 +9,13 @@ from contextlib import ExitStack
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+import assay
 from assay import backends, cli, runs
 from assay.tables import TableError, rows_of
-
-if TYPE_CHECKING:
-    from assay.graders import Autograder
-    from assay.rubric import Rubric
 
 
 class ScoreOptions(cli.RunOptions):
@@ -135,7 +132,7 @@ class Rows:
         return lines if self.given.limit is None else min(lines, self.given.limit)
 
 
-def _run_to_rescore(options: ScoreOptions, rubric: Rubric | None) -> tuple[runs.Run, Rubric]:
+def _run_to_rescore(options: ScoreOptions, rubric: assay.Rubric | None) -> tuple[runs.Run, assay.Rubric]:
     if rubric is None:
         raise click.UsageError(f"{options.data} is a run: say by which rubric to score it, with -r")
     if options.mapping or options.limit is not None:
@@ -146,7 +143,7 @@ def _run_to_rescore(options: ScoreOptions, rubric: Rubric | None) -> tuple[runs.
     return run, rubric
 
 
-def _made(options: ScoreOptions, rubric: Rubric | None, may_ask: bool) -> tuple[Any, Autograder | None]:
+def _made(options: ScoreOptions, rubric: assay.Rubric | None, may_ask: bool) -> tuple[Any, assay.Autograder | None]:
     """The rubric, which Python makes anew unless it is that of a file, and the grader, in a worker."""
 
     if rubric is None and options.rubric is not None:
@@ -157,7 +154,7 @@ def _made(options: ScoreOptions, rubric: Rubric | None, may_ask: bool) -> tuple[
     return runs.RowRubrics(rubric, shows=options.shows or None), grader
 
 
-def _by_workers(options: ScoreOptions, rubric: Rubric | None, rows_may_ask: bool) -> cli.Work[runs.Summary]:
+def _by_workers(options: ScoreOptions, rubric: assay.Rubric | None, rows_may_ask: bool) -> cli.Work[runs.Summary]:
     from assay.backends.shards import ROWS, files_of
     from assay.engine import Traits
     from assay.runs.metadata import files_about

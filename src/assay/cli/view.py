@@ -5,21 +5,17 @@ import click
 from assay import cli
 
 
-class ServedPageOptions(cli.CommandOptions):
-    """Which runs the page shows, and where it is served."""
-
-    runs: tuple[str, ...] = cli.argument("RUN...", nargs=-1, required=True)
-    port: int = cli.value_of(cli.count, 0, show_default=False)
-    media_folder: str | None = cli.value_of(cli.run_folder, callback=cli.allow_media)
-    browser: bool = cli.value_of()
-
-
 @cli.declare("view")
-def command(options: ServedPageOptions) -> None:
+def command(
+    runs: tuple[str, ...] = cli.argument("RUN...", nargs=-1, required=True),
+    port: int = cli.value_of(cli.count, 0, show_default=False),
+    media_folder: str | None = cli.value_of(cli.run_folder, callback=cli.allow_media),
+    browser: bool = cli.value_of(),
+) -> None:
     """Serve a page that shows the RUNs: what they come to, every rollout, and two runs compared.
 
     A run that is still being written is shown as it grows. Only this machine can open the page. Press Ctrl-C to stop.
     """
     from assay.viewer.page_server import serve_page
 
-    serve_page(options.runs, port=options.port, browser=options.browser, told=lambda address: click.echo(address))
+    serve_page(runs, port=port, browser=browser, told=lambda address: click.echo(address))

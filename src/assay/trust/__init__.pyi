@@ -22,6 +22,7 @@ from assay.trust.comparison import sign_flip as sign_flip
 from assay.trust.estimate import Estimate as Estimate
 from assay.trust.estimate import wilson as wilson
 from assay.trust.golden_run import GoldenReport as GoldenReport
+from assay.trust.golden_run import GoldenResult as GoldenResult
 from assay.trust.golden_run import run_golden as run_golden
 from assay.trust.labels import LABELS as LABELS
 from assay.trust.labels import Joined as Joined
