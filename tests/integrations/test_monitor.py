@@ -77,16 +77,18 @@ async def test_a_second_judge_that_stays_behind_is_drift(monitor, said):
     async def second(rows):
         return [0.5] * len(rows)
 
-    assert await monitor.compare(["a", "b"], [0.5, 0.5], second) == 0
-    assert await monitor.compare(["a", "b"], [0.9, None], second) == pytest.approx(0.4)
-    assert "drift is 0.40, past 0.1" in said[0]
+    monitor.second, rows = second, [{"completion": "a"}, {"completion": "b"}]
+    assert (await monitor.watch(rows, [0.5, 0.5], [{}, {}], is_step=True))["drift"] == 0
+    assert (await monitor.watch(rows, [0.9, None], [{}, {}], is_step=True))["drift"] == pytest.approx(0.4)
+    assert any("drift is 0.40, past 0.1" in line for line in said)
 
 
 async def test_a_second_judge_without_an_answer_says_nothing(monitor):
     async def second(rows):
         return [None] * len(rows)
 
-    assert await monitor.compare(["a"], [1.0], second) is None
+    monitor.second = second
+    assert "drift" not in await monitor.watch([{"completion": "a"}], [1.0], [{}], is_step=True)
 
 
 def test_limits_are_the_users(said):
@@ -189,8 +191,6 @@ async def test_a_second_judge_is_asked_about_a_sample():
     assert asked[0] != asked[1]
     assert "10" not in asked[0] + asked[1]
     assert "drift" not in await monitor.watch(rows, [1.0] * 11, [{}] * 11, is_step=True)
-    with pytest.raises(RubricError, match="no second judge"):
-        await RewardMonitor().compare(rows, [1.0] * 11)
 
 
 def right(completion, answer):

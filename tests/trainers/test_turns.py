@@ -11,7 +11,7 @@ from assay import Criterion, PerCriterionGrader, Rubric, VersionedRubric
 from assay.aggregation import UnscoredError
 from assay.errors import RubricError
 from assay.integrations import Dialogue, RewardMonitor, as_skyrl_env
-from assay.integrations.agents import feedback_of
+from assay.integrations.trainer_envs import feedback_of
 from assay.testing import FakeModel
 from tests.trainers.loops import (
     CALL,

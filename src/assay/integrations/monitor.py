@@ -1,18 +1,20 @@
 """A RewardMonitor looks for signs of reward hacking: numbers to plot, and warnings where chance is a poor excuse."""
 
+import json
 import math
 import random
 from bisect import bisect_left, bisect_right
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
+from pathlib import Path
 from statistics import correlation, fmean, linear_regression
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from assay.errors import RubricError
 from assay.graders.judge_input import degenerate
-from assay.integrations.sinks import Sink, write
 from assay.messages import completion_text
 from assay.redaction import logger_of
 from assay.shaping import repeated_share
@@ -33,6 +35,10 @@ FEW: Final = 5  # steps at the beginning, and at the end, whose means a drift is
 
 Columns = Mapping[str, Sequence[float | None]]  # the values of each criterion, one a rollout
 SecondJudge = Callable[[Sequence[Any]], Awaitable[Sequence[float | None]]]  # from rows to rewards on the scale of ours
+Values: TypeAlias = Mapping[str, float]
+Sink: TypeAlias = (
+    Callable[[int, Values], Any] | Any
+)  # a function of a step and its values, or an object with such a `log`
 
 
 @dataclass(frozen=True)
@@ -86,7 +92,7 @@ class RewardMonitor:
     warn: Callable[[str], None] = logger.warning
     """Told once when a sign passes its limit, and again when it does after having come back."""
     sinks: Sequence[Sink] = ()
-    """Where the signs of every step are written: functions or objects of `assay.integrations.sinks`."""
+    """Where the signs of every step are written: functions of `(step, values)`, or objects with `log(step, values)`."""
     second: SecondJudge | None = None
     """Another judge, asked by `watch` about a sample of each step."""
     sample: int = 16  # how many rollouts of a step the second judge is asked about
@@ -149,7 +155,7 @@ class RewardMonitor:
         signs = self.observe(texts, paid, groups=[repr(group) for group in members], parts=columns)
         if self.second is not None:
             try:
-                drift = await self.compare(step, paid)
+                drift = await self._drift(self.second, step, paid)
             except Exception as error:  # noqa: BLE001 - a second judge may fail in any way, and training goes on
                 logger.warning("the second judge could not be asked: %s", described(error))
                 drift = None
@@ -158,20 +164,12 @@ class RewardMonitor:
                 write(self.sinks, self.steps, {"drift": drift})
         return signs
 
-    async def compare(
-        self, rows: Sequence[Any], rewards: Sequence[float | None], second: SecondJudge | None = None
-    ) -> float | None:
-        """Return how far our rewards rose over a second judge's, on one scale, since the first comparison.
-
-        It is asked about `sample` of the rows that have a reward, drawn by the number of the step.
-        """
-        asked = second or self.second
-        if asked is None:
-            raise RubricError("there is no second judge to compare with: give RewardMonitor(second=...)")
+    async def _drift(self, second: SecondJudge, rows: Sequence[Any], rewards: Sequence[float | None]) -> float | None:
+        """How far our rewards rose over a second judge's since the first step, over rows drawn by the number of the step."""
         scored = [place for place, reward in enumerate(rewards) if reward is not None]
         if len(scored) > self.sample:
             scored = sorted(random.Random(self.steps).sample(scored, self.sample))
-        pairs = zip([rewards[place] for place in scored], await asked([rows[place] for place in scored]), strict=True)
+        pairs = zip([rewards[place] for place in scored], await second([rows[place] for place in scored]), strict=True)
         gaps = [ours - theirs for ours, theirs in pairs if ours is not None and theirs is not None]
         if not gaps:
             return None
@@ -319,3 +317,38 @@ def _low(found: float, size: int) -> float:
     if size <= 3 or abs(found) >= 1:
         return found if size > 3 else -1.0
     return math.tanh(math.atanh(found) - Z / math.sqrt(size - 3))
+
+
+def write(sinks: Sequence[Sink], step: int, values: Values) -> None:
+    """Write the values of a step everywhere. A sink that fails is logged, since training must not end with it."""
+    for sink in sinks:
+        try:
+            getattr(sink, "log", sink)(step, values)
+        except Exception as error:  # noqa: BLE001 - a tracker may fail in any way
+            logger.warning("%r did not take the values of step %d: %s", sink, step, described(error))
+
+
+def to_jsonl(path: str | Path, source: str = "") -> Sink:
+    """One line of JSON a step at the end of a file; several processes may write to it, and `source` tells them apart."""
+    return partial(_line, Path(path), {"source": source} if source else {})
+
+
+def _line(path: Path, about: Mapping[str, str], step: int, values: Values) -> None:
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps({"step": step, **about, **values}) + "\n")
+
+
+def to_tracker(tracker: Any) -> Sink:
+    """A run of W&B (`wandb.init()`), a `SummaryWriter` of TensorBoard, or the module `mlflow`, whose active run is written to."""
+    return partial(_track, tracker)
+
+
+def _track(tracker: Any, step: int, values: Values) -> None:
+    named = {f"assay/{name}": value for name, value in values.items()}
+    if hasattr(tracker, "add_scalar"):
+        for name, value in named.items():
+            tracker.add_scalar(name, value, step)
+    elif hasattr(tracker, "log_metrics"):
+        tracker.log_metrics(named, step=step)
+    else:  # without W&B's own `step`, which must never fall behind the trainer's
+        tracker.log({"assay/step": step, **named})

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, cast
 
 from assay.aggregation import Fallback, Policy, fallback_of
 from assay.concurrency import run_sync
@@ -18,9 +18,6 @@ from assay.redaction import logger_of
 from assay.runs.row import COLUMN
 
 logger = logger_of("assay")
-
-RewardFunc: TypeAlias = Callable[[Sequence[str], Sequence[str], Sequence[Any]], dict[str, Any]]
-CustomRm: TypeAlias = Callable[..., Awaitable[float | list[float]]]
 
 END_TOKENS: Final = (
     "<|im_end|>", "<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "[EOS]",  # ChatML, Qwen, Kimi, Granite, Mistral
@@ -43,14 +40,15 @@ def reward_func_of(
     tokenizer: Any = None,
     end_tokens: Sequence[str] = END_TOKENS,
     monitor: RewardMonitor | None = None,
-) -> RewardFunc:
+) -> Callable[[Sequence[str], Sequence[str], Sequence[Any]], dict[str, Any]]:
     """A `reward_func(queries, prompts, labels)` for this rubric; a label is the rollout's `answer`.
 
     A response ends before the special tokens of the `tokenizer` (of transformers) and before `end_tokens`.
     """
-    fallback = fallback_of(unscored, ("raise", "zero"), "OpenRLHF's reward_func")
+    fallback_of(unscored, ("raise", "zero"), "OpenRLHF's reward_func")
     special = cast("Sequence[str]", () if tokenizer is None else tokenizer.all_special_tokens)
-    return partial(_reward_func, Step(rubric, value, monitor=monitor), fallback, (*special, *end_tokens))
+    step = Step(rubric, value, monitor=monitor, unscored=unscored)
+    return partial(_reward_func, step, (*special, *end_tokens))
 
 
 def without_end(text: str, tokenizer: Any) -> str:
@@ -59,12 +57,7 @@ def without_end(text: str, tokenizer: Any) -> str:
 
 
 def _reward_func(
-    step: Step,
-    fallback: Fallback,
-    end_tokens: Sequence[str],
-    queries: Sequence[str],
-    prompts: Sequence[str],
-    labels: Sequence[Any],
+    step: Step, end_tokens: Sequence[str], queries: Sequence[str], prompts: Sequence[str], labels: Sequence[Any]
 ) -> dict[str, Any]:
     rows: list[dict[str, Any]] = []
     uncut: dict[int, Scored] = {}
@@ -73,14 +66,14 @@ def _reward_func(
             response = response_of(query, prompt, end_tokens)
             rows.append({**fields_of_label(label), "prompt": prompt, "completion": response})
         except ValueError as error:
-            uncut[place] = Scored(None, None, dict.fromkeys(step.names), str(error))
+            uncut[place] = step.without_score(str(error))
     cut = [prompt for place, prompt in enumerate(prompts) if place not in uncut]
     scored = iter(run_sync(step.score(rows, cut)))
     found = [uncut.get(place) or next(scored) for place in range(len(queries))]
     for one in found:
         if one.reward is None:
             logger.error("a rollout is unscored: %s", one.error)
-    told = rewards_of(found, fallback)
+    told = rewards_of(found, step.fallback)
     logs = {name: _tensor(column) for name, column in told.pop("extra_logs").items()}
     return {name: _tensor(column) for name, column in told.items()} | {"extra_logs": logs}
 
@@ -143,23 +136,23 @@ def _tensor(values: Sequence[float | None]) -> Any:
 
 def custom_rm_of(
     rubric: RubricSource, *, unscored: Policy = "raise", value: Value = "reward", monitor: RewardMonitor | None = None
-) -> CustomRm:
+) -> Callable[..., Awaitable[float | list[float]]]:
     """Return a `custom_rm(args, sample)` for this rubric: a float, or a list of them for a group of samples.
 
     Checks can name what a sample's `metadata` holds; values are left there under `assay`. `group_mean` and `drop` need
     `--group-rm`; `drop` marks `remove_sample`, and pays the group's mean so that the baseline does not shift.
     """
-    return partial(_custom_rm, Step(rubric, value, monitor=monitor), Fallback(unscored))
+    return partial(_custom_rm, Step(rubric, value, monitor=monitor, unscored=unscored))
 
 
-async def _custom_rm(step: Step, fallback: Fallback, args: Any, sample: Any, **_: Any) -> float | list[float]:
+async def _custom_rm(step: Step, args: Any, sample: Any, **_: Any) -> float | list[float]:
     if isinstance(sample, Sequence):
-        return await _scored_samples(step, cast("Sequence[Any]", sample), fallback)
-    fallback_of(fallback.policy, ("raise", "zero"), "slime without --group-rm")
-    return (await _scored_samples(step, [sample], fallback))[0]
+        return await _scored_samples(step, cast("Sequence[Any]", sample))
+    fallback_of(step.unscored, ("raise", "zero"), "slime without --group-rm")
+    return (await _scored_samples(step, [sample]))[0]
 
 
-async def _scored_samples(step: Step, samples: Sequence[Any], fallback: Fallback) -> list[float]:
+async def _scored_samples(step: Step, samples: Sequence[Any]) -> list[float]:
     rows: list[dict[str, Any]] = []
     for sample in samples:
         metadata = cast("Mapping[str, Any]", getattr(sample, "metadata", None) or {})
@@ -172,8 +165,8 @@ async def _scored_samples(step: Step, samples: Sequence[Any], fallback: Fallback
             sample.metadata["assay"] = {"unscored": one.reward is None, **one.parts, **steps}
             if one.version:
                 sample.metadata["assay"]["rubric"] = one.version
-    rewards = paid(found, fallback)
-    if fallback.policy == "drop":
+    rewards = paid(found, step.fallback)
+    if step.unscored == "drop":
         for sample, reward in zip(samples, rewards, strict=True):
             sample.remove_sample = sample.remove_sample or reward is None
         rewards = paid(found, Fallback("group_mean"))
@@ -186,13 +179,9 @@ def areal_reward_of(rubric: RubricSource, *, unscored: Policy = "raise", value: 
     AReaL calls it in another process, so the rubric must pickle: give the path of its file. Its wrapper pays 0 for what takes
     longer than its own timeout, so let the judge's be shorter.
     """
-    fallback = fallback_of(unscored, ("raise", "zero"), "AReaL")
-    return partial(_areal_reward, Step(rubric, value, hands_over_one="AReaL"), fallback)
+    return partial(_areal_reward, Step(rubric, value, hands_over_one="AReaL", unscored=unscored))
 
 
-def _areal_reward(
-    step: Step, fallback: Fallback, prompt: str, completions: str, prompt_ids: Any, completion_ids: Any, **row: Any
-) -> float:
-    [reward] = paid(run_sync(step.score([{**row, "prompt": prompt, "completion": completions}])), fallback)
-    assert reward is not None
-    return reward
+def _areal_reward(step: Step, prompt: str, completions: str, prompt_ids: Any, completion_ids: Any, **row: Any) -> float:
+    [found] = run_sync(step.score([{**row, "prompt": prompt, "completion": completions}]))
+    return step.paid_alone(found)

@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Final, Literal, TypeAlias
 
-from assay.aggregation import Fallback
+from assay.aggregation import Fallback, Policy, fallback_of
 from assay.concurrency import LoopThread, side_by_side
 from assay.engine import Traits
 from assay.errors import AssayError, RubricError
@@ -62,7 +62,7 @@ class Scored:
 
 @dataclass
 class Step:
-    """A rubric as trainers ask it. `timeout` is in seconds, for all rollouts of one call.
+    """A rubric as trainers ask it, and what they pay. `timeout` is in seconds, for all rollouts of one call.
 
     A row with a `rubric` of its own is scored by that one, as in files; equal rubrics are built once.
     """
@@ -72,12 +72,16 @@ class Step:
     timeout: float | None = None
     hands_over_one: str = ""  # the trainer that calls with one rollout at a time, so that there is no group
     monitor: RewardMonitor | None = None
+    unscored: Policy = "raise"  # what is paid for a rollout without a score; `raise` or `zero` where there is no group
 
     def __post_init__(self) -> None:
         if self.value not in ("reward", "score"):
             raise RubricError(f"value is {self.value!r}: give 'reward' or 'score'")
         if self.timeout is not None and not self.timeout > 0:
             raise RubricError(f"timeout is {self.timeout!r}: give seconds above 0, or None")
+        self.fallback = Fallback(self.unscored)
+        if self.hands_over_one:
+            fallback_of(self.unscored, ("raise", "zero"), self.hands_over_one)
         self.rubric = rubric_of(self.source)
         is_here = not getattr(self.rubric, "reads_row_rubrics", False)  # a server may not be up yet
         if self.hands_over_one and is_here and self.compares:
@@ -102,8 +106,7 @@ class Step:
             return []
         names, rubric = self.names, self.rubric if self.timeout is None else await self.rubric.pinned()
         usual = bool(rubric.compares), Traits.of(rubric).waits
-        said = f"DeadlineExceeded: not scored within {self.timeout} seconds"
-        late = Scored(None, None, dict.fromkeys(names), said, rubric.version)
+        late = self.without_score(f"DeadlineExceeded: not scored within {self.timeout} seconds", rubric.version)
         found = [late] * len(rows)
         parts: dict[tuple[str, Hashable] | None, list[int]] = {}  # the places of the rows that are scored by one call
         waits = False
@@ -117,7 +120,7 @@ class Step:
         for part, places in parts.items():
             if part is not None and part[0] == "group" and len(places) == 1:
                 # Compared with nothing it would get whatever the best of a group gets.
-                found[places[0]] = Scored(None, None, dict.fromkeys(names), ALONE, rubric.version)
+                found[places[0]] = self.without_score(ALONE, rubric.version)
             else:
                 asked.append(places)
         if self.timeout is None:
@@ -142,6 +145,16 @@ class Step:
         if self.monitor is not None:
             await watched(self.monitor, rows, found, groups)
         return found
+
+    def without_score(self, why: str, version: str = "") -> Scored:
+        """What is told about a rollout that could not be scored."""
+        return Scored(None, None, dict.fromkeys(self.names), why, version)
+
+    def paid_alone(self, found: Scored) -> float:
+        """The reward of a rollout that came alone."""
+        [reward] = paid([found], self.fallback)
+        assert reward is not None  # with `raise` and `zero` there is always one
+        return reward
 
     def _plan(self, row: Mapping[str, Any]) -> tuple[bool, bool]:
         """Whether the own rubric of a row compares rollouts, and whether it waits for anything."""

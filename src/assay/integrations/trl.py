@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, Final, cast
 
-from assay.aggregation import Fallback, Policy
+from assay.aggregation import Policy
 from assay.errors import RubricError
 from assay.integrations.monitor import SIGNS, RewardMonitor
 from assay.integrations.step import RubricSource, Scored, Step, Value, paid, rubric_of, watched
@@ -46,9 +46,9 @@ def as_trl_reward(
     """
     if unscored == "drop":
         _refuse_trainers_without_none()
-    step = Step(rubric, value, timeout)
+    step = Step(rubric, value, timeout, unscored=unscored)
     title = name or getattr(step.rubric, "name", None) or "assay"
-    return TrlReward(title, step, dict(columns or {}), Fallback(unscored), group_size, monitor)
+    return TrlReward(title, step, dict(columns or {}), group_size, monitor)
 
 
 def _refuse_trainers_without_none() -> None:
@@ -69,7 +69,6 @@ class TrlReward:
     title: str
     step: Step
     columns: Mapping[str, str]
-    fallback: Fallback
     group_size: int | None
     monitor: RewardMonitor | None
     is_warned: bool = False  # that groups may be split
@@ -98,7 +97,7 @@ class TrlReward:
             if log_metric is not None:
                 for sign in SIGNS:
                     log_metric(f"{title}/{sign}", signs.get(sign, math.nan))
-        rewards = paid(found, self.fallback, groups)
+        rewards = paid(found, step.fallback, groups)
         if None in rewards:
             _refuse_trainers_without_none()  # the trainer may have been imported after the adapter was made
         return rewards

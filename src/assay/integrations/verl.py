@@ -8,17 +8,15 @@ from functools import cache, partial
 from importlib import import_module
 from typing import Any, Final, TypeAlias, cast
 
-from assay.aggregation import Fallback, Policy, fallback_of
+from assay.aggregation import Policy, fallback_of
 from assay.concurrency import run_sync
 from assay.errors import RubricError
 from assay.integrations.monitor import RewardMonitor
 from assay.integrations.reward_functions import without_end
 from assay.integrations.step import RubricSource, Scored, Step, Value, paid, parts_of
 
-Told: TypeAlias = dict[
-    str, float | str
-]  # what verl is told of a sample; a text is left out of its metrics, and kept in its rows
-ComputeScore: TypeAlias = Callable[..., Awaitable[Told]]
+# What verl is told of a sample; a text is left out of its metrics, and kept in its rows.
+Told: TypeAlias = dict[str, float | str]
 
 QUESTIONS: Final = ("question", "prompt", "index", "uid")  # what tells the questions of a batch apart, in extra_info
 OWN: Final = ("score", "unscored", "rubric_version")
@@ -51,10 +49,9 @@ def compute_score_sync(*sample: Any, **options: Any) -> Told:
 
 def compute_score_of(
     rubric: RubricSource, *, unscored: Policy = "raise", value: Value = "reward", monitor: RewardMonitor | None = None
-) -> ComputeScore:
+) -> Callable[..., Awaitable[Told]]:
     """Return a `compute_score` for this rubric. One sample is no group, so `unscored` is `raise` or `zero`."""
-    fallback = fallback_of(unscored, ("raise", "zero"), "verl's compute_score, with one sample,")
-    return partial(_compute_score, _step(rubric, value, monitor, "verl's compute_score"), fallback)
+    return partial(_compute_score, _step(rubric, unscored, value, monitor, "verl's compute_score"))
 
 
 _from_file = cache(compute_score_of)  # a file is read once
@@ -62,7 +59,6 @@ _from_file = cache(compute_score_of)  # a file is read once
 
 async def _compute_score(
     step: Step,
-    fallback: Fallback,
     data_source: str,
     solution_str: str,
     ground_truth: Any,
@@ -70,7 +66,7 @@ async def _compute_score(
     **_: Any,
 ) -> Told:
     row = _row(data_source, solution_str, ground_truth, extra_info)
-    return _told(await step.score([row]), fallback)[0]
+    return _told(step, await step.score([row]))[0]
 
 
 def compute_scores_of(
@@ -80,13 +76,12 @@ def compute_scores_of(
 
     What tells questions apart is the `question`, `prompt`, `index` or `uid` in `extra_info`.
     """
-    fallback = fallback_of(unscored, ("raise", "zero", "group_mean"), "verl's batch manager")
-    return partial(_compute_scores, _step(rubric, value, monitor), fallback)
+    fallback_of(unscored, ("raise", "zero", "group_mean"), "verl's batch manager")
+    return partial(_compute_scores, _step(rubric, unscored, value, monitor))
 
 
 def _compute_scores(
     step: Step,
-    fallback: Fallback,
     data_sources: Sequence[str],
     solution_strs: Sequence[str],
     ground_truths: Sequence[Any],
@@ -98,11 +93,11 @@ def _compute_scores(
     groups: list[str] = []
     for row in rows:
         question = next((row[name] for name in QUESTIONS if row["info"].get(name) is not None), None)
-        if question is None and (step.compares or fallback.policy == "group_mean"):
+        if question is None and (step.compares or step.unscored == "group_mean"):
             told = f"a sample's extra_info names none of {', '.join(QUESTIONS)}, so that its group cannot be told"
             raise RubricError(f"{told}: keep the question in it")
         groups.append(repr((row["task"], question)))
-    return _told(run_sync(step.score(rows, groups)), fallback, groups)
+    return _told(step, run_sync(step.score(rows, groups)), groups)
 
 
 def agent_loop(rubric: str, unscored: Policy = "raise", value: Value = "reward", **given: Any) -> Any:
@@ -118,8 +113,7 @@ def agent_loop_of(
     The reward is the sample's `reward_score`, so that no reward function is called; `turn_scores` are the rewards of its turns.
     """
     module: Any = import_module("verl.experimental.agent_loop.tool_agent_loop")
-    fallback = fallback_of(unscored, ("raise", "zero"), "verl's agent loop")
-    step = _step(rubric, value, monitor, "verl's agent loop")
+    step = _step(rubric, unscored, value, monitor, "verl's agent loop")
 
     class RubricAgentLoop(module.ToolAgentLoop):
         async def _handle_pending_state(self, agent_data: Any, sampling_params: dict[str, Any]) -> Any:
@@ -144,7 +138,7 @@ def agent_loop_of(
             spec: Mapping[str, Any] = row.get("reward_model") or {}
             asked = _row(row.get("data_source", ""), completion, spec.get("ground_truth", ""), row.get("extra_info"))
             found = await step.score([asked | {"prompt": prompt}])
-            [told] = _told(found, fallback)
+            [told] = _told(step, found)
             output.reward_score = told["score"]
             output.extra_fields |= {"turn_scores": list(found[0].steps or ()), "reward_extra_info": told}
             return output
@@ -155,8 +149,10 @@ def agent_loop_of(
 _loop_from_file = cache(agent_loop_of)  # verl makes a loop for each rollout
 
 
-def _step(rubric: RubricSource, value: Value, monitor: RewardMonitor | None, hands_over_one: str = "") -> Step:
-    step = Step(rubric, value, hands_over_one=hands_over_one, monitor=monitor)
+def _step(
+    rubric: RubricSource, unscored: Policy, value: Value, monitor: RewardMonitor | None, hands_over_one: str = ""
+) -> Step:
+    step = Step(rubric, value, hands_over_one=hands_over_one, monitor=monitor, unscored=unscored)
     taken = [name for name in step.names if name in OWN]
     if taken:
         raise RubricError(f"a criterion is called {taken[0]!r}, which verl reads: call it otherwise")
@@ -169,8 +165,8 @@ def _row(source: str, solution: Any, truth: Any, info: Mapping[str, Any] | None)
     return {**extra, "prompt": prompt, "completion": solution, "answer": truth, "task": source, "info": extra}
 
 
-def _told(found: Sequence[Scored], fallback: Fallback, groups: Sequence[str] | None = None) -> list[Told]:
-    rewards, parts = paid(found, fallback, groups), parts_of(found, fallback, groups)
+def _told(step: Step, found: Sequence[Scored], groups: Sequence[str] | None = None) -> list[Told]:
+    rewards, parts = paid(found, step.fallback, groups), parts_of(found, step.fallback, groups)
     return [
         {
             "score": cast("float", reward),

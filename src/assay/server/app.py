@@ -20,8 +20,7 @@ from starlette.routing import Mount, Route
 from starlette.types import Message, Receive, Scope, Send
 
 from assay.concurrency import at_once
-from assay.integrations.monitor import RewardMonitor
-from assay.integrations.sinks import to_jsonl
+from assay.integrations.monitor import RewardMonitor, to_jsonl
 from assay.integrations.step import ALONE, Scored, watched
 from assay.redaction import logger_of
 from assay.report import EvaluationReport
