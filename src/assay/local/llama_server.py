@@ -24,13 +24,9 @@ from assay.isolation.pool import processors
 from assay.local.weights import weights_file
 
 CONTEXT = 8192  # tokens of prompt and reply together that one request may have
-
 REMEMBERED_MIB = 1024  # memory for prompts read before, so that two responses in turn are not read anew each time
-
 MOST_WRITTEN = 512  # tokens of a reply at most; small models sometimes never end, and a cut-off reply is an error
-
 TOKENS_AT_ONCE = 128  # tokens read between two looks at whether a request was given up; more are no faster on a CPU
-
 STOP_SECONDS = 10.0
 
 
@@ -53,9 +49,8 @@ class LocalServer(AbstractContextManager["LocalServer"]):
         settings.model.path = str(path)
         settings.n_ctx = context
         settings.n_parallel = 1
-        settings.cpuparams.n_threads = settings.cpuparams_batch.n_threads = threads or min(
-            8, processors()
-        )  # more do not help a small model
+        threads = threads or min(8, processors())  # more do not help a small model
+        settings.cpuparams.n_threads = settings.cpuparams_batch.n_threads = threads
         settings.n_predict = MOST_WRITTEN
         settings.n_batch = settings.n_ubatch = TOKENS_AT_ONCE
         settings.cache_ram_mib = REMEMBERED_MIB

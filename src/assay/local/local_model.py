@@ -22,7 +22,6 @@ from assay.models.retry import Endpoint
 from assay.redaction import logger_of
 
 NOT_A_JUDGEMENT = "smoke judge: not a judgement"  # part of that model's id, which stands wherever the judge is named
-
 PATIENT = Limits(concurrency=64, timeout=1800.0, deadline=86_400.0, attempts=3)
 """A slow machine is no outage: long prompts take minutes, and every caller has to wait for them."""
 
@@ -59,9 +58,6 @@ class LocalModel:
         endpoint = Endpoint(self.id, PATIENT)
         form = OpenAIFormat()
         self._model = EndpointModel(self.id, name, provider_format=form, send=self._send, endpoint=endpoint, price=FREE)
-
-    def __repr__(self) -> str:
-        return f"<model {self.id}>"
 
     async def __call__(self, request: Request) -> Reply:
         await self._queue.enter(tuple(str(message["content"]) for message in request.messages[: request.shared]))
@@ -122,15 +118,13 @@ class PrefixQueue:
         with self._lock:
             self._is_free = True
             # The latest beginning that is known first, then those that came first.
-            for beginning in dict.fromkeys([*reversed(self._recent), *self._lines]):
-                line = self._lines.get(beginning)
-                if line is None:
-                    continue
-                if line.serve():
-                    self._serve(beginning)
-                if not len(line):
+            known = [beginning for beginning in reversed(self._recent) if beginning in self._lines]
+            for beginning in dict.fromkeys([*known, *self._lines]):
+                is_served = self._lines[beginning].serve()
+                if not len(self._lines[beginning]):
                     del self._lines[beginning]
-                if not self._is_free:
+                if is_served:
+                    self._serve(beginning)
                     return
 
     def _serve(self, beginning: Hashable) -> None:

