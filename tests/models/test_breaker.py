@@ -136,28 +136,6 @@ def verdict(system: str, user: str) -> str:
 RUBRIC = Rubric.from_dict([{"requirement": "Holds"}])
 
 
-async def test_an_outage_is_waited_for_while_it_may_pass(clock: Clock) -> None:
-    """Three seconds where 500 is all it says to calls that failed before, else as long as was said."""
-    for answered, untried, seconds in [(True, 0, 3), (True, 1, 60), (False, 0, 60)]:
-        clock.now = 0.0
-        breaker = CircuitBreaker("somewhere", 60.0, clock=clock)
-        calls = [CallRecord() for _ in range(FAILURES)]
-        for call in calls:
-            breaker.failed(call, "500: no", answered=answered)
-        fresh = [asyncio.create_task(breaker.admit(CallRecord())) for _ in range(untried)]
-        waiting = asyncio.create_task(breaker.admit(calls[0]))
-        await asyncio.sleep(0)
-        clock.now = seconds + 0.5
-        breaker._next_probe = clock.now + 1
-        breaker.failed(calls[1], "500: no", probed=True, answered=answered)
-        assert breaker.lasts_too_long()
-        clock.now = seconds - 0.5
-        assert not breaker.lasts_too_long()
-        for task in (waiting, *fresh):
-            task.cancel()
-        await asyncio.wait([waiting, *fresh])
-
-
 @pytest.mark.parametrize("bad", [2, 20])
 async def test_texts_that_always_fail_take_no_other_with_them(serve: Any, bad: int) -> None:
     """Neither in their own batch, nor in the next."""

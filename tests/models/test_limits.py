@@ -69,7 +69,7 @@ def test_tokens_that_were_not_used_are_given_back() -> None:
     pace = RateLimit(6000, clock=lambda: 0.0)
     pace.take(1000)
     assert pace.take(0) == 4.0
-    pace.give_back(900)
+    pace.take(-900)
     assert pace.take(0) == 0.0
 
 

@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any, Unpack
 
 from assay.aggregation import Scale, share_of
@@ -102,32 +103,20 @@ class _Questions:
     """
 
     def __init__(self, criteria: list[Criterion], scale: Scale | None, threshold: float | None) -> None:
-        self.criteria = criteria
-        self.found: dict[int, Score] = {}  # the answers so far, by the place of the criterion
+        self.criteria, self._threshold = criteria, threshold
         self._scale: Scale | None = scale
-        self._threshold = threshold
-        # How open lines may come out together: as good, or as bad, as can be; where some may turn out not to apply, which
-        # takes their stakes away, also without the wanted ones of these, the faults, or both.
-        kinds = ("wanted", "fault", "both") if any(criterion.allow_na for criterion in criteria) else ()
-        self._cases = [(is_best, without) for without in ("", *kinds) for is_best in (True, False)]
+        self.found: dict[int, Score] = {}  # the answers so far, by the place of the criterion
 
     @property
     def _known(self) -> dict[int, Score]:
         """The answers without those that failed, which could have been anything."""
         return {place: score for place, score in self.found.items() if score.error is None}
 
-    @property
-    def decided(self) -> bool:
-        """Whether the result is known, though some counted answer may not be."""
-        known = self._known
-        missing = any(c.counts and p not in known for p, c in enumerate(self.criteria))
-        return not missing or self._is_decided(known)
-
     def next_batch(self) -> list[int]:
         """The places to ask about next, all at once; none when that is of no use."""
         left = [place for place in range(len(self.criteria)) if place not in self.found]
-        counted = [place for place in left if self.criteria[place].counts]
-        if counted and self.decided:
+        counted, known = [place for place in left if self.criteria[place].counts], self._known
+        if counted and self._is_decided(known):
             return []
         vetoes = [place for place in counted if self.criteria[place].required]
         if vetoes and len(vetoes) < len(counted):
@@ -137,8 +126,8 @@ class _Questions:
         order = sorted(counted, key=lambda place: -abs(self.criteria[place].weight))
 
         def could_decide(count: int) -> bool:
-            ends = ({place: self._end(place, best=best) for place in order[:count]} for best in (True, False))
-            return any(self._is_decided(self._known | end) for end in ends)
+            ends = ({place: _end(self.criteria[place], best) for place in order[:count]} for best in (True, False))
+            return any(self._is_decided(known | end) for end in ends)
 
         # The fewest, heaviest first, that could decide the result by themselves.
         batch = order[: 1 + bisect_left(range(1, len(order)), True, key=could_decide)]
@@ -151,15 +140,15 @@ class _Questions:
             line_of(criterion, self.found.get(place, unasked)).model_copy(update={"asked": place in self.found})
             for place, criterion in enumerate(self.criteria)
         ]
-        if not self.decided:
-            nothing = {} if self._threshold is None else {"score": None, "raw_score": None}
-            return self._aggregated(self.found).model_copy(update={"report": lines, **nothing})
+        known, changes = self._known, dict[str, Any](report=lines)
+        if not self._is_decided(known):
+            changes |= {} if self._threshold is None else {"score": None, "raw_score": None}
+            return self._aggregated(self.found).model_copy(update=changes)
         # What is decided is scored, whatever the answers that are missing would have been.
         counted = [line for line in lines if line.counted]
         answered = sum(line.answered for line in counted if line.applies)
-        unneeded = sum(not line.answered for line in counted)
-        changes: dict[str, Any] = {"report": lines, "asked": answered, "answered": answered, "unneeded": unneeded}
-        report = self._aggregated(self._known)
+        changes |= {"asked": answered, "answered": answered, "unneeded": sum(not line.answered for line in counted)}
+        report = self._aggregated(known)
         passes = self._passes(report)
         if passes is not None:
             # All that could be gained, or nothing.
@@ -169,17 +158,31 @@ class _Questions:
             changes |= {"gain": totals.gain, "loss": totals.loss}
         return report.model_copy(update=changes)
 
-    def _end(self, place: int, *, best: bool) -> Score:
-        """The best or the worst answer for the response."""
-        return Score(float(best is (self.criteria[place].weight >= 0)))
+    def _is_decided(self, known: Mapping[int, Score]) -> bool:
+        """Whether no open answer can change the result. Values outside of 0 to 1 decide nothing."""
+        if all(place in known for place, criterion in enumerate(self.criteria) if criterion.counts):
+            return True
+        if any(not 0 <= (score.value or 0.0) <= 1 for score in known.values()):
+            return False
+        # Open lines may all come out as good, or as bad, as can be. Where some may turn out not to apply, which takes
+        # their stakes away, also without the wanted ones of these, the faults, or both.
+        gone = [(True,), (False,), (True, False)] if any(c.allow_na for c in self.criteria) else []
+        results: set[tuple[Any, ...]] = set()
+        for best, without in product((True, False), ((), *gone)):
+            report = self._aggregated(known, best, without)
+            numbers = [None if n is None else round(n, 9) for n in (report.score, report.raw_score)]
+            free, held = (*numbers, bool(report.vetoed_by)), (self._passes(report), report.scored)
+            results.add(free if self._threshold is None else held)
+        return len(results) == 1
 
-    def _aggregated(self, known: Mapping[int, Score], is_best: bool = True, without: str = "") -> EvaluationReport:
-        """The report if all answers that are not known come out like this."""
+    def _aggregated(
+        self, known: Mapping[int, Score], best: bool = True, without: Sequence[bool] = ()
+    ) -> EvaluationReport:
+        """The report if the answers that are not known come out like this; `without` those that are wanted, or not."""
         lines: list[CriterionReport] = []
         for place, criterion in enumerate(self.criteria):
-            kind = "wanted" if criterion.weight > 0 else "fault"
-            is_out = criterion.allow_na and without in (kind, "both")
-            open_score = Score.not_applicable() if is_out else self._end(place, best=is_best)
+            is_out = criterion.allow_na and (criterion.weight > 0) in without
+            open_score = Score.not_applicable() if is_out else _end(criterion, best)
             lines.append(line_of(criterion, known.get(place, open_score)))
         return aggregate(lines, self.criteria, scale=self._scale)
 
@@ -189,16 +192,7 @@ class _Questions:
             return None
         return report.score >= self._threshold - 1e-9
 
-    def _is_decided(self, known: Mapping[int, Score]) -> bool:
-        """Whether no open answer can change the result. Values outside of 0 to 1 decide nothing."""
-        if any(not 0 <= (score.value or 0.0) <= 1 for score in known.values()):
-            return False
-        results: set[tuple[Any, ...]] = set()
-        for is_best, without in self._cases:
-            report = self._aggregated(known, is_best, without)
-            if self._threshold is None:
-                numbers = [None if number is None else round(number, 9) for number in (report.score, report.raw_score)]
-                results.add((*numbers, bool(report.vetoed_by)))
-            else:
-                results.add((self._passes(report), report.scored))
-        return len(results) == 1
+
+def _end(criterion: Criterion, best: bool) -> Score:
+    """The best or the worst answer for the response."""
+    return Score(float(best is (criterion.weight >= 0)))

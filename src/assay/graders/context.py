@@ -43,10 +43,7 @@ class Referenced(Composite):
         found: Any = text.fields.get(self.field) if self.reference is None else self.reference
         if not isinstance(found, str | int | float | None):
             raise JudgeError(f"the reference in {self.field!r} is {short_repr(found)}: give a text, or another field=")
-        reference = "" if found is None else str(found)
-        with_it = JudgeInput(
-            text, text.fields, reference, said=text.said, shown=text.shown, parts=text.parts, media=text.media
-        )
+        with_it = JudgeInput(text, reference="" if found is None else str(found))
         return await self.inner[0].answer(with_it, criteria, query, on_error=on_error)
 
 

@@ -14,6 +14,7 @@ from functools import cache
 from hashlib import blake2s
 from itertools import count, groupby
 from operator import attrgetter
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypedDict, cast
 
 from assay.concurrency import setting
@@ -42,36 +43,22 @@ ToGrade: TypeAlias = str | Sequence[Mapping[str, Any]] | ThinkingOutputDict
 class JudgeInput(str):
     """The text that a judge reads of a response, with the rollout it is from, for graders that show more of it.
 
-    >>> text = JudgeInput("4", {"answer": "four"}, reference="four")
+    >>> text = JudgeInput("4", fields={"answer": "four"}, reference="four")
     >>> text == "4", text.fields["answer"], text.reference
     (True, 'four', 'four')
     """
 
-    __slots__ = ("fields", "media", "parts", "reference", "said", "shown")
-
-    fields: Mapping[str, Any]  # the rollout's fields; none when a text is graded by itself
-    reference: str  # an answer known to be good, to judge by; empty when there is none
+    fields: Mapping[str, Any] = MappingProxyType({})  # the rollout's fields; none when a text is graded by itself
+    reference: str = ""  # an answer known to be good, to judge by; empty when there is none
     said: str  # what the model under test wrote of it: no tags of turns, and no results of tools
-    shown: str  # how it differs from all that the rollout holds; empty when it does not
-    parts: Sequence[Part]  # of a conversation all that is shown of it, under the addresses that a judge may cite
-    media: "tuple[Attachment, ...]"  # images, audio and files that are shown with it
+    shown: str = ""  # how it differs from all that the rollout holds; empty when it does not
+    parts: Sequence[Part] = ()  # of a conversation all that is shown of it, under the addresses that a judge may cite
+    media: "tuple[Attachment, ...]" = ()  # images, audio and files that are shown with it
 
-    def __new__(
-        cls,
-        text: str,
-        fields: Mapping[str, Any] | None = None,
-        reference: str = "",
-        *,
-        said: str | None = None,
-        shown: str = "",
-        parts: Sequence[Part] = (),
-        media: "tuple[Attachment, ...]" = (),
-    ) -> Self:
+    def __new__(cls, text: str, **attributes: Any) -> Self:
+        """What is not among the `attributes` is as in the text, where that is an input itself."""
         made = super().__new__(cls, text)
-        made.fields = {} if fields is None else fields
-        made.reference = reference
-        made.said, made.shown, made.parts = str(text) if said is None else said, shown, parts
-        made.media = media
+        made.__dict__ = {"said": str(text)} | getattr(text, "__dict__", {}) | attributes
         return made
 
     @classmethod
@@ -129,7 +116,7 @@ def shown(
     if "no_thinking" in shows:
         view = None  # the completion is the output alone
     if isinstance(completion, str) and (prompt is None or isinstance(prompt, str)):
-        return JudgeInput(completion if view is None else view, row), prompt or None
+        return JudgeInput(completion if view is None else view, fields=row), prompt or None
     parts = parts_of(prompt, completion)
     kept = _kept(parts, shows, asked=bool(prompt))
     media = [part for part in kept if part.kind in MEDIA]
@@ -148,14 +135,14 @@ def shown(
     is_whole = "transcript" in shows and not isinstance(completion, str)
     response = kept if is_whole else [part for part in kept if not part.in_prompt]
     query = None if is_whole else _written([part for part in kept if part.in_prompt], "user", are_described)
-    told: Any = {"shown": note if differs else "", "media": attached}
+    told: Any = {"fields": row, "shown": note if differs else "", "media": attached}
     if view is not None or _is_plain(response, "assistant"):
-        return JudgeInput(view or _written(response, "assistant", are_described), row, **told), query or None
+        return JudgeInput(view or _written(response, "assistant", are_described), **told), query or None
     own = [part for part in response if part.role == "assistant" and not part.in_prompt]
     thoughts = "\n".join(_without_sections(part.text) for part in own if part.kind == "thinking")
     said = "\n".join(part.text for part in own if part.kind != "thinking")
     said = f"<thinking>{thoughts}</thinking>\n{said}" if thoughts else said
-    return JudgeInput(transcript(response, are_described), row, said=said, parts=kept, **told), query or None
+    return JudgeInput(transcript(response, are_described), said=said, parts=kept, **told), query or None
 
 
 def refuse_media(parts: Sequence[Part], who: str) -> None:

@@ -269,7 +269,8 @@ class _BatchGrader(ModelGrader[Generate]):
             shown = {part.address for part in read}
             media = tuple(a for a in text.media if a.part.address in shown or (beside and a.part.in_prompt))
             turns = judge_input.transcript(read, are_described=not text.media)
-            piece = JudgeInput(turns, text.fields, text.reference, said=text.said, parts=cites, media=media)
+            kept: Any = {"fields": text.fields, "reference": text.reference, "said": text.said}
+            piece = JudgeInput(turns, **kept, parts=cites, media=media)
             return await grader.ask(piece, of, beside, on_error)
 
         async def read(piece: Sequence[Span]) -> dict[int, Score]:

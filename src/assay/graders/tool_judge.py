@@ -83,7 +83,7 @@ class ToolJudge(PerCriterionGrader):
         # What is looked at can be quoted like what was shown at first.
         said = text.parts or parts_of(fields.get("prompt"), fields.get("completion", str(text)))
         own._fields, own._shown = fields, list(said)
-        shown = JudgeInput(text, fields, text.reference, said=text.said, shown=text.shown, parts=own._shown)
+        shown = JudgeInput(text, fields=fields, parts=own._shown, media=())
         return await super(ToolJudge, own)._scores(opened, batch, shown)
 
     async def asked(self, model: Model, request: Request) -> Reply:

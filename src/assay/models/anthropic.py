@@ -7,7 +7,7 @@ from typing import Any, cast
 from assay.errors import Refused
 from assay.media import Medium
 from assay.messages import ToolCall, tool_calls
-from assay.models.model import Reply, Request, Tool, Usage, json_schema
+from assay.models.model import Reply, Request, Usage, json_schema
 from assay.models.openai import NO_FIELDS, OpenAIFormat, Parameters, Payload, messages_for, optional
 from assay.types import Message
 
@@ -51,11 +51,15 @@ class AnthropicFormat(OpenAIFormat):
         body = {"model": name, "max_tokens": request.max_tokens or LONGEST_REPLY, "messages": turns, **self.extra}
         if system:
             body["system"] = system
-        if request.tools:
-            body["tools"] = [_offered(tool) for tool in request.tools]
+        if any(tool.name == _TOOL for tool in request.tools):
+            raise Refused(f"a tool is called {_TOOL!r}, which has a meaning here: rename it")
+        tools: list[Any] = [
+            {"name": tool.name, "description": tool.description, "input_schema": loads(tool.parameters)}
+            for tool in request.tools
+        ]
         fields, used = optional(request, left_out, _PARAMETERS)
         # The reply's own tool comes last: providers cache what a prompt begins with.
-        tools = [*body.get("tools", ()), *fields.pop("tools", ())]
+        tools += fields.pop("tools", ())
         return Payload(body | fields | ({"tools": tools} if tools else {}), used)
 
     def medium(self, medium: Medium) -> dict[str, Any]:
@@ -103,9 +107,3 @@ def _input(call: ToolCall) -> Any:
     except ValueError:
         return {}
     return cast("Any", given) if isinstance(given, dict) else {}
-
-
-def _offered(tool: Tool) -> dict[str, Any]:
-    if tool.name == _TOOL:
-        raise Refused(f"a tool is called {_TOOL!r}, which has a meaning here: rename it")
-    return {"name": tool.name, "description": tool.description, "input_schema": loads(tool.parameters)}

@@ -1,9 +1,5 @@
 """Count what a run asks of models and spends, and hold it to a budget.
 
-    with budget(dollars=2.00, seconds=600) as spent:
-        reports = await rubric.score(rollouts)
-    print(spent.calls, spent.usage.prompt, spent.cost)
-
 Every call inside counts, also one whose reply could not be read. Budgets nest: what is spent in an inner one is spent in
 the outer one too. A limited budget is spent rollout by rollout: one that has begun is paid for before another begins.
 """

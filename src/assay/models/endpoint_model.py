@@ -42,9 +42,6 @@ class EndpointModel:
         self._format = provider_format
         self._send = send
 
-    def __repr__(self) -> str:
-        return f"<model {self.id}>"
-
     async def __call__(self, request: Request) -> Reply:
         try:
             first = await self._ask(request)
@@ -124,7 +121,7 @@ class EndpointModel:
                 raise Overloaded(f"{self.id} answered with no reply in it ({error!r}): {answer.data!r:.200}") from None
             usage = reply.usage if reply.usage.prompt else self.tokens.expected(request, reply.text)
             self.tokens.learn(request, usage)
-            self.endpoint.limiter.tokens.give_back(total - usage.prompt - usage.completion)
+            self.endpoint.limiter.tokens.take(usage.prompt + usage.completion - total)
             cost = None if self.price is None else self.price.of(usage)
             count_call(usage, cost, reply.model)
             return reply if cost is None and usage is reply.usage else reply._replace(usage=usage, cost=cost)

@@ -31,6 +31,7 @@ except ImportError:
 
 LONGEST_BODY = 64 * 1024 * 1024  # bytes of a reply, also once it is decompressed
 CONNECT_SECONDS = 30.0
+_tls = cache(ssl.create_default_context)  # by the machine's certificates, or those of SSL_CERT_FILE; read once
 _timeout = lru_cache(partial(aiohttp.ClientTimeout, sock_connect=CONNECT_SECONDS))  # nearly all calls have the same
 KEEP_ALIVE = 75.0  # seconds that an idle connection is kept
 _JSON = "application/json"
@@ -167,12 +168,6 @@ async def _until_the_loop_ends(session: aiohttp.ClientSession) -> AsyncGenerator
         await session.close()
         # Sockets are closed by the loop, in its next turn.
         await asyncio.sleep(0)
-
-
-@cache
-def _tls() -> ssl.SSLContext:
-    """By the machine's certificates, or those of SSL_CERT_FILE; reading them takes a moment."""
-    return ssl.create_default_context()
 
 
 def _after_fork() -> None:

@@ -195,7 +195,7 @@ class RateLimit:
         self._full_at = float("-inf")
 
     def take(self, amount: float) -> float:
-        """Take some of the allowance; the seconds to wait before using it."""
+        """Take some of the allowance, or give it back by a negative amount; the seconds to wait before using it."""
         if self._rate is None:
             return 0.0
         with self._lock:
@@ -203,12 +203,6 @@ class RateLimit:
             start = max(self._full_at, now)
             self._full_at = start + amount / self._rate
             return max(0.0, start - now - BURST)
-
-    def give_back(self, amount: float) -> None:
-        """Correct what was taken by a guess; negative when it was too little."""
-        if self._rate is not None:
-            with self._lock:
-                self._full_at -= amount / self._rate
 
 
 class WaitQueue:

@@ -214,17 +214,14 @@ def messages_for(request: Request, left_out: Set[str]) -> tuple[Message, ...]:
 def joined(messages: Sequence[Message]) -> list[dict[str, Any]]:
     """Neighbours of one role as one message, with nothing between them; those with more than text and media stay."""
     result: list[dict[str, Any]] = []
-    # The role of the last message, where that is a text to which more can be added.
-    open_role = None
+    open_role = None  # the role of the last message, where that is a text to which more can be added
     for message in messages:
         role, content = message["role"], message["content"]
         is_text = isinstance(content, str | tuple) and len(message) == 2
         if is_text and role == open_role:
             before: Any = result[-1]["content"]
-            if isinstance(before, str) and isinstance(content, str):
-                result[-1]["content"] = f"{before}{content}"
-            else:
-                result[-1]["content"] = (*parts_in(before), *parts_in(content))
+            plain = isinstance(before, str) and isinstance(content, str)
+            result[-1]["content"] = f"{before}{content}" if plain else (*parts_in(before), *parts_in(content))
         else:
             result.append(dict(message))
             open_role = role if is_text else None

@@ -270,9 +270,6 @@ class FunctionModel:
         names = keywords_of(function)
         self._by_name = names is None or {"system_prompt", "user_prompt"} <= names
 
-    def __repr__(self) -> str:
-        return f"<model {self.id}>"
-
     async def __call__(self, request: Request) -> Reply:
         if self._by_name:
             said = self._function(system_prompt=request.system, user_prompt=request.user)

@@ -51,7 +51,6 @@ class _Failure(NamedTuple):
     error: type[ModelError]
     wait: float | None = None  # seconds that the endpoint asks for
     hopeless: bool = False  # whether another try cannot help
-    answered: bool = False  # whether the endpoint itself said so, for which the request may be to blame
 
 
 class Endpoint:
@@ -174,28 +173,21 @@ class Endpoint:
         self._shut[model] = error, time.monotonic() + SHUT_SECONDS
         return error
 
-    def _refuse_if_shut(self, model: str) -> None:
-        for name in ("", model) if self._shut else ():
-            error, until = self._shut.get(name, (None, 0.0))
-            if error is not None and time.monotonic() < until:
-                # Another error of the same words: one object would gather the tracebacks of all calls.
-                raise copy(error)
+    def _error_if_shut(self, model: str) -> ModelError | None:
+        shut = [self._shut[name] for name in ("", model) if name in self._shut] if self._shut else ()
+        return next((error for error, until in shut if time.monotonic() < until), None)
 
     async def _turn(self, tokens: int, model: str, call: "CallRecord", *, again: bool) -> bool:
         """Wait until this endpoint may be asked; whether to probe if it is back."""
-        while True:
-            self._refuse_if_shut(model)
+        while (error := self._error_if_shut(model)) is None:
             probes = self.breaker.is_open and await self.breaker.admit(call)
             await self.limiter.enter(tokens, again=again)
-            try:
-                self._refuse_if_shut(model)
-            except ModelError:
-                self.limiter.leave(None)
-                raise
-            if probes or not self.breaker.is_open:
+            if (probes or not self.breaker.is_open) and self._error_if_shut(model) is None:
                 return probes
-            # It went down while this call waited for its place.
+            # It went down, or was shut, while this call waited for its place.
             self.limiter.leave(None)
+        # Another error of the same words: one object would gather the tracebacks of all calls.
+        raise copy(error)
 
     async def _attempt(
         self, send: SendAttempt, allowed: float, call: "CallRecord", *, probes: bool
@@ -216,7 +208,7 @@ class Endpoint:
             self.limiter.leave(outcome, seconds)
         self._health += MEMORY * (isinstance(result, RawReply) - self._health)
         if isinstance(result, _Failure) and result.outcome == "failed":
-            self.breaker.failed(call, result.what, probed=probes, answered=result.answered)
+            self.breaker.failed(call, result.what, probed=probes)
         else:
             self.breaker.succeeded()
         if isinstance(result, RawReply):
@@ -249,7 +241,7 @@ def _classified(reply: RawReply) -> RawReply | _Failure:
     what, wait = f"{status}: {text[:SHOWN]}", retry_after(reply.headers)
     if status in REFUSING:
         return _Failure(what, "refused", RateLimited if status == 429 else Overloaded, wait)
-    return _Failure(what, "failed", Overloaded, wait, answered=status == 500)
+    return _Failure(what, "failed", Overloaded, wait)
 
 
 def _error_in(data: Any) -> Any:
@@ -307,7 +299,6 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 FAILURES = 8  # so many different calls that fail, with no answer to any call between, are an outage
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 2.0  # seconds between two probes of whether the endpoint is back
-BLAMED_SECONDS = 3.0  # how long an outage may last when only calls are left that may be to blame for it
 GLANCE = 0.05  # seconds between two looks of a waiting call at what was found out
 
 
@@ -324,8 +315,7 @@ class CircuitBreaker:
     """Holds calls back while an endpoint is down; one at a time probes whether it is back.
 
     An endpoint is down when different calls fail and none is answered. A call that fails while others are answered has
-    itself to blame. Where the endpoint answers, if only with 500, and each call that is left has failed already, the calls
-    may be to blame, and are not waited for as long: texts that break a server are often the last of a batch.
+    itself to blame.
     """
 
     def __init__(self, where: str, outage: float, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -337,8 +327,6 @@ class CircuitBreaker:
         self._down_since = self._next_probe = 0.0
         self.pause = FIRST_PAUSE
         self._failed_probes = 0
-        self._untried = 0  # calls that wait and have not failed themselves
-        self._answers_badly = True  # whether it said something to each call that failed since the last answer
         self._last_failure = ""
 
     def succeeded(self) -> None:
@@ -347,14 +335,12 @@ class CircuitBreaker:
             self._answers += 1
             if self._failing or self.is_open:
                 self._failing.clear()
-                self._answers_badly = True
                 self.is_open, self.pause = False, FIRST_PAUSE
 
-    def failed(self, call: CallRecord, why: str, *, probed: bool = False, answered: bool = False) -> None:
-        """No answer, or one such as 500 (`answered`), for which the call may be to blame; `probed` when it was a probe."""
+    def failed(self, call: CallRecord, why: str, *, probed: bool = False) -> None:
+        """No answer, or one such as 500; `probed` when it was a probe."""
         with self._lock:
             self._last_failure = why
-            self._answers_badly = self._answers_badly and answered
             if call.answers_before is None:
                 call.answers_before = self._answers
             elif call.answers_before < self._answers:
@@ -375,26 +361,16 @@ class CircuitBreaker:
         """Wait until the endpoint may be asked; whether to probe if it is back."""
         if call.probes_before is None:
             call.probes_before = self._failed_probes
-        untried = call.answers_before is None
-        self._untried += untried
-        try:
-            while self.is_open:
-                if self.may_probe():
-                    return True
-                # One more probe has to fail since this call began to wait: it may be back.
-                if self.lasts_too_long() and self._failed_probes > call.probes_before:
-                    told = f"{self.where} has failed for {self._clock() - self._down_since:.0f} s, and is not asked for now"
-                    raise CircuitOpen(f"{told}; it was {self._last_failure}: see whether it is up, and run again")
-                await asyncio.sleep(GLANCE)
-            return False
-        finally:
-            self._untried -= untried
-
-    def lasts_too_long(self) -> bool:
-        """Whether the outage is longer than the calls that are left wait for."""
-        calls_to_blame = self._answers_badly and not self._untried
-        patience = min(self.outage, BLAMED_SECONDS) if calls_to_blame else self.outage
-        return self._clock() - self._down_since > patience
+        while self.is_open:
+            if self.may_probe():
+                return True
+            lasts = self._clock() - self._down_since
+            # One more probe has to fail since this call began to wait: it may be back.
+            if lasts > self.outage and self._failed_probes > call.probes_before:
+                told = f"{self.where} has failed for {lasts:.0f} s, and is not asked for now"
+                raise CircuitOpen(f"{told}; it was {self._last_failure}: see whether it is up, and run again")
+            await asyncio.sleep(GLANCE)
+        return False
 
     def may_probe(self) -> bool:
         """Whether it is this call's turn to find out."""
