@@ -3,8 +3,9 @@
 The page reads the same language in JavaScript, and both are held to one table of cases.
 """
 
+import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from assay.errors import AssayError
@@ -75,40 +76,35 @@ def _term(found: re.Match[str]) -> Term:
 
 
 def where(
-    terms: Sequence[Term], criteria: Mapping[str, int], tags: Mapping[str, Sequence[int]], shared: int
+    terms: Sequence[Term], criteria: Collection[str], tags: Mapping[str, Collection[str]]
 ) -> tuple[str, list[object]]:
     """A condition of SQL for the terms over the table `rows`, and what it is filled with.
 
-    Columns `v0`, `v1`, … hold the verdicts of the first `shared` criteria; verdicts of the others stand in the table
-    `own`. `criterion:` and `verdict:` belong together: one criterion has to have the verdict.
+    `criterion:` and `verdict:` belong together: one criterion has to have the verdict.
     """
 
-    def named_by(term: Term) -> Sequence[int]:
+    def named_by(term: Term) -> Collection[str]:
         """The criteria that a term names."""
         if term.name == "tag":
             return tags.get(term.value, ())
         wanted = term.value.lower()
-        exact = [place for name, place in criteria.items() if name.lower() == wanted]
-        return exact or [place for name, place in criteria.items() if wanted in name.lower()]
+        exact = [name for name in criteria if name.lower() == wanted]
+        return exact or [name for name in criteria if wanted in name.lower()]
 
-    def said(columns: Iterable[int], verdict: str | None = None) -> tuple[str, list[object]]:
+    def said(among: Collection[str], verdict: str | None = None) -> tuple[str, list[object]]:
         """That one of these criteria has a verdict, or this one."""
-        test = "IS NOT NULL" if verdict is None else "= ?"
-        conditions = [f"lower(v{c}) {test}" for c in columns if c < shared]
-        own = [str(c) for c in columns if c >= shared]
-        if own:
-            among = "" if len(own) == len(criteria) - shared else f" AND criterion IN ({', '.join(own)})"
-            conditions.append(f"EXISTS (SELECT 1 FROM own WHERE own.place = rows.place{among} AND lower(said) {test})")
-        return " OR ".join(conditions) or "0", [] if verdict is None else [verdict] * len(conditions)
+        test = "key IN (SELECT value FROM json_each(?))" + ("" if verdict is None else " AND lower(value) = ?")
+        values = [json.dumps(list(among)), *([] if verdict is None else [verdict])]
+        return f"EXISTS (SELECT 1 FROM json_each(rows.verdicts) WHERE {test})", list(values)
 
     def condition(term: Term) -> tuple[str, list[object]]:
         name, value = term.name, term.value.lower()
         if term.operator == "has":
             return FLAGS[name], []
         if name in ("criterion", "tag"):
-            return said(columns if term in named else named_by(term))
+            return said(asked if term in named else named_by(term))
         if name == "verdict":
-            return said(columns, value)
+            return said(asked, value)
         if name in NUMBERS:
             return f"{name} {term.operator} ?", [float(value)]
         if term.operator == "~":
@@ -116,9 +112,9 @@ def where(
         return f"lower({name}) = ?", [value]
 
     named = [term for term in terms if term.name in ("criterion", "tag") and not term.negated]
-    columns = list(criteria.values())
+    asked = list(criteria)
     for term in named:
-        columns = [c for c in columns if c in named_by(term)]
+        asked = [name for name in asked if name in named_by(term)]
     asks_verdict = any(term.name == "verdict" and not term.negated for term in terms)
     parts: list[str] = []
     values: list[object] = []

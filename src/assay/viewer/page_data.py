@@ -35,8 +35,7 @@ def overview(index: RowIndex, summary: Summary) -> dict[str, Any]:
         "score": _estimate(summary.score) | {"histogram": index.histogram("score")},
         "reward": _estimate(summary.reward) | {"histogram": index.histogram("reward")},
         "criteria": [
-            _criterion(encodable(name), found, known.get(name))
-            | {"own": index.criteria.get(encodable(name), -1) >= index.shared}
+            _criterion(encodable(name), found, known.get(name)) | {"own": index.criteria.get(encodable(name), False)}
             for name, found in summary.criteria.items()
         ],
         "tags": [{"name": name, **_estimate(tag)} for name, tag in summary.tags.items()],

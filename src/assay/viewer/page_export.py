@@ -80,14 +80,12 @@ def _table(run: ViewedRun) -> dict[str, Any]:
     """The table by column: what is the same in most rows packs well."""
     rows = run.page("", limit=-1)["rows"]
     columns = {name: [row[name] for row in rows] for name in rows[0] if name != "verdicts"} if rows else {}
-    criteria, shared = run.index.criteria, run.index.shared
-    names = list(criteria)
-    verdicts = {name: [row["verdicts"].get(name) for row in rows] for name in names[:shared]}
-    own: list[dict[str, Any]] = []
-    if len(names) > shared:  # by row, since a criterion that rows bring is one of few of them
-        own = [{name: said for name, said in row["verdicts"].items() if criteria[name] >= shared} for row in rows]
-    tags = {tag: [names[place] for place in places] for tag, places in run.index.tags.items()}
-    return {"columns": columns, "verdicts": verdicts, "own": own, "criteria": names, "tags": tags}
+    criteria, tags = run.index.criteria, run.index.tags
+    verdicts = {name: [row["verdicts"].get(name) for row in rows] for name, is_own in criteria.items() if not is_own}
+    # By row, since a criterion that rows bring is one of few of them.
+    own = [{name: said for name, said in row["verdicts"].items() if criteria[name]} for row in rows]
+    own = own if any(own) else []
+    return {"columns": columns, "verdicts": verdicts, "own": own, "criteria": list(criteria), "tags": tags}
 
 
 def _frame() -> tuple[str, str]:

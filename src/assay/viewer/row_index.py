@@ -18,24 +18,23 @@ from typing import Any, Final
 from assay.messages import completion_text, question_text
 from assay.report import Lines, Score, answer_said
 from assay.runs import Row, Run
-from assay.runs.jsonable import encodable
+from assay.runs.jsonable import as_utf_8, encodable
 from assay.runs.row import LARGEST_SAMPLE, own_rubric
 from assay.runs.summary import names_of
 from assay.viewer.filters import terms_of, where
 
-FORMAT: Final = 4  # changes when the table does; an index of another format is built anew
+FORMAT: Final = 5  # changes when the table does; an index of another format is built anew
 COLUMNS: Final = {
     "number": "INTEGER PRIMARY KEY", "place": "INTEGER", "example": "TEXT", "sample": "INTEGER", "task": "TEXT",
     "score": "REAL", "reward": "REAL", "scored": "INTEGER", "errors": "TEXT", "seconds": "REAL", "cost": "REAL",
-    "preview": "TEXT", "disagreement": "REAL", "labelled": "INTEGER",
+    "preview": "TEXT", "disagreement": "REAL", "labelled": "INTEGER", "verdicts": "TEXT",
 }  # fmt: skip
-"""And after these a column a criterion of the run's rubric, `v0`, `v1`, …, with its verdict. What rows bring for
-criteria of their own stands in `own`, a line a verdict."""
+"""The last are an object of JSON: what each criterion comes to, by its name."""
 BINS: Final = 20  # bars of a histogram
 PREVIEW: Final = 160  # characters of a completion that a table shows
 CHUNK: Final = 1000  # rows that are taken in at a time
 _SHOWN: Final = tuple(name for name in COLUMNS if name != "place")
-_SORTABLE: Final = frozenset(_SHOWN) - {"errors", "preview"}
+_SORTABLE: Final = frozenset(_SHOWN) - {"errors", "preview", "verdicts"}
 
 
 class RowIndex:
@@ -44,12 +43,8 @@ class RowIndex:
     def __init__(self, run: Run, path: Path | None = None) -> None:
         """`path` is the file that it is kept in; None keeps it in memory."""
         self.run = run
-        # The number of every criterion by its name: those of the run's rubric, and then what rows bring.
-        self.criteria: dict[str, int] = {}
-        # How many of them belong to the run's rubric, and have a column.
-        self.shared = len({criterion.name for criterion in run.about.criteria})
-        self.tags: dict[str, list[int]] = {}
-        self._columns = [f"v{place}" for place in range(self.shared)]
+        self.criteria: dict[str, bool] = {}  # the run's own by name, and those that rows bring; whether they do
+        self.tags: dict[str, list[str]] = {}
         self._lock = threading.RLock()
         self._base = self._opened(path)
         self._load_criteria()
@@ -74,18 +69,17 @@ class RowIndex:
             return self._opened(path)
         if known is not None and known[0] == signature:
             return base
-        columns = [*(f"{name} {kind}" for name, kind in COLUMNS.items()), *(f"{v} TEXT" for v in self._columns)]
-        for table in ("rows", "texts", "upto", "own", "own_criteria"):
+        columns = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
+        for table in ("rows", "texts", "upto", "own_criteria"):
             base.execute(f"DROP TABLE IF EXISTS {table}")
         base.executescript(
             f"""
-            CREATE TABLE rows ({", ".join(columns)});
+            CREATE TABLE rows ({columns});
             CREATE INDEX by_score ON rows (score, number);
             CREATE UNIQUE INDEX by_example ON rows (example, sample);
             CREATE TABLE texts (place INTEGER PRIMARY KEY, text TEXT);
             CREATE TABLE upto (place INTEGER, signature TEXT);
-            CREATE TABLE own (place INTEGER, criterion INTEGER, said TEXT, PRIMARY KEY (place, criterion)) WITHOUT ROWID;
-            CREATE TABLE own_criteria (number INTEGER PRIMARY KEY, name TEXT UNIQUE, tags TEXT);
+            CREATE TABLE own_criteria (number INTEGER PRIMARY KEY, name TEXT, tags TEXT);
             """
         )
         base.execute("INSERT INTO upto VALUES (0, ?)", (signature,))
@@ -96,16 +90,15 @@ class RowIndex:
         """Know the criteria of the run's rubric, and those that rows bring, as far as they are in the base."""
         self.criteria.clear()
         self.tags.clear()
-        for criterion in self.run.about.criteria:  # those of one name share a column
-            self._know(criterion.name, criterion.tags)
+        for criterion in self.run.about.criteria:
+            self._know(encodable(criterion.name), criterion.tags)
         for name, tags in self._base.execute("SELECT name, tags FROM own_criteria ORDER BY number"):
-            self._know(name, json.loads(tags))
+            self._know(name, json.loads(tags), is_own=True)
 
-    def _know(self, name: str, tags: Iterable[str]) -> int:
-        number = self.criteria.setdefault(name, len(self.criteria))
+    def _know(self, name: str, tags: Iterable[str], *, is_own: bool = False) -> None:
+        self.criteria.setdefault(name, is_own)
         for tag in tags:
-            self.tags.setdefault(tag, []).append(number)
-        return number
+            self.tags.setdefault(tag, []).append(name)
 
     def close(self) -> None:
         self._base.close()
@@ -129,41 +122,35 @@ class RowIndex:
 
     def _insert(self, placed: Sequence[tuple[int, int, Row]]) -> None:
         """Add rows. One that was done again takes the place of what it was, unless that had no error."""
-        names = [*COLUMNS, *self._columns]
-        again = ", ".join(f"{name} = excluded.{name}" for name in names[1:])
+        again = ", ".join(f"{name} = excluded.{name}" for name in COLUMNS if name != "number")
         sql = (
-            f"INSERT INTO rows VALUES ({', '.join('?' * len(names))}) "
+            f"INSERT INTO rows VALUES ({', '.join('?' * len(COLUMNS))}) "
             f"ON CONFLICT (example, sample) DO UPDATE SET {again} "
             "WHERE rows.errors <> '' OR excluded.errors = ''"
         )
         texts: list[tuple[int, str]] = []
-        own: list[tuple[int, int, str]] = []
         for place, _, row in placed:
-            verdicts = self._verdicts(row)
-            own += [(place, number, said) for number, said in verdicts.items() if number >= self.shared]
             prompt = question_text(row.fields.get("prompt", ""))
             completion = completion_text(row.fields.get("completion", ""))
             texts.append((place, encodable(f"{prompt}\n{completion}".lower())))
             preview = " ".join((completion or prompt)[: 4 * PREVIEW].split())[:PREVIEW]
-            cells = [*self._cells(place, row, preview), *map(verdicts.get, range(self.shared))]
+            cells = self._cells(place, row, preview)
             try:
                 self._base.execute(sql, cells)
             except sqlite3.IntegrityError:
                 # Another row says that it has this place in the data, so this one goes by the next free number.
                 self._base.execute(sql, [None, *cells[1:]])
-        self._base.executemany("INSERT OR REPLACE INTO own VALUES (?, ?, ?)", own)
         self._base.executemany("INSERT OR REPLACE INTO texts VALUES (?, ?)", texts)
 
-    def _verdicts(self, row: Row) -> dict[int, str]:
-        """What was said, by the number of the criterion; those that are new with the row are added."""
-        verdicts: dict[int, str] = {}
+    def _verdicts(self, row: Row) -> dict[str, str]:
+        """What was said, by the name of the criterion; those that are new with the row are added."""
+        verdicts: dict[str, str] = {}
         for name, said, tags in _answers(row):
-            number = self.criteria.get(name)
-            if number is None and tags is not None:
-                number = self._know(name, tags)
-                self._base.execute("INSERT INTO own_criteria VALUES (?, ?, ?)", (number, name, json.dumps(tags)))
-            if number is not None:
-                verdicts[number] = encodable(said)
+            if name not in self.criteria and tags is not None:
+                self._know(name, tags, is_own=True)
+                self._base.execute("INSERT INTO own_criteria (name, tags) VALUES (?, ?)", (name, json.dumps(tags)))
+            if name in self.criteria:
+                verdicts[name] = said
         return verdicts
 
     def _cells(self, place: int, row: Row, preview: str) -> list[Any]:
@@ -173,7 +160,7 @@ class RowIndex:
         cost = row.spent.cost if row.spent.calls or row.spent.hits else None
         cells = [
             number, place, row.example, row.sample, row.task, row.score, row.reward, row.scored, errors, seconds, cost,
-            preview, _disagreement(row), 0,
+            preview, _disagreement(row), 0, as_utf_8(self._verdicts(row)).decode(),
         ]  # fmt: skip
         return [encodable(cell) if isinstance(cell, str) else cell for cell in cells]
 
@@ -190,31 +177,18 @@ class RowIndex:
         self, query: str = "", *, sort: str = "number", descending: bool = False, offset: int = 0, limit: int = 100
     ) -> dict[str, Any]:
         """How many rows a filter lets through, and some of them in order; those without a value come last."""
-        condition, values = where(terms_of(query), self.criteria, self.tags, self.shared)
-        number = self.criteria.get(sort)
-        by = sort if sort in _SORTABLE else "number"
-        if number is not None:
-            own = f"(SELECT said FROM own WHERE own.place = rows.place AND criterion = {number})"
-            by = f"v{number}" if number < self.shared else own
-        order = f"{by} IS NULL, {by} {'DESC' if descending else 'ASC'}, number"
-        columns = ", ".join((*_SHOWN, *self._columns, "place"))
+        condition, values = where(terms_of(query), self.criteria, self.tags)
+        by, named = sort if sort in _SORTABLE else "number", ()
+        if sort in self.criteria:
+            by, named = "(SELECT value FROM json_each(verdicts) WHERE key = ?)", (sort,)
+        order = f"sorted IS NULL, sorted {'DESC' if descending else 'ASC'}, number"
+        sql = (
+            f"SELECT {', '.join(_SHOWN)}, {by} AS sorted FROM rows WHERE {condition} ORDER BY {order} LIMIT ? OFFSET ?"
+        )
         with self._lock:
             total: int = self._one(f"SELECT count(*) FROM rows WHERE {condition}", *values)
-            sql = f"SELECT {columns} FROM rows WHERE {condition} ORDER BY {order} LIMIT ? OFFSET ?"
-            rows = self._base.execute(sql, (*values, limit, offset)).fetchall()
-            return {"total": total, "rows": [self._shown(row) for row in rows]}
-
-    def _shown(self, row: Sequence[Any]) -> dict[str, Any]:
-        shown: dict[str, Any] = dict(zip(_SHOWN, row, strict=False))
-        shown |= {name: bool(shown[name]) for name in ("scored", "labelled")}
-        shown["error"] = shown.pop("errors")
-        names = list(self.criteria)
-        verdicts = {name: said for name, said in zip(names, row[len(_SHOWN) : -1], strict=False) if said is not None}
-        if len(names) > self.shared:
-            own = self._base.execute("SELECT criterion, said FROM own WHERE place = ?", (row[-1],))
-            verdicts |= {names[number]: said for number, said in own}
-        shown["verdicts"] = verdicts
-        return shown
+            rows = self._base.execute(sql, (*named, *values, limit, offset)).fetchall()
+        return {"total": total, "rows": [_shown(row) for row in rows]}
 
     def row(self, number: int) -> Row | None:
         """The whole row with this number; None when there is none."""
@@ -264,6 +238,12 @@ class RowIndex:
         return None if found is None else found[0]
 
 
+def _shown(row: Sequence[Any]) -> dict[str, Any]:
+    shown: dict[str, Any] = dict(zip(_SHOWN, row, strict=False))
+    shown |= {name: bool(shown[name]) for name in ("scored", "labelled")}
+    return shown | {"error": shown.pop("errors"), "verdicts": json.loads(shown["verdicts"])}
+
+
 def _lower(text: str | None) -> str | None:
     return None if text is None else text.lower()
 
@@ -282,9 +262,9 @@ def _answers(row: Row) -> Iterator[tuple[str, str, list[str] | None]]:
             yield encodable(name), line.said, list(map(encodable, line.tags))
     elif isinstance(lines, Lines):
         for criterion, answer in zip(lines.criteria, lines.answers, strict=True):
-            yield criterion.name, answer_said(criterion, answer), None
+            yield encodable(criterion.name), answer_said(criterion, answer), None
     else:
-        yield from ((line.name, line.said, None) for line in lines)
+        yield from ((encodable(line.name), line.said, None) for line in lines)
 
 
 def _disagreement(row: Row) -> float:
