@@ -391,6 +391,7 @@ FASTAPI = Peer(
     (
         "uvicorn==0.54.0",
         "httptools==0.9.0",
+        "uvloop==0.23.0",  # as `uvicorn[standard]` has it, with the reader of HTTP above
         "starlette==1.10.0",
         "pydantic==2.14.3",
         "msgspec==0.22.0",

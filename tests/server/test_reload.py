@@ -121,7 +121,8 @@ async def test_a_pinned_group_is_finished_by_the_version_it_began_with(start, un
     pinned = RemoteRubric(server.url, pinned=True)
     before = await pinned.score([Rollout(completion="4")] * 2)
     replace(server.rubric, TWO)
-    until(lambda: {server.score("4").data["items"][0]["reward"] for _ in range(8)} == {5.0})
+    # So many that both workers are among those that answer.
+    until(lambda: {server.score("4").data["items"][0]["reward"] for _ in range(40)} == {5.0})
     after = [(await pinned.score([Rollout(completion="4")]))[0] for _ in range(8)]
     assert {report.raw_score for report in before + after} == {1.0}
     assert {report.version for report in before + after} == {before[0].version}
