@@ -589,11 +589,15 @@ class Rubric(BaseRubric, Loadable):
 
     async def _ask_criteria(self, batch: Batch, autograder: Autograder | None = None) -> BatchResult:
         grader = autograder if autograder is not None else self.autograder
-        engine = Engine(self._plan, self.class_objects, grader, self.on_error, self._read_completion)
+        engine = Engine(self._plan, self._objects_for(batch), grader, self.on_error, self._read_completion)
         if self.shows is None:
             return await engine.answer(batch)
         with showing(self.shows):
             return await engine.answer(batch)
+
+    def _objects_for(self, batch: Batch) -> Mapping[str, Any]:
+        """What checks may name beside the fields of these rollouts. A subclass may know more of them."""
+        return self.class_objects
 
     def _read_completion(self, completion: object) -> Any:
         """The completion as its criteria read it; a TypeError says why it cannot be read."""

@@ -2,9 +2,11 @@
 
 import types
 
+import datasets
 import pytest
 
 import assay.compat.verifiers as vf
+from assay.testing import ModelServer
 
 
 class Boxes:
@@ -80,3 +82,160 @@ async def test_a_sandbox_that_cannot_be_deleted_is_kept_in_mind():
     assert env.active_sandboxes == {"a", "b"}
     await env.teardown_sandboxes()
     assert not env.active_sandboxes
+
+
+# Environments.
+
+
+def spell(completion, answer):
+    return float(completion[-1]["content"] == answer)
+
+
+async def evaluated(env, reply="4", **options):
+    with ModelServer(reply) as server:
+        return await env.evaluate(model=server.model, **options)
+
+
+class Crowded(vf.SingleTurnEnv):
+    """Remembers how many rollouts were under way together."""
+
+    now = most = 0
+
+    async def setup_state(self, state):
+        self.now += 1
+        self.most = max(self.most, self.now)
+
+    @vf.cleanup
+    async def leave(self, state):
+        self.now -= 1
+
+
+@pytest.mark.parametrize(("options", "expected"), [({}, 2), ({"max_concurrent": 3}, 3)])
+async def test_the_concurrency_of_an_environment_bounds_its_rollouts(options, expected):
+    """Where the evaluation does not name another number."""
+    env = Crowded(dataset=[{"question": str(n)} for n in range(8)], rubric=vf.Rubric(funcs=[lambda completion: 1.0]))
+    env.set_concurrency(2)
+    await evaluated(env, **options)
+    assert env.most == expected
+
+
+async def test_what_is_set_for_a_group_is_set_in_its_environments():
+    """By the setters that an environment overrides, also in a group of groups."""
+
+    class Watching(vf.SingleTurnEnv):
+        def set_max_seq_len(self, max_seq_len):
+            super().set_max_seq_len(max_seq_len)
+            self.told = max_seq_len
+
+    inner = Watching(dataset=[{"question": "?"}], rubric=vf.Rubric(funcs=[spell]))
+    group = vf.EnvGroup([vf.EnvGroup([inner])])
+    group.set_kwargs(max_seq_len=128, score_rollouts=False, color="red")
+    assert (inner.max_seq_len, inner.told, inner.score_rollouts, group.color) == (128, 128, False, "red")
+    results = await evaluated(group)
+    assert (results["reward"], results["metrics"]) == ([0.0], [{}])
+
+
+def test_a_data_set_that_a_function_gives_is_built_when_it_is_first_asked_for():
+    """And once; `build_dataset` and `build_eval_dataset` ask for it, and return None where there is none."""
+    built = []
+
+    def rows():
+        built.append(True)
+        return datasets.Dataset.from_list([{"question": "2 + 2?", "answer": "4"}])
+
+    env = vf.SingleTurnEnv(dataset=rows, rubric=vf.Rubric(funcs=[spell]))
+    assert (built, env.build_eval_dataset()) == ([], None)
+    assert env.build_dataset()["answer"] == env.get_dataset()["answer"] == ["4"]
+    assert len(built) == 1
+
+
+async def test_tokens_are_counted_in_the_state():
+    """Those of the model by themselves, others where the environment says so, in the words of either API."""
+    env = vf.SingleTurnEnv(dataset=[{"question": "?"}], rubric=vf.Rubric(funcs=[lambda completion: 1.0]))
+    results = await evaluated(env)
+    [state], [spent] = results["state"], results["token_usage"]
+    assert env.get_state_usage(state) == state["usage"] == spent
+    assert spent["output_tokens"] > 0
+    for usage in (types.SimpleNamespace(prompt_tokens=2, completion_tokens=3), {"input_tokens": 2, "output_tokens": 3}):
+        env.increment_state_usage_from_response(state, types.SimpleNamespace(usage=usage))
+    assert state["usage"] == {
+        name: count + {"input_tokens": 4, "output_tokens": 6}[name] for name, count in spent.items()
+    }
+    assert env.get_state_usage(vf.State()) is None
+    with pytest.raises(ValueError, match="give 0 or more, not -1 and 0"):
+        env.increment_state_usage(state, input_tokens=-1)
+
+
+async def test_a_rollout_whose_completion_cannot_be_rendered_failed():
+    """It has its error, and the other hooks are called nevertheless."""
+
+    class Broken(Crowded):
+        async def render_completion(self, state):
+            raise LookupError("no way back")
+
+    env = Broken(dataset=[{"question": "?"}], rubric=vf.Rubric(funcs=[spell]))
+    results = await evaluated(env)
+    assert results["error"][0]["error"] == "LookupError"
+    assert (env.most, env.now) == (1, 0)
+
+
+async def test_results_become_a_data_set():
+    """Ours, and the outputs of others."""
+    env = vf.SingleTurnEnv(dataset=[{"question": "?", "answer": "4"}], rubric=vf.Rubric(funcs=[spell]))
+    assert env.make_dataset(await evaluated(env))["reward"] == [1.0]
+    assert vf.Environment.make_dataset({"outputs": [{"reward": 0.5}]})["reward"] == [0.5]
+
+
+async def test_an_environment_with_a_loop_of_its_own_asks_whether_it_is_over():
+    """A direct subclass of `Environment` has the stop conditions and the hooks that tidy up."""
+
+    class Loop(vf.Environment):
+        @vf.stop
+        async def twice(self, state):
+            return len(state["replies"]) == 2
+
+        @vf.cleanup
+        async def finish(self, state):
+            state["completion"] = [vf.AssistantMessage(content=" ".join(state["replies"]))]
+
+        async def rollout(self, input, client, model, sampling_args=None):
+            state = await self.init_state(input, client, model, sampling_args)
+            state["replies"] = []
+            while not await self.is_completed(state):
+                response = await self.get_model_response(state, state["prompt"])
+                state["replies"].append(response.message.content)
+            await self.cleanup(state)
+            return state
+
+    env = Loop(dataset=[{"question": "?", "answer": "4 4"}], rubric=vf.Rubric(funcs=[spell]))
+    results = await evaluated(env)
+    assert (results["reward"], results["stop_condition"]) == ([1.0], ["twice"])
+
+
+# Rubrics.
+
+
+async def test_a_provider_that_fails_costs_only_the_functions_that_name_what_it_gives():
+    """The others are scored, and so are the rollouts for which it does not fail."""
+
+    def size(completion, length):
+        return float(length)
+
+    rubric = vf.Rubric(funcs=[spell, size])
+    rubric.add_score_object_provider(lambda state: {"length": len(state["completion"][0]["content"])})
+    said = [{"completion": [{"role": "assistant", "content": "4"}]}, {"completion": []}]
+    states = [{"prompt": "?", "answer": "4", "trajectory": [], **fields} for fields in said]
+    await vf.RubricGroup([rubric]).score_group(states)
+    assert states[0]["metrics"] == {"spell": 1.0, "size": 1.0}
+    assert set(states[1]["errors"]) == {"spell", "size"}
+
+
+async def test_a_provider_of_a_group_reaches_the_rubrics_inside():
+    """As it does in a rubric by itself."""
+    rubric = vf.Rubric(funcs=[lambda completions, names: [float(len(names))] * len(completions)])
+    group = vf.RubricGroup([rubric])
+    group.add_group_score_object_provider(lambda states: {"names": [state["name"] for state in states]})
+    states = [{"prompt": "?", "completion": [], "trajectory": [], "name": name} for name in "ab"]
+    await group.score_group(states)
+    assert [state["reward"] for state in states] == [2.0, 2.0]
+    assert rubric.group_score_objects(states)["names"] == ["a", "b"]

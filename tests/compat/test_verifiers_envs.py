@@ -604,7 +604,7 @@ async def test_a_model_may_be_named_by_a_configuration(monkeypatch):
                 assert results.states[0]["client"].is_closed() == (given is not client)
     assert server.asked[0].headers["x-team"] == "a"
     assert {asked.headers["authorization"] for asked in server.asked} == {"Bearer secret"}
-    assert (config.client_type, several.timeout) == ("openai_chat_completions", None)
+    assert (config.client_type, several.timeout) == ("openai_chat_completions", 3600.0)
 
 
 async def test_a_rollout_ends_when_its_time_is_over():

@@ -334,6 +334,19 @@ class Environment(Hooked, ABC):
 
     # Hooks.
 
+    def is_completed(self, state: State) -> Any:
+        """Tell whether a stop condition holds. A subclass may have its own, of `(state)` or `(messages, state)`."""
+        return self._stopped(state)
+
+    async def _stopped(self, state: State) -> bool:
+        for condition in self.hooks["stop"]:
+            holds = condition(state)
+            if await holds if inspect.iscoroutine(holds) else holds is not False and await awaited(holds):
+                state["stop_condition"] = condition.__name__
+                state["is_completed"] = True
+                return True
+        return False
+
     async def after_scoring(self, states: Sequence[State]) -> None:
         """Called with the states of a group once they are scored, or cannot be. A subclass may tidy up."""
 

@@ -71,19 +71,6 @@ class MultiTurnEnv(Environment):
         """Whether the dialogue has outgrown the model's context; what was said by then is scored."""
         return bool(state.get("prompt_too_long"))
 
-    def is_completed(self, state: State) -> Any:
-        """Tell whether a stop condition holds. A subclass may have its own, of `(state)` or `(messages, state)`."""
-        return self._stopped(state)
-
-    async def _stopped(self, state: State) -> bool:
-        for condition in self.hooks["stop"]:
-            holds = condition(state)
-            if await holds if inspect.iscoroutine(holds) else holds is not False and await awaited(holds):
-                state["stop_condition"] = condition.__name__
-                state["is_completed"] = True
-                return True
-        return False
-
     async def rollout(
         self, input: Example, client: Any, model: Any, sampling_args: Mapping[str, Any] | None = None
     ) -> State:
@@ -98,13 +85,16 @@ class MultiTurnEnv(Environment):
             state["error"] = error
             state["stop_condition"] = "has_error"
         finally:
-            # Hooks that tidy up may read what was said.
-            await awaited(self.render_completion(state))
-            await self.call_all("cleanup", state)
+            await self._tidy_up(state)
         elapsed = 1000 * (time.monotonic() - started)
         state["timing"] |= {"generation_ms": elapsed, "total_ms": elapsed}
         state["is_completed"] = True
         return state
+
+    async def _tidy_up(self, state: State) -> None:
+        # Hooks that tidy up may read what was said.
+        await awaited(self.render_completion(state))
+        await self.call_all("cleanup", state)
 
     async def _dialogue(self, state: State) -> State:
         state = cast("State", await awaited(self.setup_state(state)) or state)
@@ -127,7 +117,7 @@ class MultiTurnEnv(Environment):
         return bool(state["trajectory"]) and TOO_LONG.search(str(error)) is not None
 
     async def _is_over(self, state: State) -> bool:
-        if type(self).is_completed is MultiTurnEnv.is_completed:
+        if type(self).is_completed is Environment.is_completed:
             return await self._stopped(state)
         # A condition of its own says when it is done, and never that an error or a limit is not one.
         parameters = inspect.signature(self.is_completed).parameters.values()

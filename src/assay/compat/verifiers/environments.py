@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
+from functools import partial
 from importlib import import_module
 from inspect import signature
 from logging import Logger
@@ -14,10 +15,11 @@ from uuid import uuid4
 
 from assay import compat, envs
 from assay.compat.verifiers import records
+from assay.compat.verifiers.example_data import extract_usage_tokens, make_dataset, maybe_retry
 from assay.compat.verifiers.numeric_rubrics import Rubric, RubricGroup, tidy_up, warn_unscored, zeroed
 from assay.compat.verifiers.typed_messages import AssistantMessage, Response, Tool, typed
 from assay.concurrency import setting
-from assay.envs.base_env import Given, teardown
+from assay.envs.base_env import Given, awaited, cleanup, stop, teardown
 from assay.envs.dataset import first_of
 from assay.envs.model_under_test import ModelUnderTest
 from assay.envs.multi_turn import TOO_LONG
@@ -33,10 +35,20 @@ from assay.types import Message, Messages, State
 OURS = frozenset({"dataset", "max_turns", *Given.__annotations__})
 UNNEEDED = frozenset({"max_workers", "map_kwargs", "interleaved_rollouts"})
 """What theirs takes, and ours has no use for."""
-RETRIED = (records.InfraError, records.InvalidModelResponseError)
 
 _retries: ContextVar[int] = ContextVar("retries", default=0)
 _tell: ContextVar[Callable[[Sequence[State]], None]] = ContextVar("tell", default=lambda states: None)
+
+
+def _setter(name: str) -> Callable[[Any, Any], None]:
+    """A method that sets an attribute, in the environments of a group too."""
+
+    def setter(self: Any, value: Any) -> None:
+        setattr(self, name, value)
+        for env in getattr(self, "envs", ()):
+            env.set_kwargs(**{name: value})
+
+    return setter
 
 
 class Environment(envs.Environment):
@@ -45,6 +57,7 @@ class Environment(envs.Environment):
     logger: Logger = logger_of("assay")
     max_seq_len: int | None = None
     score_rollouts = True
+    concurrency: int | None = None  # the rollouts under way at once, where `max_concurrent` does not say
 
     def __init__(self, dataset: Any = None, **given: Any) -> None:
         asked_for = given.pop("message_type", None)
@@ -68,9 +81,16 @@ class Environment(envs.Environment):
         return super().scoring if self.score_rollouts else None
 
     async def after_scoring(self, states: Sequence[State]) -> None:
+        rubric: Any = self.rubric
+        if not self.score_rollouts and hasattr(rubric, "dummy_score_group"):  # ours has none
+            await rubric.dummy_score_group([*states])
         for state in states:
             await tidy_up("cleanup", [self.rubric], state)
         _tell.get()(states)
+
+    async def cleanup(self, state: State, task: Any = None, resources: Any = None) -> None:
+        """Call the methods marked `@cleanup`, once a rollout is over."""
+        await self.call_all("cleanup", state)
 
     @teardown(priority=100)
     async def _tear_down_rubric(self) -> None:
@@ -95,11 +115,57 @@ class Environment(envs.Environment):
     def get_eval_dataset(self, n: int = -1, seed: int | None = None) -> Any:
         return _as_dataset(super().get_eval_dataset(), n, seed)
 
+    def build_dataset(self) -> Any:
+        """The data set to train on, which a function that was given builds when it is first asked for; None without one."""
+        return None if self._sources["dataset"] is None else self.get_dataset()
+
+    def build_eval_dataset(self) -> Any:
+        """The data set to evaluate on, likewise."""
+        return None if self._sources["eval_dataset"] is None else self.get_eval_dataset()
+
+    # What a trainer sets and asks.
+
+    def set_kwargs(self, **given: Any) -> None:
+        """Set attributes, each by its own method `set_<name>` where there is one."""
+        for name, value in given.items():
+            getattr(self, f"set_{name}", partial(setattr, self, name))(value)
+
+    set_concurrency = _setter("concurrency")
+    set_max_seq_len = _setter("max_seq_len")
+    set_max_total_completion_tokens = _setter("max_total_completion_tokens")
+    set_score_rollouts = _setter("score_rollouts")
+    make_dataset = staticmethod(make_dataset)
+
+    @property
+    def requires_group_rollouts(self) -> bool:
+        return getattr(self.rubric, "has_group_rewards", self.rubric.compares)
+
+    @property
+    def provides_advantages(self) -> bool:
+        return getattr(self.rubric, "has_advantages", False)
+
+    def increment_state_usage(self, state: State, input_tokens: float = 0, output_tokens: float = 0) -> None:
+        """Count tokens to a rollout: of another model, or of calls that went past `get_model_response`."""
+        if input_tokens < 0 or output_tokens < 0:
+            raise ValueError(f"tokens are counted up: give 0 or more, not {input_tokens!r} and {output_tokens!r}")
+        usage = state.setdefault("usage", {"input_tokens": 0.0, "output_tokens": 0.0})
+        usage["input_tokens"] += input_tokens
+        usage["output_tokens"] += output_tokens
+
+    def increment_state_usage_from_response(self, state: State, response: Any) -> None:
+        self.increment_state_usage(state, *extract_usage_tokens(response))
+
+    def get_state_usage(self, state: State) -> dict[str, float] | None:
+        """The tokens of a rollout until now; None when no model has told any."""
+        usage: dict[str, float] = state.get("usage") or {}
+        return dict(usage) if any(usage.values()) else None
+
     def as_messages(self, value: object, where: str) -> list[Message]:
         return typed(value, where)
 
     async def init_state(self, input: Any, client: Any, model: Any, sampling_args: Any = None) -> State:
         state = await super().init_state(input, records.resolve_client(client), model, sampling_args)
+        state["usage"] = {"input_tokens": 0.0, "output_tokens": 0.0}
         if not (self.keeps_text and isinstance(state["prompt"], str)):
             state["prompt"] = typed(state["prompt"], "the prompt")
         info: dict[str, Any] = state.get("info") or {}
@@ -133,19 +199,14 @@ class Environment(envs.Environment):
         except OurModelError as error:
             kind = records.OverlongPromptError if TOO_LONG.search(str(error)) else records.ModelError
             raise kind(str(error)) from error
+        self.increment_state_usage(state, reply.usage.prompt, reply.usage.completion)
         if not compat.strict and not reply.text and not reply.tool_calls:
             raise records.EmptyModelResponseError("Model returned no content, reasoning, and did not call any tools")
         return Response.of(reply, state["turn"])
 
     async def attempt(self, *asked: Any) -> State:
-        """As ours, and again after an error of `RETRIED`, so often as `max_retries` says."""
-        state = await super().attempt(*asked)
-        for number in range(_retries.get()):
-            if not isinstance(state.get("error"), RETRIED):
-                break
-            await asyncio.sleep(min(2.0**number, 60.0))
-            state = await super().attempt(*asked)
-        return state
+        """As ours, and again after an error of the infrastructure, so often as `max_retries` says."""
+        return await maybe_retry(super().attempt, _retries.get())(*asked)
 
     async def _carry_out(self, examples: Any, data: Any, client: Any, model: Any, options: Any) -> envs.Results:
         """As ours, with their options. Every reward is a number; what is unscored has its errors beside it."""
@@ -166,6 +227,8 @@ class Environment(envs.Environment):
             path = Path("outputs", "evals", f"{self.env_id or type(self).__name__}--{named}", uuid4().hex[:8])
         if path is not None:
             given |= {"run": path, "resume": True}
+        if self.concurrency is not None:
+            given.setdefault("max_concurrent", self.concurrency)
         asked = records.resolve_client(client)
         try:
             with setting(_retries, given.pop("max_retries", 0)), setting(_tell, tell):
@@ -285,6 +348,28 @@ class MultiTurnEnv(Environment, envs.MultiTurnEnv):  # pyright: ignore[reportInc
     """Ours, with their keywords and hooks."""
 
     timeout_seconds: float | None = None
+    max_total_completion_tokens = -1  # the tokens after which the model is not asked again; -1 is no limit
+
+    @stop
+    async def max_total_completion_tokens_reached(self, state: State) -> bool:
+        if self.max_total_completion_tokens <= 0:
+            return False
+        usage = self.get_state_usage(state)
+        return usage is not None and usage["output_tokens"] >= self.max_total_completion_tokens
+
+    def mark_timed_out(self, state: State) -> None:
+        state.update(timed_out=True, is_completed=True, stop_condition="timeout_reached")
+
+    @cleanup(priority=100)
+    async def render_state(self, state: State) -> None:
+        """Set what is known of a rollout when it is over, before other hooks read it."""
+        try:
+            await awaited(self.render_completion(state))
+        except Exception as error:  # noqa: BLE001 - the rollout's own; a hook that raises is only a line in the log
+            state.update(completion=[], error=error, stop_condition="has_error")
+
+    async def _tidy_up(self, state: State) -> None:
+        await self.cleanup(state)
 
     async def _dialogue(self, state: State) -> State:
         limit = asyncio.timeout(self.timeout_seconds)
@@ -294,7 +379,7 @@ class MultiTurnEnv(Environment, envs.MultiTurnEnv):  # pyright: ignore[reportInc
         except TimeoutError:
             if not limit.expired():
                 raise
-            state.update(timed_out=True, stop_condition="timeout_reached")
+            self.mark_timed_out(state)
         return state
 
     def _outgrown(self, error: Refused, state: State) -> bool:

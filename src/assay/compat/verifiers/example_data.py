@@ -12,10 +12,10 @@ from functools import partial
 from importlib import import_module
 from operator import methodcaller
 from pkgutil import get_data
-from typing import Any
+from typing import Any, cast
 
 from assay import parsers
-from assay.compat.verifiers.records import MissingKeyError
+from assay.compat.verifiers.records import InfraError, InvalidModelResponseError, MissingKeyError
 
 # In their words, spaces included: what a model is asked is part of its score.
 BOXED_SYSTEM_PROMPT = "Please reason step by step, and put your final answer within \\boxed{}."
@@ -76,6 +76,27 @@ async def maybe_call_with_named_args(func: Callable[..., Any], /, **known: Any) 
     return await maybe_await(func, **(known if takes_all else {n: v for n, v in known.items() if n in parameters}))
 
 
+def maybe_retry(
+    func: Callable[..., Any],
+    max_retries: int = 0,
+    initial: float = 1.0,
+    max_wait: float = 60.0,
+    error_types: tuple[type[Exception], ...] = (InfraError, InvalidModelResponseError),
+) -> Callable[..., Any]:
+    """The same function, called again after a pause while a state that it returns has an error of these types."""
+
+    async def retried(*args: Any, **kwargs: Any) -> Any:
+        for number in range(max_retries):
+            result: Any = await func(*args, **kwargs)
+            states = cast("list[Any]", result if isinstance(result, list) else [result])
+            if not any(isinstance(state.get("error"), error_types) for state in states):
+                return cast("Any", result)
+            await asyncio.sleep(min(initial * 2.0**number, max_wait))
+        return await func(*args, **kwargs)
+
+    return retried if max_retries > 0 else func
+
+
 async def maybe_semaphore(limit: int | None = None) -> AbstractAsyncContextManager[Any]:
     return asyncio.Semaphore(limit) if limit and limit > 0 else nullcontext()
 
@@ -112,3 +133,21 @@ def setup_logging(level: str = "INFO") -> None:
     """Show our log lines from this level on, on standard error."""
     logging.basicConfig(format="%(asctime)s %(name)s %(levelname)s %(message)s")
     logging.getLogger("assay").setLevel(level.upper())
+
+
+def make_dataset(results: Any) -> Any:
+    """Results as a Hugging Face data set: ours, or the outputs of others as they are."""
+    if hasattr(results, "to_dataset"):
+        return results.to_dataset()
+    return import_module("datasets").Dataset.from_list(list(results["outputs"]))
+
+
+def extract_usage_tokens(response: Any) -> tuple[int, int]:
+    """The tokens that were sent and said, in the words of either API."""
+    usage: Any = getattr(response, "usage", None) or {}
+    fields = cast("dict[str, Any]", usage if isinstance(usage, dict) else vars(usage))
+    sent, said = (fields.get(new) or fields.get(old) or 0 for old, new in _COUNTS)
+    return int(sent), int(said)
+
+
+_COUNTS = (("prompt_tokens", "input_tokens"), ("completion_tokens", "output_tokens"))

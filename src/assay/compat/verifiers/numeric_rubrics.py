@@ -1,5 +1,6 @@
 """Rubrics pay a number for every rollout, also for one that is unscored, as programs for `verifiers` expect."""
 
+from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -17,8 +18,9 @@ from assay.envs.base_env import Hooked, Moment
 from assay.errors import RubricError
 from assay.graders.autograder import Autograder
 from assay.redaction import logger_of
-from assay.rollout import Batch
+from assay.rollout import PLURALS, Batch, Call, Rollout
 from assay.types import State
+from assay.wording import described
 
 logger = logger_of("assay")
 
@@ -39,6 +41,8 @@ class Rubric(Hooked, assay.Rubric):
 
     def __init__(self, *args: Any, parallelize_scoring: bool = True, max_verify_chars: int = 0, **options: Any) -> None:
         """As ours. What runs side by side, and how long an answer may be, is for the engine to decide, whatever is said."""
+        self.score_object_providers: list[Callable[[Any], Mapping[str, Any]]] = []
+        self.group_score_object_providers: list[Callable[[Any], Mapping[str, Any]]] = []
         super().__init__(*args, **options)
 
     @property
@@ -79,7 +83,83 @@ class Rubric(Hooked, assay.Rubric):
                     with suppress(TypeError, ValueError, KeyError):  # what is no message is an error of its line
                         fields[name] = as_records(chat)
         batch = batch if rows is batch.states else replace(batch, states=states)
+        if self.score_object_providers or type(self).score_objects is not Rubric.score_objects:
+            # The row below it is read when a function asks: what a function before it wrote is seen.
+            found = [self._provided(self.score_objects, state) for state in batch.states]
+            batch = replace(batch, rows=[ChainMap(*pair) for pair in zip(found, cast("Any", batch.rows), strict=True)])
         return await super().score_batch(batch, autograder)
+
+    def _provided(self, provide: Callable[[Any], Mapping[str, Any]], of: Any) -> dict[str, Any]:
+        try:
+            return {**provide(of)}
+        except Exception as error:  # noqa: BLE001 - a function that names what is missing has an error on its line
+            self.logger.error("what functions may name could not be provided: %s", described(error))
+            return {}
+
+    def _objects_for(self, batch: Batch) -> Mapping[str, Any]:
+        objects = super()._objects_for(batch)
+        for provider in self.group_score_object_providers:
+            objects = {**objects, **self._provided(provider, [*batch.states])}
+        return objects
+
+    def add_score_object_provider(self, provider: Callable[[Any], Mapping[str, Any]]) -> None:
+        """Let functions of one rollout name what `provider(state)` returns, here and in the rubrics inside."""
+        for rubric in self._with_inner():
+            rubric.score_object_providers.append(provider)
+
+    def add_group_score_object_provider(self, provider: Callable[[Any], Mapping[str, Any]]) -> None:
+        """Let functions of a group name what `provider(states)` returns, here and in the rubrics inside."""
+        for rubric in self._with_inner():
+            rubric.group_score_object_providers.append(provider)
+
+    def _with_inner(self) -> "list[Rubric]":
+        inner = [r for rubric in self._inside() if isinstance(rubric, Rubric) for r in rubric._with_inner()]
+        return [self, *inner]
+
+    def score_objects(self, state: State) -> dict[str, Any]:
+        """All that a function of one rollout may name. A subclass may know more."""
+        row: dict[str, Any] = state.get("input") or {}
+        objects: dict[str, Any] = {**row, **Rollout.from_state(state).fields(), "state": state, **self.class_objects}
+        for provider in self.score_object_providers:
+            objects.update(provider(state))
+        return objects
+
+    def group_score_objects(self, states: Sequence[State]) -> dict[str, Any]:
+        """All that a function of a group may name."""
+        each = [self.score_objects(state) for state in states]
+        several = {plural: [objects[name] for objects in each] for plural, name in PLURALS.items()}
+        objects = {**several, **self.class_objects}
+        for provider in self.group_score_object_providers:
+            objects.update(provider(states))
+        return objects
+
+    # For rubrics that score by themselves.
+
+    @property
+    def has_advantages(self) -> bool:
+        return any(getattr(rubric, "has_advantages", False) for rubric in self._inside())
+
+    async def dummy_score_rollout(self, state: State) -> None:
+        """Write what stands for a score where rollouts are not to be scored."""
+        state.update(reward=0.0, metrics={})
+
+    async def dummy_score_group(self, states: Sequence[State]) -> None:
+        for state in states:
+            await self.dummy_score_rollout(state)
+
+    def add_cleanup_handler(self, handler: Callable[..., Any]) -> None:
+        """Call this function too, by its `cleanup_priority`, once a rollout is scored."""
+        self.hooks["cleanup"].append(handler)
+        self.hooks["cleanup"].sort(key=lambda hook: (-getattr(hook, "cleanup_priority", 0), hook.__name__))
+
+    def _is_group_func(self, func: Any) -> bool:
+        return Call(func, getattr(func, "__name__", "function")).is_group
+
+    async def _call_individual_reward_func(self, func: Any, state: State) -> float:
+        return float(await maybe_call_with_named_args(func, **self.score_objects(state)))
+
+    async def _call_group_reward_func(self, func: Any, states: Sequence[State]) -> list[float]:
+        return await maybe_call_with_named_args(func, **self.group_score_objects(states))
 
     async def call_hook(self, hook: Callable[..., Any], *args: Any) -> Any:
         # With what it names: the state, its fields and the class objects.
@@ -124,6 +204,19 @@ class Rubric(Hooked, assay.Rubric):
             self._has_warned = True
             warn_unscored([*outcomes.rewards].count(None), len(outcomes.rewards))
         return outcomes._replace(rewards=outcomes.partial)
+
+
+def _lister(place: int, of_groups: bool) -> Callable[[Rubric], list[Any]]:
+    def listed(self: Any) -> list[Any]:
+        named = zip(self._get_reward_func_names(), self.funcs, self.weights, strict=False)
+        return [each[place] for each in named if self._is_group_func(each[1]) is of_groups]
+
+    return listed
+
+
+for _kind in ("individual", "group"):
+    for _place, _what in enumerate(("func_names", "funcs", "weights")):
+        setattr(Rubric, f"_get_{_kind}_reward_{_what}", _lister(_place, _kind == "group"))
 
 
 async def tidy_up(moment: Moment, rubrics: Sequence[object], *args: Any) -> None:

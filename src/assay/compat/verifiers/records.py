@@ -1,14 +1,15 @@
 """Records and exceptions have the shapes and names of those in `verifiers`; exceptions hang below our own root."""
 
+import json
 import os
 from importlib import import_module
+from pkgutil import get_data
 from typing import Any, TypeAlias
 
 from assay import errors
 from assay.compat.verifiers.typed_messages import AttributeRecord
+from assay.envs.dataset import copied
 from assay.errors import AssayError, Refused
-
-DEFAULT_URL = "https://api.pinference.ai/api/v1"
 
 MessageType: TypeAlias = str
 
@@ -52,10 +53,38 @@ class MissingKeyError(ValueError):
         super().__init__(f"environment variables are not set: {', '.join(keys)}: set them before the environment loads")
 
 
-class ClientConfig(AttributeRecord, client_type="openai_chat_completions", client_idx=0, api_key_var="PRIME_API_KEY"):
+_DEFAULTS: dict[str, dict[str, Any]] = json.loads(get_data("assay.compat.verifiers", "config_defaults.json") or b"")
+
+
+class Config(AttributeRecord):
+    """Settings, each with a default that stands until another is given; only what was given is kept, and handed on."""
+
+    def __missing__(self, name: str) -> Any:
+        return copied(_DEFAULTS[type(self).__name__][name])
+
+    def model_dump(self, *, exclude_none: bool = False, **options: Any) -> dict[str, Any]:
+        every = AttributeRecord(copied(_DEFAULTS[type(self).__name__]), **self)
+        return every.model_dump(exclude_none=exclude_none)
+
+
+class ClientConfig(Config):
     """Where a model is, and how it is asked. What takes a client takes this in its place."""
 
-    OPTIONAL = ("api_base_url", "endpoint_configs", "timeout", "max_retries", "extra_headers")
+
+class EndpointClientConfig(Config):
+    """One of the `endpoint_configs` of a `ClientConfig`."""
+
+
+class EvalConfig(Config):
+    """What an evaluation is asked for on the command line of theirs."""
+
+
+class EvalRunConfig(Config):
+    """Several such evaluations, as `evals`."""
+
+
+class SandboxRequest(Config):
+    """What a client of sandboxes is asked for; the engine here has no use for it."""
 
 
 def resolve_client(client: Any) -> Any:
@@ -65,6 +94,6 @@ def resolve_client(client: Any) -> Any:
     several = client.endpoint_configs
     config = ClientConfig(client, **(several[client.client_idx % len(several)] if several else {}))
     sdk = ("anthropic", "AsyncAnthropic") if config.client_type == "anthropic_messages" else ("openai", "AsyncOpenAI")
-    given = {"base_url": config.api_base_url or DEFAULT_URL, "default_headers": config.extra_headers}
-    given |= {"timeout": config.timeout or 3600.0, "max_retries": config.max_retries or 10}
+    given = {"base_url": config.api_base_url, "default_headers": config.extra_headers}
+    given |= {"timeout": config.timeout, "max_retries": config.max_retries}
     return getattr(import_module(sdk[0]), sdk[1])(api_key=os.environ.get(config.api_key_var) or "EMPTY", **given)

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from assay.compat.verifiers.environments import MultiTurnEnv
 from assay.compat.verifiers.numeric_rubrics import Rubric
-from assay.compat.verifiers.records import SandboxError, ToolCallError, ToolParseError
+from assay.compat.verifiers.records import SandboxError, SandboxRequest, ToolCallError, ToolParseError
 from assay.compat.verifiers.typed_messages import AttributeRecord, Tool, ToolMessage
 from assay.envs.base_env import awaited, cleanup, stop, teardown
 from assay.envs.tool_use import calls_of, total_tool_calls
@@ -207,13 +207,6 @@ class SandboxNotReadyError(SandboxError):
     """A sandbox was made, and did not come up."""
 
 
-class SandboxRequest(
-    AttributeRecord, docker_image="python:3.11-slim", start_command="tail -f /dev/null", cpu_cores=1, memory_gb=2,
-    disk_size_gb=5, gpu_count=0, timeout_minutes=60, environment_vars=None, team_id=None, advanced_configs=None,
-):  # fmt: skip
-    """What a client is asked for; the engine here has no use for it."""
-
-
 def sandbox_ready_wait_time(state: State) -> float:
     return state["sandbox_state"]["ready_wait_time"]
 
@@ -236,7 +229,6 @@ class SandboxEnv(StatefulToolEnv):
         sandbox_name: str = "sandbox-env",
         timeout_per_command_seconds: int = 30,
         stop_errors: Any = None,
-        labels: Sequence[str] | None = None,
         max_retries: int = 5,
         base_delay: float = 0.5,
         backoff_factor: float = 2.0,
@@ -244,8 +236,8 @@ class SandboxEnv(StatefulToolEnv):
         engine: CodeEngine | None = None,
         **given: Any,
     ) -> None:
-        made = SandboxRequest(name=sandbox_name, labels=list(labels or ()))
-        self.sandbox_request = made.model_copy(update={name: given[name] for name in made if name in given})
+        asked = {name: given[name] for name in SandboxRequest().model_dump() if name in given}
+        self.sandbox_request = SandboxRequest(asked, name=sandbox_name)
         self._delays = [min(base_delay * backoff_factor**n, max_backoff_seconds) for n in range(max_retries - 1)]
         super().__init__(stop_errors=[SandboxError] if stop_errors is None else stop_errors, **given)
         self.timeout_per_command_seconds = timeout_per_command_seconds

@@ -1,6 +1,9 @@
 from typing import TypeAlias
 
 from assay.compat.verifiers.records import ClientConfig as ClientConfig
+from assay.compat.verifiers.records import EndpointClientConfig as EndpointClientConfig
+from assay.compat.verifiers.records import EvalConfig as EvalConfig
+from assay.compat.verifiers.records import EvalRunConfig as EvalRunConfig
 from assay.compat.verifiers.records import MessageType as MessageType
 from assay.compat.verifiers.typed_messages import AssistantMessage as AssistantMessage
 from assay.compat.verifiers.typed_messages import AttributeRecord
@@ -47,9 +50,7 @@ ResponseMessage: TypeAlias = AssistantMessage
 TextMessage: TypeAlias = UserMessage
 Usage: TypeAlias = AttributeRecord
 Message: TypeAlias = AttributeRecord
-EndpointClientConfig = EvalConfig = EvalRunConfig = GenericContentPart = ImageUrlSource = InputAudioSource = (
-    AttributeRecord
-)
+GenericContentPart = ImageUrlSource = InputAudioSource = AttributeRecord
 ResponseTokens = ThinkingBlock = TimeSpan = TimeSpans = AttributeRecord
 ClientType = MessageContent = MessageType
 Endpoints = Info
