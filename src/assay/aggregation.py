@@ -3,23 +3,17 @@
 import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import mul
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar, cast, get_args
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
 from assay.errors import AssayError, RubricError
+from assay.wording import short_repr
 
 Key = TypeVar("Key", bound=Hashable)
 Item = TypeVar("Item")
 Scale: TypeAlias = Literal["unit", "open", "raw"]
 """How totals become a score: a share clamped to 0…1, a share left as it is, or the raw sum."""
-
-
-class Answer(NamedTuple):
-    """One counted answer, as the formulas see it."""
-
-    weight: float
-    value: float
-    passed: bool
 
 
 class Totals(NamedTuple):
@@ -100,21 +94,28 @@ def share_of(share: float, weights: Sequence[float]) -> Totals:
     return Totals(sum_behind(share, gain, loss), gain, loss)
 
 
-def _weighted(answers: Sequence[Answer]) -> Totals:
-    weights = [answer.weight for answer in answers]
-    return Totals(weighted_sum(weights, [answer.value for answer in answers]), *stakes(weights))
+def _weighted(lines: Sequence[Any]) -> Totals:
+    weights = [line.weight for line in lines]
+    return Totals(weighted_sum(weights, [line.value for line in lines]), *stakes(weights))
 
 
-def _mean(answers: Sequence[Answer]) -> Totals:
+def _mean(lines: Sequence[Any]) -> Totals:
     """The mean by size of weight; a fault (negative weight) is worth how far it was avoided."""
-    sizes = [abs(answer.weight) for answer in answers]
-    worth = [a.value if a.weight > 0 else 1 - a.value for a in answers]
+    sizes = [abs(line.weight) for line in lines]
+    worth = [line.value if line.weight > 0 else 1 - line.value for line in lines]
     most = total(sizes)
     return Totals(weighted_sum(sizes, worth) / most, 1.0) if most else Totals()
 
 
-def _share_passed(quantifier: Callable[[Iterable[bool]], bool]) -> Callable[[Sequence[Answer]], Totals]:
-    return lambda answers: Totals(float(quantifier(a.passed for a in answers)), 1.0) if answers else Totals()
+def _share_passed(quantifier: Callable[[Iterable[bool]], bool]) -> Callable[[Sequence[Any]], Totals]:
+    return lambda lines: Totals(float(quantifier(line.passed for line in lines)), 1.0) if lines else Totals()
+
+
+def _by_formula(formula: Callable[[Sequence[Any]], object], name: str, lines: Sequence[Any]) -> Totals:
+    raw = formula(lines) if lines else 0.0
+    if not isinstance(raw, int | float) or not math.isfinite(raw):
+        raise RubricError(f"aggregation {name!r} returned {short_repr(raw)}: return a finite number")
+    return Totals(float(raw), 1.0 if lines else 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +123,10 @@ class Aggregation:
     """A named way to add answers up."""
 
     name: str
-    total: Callable[[Sequence[Answer]], Totals]
+    total: Callable[[Sequence[Any]], Totals]  # of the counted report lines that have a value
     scale: Scale = "unit"
     sums: bool = False  # whether the total is Σ weight · value, so that a reward needs no report
-    over_lines: Callable[[list[Any]], object] | None = None
-    """A caller's own formula over the answered report lines; its result is reward and score."""
+    formula: Callable[[Sequence[Any]], object] | None = None  # a caller's own: its result is reward and score
 
 
 AGGREGATIONS: dict[str, Aggregation] = {
@@ -151,7 +151,7 @@ def aggregation_of(spec: object) -> Aggregation:
         return AGGREGATIONS[spec]
     if callable(spec):
         name = getattr(spec, "__name__", type(spec).__name__)
-        return Aggregation(name, _weighted, scale="raw", over_lines=cast("Callable[[list[Any]], object]", spec))
+        return Aggregation(name, partial(_by_formula, spec, name), scale="raw", formula=spec)
     raise RubricError(f"aggregation {spec!r} is not known: give one of {', '.join(AGGREGATIONS)}, or a function")
 
 

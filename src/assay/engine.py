@@ -719,7 +719,7 @@ class Engine(BatchResult):
         try:
             return aggregate(lines, criteria, aggregation=rule, scale=scale)
         except FAILURES as error:
-            if rule.over_lines is None or self._on_error == "raise" or is_stop(error):
+            if rule.formula is None or self._on_error == "raise" or is_stop(error):
                 raise
             logger.error("aggregation %r failed: %s", rule.name, described(error))
             return aggregate([*lines, CriterionReport(name=rule.name, error=described(error))], criteria, scale=scale)

@@ -1,7 +1,6 @@
 """A report holds the answers to one rollout, a line each, and what they come to; reports add up."""
 
 import json
-import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -10,11 +9,10 @@ from typing import Any, Literal, NamedTuple, cast
 from pydantic import BaseModel, ConfigDict
 from typing_extensions import TypedDict  # pydantic takes that of `typing` from Python 3.12 on
 
-from assay.aggregation import AGGREGATIONS, Aggregation, Answer, Scale, Totals, capped, normalise, summed_by_name, total
+from assay.aggregation import AGGREGATIONS, Aggregation, Scale, Totals, capped, normalise, summed_by_name, total
 from assay.criterion import NOT_APPLICABLE, Criterion
 from assay.display import Page, Section, Toned, on_one_line, painted, shortened
-from assay.errors import RubricError
-from assay.wording import described, short_repr
+from assay.wording import described
 
 
 class Citation(TypedDict, total=False):
@@ -492,9 +490,8 @@ def _summed_steps(parts: Sequence[EvaluationReport]) -> dict[str, float | None] 
     return found or None
 
 
-def _counted(lines: Iterable[CriterionReport]) -> list[Answer]:
-    found = ((line, line.value) for line in lines if line.counted)
-    return [Answer(line.weight, value, bool(line.passed)) for line, value in found if value is not None]
+def _counted(lines: Iterable[CriterionReport]) -> list[CriterionReport]:
+    return [line for line in lines if line.counted and line.value is not None]
 
 
 def aggregate(
@@ -507,7 +504,7 @@ def aggregate(
     """The report that these lines come to. `criteria` are needed for vetoes alone."""
     scale = scale or aggregation.scale
     asked = [line for line in lines if line.counted and line.applies]
-    totals = _sum(asked, aggregation)
+    totals = aggregation.total(_counted(asked))
     failed = (c for c, line in zip(criteria, lines, strict=False) if line.counted and line.passed is False)
     vetoes = [criterion for criterion in failed if criterion.required]
     for criterion in vetoes:
@@ -527,16 +524,6 @@ def aggregate(
         scale=scale,
         partial_reward=totals.raw,
     )
-
-
-def _sum(asked: Sequence[CriterionReport], aggregation: Aggregation) -> Totals:
-    if aggregation.over_lines is None:
-        return aggregation.total(_counted(asked))
-    answered = [line for line in asked if line.value is not None]
-    raw: object = aggregation.over_lines(answered) if answered else 0.0
-    if not isinstance(raw, int | float) or not math.isfinite(raw):
-        raise RubricError(f"aggregation {aggregation.name!r} returned {short_repr(raw)}: return a finite number")
-    return Totals(float(raw), 1.0 if answered else 0.0)
 
 
 def shown_report(name: str, report: EvaluationReport, *, coloured: bool = False) -> str:

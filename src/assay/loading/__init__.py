@@ -80,7 +80,7 @@ class Loadable:
         data: dict[str, Any] = ({"name": self.name} if self.name else {}) | self.options_data()
         if self.aggregation is not AGGREGATIONS["weighted"]:
             own = AGGREGATIONS.get(self.aggregation.name) is not self.aggregation
-            written = self.aggregation.over_lines or self.aggregation
+            written = self.aggregation.formula or self.aggregation
             data["aggregation"] = reference_of(written) if own else self.aggregation.name
         try:
             data["criteria"] = [criterion.to_dict() for criterion in self.criteria]
@@ -102,7 +102,7 @@ class Loadable:
     @property
     def content_hash(self) -> str:
         """Return a SHA-256 of its name, aggregation and criteria in order, the same however it is spelled."""
-        own = self.aggregation.over_lines
+        own = self.aggregation.formula
         said: dict[str, Any] = {"format": "assay.rubric/1", "name": self.name, **self.options_data(as_hash=True)}
         said["aggregation"] = self.aggregation.name if own is None else path_of(own)
         said["criteria"] = [criterion.content_hash for criterion in self.criteria]
