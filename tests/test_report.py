@@ -6,7 +6,7 @@ import pickle
 import pytest
 
 from assay import Criterion, EvaluationReport, Rubric, RubricGroup, Score
-from assay.report import CriterionReport, aggregate, answer_said, sum_reports
+from assay.report import CriterionReport, aggregate, answer_said
 from assay.testing import make_rollout
 
 
@@ -111,13 +111,13 @@ def test_a_sum_of_reports_keeps_what_only_one_of_them_says():
     """The judge's own number and the first reason that was given; the sum of nothing is the empty report."""
     one = EvaluationReport(score=0.5, raw_score=1.0, gain=2.0, asked=1, answered=1, llm_raw_score=7.0, reason="so")
     two = EvaluationReport(score=1.0, raw_score=2.0, gain=2.0, asked=1, answered=1, report=[line("b", 1.0, weight=2)])
-    both = sum_reports([one, two])
+    both = EvaluationReport.summed([one, two])
     assert (both.score, both.raw_score, both.gain, both.asked, both.answered) == (0.75, 3.0, 4.0, 2, 2)
     assert (both.llm_raw_score, both.reason, [one.name for one in both.lines]) == (7.0, "so", ["b"])
-    assert sum_reports([one, one]).llm_raw_score is None
-    assert sum_reports([one, one]).report is None
-    assert sum_reports([]) == EvaluationReport()
-    assert sum_reports([EvaluationReport(), two]) is two
+    assert EvaluationReport.summed([one, one]).llm_raw_score is None
+    assert EvaluationReport.summed([one, one]).report is None
+    assert EvaluationReport.summed([]) == EvaluationReport()
+    assert EvaluationReport.summed([EvaluationReport(), two]) is two
 
 
 def test_a_sum_over_different_scales_is_a_share():

@@ -13,16 +13,7 @@ from itertools import groupby, islice
 from types import FunctionType
 from typing import Any, NamedTuple, TypeAlias, cast
 
-from assay.aggregation import (
-    AGGREGATIONS,
-    Aggregation,
-    Scale,
-    stakes,
-    summed_by_name,
-    total,
-    weighted_sum,
-    weighted_sums,
-)
+from assay.aggregation import AGGREGATIONS, Aggregation, Scale, stakes, summed_by_name, total, weighted_sums
 from assay.concurrency import FAILURES, is_stop, setting, side_by_side
 from assay.criterion import LARGEST, Criterion, is_scorer
 from assay.errors import JudgeError, MissingExtraError, RubricError, SignatureError
@@ -32,22 +23,9 @@ from assay.graders.verdicts import finite, number_of, verdict_score
 from assay.models.budgets import is_dry_run, refuse_unpriced, rollout_spending
 from assay.models.model import has_room
 from assay.redaction import logger_of
-from assay.report import (
-    NOTHING_APPLIES,
-    UNASKED,
-    CriterionReport,
-    EvaluationReport,
-    Lines,
-    Score,
-    aggregate,
-    by_turn,
-    full_report,
-    join_steps,
-    line_of,
-    sum_reports,
-)
+from assay.report import NOTHING_APPLIES, UNASKED, CriterionReport, EvaluationReport, Lines, Score, aggregate, line_of
 from assay.rollout import Batch, Call, Read
-from assay.trajectory import as_it_stood, steps_of
+from assay.trajectory import as_it_stood, by_turn, join_steps, steps_of
 from assay.types import OnError
 from assay.wording import described, short_repr
 
@@ -318,7 +296,7 @@ class Summed(BatchResult):
         return len(self.parts[0])
 
     def report(self, place: int) -> EvaluationReport:
-        return sum_reports(part.report(place) for part in self.parts)
+        return EvaluationReport.summed(part.report(place) for part in self.parts)
 
     def outcomes(self) -> Outcomes:
         parts = [] if self.is_shaped else [part.outcomes() for part in self.parts]
@@ -704,8 +682,8 @@ class Engine(BatchResult):
         values = (row if self._are_floats else _values(row)) if plan.adds_up and whole is None else None
         if values is not None:
             scale = self._scale or plan.aggregation.scale
-            raw, lines = weighted_sum(plan.weights, values), Lines(plan.criteria, row)
-            return full_report(raw, plan.stakes, lines, scale, counted=plan.counted, judged=plan.judged)
+            [raw], lines = weighted_sums(plan.weights, [values]), Lines(plan.criteria, row)
+            return EvaluationReport.full(raw, plan.stakes, lines, scale, counted=plan.counted, judged=plan.judged)
         if whole is None:
             return self._aggregated(plan.criteria, row)
         own = [index for index, answer in enumerate(row) if answer is not None]

@@ -1,8 +1,7 @@
 """A report holds the answers to one rollout, a line each, and what they come to; reports add up."""
 
 import json
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, NamedTuple, cast
 
@@ -207,47 +206,6 @@ def line_of(criterion: Criterion, answer: float | Score) -> CriterionReport:
     )
 
 
-def join_steps(criterion: Criterion, addresses: Sequence[str], answers: Sequence[float | Score]) -> Score:
-    """The answer that those about steps come to; none when one of them has none."""
-    lines = [line_of(criterion, answer) for answer in answers]
-    own = {"requirement": None, "tags": (), "step": True}
-    named = tuple(line.model_copy(update={"name": name, **own}) for name, line in zip(addresses, lines, strict=True))
-    for line in named:
-        if line.error is not None:
-            kind, _, why = line.error.partition(": ")
-            return Score(error=f"{kind}: about {line.name}: {why}", lines=named)
-    return _joined(criterion, [line for line in named if line.applies])._replace(lines=named)
-
-
-def _joined(criterion: Criterion, lines: Sequence[CriterionReport]) -> Score:
-    if not lines:
-        return Score.not_applicable(f"there is no {criterion.scope} that it applies to")
-    values = [line.value or 0.0 for line in lines]
-    bad = next((place for place, line in enumerate(lines) if not line.passed), None)
-    if criterion.combine in ("all", "any"):
-        place = values.index((min if criterion.combine == "all" else max)(values))
-        return lines[place].as_score._replace(reason=f"[{lines[place].name}] {lines[place].reason}".rstrip(), lines=())
-    reason = "" if bad is None else f"[{lines[bad].name}] {lines[bad].reason}".rstrip()
-    if criterion.combine == "mean":
-        return Score(total(values) / len(values), reason)
-    share = 1.0 if bad is None else bad / len(values)
-    return Score(share if criterion.weight >= 0 else 1 - share, reason)
-
-
-def by_turn(criterion: Criterion, line: CriterionReport, turns: Collection[str]) -> dict[str, float | Score]:
-    """A line's answer as it counts in the reward of a turn: by what the turn did, or by its share of a failure."""
-    steps: defaultdict[str, list[CriterionReport]] = defaultdict(list)
-    for step in line.lines:
-        if step.step and step.applies:
-            steps[step.name.partition(".")[0]].append(step)
-    if criterion.credit == "rollout" or line.passed is not False or line.value is None:
-        return {turn: _joined(criterion, own) for turn, own in steps.items()}
-    parts = [cited.get("part", "") for cited in line.citations if "found" not in cited]
-    blamed = {part.partition(".")[0] for part in parts}.intersection(turns)
-    best = float(criterion.weight >= 0)
-    return {turn: best + (turn in blamed) * (line.value - best) / len(blamed) for turn in turns} if blamed else {}
-
-
 @dataclass(frozen=True)
 class EvaluationReport:
     """What was found about one rollout. `raw_score` is the reward, `score` its normalised view.
@@ -365,9 +323,67 @@ class EvaluationReport:
         own = {tag: [line for line in self.lines if tag in line.tags] for tag in tags}
         return {tag: normalise(rule.total(_counted(lines)), rule.scale) for tag, lines in own.items()}
 
+    @staticmethod
+    def full(
+        raw: float, stakes: tuple[float, float], lines: Lines, scale: Scale, *, counted: int, judged: bool
+    ) -> "EvaluationReport":
+        """The report on a rollout whose counted lines are all answered, under a plain rule of one rubric."""
+        gain, loss = stakes
+        reward = raw if counted else None
+        report = object.__new__(EvaluationReport)
+        # A frozen dataclass sets each field by a call of its own; a trainer makes millions of these.
+        report.__dict__.update(
+            score=normalise(Totals(raw, gain, loss), scale) if counted else None,
+            raw_score=reward,
+            llm_raw_score=reward if judged else None,
+            report=lines,
+            gain=gain,
+            loss=loss,
+            asked=counted,
+            answered=counted,
+            scale=scale,
+            partial_reward=raw,
+        )
+        return report
+
+    @staticmethod
+    def summed(reports: Iterable["EvaluationReport"]) -> "EvaluationReport":
+        """Add all reports to one, which is unscored where one misses an answer or none has a reward."""
+        parts = [report for report in reports if report != _EMPTY]
+        if len(parts) < 2:
+            return parts[0] if parts else _EMPTY
+        columns = zip(*((part.partial_reward, part.gain, part.loss) for part in parts), strict=True)
+        totals = Totals(*map(total, columns))
+        worth = total(part.partial_reward if part.worth is None else part.worth for part in parts)
+        scale: Scale = parts[0].scale if len({part.scale for part in parts}) == 1 else "unit"
+        scored = any(part.scored for part in parts)
+        unshaped = total(part.partial_reward if part.unshaped is None else part.unshaped for part in parts)
+        whole = [part.llm_raw_score for part in parts if part.llm_raw_score is not None]
+        return EvaluationReport(
+            score=normalise(totals._replace(raw=worth), scale) if scored else None,
+            raw_score=totals.raw if scored else None,
+            llm_raw_score=whole[0] if len(whole) == 1 else None,
+            report=None
+            if all(part.report is None for part in parts)
+            else [line for part in parts for line in part.lines],
+            gain=totals.gain,
+            loss=totals.loss,
+            asked=sum(part.asked for part in parts),
+            answered=sum(part.answered for part in parts),
+            unneeded=sum(part.unneeded for part in parts),
+            vetoed_by=tuple(name for part in parts for name in part.vetoed_by),
+            scale=scale,
+            reason=next((part.reason for part in parts if part.reason), ""),
+            worth=None if all(part.worth is None for part in parts) else worth,
+            partial_reward=totals.raw,
+            shown="; ".join(dict.fromkeys(part.shown for part in parts if part.shown)),
+            unshaped=unshaped if scored and any(part.unshaped is not None for part in parts) else None,
+            step_rewards=_summed_steps(parts),
+        )
+
     def __add__(self, other: "EvaluationReport") -> "EvaluationReport":
         """Add sums and join lines; the score is derived from the sums, between 0 and 1 where the scales differ."""
-        return sum_reports((self, other))
+        return self.summed((self, other))
 
     def __str__(self) -> str:
         return shown_report("score", self)
@@ -419,66 +435,10 @@ class EvaluationReport:
 _FIELDS = tuple(field.name for field in fields(EvaluationReport))
 
 
-def full_report(
-    raw: float, stakes: tuple[float, float], lines: Lines, scale: Scale, *, counted: int, judged: bool
-) -> EvaluationReport:
-    """The report on a rollout whose counted lines are all answered, under a plain rule of one rubric."""
-    gain, loss = stakes
-    reward = raw if counted else None
-    report = object.__new__(EvaluationReport)
-    # A frozen dataclass sets each field by a call of its own; a trainer makes millions of these.
-    report.__dict__.update(
-        score=normalise(Totals(raw, gain, loss), scale) if counted else None,
-        raw_score=reward,
-        llm_raw_score=reward if judged else None,
-        report=lines,
-        gain=gain,
-        loss=loss,
-        asked=counted,
-        answered=counted,
-        scale=scale,
-        partial_reward=raw,
-    )
-    return report
-
-
 _EMPTY = EvaluationReport()
 
 NOTHING_APPLIES = "NotApplicable: no counted criterion applies to this rollout"
 """Why a rollout is unscored although nothing failed."""
-
-
-def sum_reports(reports: Iterable[EvaluationReport]) -> EvaluationReport:
-    """Add all reports to one, which is unscored where one misses an answer or none has a reward."""
-    parts = [report for report in reports if report != _EMPTY]
-    if len(parts) < 2:
-        return parts[0] if parts else _EMPTY
-    columns = zip(*((part.partial_reward, part.gain, part.loss) for part in parts), strict=True)
-    totals = Totals(*map(total, columns))
-    worth = total(part.partial_reward if part.worth is None else part.worth for part in parts)
-    scale: Scale = parts[0].scale if len({part.scale for part in parts}) == 1 else "unit"
-    scored = any(part.scored for part in parts)
-    unshaped = total(part.partial_reward if part.unshaped is None else part.unshaped for part in parts)
-    whole = [part.llm_raw_score for part in parts if part.llm_raw_score is not None]
-    return EvaluationReport(
-        score=normalise(totals._replace(raw=worth), scale) if scored else None,
-        raw_score=totals.raw if scored else None,
-        llm_raw_score=whole[0] if len(whole) == 1 else None,
-        report=None if all(part.report is None for part in parts) else [line for part in parts for line in part.lines],
-        gain=totals.gain,
-        loss=totals.loss,
-        asked=sum(part.asked for part in parts),
-        answered=sum(part.answered for part in parts),
-        unneeded=sum(part.unneeded for part in parts),
-        vetoed_by=tuple(name for part in parts for name in part.vetoed_by),
-        scale=scale,
-        reason=next((part.reason for part in parts if part.reason), ""),
-        worth=None if all(part.worth is None for part in parts) else worth,
-        partial_reward=totals.raw,
-        shown="; ".join(dict.fromkeys(part.shown for part in parts if part.shown)),
-        unshaped=unshaped if scored and any(part.unshaped is not None for part in parts) else None,
-        step_rewards=_summed_steps(parts),
-    )
 
 
 def _summed_steps(parts: Sequence[EvaluationReport]) -> dict[str, float | None] | None:

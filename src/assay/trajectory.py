@@ -1,11 +1,15 @@
-"""Read the steps of a rollout: the turns of the assistant, and its calls of tools with their results."""
+"""Read the steps of a rollout, which are its turns or its calls of tools, and join the answers about them."""
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from assay.aggregation import total
+from assay.criterion import Criterion
 from assay.messages import parts_of, turns_of
+from assay.report import CriterionReport, Score, line_of
 from assay.tools import is_failure
 
 _CALL = re.compile(r'([^\s({"]+)\((.*)\)', re.DOTALL)
@@ -77,3 +81,44 @@ def calls_of(prompt: object, completion: object) -> list[TrajectoryStep]:
         result = results[address] if address in results else next(others, None)
         found.append(TrajectoryStep(address, text, name, arguments, result))
     return found
+
+
+def join_steps(criterion: Criterion, addresses: Sequence[str], answers: Sequence[float | Score]) -> Score:
+    """The answer that those about steps come to; none when one of them has none."""
+    lines = [line_of(criterion, answer) for answer in answers]
+    own = {"requirement": None, "tags": (), "step": True}
+    named = tuple(line.model_copy(update={"name": name, **own}) for name, line in zip(addresses, lines, strict=True))
+    for line in named:
+        if line.error is not None:
+            kind, _, why = line.error.partition(": ")
+            return Score(error=f"{kind}: about {line.name}: {why}", lines=named)
+    return _joined(criterion, [line for line in named if line.applies])._replace(lines=named)
+
+
+def _joined(criterion: Criterion, lines: Sequence[CriterionReport]) -> Score:
+    if not lines:
+        return Score.not_applicable(f"there is no {criterion.scope} that it applies to")
+    values = [line.value or 0.0 for line in lines]
+    bad = next((place for place, line in enumerate(lines) if not line.passed), None)
+    if criterion.combine in ("all", "any"):
+        place = values.index((min if criterion.combine == "all" else max)(values))
+        return lines[place].as_score._replace(reason=f"[{lines[place].name}] {lines[place].reason}".rstrip(), lines=())
+    reason = "" if bad is None else f"[{lines[bad].name}] {lines[bad].reason}".rstrip()
+    if criterion.combine == "mean":
+        return Score(total(values) / len(values), reason)
+    share = 1.0 if bad is None else bad / len(values)
+    return Score(share if criterion.weight >= 0 else 1 - share, reason)
+
+
+def by_turn(criterion: Criterion, line: CriterionReport, turns: Collection[str]) -> dict[str, float | Score]:
+    """A line's answer as it counts in the reward of a turn: by what the turn did, or by its share of a failure."""
+    steps: defaultdict[str, list[CriterionReport]] = defaultdict(list)
+    for step in line.lines:
+        if step.step and step.applies:
+            steps[step.name.partition(".")[0]].append(step)
+    if criterion.credit == "rollout" or line.passed is not False or line.value is None:
+        return {turn: _joined(criterion, own) for turn, own in steps.items()}
+    parts = [cited.get("part", "") for cited in line.citations if "found" not in cited]
+    blamed = {part.partition(".")[0] for part in parts}.intersection(turns)
+    best = float(criterion.weight >= 0)
+    return {turn: best + (turn in blamed) * (line.value - best) / len(blamed) for turn in turns} if blamed else {}

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 
 from assay import EvaluationReport, RubricGroup
-from assay.report import sum_reports
 from assay.testing import make_state, rubrics
 
 reports = rubrics().map(lambda rubric: rubric.grade_sync("text"))
@@ -37,7 +36,7 @@ def test_the_empty_report_adds_nothing(report):
 def test_a_group_is_the_sum_of_its_rubrics(a, b):
     """Scored together or apart."""
     together = RubricGroup([a, b]).grade_sync("text")
-    same(together, sum_reports([a.grade_sync("text"), b.grade_sync("text")]))
+    same(together, EvaluationReport.summed([a.grade_sync("text"), b.grade_sync("text")]))
 
 
 @given(rubrics())
