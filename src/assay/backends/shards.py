@@ -16,8 +16,7 @@ from typing import Any, cast
 from assay.runs.folder import RunRefused, numbered_lines
 from assay.runs.pipeline import Numbering
 from assay.runs.row import Key
-from assay.tables import rows_of
-from assay.tables.table_readers import objects_in, parquet_file, refuse_repeated, with_media_columns
+from assay.tables import objects_in, parquet_file, refuse_repeated, rows_of, with_media_columns
 
 ROWS = 10_000  # rows of a shard, unless said otherwise
 LINES = (".jsonl", ".ndjson")

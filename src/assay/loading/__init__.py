@@ -10,8 +10,7 @@ from assay.aggregation import AGGREGATIONS, Aggregation
 from assay.criterion import Criterion, hash_of, path_of, reference_of
 from assay.errors import RubricError
 from assay.loading.document import Node, dump_yaml, read_file, read_text
-from assay.loading.golden_examples import Golden
-from assay.loading.rubric_reader import CriterionEntry, RubricReader
+from assay.loading.rubric_reader import CriterionEntry, Golden, RubricReader
 from assay.messages import Shows
 from assay.shaping import ShapingPart
 

@@ -1,22 +1,24 @@
 """Read criteria from data: every shape that a rubric file may have, one entry after the other."""
 
+import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast
 
 from pydantic import ValidationError
 
 from assay.aggregation import AGGREGATIONS
 from assay.checks import check_of
-from assay.criterion import Criterion, is_scorer
+from assay.criterion import NOT_APPLICABLE, Criterion, is_scorer
 from assay.errors import RubricError, RubricFileError, SignatureError
 from assay.loading.document import Node
-from assay.loading.golden_examples import golden_at
 from assay.messages import shows_of
 from assay.shaping import shaping_of
 from assay.wording import described, did_you_mean, first_error, short_repr
+
+Expected: TypeAlias = str | float  # a verdict on offer; or a number, of what code answers with one
 
 MOST_LEVELS: Final = 50  # how deep rubrics and sections may be nested in each other
 
@@ -28,6 +30,7 @@ _RUBRIC_KEYS: Final = (*_HOLDERS, "name", "description", "aggregation", "golden"
 _GROUP_KEYS: Final = ("rubrics", "name", "description", "shows", "shaping", "$schema")
 _SECTION_KEYS: Final = ("title", "name", "description", "criteria")
 _CRITERION_KEYS: Final = (*Criterion.model_fields, "rubric")
+_GOLDEN_FIELDS: Final = ("prompt", "completion", "answer", "task", "info")
 _WAYS: Final = ("requirement", "check", "rubric")  # what answers a criterion; one of them
 _OUTER: Final = ("weights", "autograder", "aggregation", "name", "shows", "shaping")
 """Options of the outer rubric alone; a nested one gets its grader from the rubric around it."""
@@ -71,7 +74,7 @@ class RubricReader:
         except (RubricError, SignatureError) as error:
             raise _locate(error, criteria, entries) from error
         if golden is not None:
-            rubric.golden = golden_at(golden, rubric.criteria)
+            rubric.golden = _golden_at(golden, rubric.criteria)
         return rubric
 
     def _open(self, node: Node, level: int) -> tuple[Node, dict[str, Any]]:
@@ -94,7 +97,7 @@ class RubricReader:
 
 @dataclass(frozen=True, slots=True)
 class CriterionEntry:
-    """One criterion as it stands in a file."""
+    """One criterion, or one golden example, as it stands in a file."""
 
     node: Node
     label: str  # what an error about it begins with
@@ -292,3 +295,81 @@ def _locate(error: Exception, criteria: list[Criterion], entries: list[Criterion
         if str(error).startswith(tuple(f"{what} {criterion.name!r}" for what in _NAMERS)):
             return entry.error(str(error), "when" if criterion.when else "")
     return error
+
+
+# Golden examples: completions with known verdicts, which a rubric carries to be tested by.
+
+
+@dataclass(frozen=True, slots=True)
+class Golden:
+    """A rollout, and the verdicts that its rubric should come to."""
+
+    name: str
+    fields: Mapping[str, Any]  # the rollout: `completion`, and any of `prompt`, `answer`, `task` and `info`
+    expect: Mapping[str, Expected]
+    """What the criteria should answer, by name; those that are left out may answer anything."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"name": self.name, **self.fields, "expect": dict(self.expect)}
+
+
+def _golden_at(node: Node, criteria: Sequence[Criterion]) -> tuple[Golden, ...]:
+    """The examples that stand at a node of a file, for a rubric of these criteria."""
+    listed: Any = node.data
+    if not isinstance(listed, list) or not listed:
+        raise node.error(f"golden is {short_repr(cast('object', listed))}: give a list of examples")
+    by_name = {criterion.name: criterion for criterion in criteria}
+    found: dict[str, Golden] = {}
+    for index in range(len(cast("list[object]", listed))):
+        entry = CriterionEntry(node.at(index), f"golden example at index {index}")
+        example = _golden(entry, f"golden_{index + 1}", by_name)
+        if example.name in found:
+            raise entry.error(f"name is {example.name!r}, as for another: give each its own", "name")
+        found[example.name] = example
+    return tuple(found.values())
+
+
+def _golden(entry: CriterionEntry, stand_in: str, criteria: Mapping[str, Criterion]) -> Golden:
+    given = entry.node.data
+    if not entry.node.is_mapping:
+        raise entry.error(f"expected a mapping, and this is {short_repr(given)}")
+    entry.node.refuse_unknown(("name", *_GOLDEN_FIELDS, "expect"), f"{entry.label}: ")
+    for key in ("completion", "expect"):
+        if key not in given:
+            raise entry.error(f"{key} is missing: give it")
+    for key, value in given.items():
+        said = f"{key} is {short_repr(value)}"
+        if key in ("name", "task") and (not isinstance(value, str) or not value):
+            raise entry.error(f"{said}: give a text, in quotes", key)
+        turns = cast("list[object]", value) if isinstance(value, list) else []
+        is_chat = turns and all(isinstance(turn, Mapping) for turn in turns)
+        if key in ("prompt", "completion") and not isinstance(value, str) and not is_chat:
+            raise entry.error(f"{said}: give a text, or messages", key)
+        if key in ("info", "expect") and not isinstance(value, Mapping):
+            raise entry.error(f"{said}: give a mapping", key)
+    if not given["expect"]:
+        raise entry.error("expect is empty: name a criterion, and its verdict", "expect")
+    expect: dict[str, Expected] = {}
+    for name, said in given["expect"].items():
+        criterion = criteria.get(name)
+        if criterion is None:
+            raise entry.error(f"there is no criterion {short_repr(name)}: {did_you_mean(name, criteria)}", "expect")
+        # Where a criterion is not asked, it does not apply.
+        may_not_apply = criterion.allow_na or bool(criterion.when)
+        labels = (*criterion.choices, NOT_APPLICABLE) if may_not_apply else criterion.choices
+        expected = _spelled_as_offered(criterion, labels, said)
+        if expected is None:
+            offered = ", ".join(labels) + ("" if criterion.judged else " or a number")
+            raise entry.error(f"{name} is expected to be {short_repr(said)}: give {offered}", "expect")
+        expect[name] = expected
+    fields = {key: given[key] for key in _GOLDEN_FIELDS if key in given}
+    return Golden(given.get("name", stand_in), fields, expect)
+
+
+def _spelled_as_offered(criterion: Criterion, labels: Sequence[str], said: object) -> Expected | None:
+    """What is expected, spelled as the criterion spells it; None when it can never be."""
+    if isinstance(said, str):
+        return next((label for label in labels if label.strip().casefold() == said.strip().casefold()), None)
+    if isinstance(said, bool) or not isinstance(said, int | float) or criterion.judged:
+        return None
+    return float(said) if math.isfinite(said) else None

@@ -23,7 +23,7 @@ from assay.graders.guard import INJECTION
 from assay.graders.judge_input import JudgeInput, labels, showing, shown, system_prompt, view_of
 from assay.graders.model_grader import ModelGrader, reply_model
 from assay.graders.verdicts import failed_score, read_verdict
-from assay.loading.golden_examples import Golden
+from assay.loading.rubric_reader import Golden
 from assay.messages import Shows, chat_of, last_with_role
 from assay.models import budget
 from assay.models.budgets import refuse_unpriced

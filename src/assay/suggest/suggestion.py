@@ -22,7 +22,7 @@ from assay.lint.findings import RULES, Finding
 from assay.lint.linter import lint
 from assay.lint.rules import hits_of_criterion
 from assay.loading import as_yaml
-from assay.loading.golden_examples import Golden
+from assay.loading.rubric_reader import Golden
 from assay.models import Ledger, Request, budget, model_of
 from assay.models.budgets import refuse_unpriced
 from assay.models.model import has_room

@@ -7,7 +7,7 @@ from assay.aggregation import grouped
 from assay.criterion import Criterion
 from assay.errors import TrustError
 from assay.graders.autograder import Autograder
-from assay.loading.golden_examples import Expected, Golden
+from assay.loading.rubric_reader import Expected, Golden
 from assay.models import budget
 from assay.report import CriterionReport
 from assay.rubric import Rubric, rubrics_inside

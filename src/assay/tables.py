@@ -11,7 +11,7 @@ import os
 import re
 import sys
 import zlib
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -52,8 +52,6 @@ def rows_of(
         name = "standard input" if str(source) == "-" else str(source)
     name = where or name
     numbered = _numbered(source, name)
-    if not mapping and not fields:
-        return (with_media_columns(row) for _, row in numbered)
     by_line = is_path and not str(source).endswith((".json", ".parquet"))
 
     def place(number: int) -> str:
@@ -74,7 +72,11 @@ def with_media_columns(row: dict[str, Any]) -> dict[str, Any]:
 def _numbered(source: object, name: str) -> Numbered:
     if isinstance(source, str | os.PathLike):
         path = Path(cast("str", source))
-        return _standard_input(name) if str(path) == "-" else _file(path, name)
+        if str(path) != "-":
+            return _file(path, name)
+        if sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison]
+            raise TableError(f"{name} is closed: open it, or name a file")
+        return _either(sys.stdin.buffer, name)
     if all(hasattr(source, attribute) for attribute in ("columns", "iloc", "to_dict", "notna")):
         return _frame_rows(source)  # of pandas, or of what behaves as it does
     if isinstance(source, Mapping):
@@ -140,13 +142,6 @@ def _json_file(path: Path, name: str, *, may_be_list: bool = True) -> Numbered:
         yield from (_either if may_be_list else objects_in)(file, name)
 
 
-def _standard_input(name: str) -> Numbered:
-    """One object a line, or a list of them."""
-    if sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison]
-        raise TableError(f"{name} is closed: open it, or name a file")
-    return _either(sys.stdin.buffer, name)
-
-
 class RepeatedFieldError(ValueError):
     """A JSON object names a field twice."""
 
@@ -169,12 +164,9 @@ decoded = _decoder.decode
 
 def objects_in(lines: Iterable[bytes], name: str, start: int = 1) -> Numbered:
     """The object on each line; blank lines are passed over. `start` is the number of the first."""
-    for number, line in zip(count(start), lines, strict=False):
-        if number == 1:
-            _refuse_utf_16(line, name)
-            line = line.removeprefix(_BOM)
+    for number, line in _decoded_lines(lines, name, start):
         try:
-            row: object = decoded(line.decode())
+            row: object = decoded(line)
         except (ValueError, RecursionError) as error:
             if not line.strip():
                 continue
@@ -184,9 +176,14 @@ def objects_in(lines: Iterable[bytes], name: str, start: int = 1) -> Numbered:
         yield number, cast("dict[str, Any]", row)
 
 
-def _refuse_utf_16(line: bytes, name: str) -> None:
-    if line.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise TableError(f"{name}: it is written in UTF-16: save it as UTF-8")
+def _decoded_lines(lines: Iterable[bytes], name: str, start: int = 1) -> Iterator[tuple[int, str]]:
+    for number, line in zip(count(start), lines, strict=False):
+        if number == 1 and line.startswith((b"\xff\xfe", b"\xfe\xff")):
+            raise TableError(f"{name}: it is written in UTF-16: save it as UTF-8")
+        try:
+            yield number, line.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError as error:
+            raise _no_json(f"{name}:{number}", error) from None
 
 
 def _no_json(where: str, error: Exception) -> TableError:
@@ -263,13 +260,7 @@ def _separated(path: Path, name: str, *, delimiter: str = ",") -> Numbered:
         except UnicodeDecodeError:
             # Where that is shows when the file is read again, for decoding runs ahead of the rows.
             with _opened(path, name) as again:
-                for number, line in enumerate(again, start=1):
-                    if number == 1:
-                        _refuse_utf_16(line, name)
-                    try:
-                        line.decode()
-                    except UnicodeDecodeError as error:
-                        raise _no_json(f"{name}:{number}", error) from None
+                deque(_decoded_lines(again, name), maxlen=0)
             raise
 
 
