@@ -44,8 +44,6 @@ _CONDITION: Final = re.compile(
 _CLOCK: Final = re.compile(r"\d{1,2}:(?:0\d|\d\d\s*[ap]\.?\s*m\.?)(?:\s*[ap]\.?\s*m\.?)?", re.IGNORECASE)
 _WORDS_ONLY: Final = re.compile(r"[a-zA-Z][a-zA-Z\s,.'\"!?;:-]*")
 _TEXT: Final = re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mbox)\s*\{([^{}]*)\}")
-
-
 _DIGIT: Final = re.compile(r"\d")
 _CHINESE: Final = re.compile(rf"(?<=[\d)}}])\s*({'|'.join(SHAPES)})({'|'.join(CHINESE)})\Z")
 _NUMERAL: Final = re.compile(r"(?:\((\d+)\)|\\(?:text|mathrm)\s*\{(\d+)\})\s*_")

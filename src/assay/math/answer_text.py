@@ -84,26 +84,21 @@ def final_answer(text: str) -> str | None:
     box = last_box(text)
     if box is not None:
         return box
-    keyword = None
-    for keyword in _KEYWORD.finditer(text):  # noqa: B007 - the last one counts
-        pass
-    if keyword is not None:
-        end = keyword.end() + 400
-        formula, number = _FORMULA.search(text, keyword.end(), end), _NUMBER.search(text, keyword.end(), end)
-        if formula and (not number or formula.start() <= number.start()):
-            return next((part for part in formula.groups() if part), None) if _is_stated(formula) else None
-        if number:
-            return number[0] if _is_stated(number) and _stands_alone(number) else None
     formula = number = None
-    for formula in _FORMULA.finditer(text):  # noqa: B007 - the last one counts
-        pass
-    if formula is not None:
+    keyword = [None, *_KEYWORD.finditer(text)][-1]
+    if keyword is not None:
+        start, end = keyword.end(), keyword.end() + 400
+        formula, number = _FORMULA.search(text, start, end), _NUMBER.search(text, start, end)
+        if formula and number and number.start() < formula.start():
+            formula = None
+    if formula is None and number is None:
+        formula = [None, *_FORMULA.finditer(text)][-1]
+        number = [None, *_NUMBER.finditer(text)][-1]
+        if number and len(_WORD.findall(text, number.end())) > 1:
+            number = None
+    if formula:
         return next((part for part in formula.groups() if part), None) if _is_stated(formula) else None
-    for number in _NUMBER.finditer(text):  # noqa: B007 - the last one counts
-        pass
-    if number is None or len(_WORD.findall(text, number.end())) > 1:
-        return None
-    return number[0] if _is_stated(number) and _stands_alone(number) else None
+    return number[0] if number and _is_stated(number) and _stands_alone(number) else None
 
 
 def _is_stated(match: re.Match[str]) -> bool:

@@ -52,7 +52,10 @@ def _value(node: tree.Node, point: Point) -> acb:
         case tree.Power(base, exponent):
             return _power(base, exponent, point)
         case tree.Apply(function, arguments):
-            return _applied(function, arguments, point)
+            values = [_value(argument, point) for argument in arguments]
+            if function not in _FUNCTIONS:
+                raise UndefinedError(f"{function} is not known")
+            return _FUNCTIONS[function](*values)
         case tree.Percent(value):
             return _value(value, point) / 100
         case tree.Quantity(value, unit):
@@ -104,13 +107,6 @@ def _integer(value: acb) -> int | None:
     return int(found) if found is not None and value.real.is_exact() else None
 
 
-def _applied(function: str, arguments: tuple[tree.Node, ...], point: Point) -> acb:
-    values = [_value(argument, point) for argument in arguments]
-    if function not in _FUNCTIONS:
-        raise UndefinedError(f"{function} is not known")
-    return _FUNCTIONS[function](*values)
-
-
 def _root(radicand: acb, index: acb) -> acb:
     degree = _integer(index)
     if degree is None or not 0 < degree < 1000:
@@ -149,16 +145,13 @@ def _logarithm(argument: acb, base: acb) -> acb:
     return argument.log() / base.log()
 
 
-def _rounded(direction: Callable[[arb], arb]) -> Callable[[acb], acb]:
-    def rounded(value: acb) -> acb:
-        if not is_real(value):
-            raise UndefinedError("a complex number has no floor")
-        whole = direction(value.real)
-        if not whole.is_exact():
-            raise UndefinedError("too near to a whole number to round")
-        return acb(whole)
-
-    return rounded
+def _rounded(value: acb, *, direction: Callable[[arb], arb]) -> acb:
+    if not is_real(value):
+        raise UndefinedError("a complex number has no floor")
+    whole = direction(value.real)
+    if not whole.is_exact():
+        raise UndefinedError("too near to a whole number to round")
+    return acb(whole)
 
 
 def _sign(value: acb) -> acb:
@@ -193,13 +186,10 @@ _OF_ONE: Final[dict[str, Callable[[acb], acb]]] = {
     "arcsec": lambda value: (1 / value).acos(),
     "arccsc": lambda value: (1 / value).asin(),
     "abs": lambda value: acb(abs(value)),
-    "floor": _rounded(arb.floor),
-    "ceil": _rounded(arb.ceil),
-    "sign": _sign,
-    "factorial": _factorial,
 }  # fmt: skip
 _FUNCTIONS: Final[dict[str, Callable[..., acb]]] = {
-    **_OF_ONE, "root": _root, "binomial": _binomial, "log": _logarithm,
+    **_OF_ONE, "sign": _sign, "factorial": _factorial, "root": _root, "binomial": _binomial, "log": _logarithm,
+    "floor": partial(_rounded, direction=arb.floor), "ceil": partial(_rounded, direction=arb.ceil),
     "max": partial(_extreme, largest=True), "min": partial(_extreme, largest=False),
     "gcd": partial(_common, divisor=True), "lcm": partial(_common, divisor=False),
 }  # fmt: skip
@@ -211,10 +201,6 @@ _FUNCTIONS: Final[dict[str, Callable[..., acb]]] = {
 # degree of a field that holds it. A ball smaller than that around 0 proves that the number is 0.
 MOST_BITS: Final = 12_000
 _RATIOS: Final = {"tan": ("sin", "cos"), "cot": ("cos", "sin"), "sec": ("", "cos"), "csc": ("", "sin")}
-
-
-class NotAlgebraicError(ValueError):
-    """The expression holds something that is no root of a polynomial, as far as is known."""
 
 
 class Size(NamedTuple):
@@ -230,7 +216,7 @@ def bits_to_prove_zero(one: tree.Node, two: tree.Node) -> int:
     upper, lower = _added(field.size(one), field.size(two))
     needed = (field.degree - 1) * upper + lower + 8
     if not needed < MOST_BITS:
-        raise NotAlgebraicError(f"{field.degree} conjugates are too many")
+        raise UndefinedError(f"{field.degree} conjugates are too many")
     return int(needed)
 
 
@@ -278,12 +264,12 @@ class _Field:
                 self.roots[node] = 2
                 return Size(0.0, 0.0)
             case _:
-                raise NotAlgebraicError(f"{type(node).__name__} is not known to be algebraic")
+                raise UndefinedError(f"{type(node).__name__} is not known to be algebraic")
 
     def _power(self, node: tree.Node, base: Size, exponent: fmpq) -> Size:
         index, power = int(exponent.q), int(exponent.p)
         if abs(power) > 1000 or index > 64:
-            raise NotAlgebraicError("a power too high")
+            raise UndefinedError("a power too high")
         if index > 1:
             self.roots[node] = index
             if base.upper >= base.lower:
@@ -318,14 +304,14 @@ def _turns(node: tree.Node) -> fmpq:
             numbers = [number for number in map(tree.rational_of, factors) if number is not None]
             angles = [factor for factor in factors if tree.rational_of(factor) is None]
             if len(angles) != 1:
-                raise NotAlgebraicError("the angle is no simple multiple of pi")
+                raise UndefinedError("the angle is no simple multiple of pi")
             return _turns(angles[0]) * math.prod(numbers, start=fmpq(1))
         case _:
-            raise NotAlgebraicError("the angle is no multiple of pi")
+            raise UndefinedError("the angle is no multiple of pi")
 
 
 def _rational(node: tree.Node) -> fmpq:
     number = tree.rational_of(node)
     if number is None:
-        raise NotAlgebraicError("no rational number")
+        raise UndefinedError("no rational number")
     return number

@@ -5,8 +5,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, TypeAlias, TypeGuard
 
-from flint import fmpq
-
 from assay.math import tree
 from assay.math.relations import compare_relations, compare_sets, is_set
 from assay.math.values import compare_constants, compare_quantities
@@ -115,7 +113,6 @@ Compare: TypeAlias = Callable[[tree.Node, tree.Node], Equality]  # how parts are
 _MOST_ITEMS: Final = 40
 _BETWEEN_WORDS: Final = re.compile(r"[\s,;]+|(?<=\w)-(?=\w)")
 _SAYS_NOTHING: Final = re.compile(r"[.:!?'\"]")
-_ONE: Final = tree.Number(fmpq(1))
 
 
 def compare_listings(gold: tree.Node, answer: tree.Node, options: MathOptions, compare: Compare) -> Equality:
@@ -220,7 +217,7 @@ def _terms(node: tree.Node) -> tuple[tree.Node, ...]:
     """The terms of a ratio; a fraction has two, a number is to 1."""
     if isinstance(node, tree.Listing):
         return node.items
-    return (node.top, node.bottom) if isinstance(node, tree.Quotient) else (node, _ONE)
+    return (node.top, node.bottom) if isinstance(node, tree.Quotient) else (node, tree.ONE)
 
 
 def compare_grids(gold: tree.Node, answer: tree.Node, compare: Compare) -> Equality:
@@ -340,7 +337,7 @@ def _is_computed(node: tree.Node) -> bool:
         case tree.Apply(function, arguments):
             return function in _CLOSED and all(map(_is_computed, arguments))
         case tree.Product(factors):
-            rest = [factor for factor in factors if factor != tree.Number(fmpq(-1))]
+            rest = [factor for factor in factors if factor != tree.MINUS_ONE]
             plain = sum(isinstance(factor, tree.Number) for factor in rest)
             return all(map(_is_computed, rest)) and (plain <= 1 or _is_literal(node))
         case tree.Quotient(top, bottom):

@@ -73,13 +73,6 @@ def slope_in(atom: int, polynomial: Polynomial) -> Polynomial:
     return polynomial.derivative(MOST_ATOMS - 1 - atom)
 
 
-def _content(polynomial: Polynomial) -> fmpq:
-    """The positive number that can be taken out so that whole numbers without a common factor stay."""
-    values = polynomial.coeffs()
-    top = reduce(fmpz.gcd, (value.p for value in values))
-    return fmpq(abs(top), reduce(fmpz.lcm, (value.q for value in values)))
-
-
 MOST_BITS: Final = 4096  # rational numbers beyond so many bits are not computed
 _MOST_WORK: Final = 200_000  # products of terms that one comparison may take: some milliseconds
 _MOST_SHARED: Final = 900  # products of terms of two polynomials up to which their common factor is looked for
@@ -367,8 +360,13 @@ class Form:
         return self.multiply(result, self.atom("root", Ratio(rest, ONE), index, equation=(index, rest)))
 
     def _factors(self, polynomial: Polynomial) -> tuple[fmpq, dict[int, int], Polynomial]:
-        """A number, powers of atoms that are positive, and what is left when both are taken out."""
-        number, shared = _content(polynomial), polynomial.term_content()
+        """A positive number, powers of atoms that are positive, and what is left when both are taken out.
+
+        The coefficients that are left are whole numbers without a common factor.
+        """
+        values, shared = polynomial.coeffs(), polynomial.term_content()
+        top, bottom = reduce(fmpz.gcd, (value.p for value in values)), reduce(fmpz.lcm, (value.q for value in values))
+        number = fmpq(abs(top), bottom)
         self._known_positive(shared)
         return number, powers_in(shared), polynomial / shared / number
 
@@ -648,6 +646,7 @@ class Form:
                 # The logarithm of a product is the sum of logarithms for positive factors alone.
                 if rational(value) is None and not tree.symbols_of(argument) and _sign(argument) < 0:
                     raise TooComplexError("the logarithm of a negative number")
+            return self.divide(*map(self.natural_log, values))
         known = _FUNCTIONS.get(function)
         if known is not None:
             return known(self, *values)
@@ -655,13 +654,12 @@ class Form:
         if angle is not None:
             return angle
         if function in ("max", "min") and not any(map(tree.symbols_of, arguments)):
-            return values[_place_of_extreme(function, arguments)]
+            extreme = ball(tree.Apply(function, arguments), {}, 256)
+            pairs = zip(arguments, values, strict=True)
+            return next(value for argument, value in pairs if ball(argument, {}, 256).overlaps(extreme))
         if function in _WHOLE and not any(tree.symbols_of(argument) for argument in arguments):
             return _whole(tree.Apply(function, arguments))
         return self.atom(function, *values)
-
-    def logarithm(self, argument: Ratio, base: Ratio) -> Ratio:
-        return self.divide(self.natural_log(argument), self.natural_log(base))
 
     def absolute(self, argument: Ratio) -> Ratio:
         number = rational(argument)
@@ -739,12 +737,6 @@ def _primes(number: fmpq) -> list[tuple[fmpz, int]]:
     return above + [(prime, -int(power)) for prime, power in number.q.factor()]
 
 
-def _place_of_extreme(function: str, arguments: tuple[tree.Node, ...]) -> int:
-    """Which of several numbers is surely the largest, or the smallest; the first of those that are written alike."""
-    extreme = ball(tree.Apply(function, arguments), {}, 256)
-    return next(place for place, argument in enumerate(arguments) if ball(argument, {}, 256).overlaps(extreme))
-
-
 def _modular(form: Form, value: Ratio, modulus: Ratio) -> Ratio:
     """What is congruent by the modulus, as one atom."""
     number, divisor = rational(value), rational(modulus)
@@ -772,7 +764,6 @@ def _whole(node: tree.Node) -> Ratio:
 
 _WHOLE: Final = frozenset({"floor", "ceil", "gcd", "lcm", "sign"})
 _FUNCTIONS: Final[dict[str, Callable[..., Ratio]]] = {
-    "log": Form.logarithm,
     "abs": Form.absolute,
     "factorial": Form.factorial,
     "binomial": Form.binomial,

@@ -16,11 +16,9 @@ from assay.math.relations import fraction_of
 from assay.math.units import is_unit, says_what
 from assay.math.words import CONNECTIVES, FUNCTIONS, GREEK, NO_FACTORS, NO_UNITS, ORDINALS, PERCENT, SCALES, SETS
 
-Kind = Literal["number", "word", "command", "text", "sign", "end"]
-
 
 class MathToken(NamedTuple):
-    kind: Kind
+    kind: Literal["number", "word", "command", "text", "sign", "end"]
     value: str
     place: int  # where it starts, for error messages
     spaced: bool  # whether a space stands before it
@@ -57,18 +55,18 @@ def tokens_of(text: str, *, grouped: bool = True) -> list[MathToken]:
             raise UnreadableError(f"{text[place]!r} at {place} is no mathematics")
         kind: str = match.lastgroup or "space"
         value = match[kind]
+        end = match.end()
         if kind == "number" and " " in value and tokens and tokens[-1].value in ("^", "_"):
             # `\log_2 100`: no digits of the number below, but the next number.
-            match = _TOKEN.match(text, place, place + value.index(" "))
-            assert match is not None
-            value = match["number"]
+            value = value.partition(" ")[0]
+            end = place + len(value)
         if kind == "space" or value in _DROPPED:
             spaced = True
         else:
             depth = max(0, depth + (value in _OPENINGS) - (value in _CLOSINGS))
             tokens.append(MathToken(kind, value, place, spaced))  # pyright: ignore[reportArgumentType]
             spaced = False
-        place = match.end()
+        place = end
     tokens.append(MathToken("end", "", place, spaced))
     return tokens
 
@@ -145,8 +143,6 @@ _DIFFERENTIALS: Final = tuple(
 )
 _BY_LENGTH: Final = sorted((f for f in FUNCTIONS if len(f) > 2 and f.islower()), key=len, reverse=True)
 _INVERSES: Final = {"sin", "cos", "tan", "cot", "sec", "csc", "sinh", "cosh", "tanh"}
-
-
 CONSTANTS: Final[dict[str, tree.Node]] = {
     name: tree.NamedSet("empty") if meant == "empty" else tree.Constant(meant)  # pyright: ignore[reportArgumentType]
     for name, meant in words.CONSTANTS.items()
@@ -240,9 +236,10 @@ class Grammar:
         self.position += 1
         return True
 
-    def expect(self, value: str) -> None:
-        if not self.take(value):
-            raise UnreadableError(f"{value!r} is missing at {self.token.place}")
+    def expect(self, *values: str) -> None:
+        for value in values:
+            if not self.take(value):
+                raise UnreadableError(f"{value!r} is missing at {self.token.place}")
 
     def take_run(self, *values: str) -> bool:
         """Whether these tokens stand here one after the other; they are taken then."""
@@ -345,14 +342,10 @@ class Grammar:
 
     def sum(self) -> tree.Node:
         terms: list[tree.Node] = []
-        while True:
-            sign = self.token.value if self.token.value in SIGNS else None
-            if terms and sign is None:
-                break
-            if sign:
-                self.advance()
-                if self.token.value in SIGNS and self.token.value != "-":
-                    raise self.unexpected()
+        while not terms or self.token.value in SIGNS:
+            sign = self.advance().value if self.token.value in SIGNS else ""
+            if self.token.value in SIGNS and self.token.value != "-":
+                raise self.unexpected()
             term = self.product()
             if sign == "-":
                 term = tree.negated(term)
@@ -793,13 +786,11 @@ class Grammar:
 
     def written_out(self, kind: type[tree.Sum | tree.Product]) -> tree.Node:
         r"""`\sum_{k=1}^{3} k^2` as 1 + 4 + 9, and products alike. Only math-verify knows about those without end."""
-        self.expect("_")
-        self.expect("{")
+        self.expect("_", "{")
         name = self.advance()
         self.expect("=")
         low = tree.rational_of(self.sum())
-        self.expect("}")
-        self.expect("^")
+        self.expect("}", "^")
         high = tree.rational_of(self.script())
         body = self.product()
         if len(name.value) != 1 or any(name.value in token.value for token in self.tokens[self.position :]):
@@ -916,7 +907,7 @@ class Grammar:
             if self.token.value == "/":
                 self.advance()
                 factors = [_quotient(_product(factors), self.power())]
-            elif self.starts_factor() and not self.starts_function() and self.token.value not in "([{|":
+            elif self.starts_factor() and self.token.value not in "([{|" and not self.starts_function():
                 factors.append(self.power())
             else:
                 return _product(factors)

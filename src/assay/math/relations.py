@@ -400,7 +400,4 @@ def _pieces(node: tree.Node, places: list[tree.Node]) -> tuple[bool, ...]:
 
 
 def _place(end: tree.Node, places: list[tree.Node]) -> int:
-    for number, place in enumerate(places):
-        if _order(place, end) == 0:
-            return number
-    raise NoSetError("an end was lost")
+    return next(number for number, place in enumerate(places) if _order(place, end) == 0)

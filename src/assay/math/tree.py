@@ -132,8 +132,7 @@ Node: TypeAlias = (
     | Listing | Range | SetOperation | NamedSet | Builder | Relation | Grid | Based
 )  # fmt: skip
 
-MINUS_ONE = Number(fmpq(-1))
-ONE = Number(fmpq(1))
+ONE, MINUS_ONE = Number(fmpq(1)), Number(fmpq(-1))
 
 
 def negated(node: Node) -> Node:
@@ -152,14 +151,10 @@ _EACH: Final[dict[type, tuple[str, ...]]] = {
 }  # fmt: skip
 
 
-def _below(*names: str) -> Callable[[Any], "tuple[Node, ...]"]:
-    first, *others = names
-    return attrgetter(*names) if others else lambda node: (getattr(node, first),)
-
-
 _CHILDREN: Final[dict[type, Callable[[Any], "tuple[Node, ...]"]]] = {
     **{kind: attrgetter(name) for kind, name in _MANY.items()},
-    **{kind: _below(*names) for kind, names in _EACH.items()},
+    **{kind: attrgetter(*names) for kind, names in _EACH.items()},
+    **dict.fromkeys((PlusMinus, Percent, Quantity), lambda node: (node.value,)),
     Grid: lambda node: tuple(cell for row in node.rows for cell in row),
 }
 
@@ -215,11 +210,6 @@ def is_value(node: Node) -> bool:
         return False
     kinds = Number | Symbol | Constant | Sum | Product | Quotient | Power | Apply | Percent
     return isinstance(node, kinds) and all(map(is_value, children(node)))
-
-
-def holds(node: Node, leaf: Node) -> bool:
-    """Whether a node equal to this one is somewhere in the tree."""
-    return leaf in nodes_of(node)
 
 
 _MOST_BITS: Final = 1 << 16

@@ -35,8 +35,6 @@ def _read_table() -> Iterator[tuple[str, tuple[str, Fraction]]]:
 
 
 UNITS: Final = dict(_read_table())
-
-
 _GENERIC: Final = {word.rstrip("s") for word in GENERIC}
 
 

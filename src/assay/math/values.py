@@ -6,9 +6,9 @@ from typing import Final
 from flint import acb, arb, fmpq
 
 from assay.math import tree
-from assay.math.balls import NotAlgebraicError, TooLargeError, UndefinedError, ball, bits_to_prove_zero, is_real
+from assay.math.balls import TooLargeError, UndefinedError, ball, bits_to_prove_zero, is_real
 from assay.math.exact import proves_equal
-from assay.math.normalization import agree
+from assay.math.normalization import agree, shortened
 from assay.math.units import count_other_things, is_generic, unit_of
 from assay.math.verdict import SAME, Equality, MathOptions, different, undecided
 
@@ -17,7 +17,7 @@ _POINTS: Final = 8
 _NUMERATORS: Final = (137, 211, 59, 307, 83, 401, 173, 263, 97, 349, 113, 229)
 _BOTTOM: Final = 128
 _LONGEST_SHOWN: Final = 4000  # the largest power of 2 that is written out in a reason
-_INFINITY: Final = tree.Constant("infinity")
+_I, _INFINITY = tree.Constant("i"), tree.Constant("infinity")
 
 
 def compare_values(gold: tree.Node, answer: tree.Node, options: MathOptions) -> Equality:
@@ -41,7 +41,7 @@ def _told_apart(gold: tree.Node, answer: tree.Node, names: list[str], options: M
 
     Over the real numbers a point tells nothing where a part of one side is not real: the root of a negative number.
     """
-    complex_too = tree.holds(gold, tree.Constant("i")) or tree.holds(answer, tree.Constant("i"))
+    complex_too = _I in tree.nodes_of(gold) or _I in tree.nodes_of(answer)
     found = undecided("no point gives both of them a value")
     for point in points(names, tries, whole=_needs_whole(gold) or _needs_whole(answer)):
         if options.positive and any(value < 0 for value in point.values()):
@@ -96,9 +96,9 @@ def compare_constants(gold: tree.Node, answer: tree.Node, options: MathOptions) 
     is_decimal = _is_decimal(gold, answer)
     if one is not None and two is not None:
         if agree(_pair(one), _pair(two), is_decimal=is_decimal, options=options):
-            return Equality(True, f"equal as numbers: {_short(one)}")
-        return different(f"different numbers: {_short(one)} and {_short(two)}")
-    if tree.holds(gold, _INFINITY) or tree.holds(answer, _INFINITY):
+            return Equality(True, f"equal as numbers: {shortened(str(one), 40)}")
+        return different(f"different numbers: {shortened(str(one), 40)} and {shortened(str(two), 40)}")
+    if _INFINITY in tree.nodes_of(gold) or _INFINITY in tree.nodes_of(answer):
         # Infinities are equal when their signs are; no number is infinite.
         signs = [_sign_of_infinity(side) for side in (gold, answer)]
         if None in signs:
@@ -134,7 +134,9 @@ def _by_value(gold: tree.Node, answer: tree.Node, options: MathOptions, *, is_de
                 raise
             continue
         if not one.overlaps(two):
-            if _near(one, two, options, is_decimal=is_decimal):
+            # A decimal, or the tolerance asked for, may not tell them apart.
+            is_rounded = (is_decimal or options.tolerance) and is_real(one) and is_real(two)
+            if is_rounded and agree(_middle(one), _middle(two), is_decimal=is_decimal, options=options):
                 return Equality(True, f"equal as numbers: {shown(two)}")
             return different(f"different numbers: {shown(one)} and {shown(two)}")
         if is_first and (proves_equal(gold, answer)[0] or _is_algebraic_zero(gold, answer)):
@@ -148,24 +150,17 @@ def _is_algebraic_zero(gold: tree.Node, answer: tree.Node) -> bool:
     try:
         bits = bits_to_prove_zero(gold, answer)
         difference = ball(gold, {}, bits + 128) - ball(answer, {}, bits + 128)
-    except (NotAlgebraicError, UndefinedError, TooLargeError):
+    except (UndefinedError, TooLargeError):
         return False
     return bool(abs(difference) < arb(2) ** -bits)
 
 
-def _near(one: acb, two: acb, options: MathOptions, *, is_decimal: bool) -> bool:
-    """Whether two values agree as far as a decimal, or the tolerance asked for, can tell."""
-    if not (is_decimal or options.tolerance) or not (is_real(one) and is_real(two)):
-        return False
-    return agree(_pair(_middle(one)), _pair(_middle(two)), is_decimal=is_decimal, options=options)
-
-
-def _middle(value: acb) -> fmpq:
+def _middle(value: acb) -> tuple[int, int]:
     mantissa, exponent = value.real.mid().man_exp()
     if abs(exponent) > 10_000:
         raise TooLargeError("a number of thousands of digits")
     scale = 2 ** abs(int(exponent))
-    return fmpq(mantissa * scale) if exponent >= 0 else fmpq(mantissa, scale)
+    return _pair(fmpq(mantissa * scale) if exponent >= 0 else fmpq(mantissa, scale))
 
 
 def _is_decimal(gold: tree.Node, answer: tree.Node) -> bool:
@@ -181,16 +176,11 @@ def _sign_of_infinity(node: tree.Node) -> int | None:
     if isinstance(node, tree.Product) and len(node.factors) == 2 and node.factors[1] == _INFINITY:
         number = tree.rational_of(node.factors[0])
         return None if number is None or number == 0 else (1 if number > 0 else -1)
-    return None if tree.holds(node, _INFINITY) else 0
+    return None if _INFINITY in tree.nodes_of(node) else 0
 
 
 def _pair(number: fmpq) -> tuple[int, int]:
     return int(number.p), int(number.q)
-
-
-def _short(number: fmpq) -> str:
-    text = str(number)
-    return text if len(text) < 40 else f"{text[:20]}…{text[-10:]}"
 
 
 def shown(value: acb) -> str:

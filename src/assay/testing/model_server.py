@@ -6,16 +6,16 @@ import json
 import math
 import random
 import re
-import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast
 from urllib.parse import unquote, urlsplit
 
 from pydantic import BaseModel
 
+from assay.concurrency import in_thread
 from assay.errors import import_extra
 from assay.messages import ToolCall
 from assay.models.openai import text_of
@@ -165,23 +165,15 @@ class ModelServer:
 
     def __enter__(self) -> Self:
         started: Future[None] = Future()
-        self._thread = threading.Thread(target=self._serve, args=[started], name="assay-model-server")
-        self._thread.start()
-        started.result()
+        self._served = in_thread(lambda: asyncio.run(self._run(started)))
+        wait([started, self._served], return_when=FIRST_COMPLETED)
+        if self._served.done():
+            self._served.result()  # which raises what kept it from starting
         return self
 
     def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join()
-
-    def _serve(self, started: "Future[None]") -> None:
-        try:
-            asyncio.run(self._run(started))
-        except BaseException as error:
-            # The block that waits for the start is told; later failures are printed by the thread.
-            if started.done():
-                raise
-            started.set_exception(error)
+        self._served.result()
 
     async def _run(self, started: "Future[None]") -> None:
         self._web = import_extra("aiohttp.web", "a ModelServer", extra="testing")

@@ -89,25 +89,18 @@ def _read(expression: str) -> ast.expr:
 
 
 def _evaluated(tree: ast.expr) -> Number:
-    """The value of a tree, worked out with a stack of our own: it may be deeper than Python's."""
-    values: list[Number] = []
-    waiting: list[tuple[ast.expr, int]] = [(tree, -1)]
-    while waiting:
-        node, parts = waiting.pop()
-        if parts < 0:
-            inner = _parts(node)
-            waiting.append((node, len(inner)))
-            waiting += [(part, -1) for part in reversed(inner)]
-            continue
-        taken = values[len(values) - parts :]
-        del values[len(values) - parts :]
-        value = _applied(node, taken)
+    """The value of a tree, worked out from its leaves and without recursion: it may be deeper than Python's stack."""
+    nodes, values = [tree], dict[ast.expr, Number]()
+    for node in nodes:
+        nodes += _parts(node)
+    for node in reversed(nodes):
+        value = _applied(node, [values[part] for part in _parts(node)])
         if isinstance(value, complex):
             raise ValueError("the result is not a real number")
         if value.bit_length() > MOST_BITS if isinstance(value, int) else not math.isfinite(value):
             raise ValueError(_TOO_LARGE)
-        values.append(value)
-    return values[0]
+        values[node] = value
+    return values[tree]
 
 
 def _parts(node: ast.expr) -> Sequence[ast.expr]:
