@@ -20,7 +20,7 @@
     │   └── RunRefused (ValueError)         … since what was given does not fit it
     ├── MediaError (ValueError)             an image, audio or file cannot be read, or is not what it says
     ├── TableError (assay.tables)           rows cannot be read as they stand
-    ├── FetchError (assay.models.fetch)     a URL may not be fetched, or gives nothing
+    ├── FetchError (assay.models.http)      a URL may not be fetched, or gives nothing
     ├── ToolError (assay.envs)              a function cannot be a tool
     ├── TrustError (ValueError)             too little to say how far a judge is to be trusted
     │   └── LabelError                      … or a label that cannot be read

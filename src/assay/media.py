@@ -164,7 +164,7 @@ async def _fetched(address: str, url: str) -> bytes:
     if not places.urls:
         ways = "give its bytes, or say media_access(urls=True) in Python or --media-urls on the command line"
         raise MediaError(f"{address} is at {shown}, and URLs are not fetched unless that is allowed: {ways}")
-    fetch = import_module("assay.models.fetch")  # which needs aiohttp
+    fetch = import_module("assay.models.http")  # which needs aiohttp
     try:
         return (await fetch.fetched(url, most_bytes=MOST_BYTES, allow_private=places.allow_private)).body
     except fetch.FetchError as error:

@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from assay.models.fetch import FetchError, fetched
+from assay.models.http import FetchError, fetched
 
 
 class _Site(BaseHTTPRequestHandler):

@@ -201,7 +201,7 @@ class WebPages:
         self, url: str, start: Annotated[int, Field(description="The first character to show, from 0.", ge=0)] = 0
     ) -> str:
         """Reads a page of the web by its URL; a long one in several calls."""
-        from assay.models.fetch import FetchError, fetched  # which needs aiohttp
+        from assay.models.http import FetchError, fetched  # which needs aiohttp
 
         page = await fetched(url, hosts=self.hosts, allow_private=self.allow_private)
         if b"\0" in page.body:
