@@ -19,7 +19,7 @@ import pytest
 from assay.errors import MissingExtraError, Refused
 from assay.models import http, model_of
 from assay.models.http import HttpAddress
-from assay.models.openai import RawReply
+from assay.models.provider_formats import RawReply
 
 SAID = b'HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n{"a":1}'
 

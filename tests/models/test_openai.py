@@ -12,7 +12,7 @@ from assay.graders import ChoiceOutput, OneShotOutput, PerCriterionOutput, Rubri
 from assay.graders.verdicts import CriterionEvaluation
 from assay.models import Limits, Request, Usage
 from assay.models.model import json_schema
-from assay.models.openai import OpenAIFormat
+from assay.models.provider_formats import OpenAIFormat
 from assay.testing import Fault
 
 
@@ -120,7 +120,7 @@ async def test_a_cut_off_reply_is_an_error(serve: Any, model_at: Any, question: 
 )
 def test_a_refusal_is_an_error(message: Any, finish: str, error: type[Exception]) -> None:
     """It is no verdict, and no empty reply either."""
-    from assay.models.openai import whole
+    from assay.models.provider_formats import whole
 
     data = {"choices": [{"message": message, "finish_reason": finish}]}
     with pytest.raises(error):

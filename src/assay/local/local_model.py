@@ -17,7 +17,7 @@ from assay.local.weights import SMOKE, fingerprint, weights_file
 from assay.models.endpoint_model import Deduplicated, EndpointModel
 from assay.models.limiter import Limits, WaitQueue
 from assay.models.model import FREE, Model, Reply, Request
-from assay.models.openai import OpenAIFormat, Payload, RawReply
+from assay.models.provider_formats import OpenAIFormat, Payload, RawReply
 from assay.models.retry import Endpoint
 from assay.redaction import logger_of
 

@@ -1,7 +1,7 @@
 """Ask a model: one async function, a `Request` in and a `Reply` out.
 
-`resolve` finds the model that a name means, `endpoint_model` asks it, `openai` and `anthropic` write what is sent, `http`
-and `sdk` send it. The names load when first used: a rubric that asks no model pays for none of it.
+`resolve` finds the model that a name means, `endpoint_model` asks it, `provider_formats` writes what is sent, `http` and
+`sdk` send it. The names load when first used: a rubric that asks no model pays for none of it.
 """
 
 from assay.lazy import attach

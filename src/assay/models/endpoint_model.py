@@ -9,7 +9,16 @@ from assay.errors import ModelError, NotAsked, Overloaded, Refused, Unreadable
 from assay.media import Medium
 from assay.models.budgets import Ledger, count_call, count_here, without_a_price
 from assay.models.model import Model, Price, Reply, Request, Usage, parts_in, schema_text
-from assay.models.openai import OpenAIFormat, Payload, RawReply, is_named, prompt, refused_by_name, unsupported, whole
+from assay.models.provider_formats import (
+    OpenAIFormat,
+    Payload,
+    RawReply,
+    is_named,
+    prompt,
+    refused_by_name,
+    unsupported,
+    whole,
+)
 from assay.models.retry import Endpoint, SendAttempt
 from assay.models.structured import read
 

@@ -21,7 +21,7 @@ from urllib.request import getproxies, proxy_bypass
 from pydantic_core import to_json
 
 from assay.errors import AssayError, MissingExtraError, Refused
-from assay.models.openai import Payload, RawReply
+from assay.models.provider_formats import Payload, RawReply
 from assay.redaction import STRUCK, parted_from_login, redacted, telltale
 from assay.wording import described, short_repr
 

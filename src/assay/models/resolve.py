@@ -17,15 +17,14 @@ from pydantic import BaseModel
 from assay.criterion import path_of
 from assay.errors import Refused
 from assay.messages import MEDIA
-from assay.models.anthropic import AnthropicFormat
 from assay.models.budgets import count_call
 from assay.models.endpoint_model import Deduplicated, EndpointModel, SendPayload
 from assay.models.limiter import Limits
 from assay.models.model import FREE, NOTHING, Model, Price, Reply, Request
-from assay.models.openai import OpenAIFormat, ResponsesFormat, whole
+from assay.models.provider_formats import AnthropicFormat, GeminiFormat, OpenAIFormat, ResponsesFormat, whole
 from assay.models.reply_cache import Cached, CacheSource, cache_of
 from assay.models.retry import Endpoint
-from assay.models.sdk import GeminiFormat, Protocol, SdkSend, address_and_key_of, creating, keywords_of
+from assay.models.sdk import Protocol, SdkSend, address_and_key_of, creating, keywords_of
 from assay.models.structured import read
 from assay.redaction import keep_secret, parted_from_login, redacted_settings, telltale
 from assay.wording import did_you_mean, short_repr

@@ -24,7 +24,7 @@ from weakref import WeakSet
 from assay.errors import CircuitOpen, DeadlineExceeded, ModelError, Overloaded, RateLimited, Refused
 from assay.models.budgets import Ledger, count_here
 from assay.models.limiter import Limiter, Limits, Outcome
-from assay.models.openai import RawReply
+from assay.models.provider_formats import RawReply
 from assay.wording import described
 
 REFUSING = frozenset({429, 503, 529})  # the endpoint asks to be left alone for a while

@@ -1,20 +1,17 @@
-"""Send payloads through a client that the user made with an SDK, and speak the format of `google-genai`.
+"""Send payloads through a client that the user made with an SDK.
 
 The clients of `openai` (Azure too), `anthropic` (Bedrock and Vertex too) and `google-genai`, sync or async.
 """
 
 import asyncio
 import inspect
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence, Set
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from functools import reduce
 from typing import Any, Literal, TypeAlias, cast
 
 from assay.errors import Refused
-from assay.media import Medium
-from assay.models.model import Reply, Request, Token, Usage, json_schema
-from assay.models.openai import NO_FIELDS, OpenAIFormat, Parameters, Payload, RawReply, optional
+from assay.models.provider_formats import Payload, RawReply
 from assay.redaction import redacted, without
-from assay.types import Message
 from assay.wording import short_repr
 
 CONNECTIONS = 1000  # that a client keeps open at most
@@ -136,88 +133,3 @@ def _plain(value: Any) -> Any:
         return [_plain(part) for part in cast("list[Any]", value)]
     fields = cast("Any", value) if isinstance(value, Mapping) else getattr(value, "__dict__", None)
     return cast("Any", value) if fields is None else {name: _plain(part) for name, part in fields.items()}
-
-
-_STOPS = {"STOP": "stop", "MAX_TOKENS": "length", "FINISH_REASON_UNSPECIFIED": "stop"}
-_FILTERED = frozenset({"SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII"})
-_PARAMETERS: Parameters = {
-    "schema": lambda schema: {"response_mime_type": "application/json", "response_json_schema": json_schema(schema)},
-    "temperature": lambda temperature: {"temperature": temperature},
-    "seed": lambda seed: {"seed": seed},
-    "logprobs": lambda alternatives: {"response_logprobs": True, "logprobs": alternatives},
-}
-
-
-class GeminiFormat(OpenAIFormat):
-    """Writes the arguments of `generate_content` and reads what it returns; the client knows path and headers."""
-
-    maker = "gemini"
-
-    def __init__(self, *, timeout: float, **extra: Any) -> None:
-        """`timeout` is seconds for one attempt; `extra` goes into the config of every call."""
-        options = {"timeout": int(timeout * 1000), "retry_options": {"attempts": 1}}
-        super().__init__()
-        self.extra = {"http_options": options, **extra}
-
-    def payload(self, request: Request, name: str, left_out: Set[str]) -> Payload:
-        if request.tools:
-            raise _unsupported("tools are not offered to a model through a client of google-genai", name)
-        config, contents = dict(self.extra), list[dict[str, Any]]()
-        for message in self.turns(request, left_out):
-            role, parts = message["role"], _parts(message, name)
-            if role == "system":
-                config["system_instruction"] = [*config.get("system_instruction", ()), *parts]
-            elif role in ("user", "assistant"):
-                contents.append({"role": "user" if role == "user" else "model", "parts": parts})
-            else:
-                given = f"a message has the role {role!r}, which a client of google-genai does not take"
-                raise _unsupported(given, name)
-        if request.max_tokens is not None:
-            config["max_output_tokens"] = request.max_tokens
-        fields, used = optional(request, left_out, _PARAMETERS)
-        return Payload({"model": name, "contents": contents, "config": config | fields}, used)
-
-    def medium(self, medium: Medium) -> dict[str, Any]:
-        return {"inline_data": {"mime_type": medium.media_type, "data": medium.data}}
-
-    def reply(self, data: Mapping[str, Any]) -> Reply:
-        """The first candidate of an answer. Thoughts are left out."""
-        blocked = (data.get("prompt_feedback") or NO_FIELDS).get("block_reason") and not data.get("candidates")
-        found: Mapping[str, Any] = {"finish_reason": "SAFETY"} if blocked else data["candidates"][0]
-        parts: Sequence[Mapping[str, Any]] = (found.get("content") or NO_FIELDS).get("parts") or ()
-        reason = found.get("finish_reason")
-        ended = str(getattr(reason, "value", reason) or "STOP")
-        usage = data.get("usage_metadata") or NO_FIELDS
-        read, cached = usage.get("prompt_token_count") or 0, usage.get("cached_content_token_count") or 0
-        written = (usage.get("candidates_token_count") or 0) + (usage.get("thoughts_token_count") or 0)
-        return Reply(
-            "".join(part.get("text") or "" for part in parts if not part.get("thought")),
-            usage=Usage(read, cached, written),
-            model=data.get("model_version") or "",
-            finish_reason="content_filter" if ended in _FILTERED else _STOPS.get(ended, ended.lower()),
-            logprobs=_logprobs(found.get("logprobs_result") or NO_FIELDS),
-        )
-
-
-def _unsupported(what: str, name: str) -> Refused:
-    return Refused(f"{what}: name the model instead, as 'gemini/{name}'")
-
-
-def _parts(message: Message, name: str) -> list[dict[str, Any]]:
-    content: Any = message.get("content")
-    parts: Any = [{"type": "text", "text": content}] if isinstance(content, str) else content or ()
-    for part in parts:
-        if part.get("type") != "text" and "inline_data" not in part:
-            held = f"a message holds {short_repr(part)}, and a client of google-genai is sent texts and media only"
-            raise _unsupported(held, name)
-    return [part if "inline_data" in part else {"text": part["text"]} for part in parts]
-
-
-def _logprobs(given: Mapping[str, Any]) -> tuple[Token, ...] | None:
-    chosen = given.get("chosen_candidates")
-    if not chosen:
-        return None
-    top: Sequence[Mapping[str, Any]] = given.get("top_candidates") or [NO_FIELDS] * len(chosen)
-    candidates = [{one["token"]: one["log_probability"] for one in each.get("candidates") or ()} for each in top]
-    pairs = zip(chosen, candidates, strict=True)
-    return tuple(Token(one["token"], one["log_probability"], others) for one, others in pairs)

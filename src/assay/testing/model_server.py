@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from assay.concurrency import in_thread
 from assay.errors import import_extra
 from assay.messages import ToolCall
-from assay.models.openai import text_of
+from assay.models.provider_formats import text_of
 from assay.testing.fakes import FakeModel
 from assay.wording import described
 

@@ -1,4 +1,4 @@
-"""Write requests and read replies in the format of OpenAI, with what the formats of all providers share."""
+"""Write requests and read replies in the formats of providers: OpenAI, which many speak, Anthropic and Gemini."""
 
 import json
 import re
@@ -12,9 +12,10 @@ from pydantic_core import from_json
 
 from assay.errors import Refused, Truncated, Unreadable
 from assay.media import Medium
-from assay.messages import tool_calls
+from assay.messages import ToolCall, tool_calls
 from assay.models.model import Reply, Request, Token, Usage, json_schema, parts_in, schema_text
 from assay.types import Message
+from assay.wording import short_repr
 
 NO_FIELDS: Mapping[str, Any] = {}
 Parameters: TypeAlias = Mapping[str, Callable[[Any], dict[str, Any]]]  # how each optional parameter is written
@@ -48,6 +49,21 @@ class RawReply(NamedTuple):
                 continue
         is_plain = status == 200 and data is not None
         return cls(status, headers, data, "" if is_plain else body.decode("utf-8", "replace"))
+
+
+@cache
+def _response_format(schema: type[BaseModel]) -> dict[str, Any]:
+    """Made once for each schema: a provider compiles a new one, and allows few a minute."""
+    described = {"name": schema.__name__, "strict": True, "schema": json_schema(schema)}
+    return {"response_format": {"type": "json_schema", "json_schema": described}}
+
+
+_PARAMETERS: Parameters = {
+    "schema": _response_format,
+    "temperature": lambda temperature: {"temperature": temperature},
+    "seed": lambda seed: {"seed": seed},
+    "logprobs": lambda alternatives: {"logprobs": True, "top_logprobs": alternatives},
+}
 
 
 class OpenAIFormat:
@@ -111,17 +127,17 @@ class OpenAIFormat:
         choice = data["choices"][0]
         message = choice["message"]
         refusal = message.get("refusal")
-        ended = (choice.get("finish_reason") or "stop").lower()
         usage = data.get("usage") or NO_FIELDS
         details = usage.get("prompt_tokens_details") or NO_FIELDS
         read, written = usage.get("prompt_tokens") or 0, usage.get("completion_tokens") or 0
         cached = details.get("cached_tokens") or usage.get("prompt_cache_hit_tokens") or 0
+        tokens = (choice.get("logprobs") or NO_FIELDS).get("content") or ()
         return Reply(
             refusal or text_of(message.get("content")),
             usage=Usage(read, cached, written, details.get("cache_write_tokens") or 0),
             model=data.get("model") or "",
-            finish_reason="refusal" if refusal else "length" if ended in _CUT else ended,
-            logprobs=_logprobs((choice.get("logprobs") or NO_FIELDS).get("content")),
+            finish_reason="refusal" if refusal else _ended(choice.get("finish_reason")),
+            logprobs=_tokens(tokens, [token.get("top_logprobs") for token in tokens], "logprob"),
             tool_calls=tuple(tool_calls(message)) if message.get("tool_calls") else (),
         )
 
@@ -158,33 +174,177 @@ class ResponsesFormat(OpenAIFormat):
         return super().reply({**data, "usage": usage, "choices": [{"message": message, "finish_reason": ended}]})
 
 
-# How a reply ends at the limit of tokens, in the words of various endpoints.
-_CUT = frozenset(
-    {"length", "max_tokens", "max_output_tokens", "model_length", "max_length", "model_context_window_exceeded"}
-)
-
-
-@cache
-def _response_format(schema: type[BaseModel]) -> dict[str, Any]:
-    """Made once for each schema: a provider compiles a new one, and allows few a minute."""
-    described = {"name": schema.__name__, "strict": True, "schema": json_schema(schema)}
-    return {"response_format": {"type": "json_schema", "json_schema": described}}
-
-
-_PARAMETERS: Parameters = {
-    "schema": _response_format,
-    "temperature": lambda temperature: {"temperature": temperature},
-    "seed": lambda seed: {"seed": seed},
-    "logprobs": lambda alternatives: {"logprobs": True, "top_logprobs": alternatives},
+LONGEST_REPLY = 4096  # tokens to write when the request names no limit; this endpoint insists on one
+_TOOL = "reply"
+_ANTHROPIC_PARAMETERS: Parameters = {
+    "schema": lambda schema: {
+        "tools": [{"name": _TOOL, "description": "Give the reply.", "input_schema": json_schema(schema)}],
+        "tool_choice": {"type": "tool", "name": _TOOL},
+    },
+    "temperature": _PARAMETERS["temperature"],
 }
 
 
-def _logprobs(tokens: Sequence[Mapping[str, Any]] | None) -> tuple[Token, ...] | None:
-    def read(one: Mapping[str, Any]) -> Token:
-        others = {other["token"]: other["logprob"] for other in one.get("top_logprobs") or ()}
-        return Token(one["token"], one["logprob"], others)
+class AnthropicFormat(OpenAIFormat):
+    """Writes requests and reads replies as Anthropic has them: a tool in place of a schema, and a cache breakpoint."""
 
-    return tuple(map(read, tokens)) if tokens else None
+    path, maker = "/messages", "anthropic"
+
+    def headers(self, key: str | None) -> dict[str, str]:
+        given = {"anthropic-version": "2023-06-01"}
+        return given | {"x-api-key": key} if key else given
+
+    def payload(self, request: Request, name: str, left_out: Set[str]) -> Payload:
+        messages = messages_for(request, left_out)
+        shared = request.shared + len(messages) - len(request.messages) if request.shared else 0
+        turns: list[dict[str, Any]] = []
+        system: list[Any] = []
+        for number, message in enumerate(messages, start=1):
+            role, blocks = _blocks(self.written(message), is_breakpoint=number == shared)
+            if role == "system":
+                system += blocks
+            elif turns and turns[-1]["role"] == role:
+                turns[-1]["content"] += blocks
+            else:
+                turns.append({"role": role, "content": blocks})
+        body = {"model": name, "max_tokens": request.max_tokens or LONGEST_REPLY, "messages": turns, **self.extra}
+        if system:
+            body["system"] = system
+        if any(tool.name == _TOOL for tool in request.tools):
+            raise Refused(f"a tool is called {_TOOL!r}, which has a meaning here: rename it")
+        tools: list[Any] = [
+            {"name": tool.name, "description": tool.description, "input_schema": json.loads(tool.parameters)}
+            for tool in request.tools
+        ]
+        fields, used = optional(request, left_out, _ANTHROPIC_PARAMETERS)
+        # The reply's own tool comes last: providers cache what a prompt begins with.
+        tools += fields.pop("tools", ())
+        return Payload(body | fields | ({"tools": tools} if tools else {}), used)
+
+    def medium(self, medium: Medium) -> dict[str, Any]:
+        source = {"type": "base64", "media_type": medium.media_type, "data": medium.base64}
+        return {"type": "image" if medium.kind == "image" else "document", "source": source}
+
+    def reply(self, data: Mapping[str, Any]) -> Reply:
+        """What was written: the forced tool's input as JSON, else the text. Thoughts are left out."""
+        parts = data["content"]
+        used = (part for part in parts if part["type"] == "tool_use")
+        calls = [ToolCall(part.get("name", _TOOL), json.dumps(part["input"]), part.get("id") or "") for part in used]
+        forced = [call.arguments for call in calls if call.name == _TOOL]
+        stop = _ended(data.get("stop_reason"))
+        usage = data.get("usage") or NO_FIELDS
+        cached, stored = usage.get("cache_read_input_tokens") or 0, usage.get("cache_creation_input_tokens") or 0
+        read, written = usage.get("input_tokens") or 0, usage.get("output_tokens") or 0
+        return Reply(
+            forced[-1] if forced else "".join(part["text"] for part in parts if part["type"] == "text"),
+            usage=Usage(read + cached + stored, cached, written, stored),
+            model=data.get("model") or "",
+            finish_reason="content_filter" if stop == "refusal" else stop,
+            tool_calls=tuple(call for call in calls if call.name != _TOOL),
+        )
+
+
+def _blocks(message: Message, *, is_breakpoint: bool) -> tuple[str, list[Any]]:
+    """The role and the content blocks of a message; what a tool replied is said by the user here."""
+    role, content = message["role"], message.get("content")
+    blocks: list[Any] = [{"type": "text", "text": content}] if isinstance(content, str) else list(content or ())
+    if len(message) == 2:
+        if is_breakpoint and blocks and blocks[-1].get("type") == "text":
+            blocks[-1] = {**blocks[-1], "cache_control": {"type": "ephemeral"}}
+        return role, blocks
+    if role == "tool":
+        result = {"type": "tool_result", "tool_use_id": message["tool_call_id"], "content": blocks}
+        return "user", [result | ({"cache_control": {"type": "ephemeral"}} if is_breakpoint else {})]
+    calls = [{"type": "tool_use", "id": c.id, "name": c.name, "input": _input(c)} for c in tool_calls(message)]
+    return role, [block for block in blocks if block.get("text") != ""] + calls
+
+
+def _input(call: ToolCall) -> Any:
+    """Its arguments; this endpoint takes an object only, and a broken one was answered as such."""
+    try:
+        given = json.loads(call.arguments)
+    except ValueError:
+        return {}
+    return cast("Any", given) if isinstance(given, dict) else {}
+
+
+_GEMINI_PARAMETERS: Parameters = {
+    **_PARAMETERS,
+    "schema": lambda schema: {"response_mime_type": "application/json", "response_json_schema": json_schema(schema)},
+    "logprobs": lambda alternatives: {"response_logprobs": True, "logprobs": alternatives},
+}
+
+
+class GeminiFormat(OpenAIFormat):
+    """Writes the arguments of `generate_content` and reads what it returns; the client of `google-genai` knows path and headers."""
+
+    maker = "gemini"
+
+    def __init__(self, *, timeout: float, **extra: Any) -> None:
+        """`timeout` is seconds for one attempt; `extra` goes into the config of every call."""
+        options = {"timeout": int(timeout * 1000), "retry_options": {"attempts": 1}}
+        super().__init__()
+        self.extra = {"http_options": options, **extra}
+
+    def payload(self, request: Request, name: str, left_out: Set[str]) -> Payload:
+        if request.tools:
+            raise _unsupported("tools are not offered to a model through a client of google-genai", name)
+        config, contents = dict(self.extra), list[dict[str, Any]]()
+        for message in self.turns(request, left_out):
+            role, parts = message["role"], _parts(message, name)
+            if role == "system":
+                config["system_instruction"] = [*config.get("system_instruction", ()), *parts]
+            elif role in ("user", "assistant"):
+                contents.append({"role": "user" if role == "user" else "model", "parts": parts})
+            else:
+                given = f"a message has the role {role!r}, which a client of google-genai does not take"
+                raise _unsupported(given, name)
+        if request.max_tokens is not None:
+            config["max_output_tokens"] = request.max_tokens
+        fields, used = optional(request, left_out, _GEMINI_PARAMETERS)
+        return Payload({"model": name, "contents": contents, "config": config | fields}, used)
+
+    def medium(self, medium: Medium) -> dict[str, Any]:
+        return {"inline_data": {"mime_type": medium.media_type, "data": medium.data}}
+
+    def reply(self, data: Mapping[str, Any]) -> Reply:
+        """The first candidate of an answer. Thoughts are left out."""
+        blocked = (data.get("prompt_feedback") or NO_FIELDS).get("block_reason") and not data.get("candidates")
+        found: Mapping[str, Any] = {"finish_reason": "SAFETY"} if blocked else data["candidates"][0]
+        parts: Sequence[Mapping[str, Any]] = (found.get("content") or NO_FIELDS).get("parts") or ()
+        reason, likely = found.get("finish_reason"), found.get("logprobs_result") or NO_FIELDS
+        chosen = likely.get("chosen_candidates") or ()
+        top: Sequence[Any] = likely.get("top_candidates") or [NO_FIELDS] * len(chosen)
+        usage = data.get("usage_metadata") or NO_FIELDS
+        read, cached = usage.get("prompt_token_count") or 0, usage.get("cached_content_token_count") or 0
+        written = (usage.get("candidates_token_count") or 0) + (usage.get("thoughts_token_count") or 0)
+        return Reply(
+            "".join(part.get("text") or "" for part in parts if not part.get("thought")),
+            usage=Usage(read, cached, written),
+            model=data.get("model_version") or "",
+            finish_reason=_ended(getattr(reason, "value", reason)),
+            logprobs=_tokens(chosen, [each.get("candidates") for each in top if chosen], "log_probability"),
+        )
+
+
+def _unsupported(what: str, name: str) -> Refused:
+    return Refused(f"{what}: name the model instead, as 'gemini/{name}'")
+
+
+def _parts(message: Message, name: str) -> list[dict[str, Any]]:
+    content: Any = message.get("content")
+    parts: Any = [{"type": "text", "text": content}] if isinstance(content, str) else content or ()
+    for part in parts:
+        if part.get("type") != "text" and "inline_data" not in part:
+            held = f"a message holds {short_repr(part)}, and a client of google-genai is sent texts and media only"
+            raise _unsupported(held, name)
+    return [part if "inline_data" in part else {"text": part["text"]} for part in parts]
+
+
+def _tokens(chosen: Sequence[Any], others: Sequence[Any], field: str) -> tuple[Token, ...] | None:
+    """The tokens of a reply with the others that were likely, by the field of a log-probability; None when none came."""
+    likely = [{other["token"]: other[field] for other in each or ()} for each in others]
+    return tuple(Token(one["token"], one[field], known) for one, known in zip(chosen, likely, strict=True)) or None
 
 
 def optional(request: Request, left_out: Set[str], parameters: Parameters) -> Payload:
@@ -233,6 +393,18 @@ def text_of(content: Any) -> str:
     if isinstance(content, list):
         return "".join(str(part.get("text") or "") for part in cast("list[Mapping[str, Any]]", content))
     return content if isinstance(content, str) else ""
+
+
+# How a reply ends at the limit of tokens, in the words of various endpoints.
+_CUT = frozenset(
+    {"length", "max_tokens", "max_output_tokens", "model_length", "max_length", "model_context_window_exceeded"}
+)
+_PLAIN = frozenset({"end_turn", "stop_sequence", "tool_use", "finish_reason_unspecified"})  # other words for `stop`
+
+
+def _ended(reason: Any) -> str:
+    word = str(reason or "stop").lower()
+    return "length" if word in _CUT else "stop" if word in _PLAIN else word
 
 
 # How a reply ends that is all there, in the words of various endpoints, and parts of the words for one that was held back.
