@@ -84,8 +84,8 @@ async def test_a_report_comes_back_equal(tmp_path, name):
     found = list(run.rows())
     assert [row.report for row in found] == reports
     assert [list(row.report.lines) for row in found] == [list(r.lines) for r in reports]
-    assert [(r.scored, r.reward, r.score, r.errors, r.tags) for r in found] == [
-        (r.scored, r.reward, r.score, r.errors, r.tags) for r in rows
+    assert [(r.scored, r.reward, r.score, r.errors, r.report.tag_scores) for r in found] == [
+        (r.scored, r.reward, r.score, r.errors, r.report.tag_scores) for r in rows
     ]
     assert run.work_out() == run.summary() == summary
 

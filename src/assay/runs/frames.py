@@ -2,20 +2,18 @@
 
 from collections.abc import Iterable, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from assay.errors import MissingExtraError, import_extra
 from assay.runs.folder import RunRefused
 from assay.runs.jsonable import as_text
-
-if TYPE_CHECKING:
-    from assay.runs.row import Row
-    from assay.runs.summary import Summary
+from assay.runs.row import Row
+from assay.runs.summary import Summary
 
 _MAKERS = {"pandas": "DataFrame", "polars": "DataFrame", "pyarrow": "table"}
 
 
-def columns_of(rows: "Iterable[Row]") -> dict[str, list[Any]]:
+def columns_of(rows: Iterable[Row]) -> dict[str, list[Any]]:
     """One list a column, a value a rollout; None where a rollout has none.
 
     The columns of a criterion are `criterion.NAME`, its value, and `verdict.NAME` where a judge gave one. An
@@ -39,7 +37,7 @@ def columns_of(rows: "Iterable[Row]") -> dict[str, list[Any]]:
     return {name: [record.get(name) for record in records] for name in names}
 
 
-def frame(rows: "Iterable[Row]", package: str) -> Any:
+def frame(rows: Iterable[Row], package: str) -> Any:
     """The rows as a frame of that package, which the caller has installed."""
     try:
         made = import_module(package)
@@ -56,7 +54,7 @@ def frame(rows: "Iterable[Row]", package: str) -> Any:
     return getattr(made, _MAKERS[package])(columns)
 
 
-def figure(rows: "Iterable[Row]", summary: "Summary", agreement: Any = None) -> Any:
+def figure(rows: Iterable[Row], summary: Summary, agreement: Any = None) -> Any:
     """A figure of matplotlib: how scores are spread, how each criterion came out, and how far judges agree.
 
     `agreement` is what `assay.trust.agree` gave for the run; without it, the agreement between the judges of a

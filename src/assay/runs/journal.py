@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from operator import itemgetter
-from pathlib import Path
 from typing import Any
 
 from assay.models.budgets import Ledger
@@ -17,7 +16,7 @@ from assay.runs.frames import figure, frame
 from assay.runs.jsonable import holdable
 from assay.runs.metadata import RunAbout
 from assay.runs.row import Key, Row, RowForm, Seen, data_of, opening_of
-from assay.runs.spending import NOTHING, Spending, SpendingLog, larger, spent_by
+from assay.runs.spending import Spending, SpendingLog, larger, spent_by
 from assay.runs.summary import Summary, Tally, summarize
 
 SYNC_SECONDS = 1.0  # how long a written row may wait for the disk; a power cut can take that much, a kill nothing
@@ -191,6 +190,7 @@ class Run:
 
     def __init__(self, folder: Folder, about: RunAbout) -> None:
         """Use `Run.open`."""
+        self.path = folder.path
         self._folder = folder
         self._file = folder.rollouts
         self.about = about
@@ -205,10 +205,6 @@ class Run:
         """The run in a folder. Raises `RunError` when there is none."""
         folder = Folder(path)
         return cls(folder, RunAbout.saved(folder))
-
-    @property
-    def path(self) -> Path:
-        return self._folder.path
 
     def rows(self) -> Iterator[Row]:
         """Every rollout once, in the order of the data; of one that was done again the last line that did.
@@ -294,7 +290,7 @@ class Run:
     def work_out(self) -> Summary:
         """The summary, from the rows. It is `complete` when the run was finished and nothing came after."""
         saved, found = self._saved_summary(), summarize(self.rows())
-        spent = larger(found.spent, self.spent())
+        spent = larger(found.spent, spent_by(self._folder.spending))
         return replace(found, complete=saved is not None and saved.complete, spent=spent)
 
     def spent(self) -> Spending:
@@ -304,14 +300,8 @@ class Run:
         it is resumed.
         """
         logged = spent_by(self._folder.spending)
-        if logged.calls or logged.hits:
-            return logged
-        # A journal that another program wrote has no log; of a line that is there twice one counts.
-        seen, total = Seen(), NOTHING
-        for where, _, line in numbered_lines(self._file, whole_lines(self._file)):
-            if b'"spent":' in line and seen.add(line.decode(errors="replace")):
-                total += self._form.read(line, where).spent
-        return total
+        # A journal that another program wrote has no log.
+        return logged if logged.calls or logged.hits else self.summary().spent
 
     def dearest(self) -> float | None:
         """What the dearest rollout that was scored has cost, in dollars; None when none had a cost."""

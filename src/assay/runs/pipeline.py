@@ -9,6 +9,7 @@ from datetime import timedelta
 from os import PathLike
 from typing import Any, TypeAlias, cast
 
+from assay.aggregation import grouped
 from assay.display import notebook_bar
 from assay.engine import Traits, logging_once
 from assay.errors import AssayError
@@ -474,24 +475,16 @@ class Pipeline:
     async def reports(self, unit: Sequence[Pending]) -> Sequence[EvaluationReport]:
         """A report each; those of one rubric are made together."""
         lenient, self._fits = self._fits, True
-        first = unit[0].scorer
-        if first is not None and all(pending.scorer is first for pending in unit):
-            return await reports_on(first, list(map(_scored, unit)), self._grader, lenient=lenient)
-        places: dict[int, tuple[Any, list[int]]] = {}
-        for place, pending in enumerate(unit):
-            if pending.scorer is not None:
-                places.setdefault(id(pending.scorer), (pending.scorer, []))[1].append(place)
         reports: list[EvaluationReport] = [_NO_REPORT] * len(unit)
-        for scorer, of_it in places.values():
-            found = await reports_on(scorer, [_scored(unit[place]) for place in of_it], self._grader)
+        places = grouped((id(each.scorer), place) for place, each in enumerate(unit) if each.scorer is not None)
+        for of_it in places.values():
+            some = [unit[place] for place in of_it]
+            states = [dict(each.row.fields) if each.state is None else each.state for each in some]
+            is_lenient = lenient or len(some) < len(unit)
+            found = await reports_on(some[0].scorer, states, self._grader, lenient=is_lenient)
             for place, report in zip(of_it, found, strict=True):
                 reports[place] = report
         return reports
-
-
-def _scored(pending: Pending) -> dict[str, Any]:
-    """What is scored: the checks' own, to read and to write."""
-    return dict(pending.row.fields) if pending.state is None else pending.state
 
 
 async def reports_on(

@@ -148,11 +148,6 @@ class Row:
     def task(self) -> str:
         return str(self.fields.get("task") or "default")
 
-    @property
-    def tags(self) -> dict[str, float | None]:
-        """The score over the criteria of each tag alone."""
-        return self.report.tag_scores
-
 
 _REST = (
     "gain", "loss", "asked", "answered", "unneeded", "vetoed_by", "scale", "reason", "worth", "shown", "unshaped",

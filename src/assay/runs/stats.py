@@ -15,6 +15,8 @@ Z = 1.959963984540054  # 95 % of a normal distribution lie within so many standa
 Bounds: TypeAlias = tuple[float, float] | tuple[None, None]
 
 _SMALL = (12.706204736432095, 4.302652729696142, 3.182446305284263, 2.7764451051977987)
+# The series of Cornish and Fisher at this point (Abramowitz and Stegun 26.7.5): the first is z, the next (z³ + z) / 4.
+_SERIES = (Z, 2.372271230298562, 2.8224986157396112, 2.555849679507722, 1.5895340533938225)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,21 +60,10 @@ def wilson_bounds(share: float, count: float, z: float = Z) -> tuple[float, floa
 
 
 def student(free: int) -> float:
-    """The 97.5 % point of Student's t: exact up to 4 degrees of freedom, else within 0.02 %.
-
-    The series is Cornish and Fisher's (Abramowitz and Stegun 26.7.5): a run's summary has to do without scipy.
-    """
+    """The 97.5 % point of Student's t, without scipy: exact up to 4 degrees of freedom, else within 0.02 %."""
     if free <= len(_SMALL):
         return _SMALL[free - 1]
-    z = Z
-    terms = (
-        z,
-        (z**3 + z) / 4,
-        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
-        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
-        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
-    )
-    return sum(term / free**power for power, term in enumerate(terms))
+    return sum(term / free**power for power, term in enumerate(_SERIES))
 
 
 @dataclass(frozen=True)
@@ -199,36 +190,32 @@ class Passes:
     """How many examples had c successes in n rollouts."""
 
     def __init__(self) -> None:
-        self._counts: Counter[tuple[int, int]] = Counter()
-        self._once = [0, 0]  # examples that come only once: those that fail, and those that succeed
+        self._apart: Counter[tuple[int, int]] = Counter()  # n and c of examples that come only once, or with a merge
         self._tries = array("L")
         self._successes = array("L")
 
     def add(self, success: bool, place: int | None = None) -> None:
         """Count a rollout of the example with this number; None for one that comes only once."""
         if place is None:
-            self._once[success] += 1
+            self._apart[1, success] += 1
             return
         missing = place + 1 - len(self._tries)
         if missing > 0:
             self._tries.extend([0] * missing)
             self._successes.extend([0] * missing)
-        tries, successes = self._tries[place], self._successes[place]
-        if tries:
-            self._counts[tries, successes] -= 1
-        tries, successes = tries + 1, successes + success
-        self._tries[place], self._successes[place] = tries, successes
-        self._counts[tries, successes] += 1
+        self._tries[place] += 1
+        self._successes[place] += success
+
+    def _counts(self) -> Counter[tuple[int, int]]:
+        return self._apart + Counter(zip(self._tries, self._successes, strict=True))
 
     def merge(self, other: "Passes") -> None:
         """Take in the rollouts of another, whose examples are all others than ours."""
-        self._counts.update(other._counts)
-        for success, count in enumerate(other._once):
-            self._once[success] += count
+        self._apart += other._counts()
 
     def rates(self) -> dict[int, PassRates]:
         """The rates for k = 1, 2, 4, … and for the most rollouts that an example has."""
-        counts = self._counts + Counter({(1, c): count for c, count in enumerate(self._once)})
+        counts = self._counts()
         most = max((tries for tries, _ in counts), default=0)
         ks = [1 << power for power in range(most.bit_length()) if 1 << power < most]
         return {k: _rates(counts, k) for k in (*ks, most) if k}
