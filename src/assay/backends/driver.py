@@ -198,7 +198,7 @@ class _Driver(Watch):
             self.fresh += result.progress.done
             self.errors += result.progress.errors
             self.unscored += result.progress.unscored
-            self._rollout = max(self._rollout or 0.0, result.dearest) or None
+            self._rollout = max(self._rollout or 0.0, result.dearest or 0.0) or None
             self._is_short = result.counts["errors"].get("BudgetExceeded", 0) > 0
             self.ledger.count(**result.counts)
             return ()

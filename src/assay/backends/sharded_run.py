@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.backends.shards import Shard, fingerprint
-from assay.backends.worker import Done, ShardResult, count_rows
+from assay.backends.worker import Done, ShardResult
 from assay.criterion import hash_of
 from assay.runs.folder import Folder, RunError, RunRefused, numbered_lines, refuse_to_resume, whole_file, whole_lines
 from assay.runs.journal import Run
@@ -172,6 +172,7 @@ class ShardedRun:
                 place = self._scratch / name
                 place.mkdir(exist_ok=True)
                 path.replace(Folder(place).rollouts)
+                self._about.save(Folder(place))
             else:
                 path.unlink()
 
@@ -212,7 +213,8 @@ class ShardedRun:
         # Tallies merge where no example is in two of them. Else, and of earlier sittings, rows are read.
         for part in done:
             if repeated or part.shard not in self._fresh:
-                count_rows(self._parts / f"{part.part}.jsonl", form, tally)
+                path = self._parts / f"{part.part}.jsonl"
+                tally.add_all(form.read(line, where) for where, _, line in numbered_lines(path, part.size))
         for number in sorted(() if repeated else self._fresh):
             tally.merge(self._fresh[number])
         found = tally.summary()

@@ -2,17 +2,15 @@
 
 import hashlib
 import json
-import os
 import pickle
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, closing, suppress
 from dataclasses import asdict, dataclass
 from functools import cache, partial
 from importlib import import_module
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, cast
 
@@ -23,10 +21,11 @@ from assay.errors import RubricError
 from assay.graders.autograder import Autograder
 from assay.models.budgets import Ledger, counting_in
 from assay.models.retry import Endpoint
-from assay.runs.folder import Folder, Lock, RunError, RunRefused, numbered_lines, whole_file, whole_lines
+from assay.runs.folder import Folder, RunError, RunRefused, numbered_lines, whole_file, whole_lines
+from assay.runs.journal import Journal
 from assay.runs.metadata import RunAbout
-from assay.runs.pipeline import Feed, Pipeline, Progress, Sink, Texts, Watch
-from assay.runs.row import Row, RowForm, opening_of
+from assay.runs.pipeline import Feed, Pipeline, Progress, Sink, Watch
+from assay.runs.row import opening_of
 from assay.runs.row_rubrics import RowRubrics
 from assay.runs.spending import SpendingLog
 from assay.runs.summary import Tally
@@ -114,7 +113,7 @@ class ShardResult(NamedTuple):
     tally: Tally
     progress: Progress  # where it ended
     counts: Mapping[str, Any]  # what its ledger counted
-    dearest: float  # dollars that the dearest of its rollouts has cost
+    dearest: float | None  # dollars that a rollout is known to cost, where they are limited
 
     @property
     def shard(self) -> int:
@@ -133,19 +132,15 @@ class ShardFailure:
 def score_shard(job: Job, task: Task) -> ShardResult:
     """Score one shard and write its part whole, or not at all.
 
-    Rows go to a file in `scratch`. An attempt that was killed leaves it behind, and the next one goes on
-    from there. Once all rows are in it, it becomes a part, by a name that no other attempt has.
+    Rows go to a journal in `scratch`. An attempt that was killed leaves it behind, and the next one goes on
+    from there. Once all rows are in it, its file becomes a part, by a name that no other attempt has.
     """
     shard, began = task.shard, time.monotonic()
     part = Path(job.folder) / "parts" / f"{task.part}.jsonl"
     progress_file = part.with_suffix(".progress")
     seconds = None if job.ends == float("inf") else max(0.0, job.ends - time.time())
     ledger = Ledger(dollars=task.dollars, seconds=seconds, rollout=task.rollout)
-    # Where examples come once, as they mostly do, nothing need be kept of each; the first two rows tell.
-    first = list(map(ShardNumbering(shard).key_of, islice(shard.read(job.mapping), 2)))
-    tally = Tally(alone=len({example for example, _ in first}) == len(first))
-    numbering = ShardNumbering(shard)
-    told = began
+    numbering, told = ShardNumbering(shard), began
 
     def write_progress(progress: Progress) -> None:
         nonlocal told
@@ -156,36 +151,38 @@ def score_shard(job: Job, task: Task) -> ShardResult:
 
     watch = Watch(write_progress, shard.rows, ledger)
     with ExitStack() as stack:
-        scratch = stack.enter_context(_scratch(Path(job.folder), shard.name))
+        journal = stack.enter_context(_journal(Path(job.folder), shard.name, RunAbout.from_dict(job.about)))
         stack.enter_context(Endpoint.share(task.slot, job.workers))
         stack.enter_context(counting_in(ledger))
+        stack.enter_context(logging_once())
         if job.may_ask:
             stack.enter_context(closing(SpendingLog(part.with_suffix(".spending"), ledger)))
-        rows = Folder(scratch).rollouts
         rubric, grader = job.made()
         rubrics = rubric if isinstance(rubric, RowRubrics) else RowRubrics(rubric)
-        form = RowForm(RunAbout.from_dict(job.about).criteria)
-        with logging_once(), closing(PartSink(rows, form, tally, watch)) as sink:
-            feed = Feed(shard.read(job.mapping), rubrics, sink.has, numbering)
-            pipeline = Pipeline(sink, grader or rubrics.autograder, job.max_concurrent, judge_log=job.judge_log)
-            run_sync(pipeline.run(feed.units(), None))
+        sink = Sink(journal, None, watch)
+        feed = Feed(shard.read(job.mapping), rubrics, sink.has, numbering)
+        pipeline = Pipeline(sink, grader or rubrics.autograder, job.max_concurrent, judge_log=job.judge_log)
+        run_sync(pipeline.run(feed.units(), None))
         if feed.broken is not None:
             raise feed.broken
-        if sink.rows != shard.rows:
+        if (found := numbering.rows - shard.first) != shard.rows:
             raise RunRefused(
                 f"{shard.path} had {shard.rows:,} rows from line {shard.line} on, and now has "
-                f"{sink.rows:,}: leave data alone while it is scored"
+                f"{found:,}: leave data alone while it is scored"
             )
-        if tally.repeats:
-            tally = Tally()
-            count_rows(rows, form, tally)
+        tally, rows = journal.tally(), Folder(journal.path).rollouts
+        if journal.rows > shard.rows:
+            # What failed in an earlier attempt was done again: the last line of a rollout counts.
+            lines = {opening_of(line, where).key: line for where, _, line in numbered_lines(rows, whole_lines(rows))}
+            with whole_file(rows) as file:
+                file.writelines(lines.values())
         named, sampled = numbering.alike
         if named:
             part.with_suffix(".examples").write_bytes(numbering.fingerprints().tobytes())
         with rows.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         rows.replace(part)
-        shutil.rmtree(scratch, ignore_errors=True)
+        shutil.rmtree(journal.path, ignore_errors=True)
         progress_file.unlink(missing_ok=True)
     seconds = round(time.monotonic() - began, 3)
     size = part.stat().st_size
@@ -193,62 +190,13 @@ def score_shard(job: Job, task: Task) -> ShardResult:
     sums = Tally()
     sums.merge(tally)  # without the few numbers an example, which need not travel
     counts = {name: getattr(ledger, name) for name in _COUNTED}
-    return ShardResult(done, sums, watch.now(), counts, sink.dearest)
+    return ShardResult(done, sums, watch.now(), counts, ledger.rollout)
 
 
-def count_rows(path: Path, form: RowForm, tally: Tally) -> None:
-    """Count the rows of a part, or of what is to become one."""
-    for where, _, line in numbered_lines(path, whole_lines(path)):
-        tally.add(form.read(line, where))
-
-
-@contextmanager
-def _scratch(folder: Path, name: str) -> Generator[Path]:
-    """The folder that an earlier attempt has left; a new one while another process may still write to that."""
+def _journal(folder: Path, name: str, about: RunAbout) -> Journal:
+    """The journal that an earlier attempt has left; a new one while another process may still write to that."""
     place = folder / "scratch" / name
-    place.mkdir(parents=True, exist_ok=True)
     try:
-        lock = Lock(Folder(place).lock)
+        return Journal.open(place, about, resume=True)
     except RunError:
-        place = place.with_name(f"{name}-{secrets.token_hex(4)}")
-        place.mkdir()
-        lock = Lock(Folder(place).lock)
-    with closing(lock):
-        yield place
-
-
-class PartSink(Sink):
-    """A file, and the rows that are written to it. Those without an error that it holds stay."""
-
-    def __init__(self, path: Path, form: RowForm, tally: Tally, watch: Watch) -> None:
-        super().__init__(None, None, watch)
-        self._path = path
-        self._form = form
-        self._tally = tally
-        self.dearest = 0.0  # dollars that the dearest row has cost
-        if size := whole_lines(path):
-            with whole_file(path) as file:
-                for where, _, line in numbered_lines(path, size):
-                    key, _, has_errors = opening_of(line, where)
-                    if not has_errors and key not in self._done:
-                        file.write(line)
-                        self._done.add(key)
-            count_rows(path, form, tally)
-        self.rows = len(self._done)  # how many are in the file
-        self.is_fresh = not self.rows
-        self._file = path.open("ab")
-
-    def take(self, rows: Sequence[Row], texts: Texts) -> None:
-        data = b"".join([self._form.written(row, text) for row, text in zip(rows, texts, strict=True)])
-        try:
-            self._file.write(data)
-            self._file.flush()
-        except OSError as error:
-            raise RunError(f"{self._path} cannot be written ({error.strerror}): see to the disk, and resume") from None
-        self.rows += len(rows)
-        self.dearest = max([self.dearest, *(row.spent.cost or 0.0 for row in rows)])
-        super().take(rows, texts)
-
-    def close(self) -> None:
-        with self._file:
-            os.fsync(self._file.fileno())
+        return Journal.open(place.with_name(f"{name}-{secrets.token_hex(4)}"), about)

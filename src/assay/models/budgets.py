@@ -39,7 +39,7 @@ class Ledger:
     ) -> None:
         self.dollars = dollars  # dollars that may be spent; None is no limit
         self.spent_before = spent  # dollars of the budget that were spent before, as in earlier sittings of a run
-        self.rollout = rollout  # dollars that a rollout is known to cost; None when the first has to tell
+        self.rollout = rollout  # dollars that the dearest rollout needed; None when the first has to tell
         self.is_dry_run = is_dry or (parent is not None and parent.is_dry_run)  # calls are estimated, and not made
         ends = float("inf") if seconds is None else time.monotonic() + seconds
         # When this run and those around it end, on the monotonic clock.
@@ -67,8 +67,8 @@ class Ledger:
             self._ranks = count()
             self._waiting: dict[int, None] = {}  # the ranks of the rollouts that wait, in the order in which they begin
             self._under_way: set[RolloutSpending] = set()
-            # What a rollout will cost is known from those before it: here, the most and the sum of what they needed.
-            self._dearest, self._total, self._ended = rollout, rollout or 0.0, int(rollout is not None)
+            # What a rollout will cost is known from those before it: here, the sum of what they needed, and their number.
+            self._total, self._ended = rollout or 0.0, int(rollout is not None)
 
     @property
     def left(self) -> float:
@@ -172,10 +172,10 @@ class Ledger:
         """Have a rollout begin if it may: the first alone, another one as soon as the budget covers it and the rest of those
         under way, should each cost as much as the dearest so far."""
         if self._under_way:
-            if self._dearest is None:
+            if self.rollout is None:
                 return False
-            promised = (max(0.0, self._dearest - each.cost - each.reserved) for each in self._under_way)
-            if self.left - sum(promised) < self._dearest:
+            promised = (max(0.0, self.rollout - each.cost - each.reserved) for each in self._under_way)
+            if self.left - sum(promised) < self.rollout:
                 return False
         elif self._ended and self.left + _SLACK < self._total / self._ended:
             if self.reserved > 0:
@@ -192,7 +192,7 @@ class Ledger:
             self._under_way.discard(rollout)
             if rollout.calls:
                 needed = max(rollout.needed, rollout.cost)
-                self._dearest = max(self._dearest or 0.0, needed)
+                self.rollout = max(self.rollout or 0.0, needed)
                 self._total += needed
                 self._ended += 1
         self._wake()

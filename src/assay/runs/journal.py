@@ -128,16 +128,24 @@ class Journal(AbstractContextManager["Journal"]):
         if self._tally is not None:
             for row, (_, altered) in zip(rows, texts, strict=True):
                 self._tally.add(replace(row, altered=altered) if altered else row)
+            if self._tally.repeats:  # from now on something is kept of every example
+                self._tally = self._count()
+
+    def tally(self) -> Tally:
+        """What all rows come to, once they have reached the disk."""
+        self._bring_to_disk()
+        return self._count() if self._tally is None else self._tally
+
+    def _count(self) -> Tally:
+        return Tally().add_all(Run(self._folder, self.about).rows())
 
     def finish(self, *, complete: bool = True, models: Iterable[str] = ()) -> Summary:
         """Work out the summary and write it to summary.json, and the ids of the `models` to run.json."""
-        self._bring_to_disk()
+        summary = self.tally().summary()
         about = self.about.having_met(models)
         if about is not self.about:
             self.about = about
             about.save(self._folder)
-        tally = self._tally
-        summary = tally.summary() if tally and not tally.repeats else Run(self._folder, self.about).work_out()
         spent = larger(summary.spent, spent_by(self._folder.spending))
         summary = replace(summary, complete=complete, spent=spent)
         summary.save(self._folder.summary_json, self._size)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from assay.criterion import BINARY, NOT_APPLICABLE, Criterion, hash_of, slug
 from assay.display import Page, Section, cell_text
@@ -278,10 +278,7 @@ def summarize(rows: Iterable[Row], *, threshold: float = 1.0) -> Summary:
     >>> summarize([Row("0"), Row("1", error="Overloaded: try later")]).errors
     {'Overloaded': 1}
     """
-    tally = Tally(threshold=threshold)
-    for row in rows:
-        tally.add(row)
-    return tally.summary()
+    return Tally(threshold=threshold).add_all(rows).summary()
 
 
 @dataclass(slots=True)
@@ -332,6 +329,11 @@ class Tally:
         self._tags: dict[str, Mean] = {}
         self._passes = Passes()
         self._unit = True  # whether every score so far lies between 0 and 1
+
+    def add_all(self, rows: Iterable[Row]) -> Self:
+        for row in rows:
+            self.add(row)
+        return self
 
     def add(self, row: Row) -> None:
         """Count one row."""
