@@ -55,12 +55,10 @@ def _sections(found: trust.Correction) -> list[Section]:
 
 
 def _to_halve(each: trust.Corrected) -> str:
-    """How many more labels would halve the interval; or what is left of it when all is labelled."""
-    if not each.corrected or each.left_at_most is None:
+    """How many more labels would halve the interval."""
+    if not each.corrected:
         return "–"
-    if each.more_labels is not None:
-        return f"{each.more_labels:,} more labels"
-    return f"all labelled leaves {each.left_at_most:.0%}"
+    return "too few rollouts" if each.more_labels is None else f"{each.more_labels:,} more labels"
 
 
 def _drift(drift: trust.Drift) -> Section:

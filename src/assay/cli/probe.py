@@ -44,7 +44,7 @@ def command(options: ProbeOptions) -> int:
     if options.responses is not None:
         if options.responses != "-" and not Path(options.responses).is_file():
             raise TrustError(f"--responses {options.responses} is no file: name a text, or a table of responses")
-        responses = [{**text.rollout, "name": text.name} for text in cli.texts_of([options.responses])]
+        responses = [{**rollout, "name": name} for name, rollout in cli.texts_of([options.responses])]
 
     async def work(under: cli.Conditions) -> None:
         told: dict[str, Any] = {"stopping": under.stopping, "on_progress": under.on_progress}

@@ -83,15 +83,6 @@ class Config:
     is_named: bool = False  # and not found
 
     @classmethod
-    def at(cls, path: Path) -> "Config":
-        """The config in a file that is named, and so trusted."""
-        found = _settings(path)
-        if found is None:
-            what = "holds no table [tool.assay]" if path.is_file() else "is no file"
-            raise ConfigError(f"{path} {what}: name a file with settings")
-        return cls(path, found, is_named=True)
-
-    @classmethod
     def near(cls, folder: Path) -> "Config":
         """The config of the nearest folder upward that has one."""
         for place in (folder, *folder.parents):
@@ -211,8 +202,13 @@ class Command(click.Command):
 
 
 def _use_config(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
-    if value is not None and not ctx.resilient_parsing:
-        ctx.find_root().meta["assay.config"] = Config.at(Path(value))
+    if value is None or ctx.resilient_parsing:
+        return
+    path = Path(value)
+    if (found := _settings(path)) is None:
+        what = "holds no table [tool.assay]" if path.is_file() else "is no file"
+        raise ConfigError(f"{path} {what}: name a file with settings")
+    ctx.find_root().meta["assay.config"] = Config(path, found, is_named=True)
 
 
 class Group(Command, click.Group):

@@ -50,7 +50,7 @@ def test(options: TestOptions) -> int:
     with cli.judging_with(options, rubric, quiet=options.quiet) as grader:
         return cli.run_work(
             lambda _: trust.run_golden(rubric, grader), show, options, noun="examples", quiet=True, can_wait=False,
-            what=lambda report: counted(len(report.by_example()), "example"),
+            what=lambda report: counted(report.examples, "example"),
         )  # fmt: skip
 
 
@@ -67,7 +67,7 @@ def _print_test(report: trust.GoldenReport, name: str, form: str) -> None:
         cli.write_junit(sys.stdout, name, counts, map(_junit_case, results))
         return
     right = len(results) - wrong - errors
-    told = f"{counted(len(report.by_example()), 'golden example')}, {right:,} of "
+    told = f"{counted(report.examples, 'golden example')}, {right:,} of "
     told += f"{counted(len(results), 'verdict')} as expected" + (f", {errors:,} without an answer" if errors else "")
     parts = [f"{display.printable(name)}: {display.painted(told, 'green' if right == len(results) else 'red')}"]
     rows: list[tuple[object, ...]] = []

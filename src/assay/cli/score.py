@@ -50,14 +50,14 @@ def command(options: ScoreOptions) -> int:
     from assay.runs.metadata import files_about
 
     rubric = None if options.rubric is None else cli.rubric_of(options)
-    runner = cli.Runner(options, rubric)
     rows = None if _is_run(options) else Rows(options)
     if rows is not None and rubric is None and not rows.have_rubrics:
         raise click.UsageError("--rubric is missing: give -r/--rubric RUBRIC, or every row a `rubric` of its own")
     if options.backend is not None and not options.dry_run:
         if rows is None:
             raise click.UsageError(f"{options.data} is a run, which one process scores: leave --backend out")
-        return runner.run(_by_workers(options, rubric, rows.have_rubrics), by_workers=True)
+        work = _by_workers(options, rubric, rows.have_rubrics)
+        return cli.Runner(options, rubric).run(work, by_workers=True)
     if options.folder is not None and options.resume:
         run = Folder(options.folder)
         if (run.path / "manifest.jsonl").exists() and not run.has_rows:
@@ -66,8 +66,9 @@ def command(options: ScoreOptions) -> int:
     if rows is None:
         run, rubric = _run_to_rescore(options, rubric)
         with cli.judging_with(options, rubric, quiet=options.quiet) as grader:
-            runner.grader = grader
-            return runner.run(lambda how: runs.rescore(run, rubric, options.folder, **how.settings(options, grader)))
+            return cli.Runner(options, rubric, grader).run(
+                lambda under: runs.rescore(run, rubric, options.folder, **under.settings(options, grader))
+            )
     with cli.judging_with(options, rubric, quiet=options.quiet, rows_may_ask=rows.have_rubrics) as grader:
         how = {"limit": options.limit, "concurrency": options.concurrency, "budget": options.budget}
         config, data = {"map": dict(options.mapping)}, files_about(rows.paths)
@@ -78,8 +79,7 @@ def command(options: ScoreOptions) -> int:
             known = under.settings(options, grader)
             return await runs.score_rows(rubrics, rows, folder=options.folder, about=about, total=rows.count(), **known)
 
-        runner.grader = grader
-        return runner.run(scoring)
+        return cli.Runner(options, rubric, grader).run(scoring)
 
 
 def _is_run(given: cli.InputOptions) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import click
 
@@ -51,11 +51,9 @@ PROMPT = ("prompt", "query", "question")
 _PATH = re.compile(r"[^\s]*(?:[/\\][^\s]*|\.[A-Za-z]\w{0,4})")
 
 
-class Text(NamedTuple):
-    """One text, as the rollout it is from."""
-
-    name: str  # the file it is in, or the words themselves
-    rollout: dict[str, Any]
+Text = tuple[
+    str, dict[str, Any]
+]  # its name, which is the file it is in or the words themselves, and the rollout it is from
 
 
 def texts_of(arguments: Sequence[str], query: str = "", *, are_words: bool = False) -> list[Text]:
@@ -70,20 +68,20 @@ def texts_of(arguments: Sequence[str], query: str = "", *, are_words: bool = Fal
             is_file, is_folder = bool(words) and Path(words).is_file(), bool(words) and Path(words).is_dir()
         if are_words or not (is_file or is_folder or words == "-" or _PATH.fullmatch(words)):
             shown = " ".join(argument.split())
-            found.append(Text(f"{shown[:40]!r}{'…' if len(shown) > 40 else ''}", {"completion": argument}))
+            found.append((f"{shown[:40]!r}{'…' if len(shown) > 40 else ''}", {"completion": argument}))
         elif is_file and words.endswith(TABLES):
             found += _rows(words)
         elif is_file or words == "-":
             with click.open_file(words, "rb") as file:
                 data: bytes = file.read()
             try:
-                found.append(Text("standard input" if words == "-" else words, {"completion": data.decode()}))
+                found.append(("standard input" if words == "-" else words, {"completion": data.decode()}))
             except UnicodeDecodeError as error:
                 raise TableError(f"{words} is no text in UTF-8: {error}") from None
         else:
             what = "is a folder, and not a file" if is_folder else "is no file"
             raise TableError(f"{words} {what}: name one, or give --text to grade these very words")
-    return [Text(name, rollout | {"prompt": rollout.get("prompt") or query}) for name, rollout in found]
+    return [(name, rollout | {"prompt": rollout.get("prompt") or query}) for name, rollout in found]
 
 
 def _rows(path: str) -> Iterator[Text]:
@@ -96,7 +94,7 @@ def _rows(path: str) -> Iterator[Text]:
             raise TableError(f"{name} has no text: call its field {' or '.join(COMPLETION)}")
         own, prompt = first(row, ("id", "name", "example_id")), first(row, PROMPT)
         rollout = {**row, "completion": completion} | ({} if prompt is None else {"prompt": prompt})
-        yield Text(name if own is None else str(own), rollout)
+        yield name if own is None else str(own), rollout
 
 
 LOCAL = "local"  # asked when no judge is named: it costs nothing and sends nothing away

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from itertools import zip_longest
+from operator import methodcaller
 from typing import Final
 
 from assay.aggregation import grouped
@@ -22,22 +23,13 @@ _PLACE: Final = re.compile(r"\{(response|good|bad|payload)\}")
 
 # Disguises: the same words in another writing, which a model may still read.
 _ALPHABETS: Final = tomllib.loads(files("assay.probe").joinpath("alphabets.toml").read_text(encoding="utf-8"))
-_HOMOGLYPHS, _SMALL_CAPITALS, _LEET = (str.maketrans(*_ALPHABETS[n]) for n in ("homoglyphs", "small_capitals", "leet"))
-_MORSE: Final = dict(zip(_ALPHABETS["morse"][0], _ALPHABETS["morse"][1].split(), strict=True))
+_LETTERS, _SIGNS = _ALPHABETS.pop("morse")
+_MORSE: Final = dict(zip(_LETTERS, _SIGNS.split(), strict=True))
 _TIMES: Final = 120  # how often a disguise by length says the same
 
-
-def _shifted(first: int, last: int, start: int) -> dict[int, int]:
-    """A row of characters moved to where another row of the same order begins."""
-    return {code: start + code - first for code in range(first, last + 1)}
-
-
-_FULLWIDTH: Final = {**_shifted(0x21, 0x7E, 0xFF01), 0x20: 0x3000}
-_BOLD: Final = {**_shifted(0x41, 0x5A, 0x1D400), **_shifted(0x61, 0x7A, 0x1D41A)}
-_CIRCLED: Final = {**_shifted(0x41, 0x5A, 0x24B6), **_shifted(0x61, 0x7A, 0x24D0)}
-
-# Every way of writing by its name: encodings first, then tricks of Unicode, then mere length.
+# Every way of writing by its name: other letters first, then encodings, then tricks of Unicode, then mere length.
 DISGUISES: Final[Mapping[str, Callable[[str], str]]] = {
+    **{name: methodcaller("translate", str.maketrans(*two)) for name, two in _ALPHABETS.items()},
     "base64": lambda text: base64.b64encode(text.encode()).decode(),
     "base32": lambda text: base64.b32encode(text.encode()).decode(),
     "rot13": lambda text: codecs.encode(text, "rot13"),
@@ -48,15 +40,9 @@ DISGUISES: Final[Mapping[str, Callable[[str], str]]] = {
     "escapes": lambda text: "".join(f"\\u{ord(letter):04x}" for letter in text),
     "backwards": lambda text: text[::-1],
     "morse": lambda text: " / ".join(" ".join(_MORSE.get(c, "") for c in word) for word in text.upper().split()),
-    "leet": lambda text: text.translate(_LEET),
     "zero_width": "\u200b".join,
     "soft_hyphens": "\u00ad".join,
-    "homoglyphs": lambda text: text.translate(_HOMOGLYPHS),
-    "fullwidth": lambda text: text.translate(_FULLWIDTH),
-    "bold": lambda text: text.translate(_BOLD),
-    "circled": lambda text: text.translate(_CIRCLED),
-    "small_capitals": lambda text: text.lower().translate(_SMALL_CAPITALS),
-    "tag_characters": lambda text: text.translate(_shifted(0x20, 0x7E, 0xE0020)),
+    "tag_characters": lambda text: "".join(chr(0xE0000 + ord(c)) if " " <= c <= "~" else c for c in text),
     "overridden": lambda text: f"\u202e{text[::-1]}\u202c",
     "stacked": lambda text: "".join(f"{letter}\u0336\u0301" for letter in text),
     "spaced": " ".join,

@@ -86,14 +86,8 @@ def agree(
     """
     questions = questions_of(run)
     repeats = Repeats(questions)
-
-    def watched() -> Iterator[Row]:
-        """The rows, while what they repeat is noted: a run is read once."""
-        for row in run.rows():
-            repeats.add(row)
-            yield row
-
-    joined = join(watched(), questions, labels, skip_unknown=skip_unknown, any_wording=any_wording)
+    rows = map(repeats.noted, run.rows())  # what rows repeat is noted while they are joined: a run is read once
+    joined = join(rows, questions, labels, skip_unknown=skip_unknown, any_wording=any_wording)
     if again is not None:
         paired = pair_runs(run, again)
         if not paired.rollouts:
@@ -105,15 +99,7 @@ def agree(
 
 
 def agreement_of(joined: Joined, *, reference: Reference = "each", repeats: "Repeats | None" = None) -> Agreement:
-    """The same for labels that are put beside the judge's answers already.
-
-    >>> from assay.trust import Joined, LabelledItem, Question
-    >>> said = [("MET", "MET"), ("MET", "UNMET"), ("UNMET", "UNMET"), ("UNMET", "UNMET")]
-    >>> items = [LabelledItem(str(n), 0, "polite", {"ann": a}, judge) for n, (a, judge) in enumerate(said)]
-    >>> found = agreement_of(Joined(tuple(items), {"polite": Question("polite")}))
-    >>> found.overall.judge.accuracy.value, found.overall.judge.kappa.value
-    (0.75, 0.5)
-    """
+    """The same for labels that are put beside the judge's answers already."""
     by_name = grouped((item.criterion, item) for item in joined.items)
     asked = [question for name, question in joined.questions.items() if name in by_name]
     overall = _Measuring(*pooled_choices(q for q in asked if q.choices), reference)
@@ -218,16 +204,17 @@ class Repeats:
         self._given: dict[str, dict[str, Counter[tuple[str, tuple[Answer, ...]]]]] = {"swap": {}, "retest": {}}
         self._unanswered: Counter[str] = Counter()
 
-    def add(self, row: Row) -> None:
-        """Take in what the votes on a row's judged lines show."""
+    def noted(self, row: Row) -> Row:
+        """The row, when what the votes on its judged lines show is taken in."""
         lines = row.report.lines
         # Found without making a line: most runs have no votes.
         if isinstance(lines, Lines) and not any(isinstance(answer, Score) and answer.lines for answer in lines.answers):
-            return
+            return row
         for line in (line for line in lines if line.name in self.questions and line.requirement is not None):
             question = self.questions[line.name]
             for kind, votes in ballots(line):
                 self.add_answers(row.example, question.name, [question.answered(vote) for vote in votes], kind)
+        return row
 
     def add_answers(self, example: str, criterion: str, answers: Sequence[Answer | None], kind: str = "retest") -> None:
         """Take in what one judge answered to one question."""

@@ -5,7 +5,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from statistics import fmean
-from typing import Any, Literal
+from typing import Literal
 
 from assay.aggregation import grouped
 from assay.criterion import hash_of
@@ -278,24 +278,14 @@ class CriterionDrift(Record):
 
 
 @dataclass(frozen=True)
-class Drift:
+class Drift(Record):
     """How far a judge has moved since an earlier run."""
 
-    criteria: tuple[CriterionDrift, ...]
     rollouts: int  # rollouts that both runs have, with the same completion
     changed: int  # rollouts with another completion, which say nothing about the judge
     only_one: int  # rollouts that one run alone has
-    alpha: float = 0.05
-
-    @property
-    def moved(self) -> tuple[str, ...]:
-        """The criteria whose answers moved beyond chance."""
-        return tuple(criterion.name for criterion in self.criteria if criterion.p < self.alpha)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON."""
-        names = ("rollouts", "changed", "only_one", "moved", "criteria")
-        return {name: estimate.plain(getattr(self, name)) for name in names}
+    moved: tuple[str, ...]  # the criteria whose answers moved beyond chance at 5 %
+    criteria: tuple[CriterionDrift, ...]
 
 
 def drift_between(
@@ -322,8 +312,9 @@ def drift_between(
     by_name = grouped((twice.criterion, twice) for twice in paired.answers)
     found = [_drift(questions[name], pairs, people) for name, pairs in by_name.items()]
     criteria = [drift for drift in found if drift is not None]
-    adjusted = (replace(drift, p=p) for drift, p in zip(criteria, holm([drift.p for drift in criteria]), strict=True))
-    return Drift(tuple(adjusted), paired.rollouts, paired.changed, paired.only_one)
+    adjusted = [replace(drift, p=p) for drift, p in zip(criteria, holm([drift.p for drift in criteria]), strict=True)]
+    moved = tuple(drift.name for drift in adjusted if drift.p < 0.05)
+    return Drift(paired.rollouts, paired.changed, paired.only_one, moved, tuple(adjusted))
 
 
 def _drift(

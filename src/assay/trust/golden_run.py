@@ -3,7 +3,6 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from assay.aggregation import grouped
 from assay.criterion import Criterion
 from assay.errors import TrustError
 from assay.graders.autograder import Autograder
@@ -52,9 +51,10 @@ class GoldenReport:
         """What has no answer."""
         return tuple(result for result in self.results if result.right is None)
 
-    def by_example(self) -> dict[str, list[GoldenResult]]:
-        """The results of each example, in order."""
-        return grouped((result.example, result) for result in self.results)
+    @property
+    def examples(self) -> int:
+        """How many examples there are."""
+        return len({result.example for result in self.results})
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
