@@ -152,7 +152,7 @@ def test_what_is_added_goes_to_the_first_rubric(caplog):
     assert [(c.name, c.weight) for c in group.rubrics[0].criteria] == [("check_1", 1.0), ("check_2", 0.0)]
     assert len(group.rubrics[1]) == 1
     assert group.score_rollout_sync()["reward"] == 0.75
-    assert "the metric goes to the first rubric of the group only" in caplog.text
+    assert "goes to the first rubric of the group only" in caplog.text
 
 
 async def test_an_empty_group_has_nothing_to_score():

@@ -705,9 +705,6 @@ class RubricGroup(Rubric):
         """Add a check to the first rubric of the group."""
         self._first("reward function").add_reward_func(func, weight)
 
-    def add_metric(self, func: RewardFunc, weight: float = 0.0) -> None:
-        self._first("metric").add_metric(func, weight)
-
     def add_class_object(self, name: str, obj: Any) -> None:
         self._first("class object").add_class_object(name, obj)
 

@@ -34,33 +34,28 @@ class State(dict[str, Any]):
     (True, '4', '4')
     """
 
-    def _row(self, key: object) -> "dict[Any, Any] | None":
-        """The input row when it is the one to answer for `key`, else None."""
-        if key not in INPUT_FIELDS or _own.__contains__(self, key):
-            return None
-        row: Any = _own.get(self, "input")
-        return row if isinstance(row, _own) else None
+    def _home(self, key: object) -> dict[Any, Any]:
+        """What holds `key`: the input row, where it is the one to answer for it, else the state itself."""
+        row: Any = _own.get(self, "input") if key in INPUT_FIELDS and not _own.__contains__(self, key) else None
+        return row if isinstance(row, _own) else self
 
     def __missing__(self, key: str) -> Any:
-        row = self._row(key)
-        if row is None:
+        home = self._home(key)
+        if home is self:
             raise KeyError(key)
-        return row[key]
+        return home[key]
 
     def __contains__(self, key: object) -> bool:
-        return _own.__contains__(self, key) or ((row := self._row(key)) is not None and key in row)
+        return _own.__contains__(self, key) or _own.__contains__(self._home(key), key)
 
     def __setitem__(self, key: str, value: Any) -> None:
-        row = self._row(key) if key in INPUT_FIELDS else None
-        _own.__setitem__(self if row is None else row, key, value)
+        _own.__setitem__(self._home(key) if key in INPUT_FIELDS else self, key, value)
 
     def __delitem__(self, key: str) -> None:
-        row = self._row(key)
-        _own.__delitem__(self if row is None else row, key)
+        _own.__delitem__(self._home(key), key)
 
     def get(self, key: str, default: Any = None) -> Any:
-        row = self._row(key) if key in INPUT_FIELDS else None
-        return _own.get(self if row is None else row, key, default)
+        return _own.get(self._home(key) if key in INPUT_FIELDS else self, key, default)
 
     # Those of a dict pass by the methods above.
     setdefault, update = MutableMapping[str, Any].setdefault, MutableMapping[str, Any].update

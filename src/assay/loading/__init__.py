@@ -1,7 +1,6 @@
 """Load rubrics from files and write them again. `tools/rubric_schema.py` makes their schema, `rubric.schema.json`."""
 
 import json
-import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any, Final, Self
@@ -9,14 +8,13 @@ from typing import IO, Any, Final, Self
 from assay.aggregation import AGGREGATIONS, Aggregation
 from assay.criterion import Criterion, hash_of, path_of, reference_of
 from assay.errors import RubricError
-from assay.loading.document import Node, dump_yaml, read_file, read_text
+from assay.loading.document import HALF, Node, dump_yaml, read_file, read_text
 from assay.loading.rubric_reader import CriterionEntry, Golden, RubricReader
 from assay.messages import Shows
 from assay.shaping import ShapingPart
 
-__all__ = ["SCHEMA_FILE", "Loadable", "as_yaml", "criterion_of"]
+__all__ = ["SCHEMA_FILE", "Loadable", "criterion_of"]
 
-_HALF: Final = re.compile(r"[\ud800-\udfff]")  # half of a character, a lone surrogate, which UTF-8 cannot hold
 SCHEMA_FILE: Final = Path(__file__).with_name("rubric.schema.json")  # the JSON Schema of rubric files, for editors
 
 
@@ -78,9 +76,8 @@ class Loadable:
         """Return what `from_dict` reads back, without parser and grader; a check without a name is a `RubricError`."""
         data: dict[str, Any] = ({"name": self.name} if self.name else {}) | self.options_data()
         if self.aggregation is not AGGREGATIONS["weighted"]:
-            own = AGGREGATIONS.get(self.aggregation.name) is not self.aggregation
-            written = self.aggregation.formula or self.aggregation
-            data["aggregation"] = reference_of(written) if own else self.aggregation.name
+            own = self.aggregation.formula
+            data["aggregation"] = self.aggregation.name if own is None else reference_of(own)
         try:
             data["criteria"] = [criterion.to_dict() for criterion in self.criteria]
         except RecursionError:
@@ -93,10 +90,10 @@ class Loadable:
         """The rubric as a JSON text that can be saved as UTF-8."""
         data = self.to_dict()
         text = json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False)
-        return json.dumps(data, indent=2, allow_nan=False) if _HALF.search(text) else text
+        return json.dumps(data, indent=2, allow_nan=False) if HALF.search(text) else text
 
     def to_yaml(self) -> str:
-        return as_yaml(self.to_dict())
+        return dump_yaml(self.to_dict())
 
     @property
     def content_hash(self) -> str:
@@ -117,10 +114,3 @@ class Loadable:
 def criterion_of(data: Mapping[str, Any], index: int, build: Callable[..., Any]) -> Criterion:
     """The criterion that a mapping describes, as an entry of a file would."""
     return CriterionEntry(Node(dict(data)), f"Invalid criterion at index {index}").criterion(RubricReader(build))
-
-
-def as_yaml(data: object) -> str:
-    """Data as a YAML text; raises for the half characters that only JSON can write."""
-    if _HALF.search(json.dumps(data, ensure_ascii=False)):
-        raise RubricError("a text holds a lone surrogate, which YAML cannot write: use to_json")
-    return dump_yaml(data)

@@ -22,6 +22,7 @@ KeyPath: TypeAlias = tuple[str | int, ...]
 MOST_DEPTH: Final = 200  # how deep lists and mappings may be nested
 MOST_REPEATED: Final = 1_000_000  # values that the aliases of a text may add up to: nested aliases grow without bound
 
+HALF: Final = re.compile(r"[\ud800-\udfff]")  # half of a character, a lone surrogate, which UTF-8 cannot hold
 _FORMATS: Final = {".json": "json", ".yaml": "yaml", ".yml": "yaml", ".toml": "toml"}
 
 
@@ -381,6 +382,9 @@ def _table_path(header: re.Match[str], counts: dict[KeyPath, int]) -> KeyPath:
 
 
 def dump_yaml(data: object) -> str:
+    """Data as a YAML text; raises for the half characters that only JSON can write."""
+    if HALF.search(json.dumps(data, ensure_ascii=False)):
+        raise RubricError("a text holds a lone surrogate, which YAML cannot write: use to_json")
     yaml: Any = import_module("yaml")
     return yaml.dump(data, Dumper=_dumper(), sort_keys=False, allow_unicode=True, width=100)
 

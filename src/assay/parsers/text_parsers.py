@@ -13,7 +13,7 @@ def identity(value: Any) -> Any:
 
 
 class Parser:
-    """Reads an answer out of a completion: the whole text through `extract_fn`. Those with equal settings are equal.
+    """Reads an answer out of a completion: the whole text through `extract_fn`.
 
     >>> Parser(str.strip).parse_answer([{"role": "assistant", "content": " 4 "}])
     '4'
@@ -56,21 +56,10 @@ class Parser:
         """`format_score` as a reward function that can be pickled."""
         return FormatReward(self)
 
-    def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and vars(other) == vars(self)
-
-    def __hash__(self) -> int:
-        # Equal parsers share a class; what else a subclass holds may not be hashable.
-        return hash(type(self))
-
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(self._settings())})"
-
-    def _settings(self) -> list[str]:
-        """The arguments that differ from their defaults, as they are written."""
-        if self.extract_fn is identity:
-            return []
-        return [f"extract_fn={getattr(self.extract_fn, '__name__', repr(self.extract_fn))}"]
+        settings = ((name, value) for name, value in vars(self).items() if not name.startswith("_"))
+        shown = ", ".join(f"{name}={getattr(value, '__name__', repr(value))}" for name, value in settings)
+        return f"{type(self).__name__}({shown})"
 
 
 @dataclass(frozen=True)
@@ -130,9 +119,6 @@ class MaybeThinkParser(Parser):
         if OPENING in answer and not self.accept_unfinished:
             return ""
         return self.extract_fn(answer.strip())
-
-    def _settings(self) -> list[str]:
-        return super()._settings() + ["accept_unfinished=True"] * self.accept_unfinished
 
 
 def _is_thought_then_answer(text: str) -> bool:

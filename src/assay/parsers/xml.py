@@ -133,11 +133,6 @@ class XMLParser(Parser):
         # In fifths, so that a full score is exactly 1.
         return (2 * present / len(self.fields) + _pair_up(tags) + starts + ends) / 5
 
-    def _settings(self) -> list[str]:
-        fields = [names[0] if len(names) == 1 else names for names in self.fields]
-        answer = [] if self.answer_field == "answer" else [f"answer_field={self.answer_field!r}"]
-        return [repr(fields), *answer, *super()._settings()]
-
 
 def _checked(fields: object) -> tuple[tuple[str, ...], ...]:
     """The names of each field, or an error that names what is wrong."""

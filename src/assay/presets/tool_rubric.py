@@ -187,9 +187,6 @@ class ToolParser(XMLParser):
         by_tags, said = super().format_score, [m for m in chat if not tool_calls(m)]
         return mean_score(said, lambda text: by_tags(text) if self._tag.search(text) else float(bool(text.strip())))
 
-    def _settings(self) -> list[str]:
-        return []
-
 
 def _tagged(said: object, replies: Sequence[object], env_parser: XMLParser) -> Iterator[ToolUse]:
     """Calls in tags, with the results that answer the last of them."""

@@ -21,7 +21,6 @@ from assay.lint.conflicts import hits_between
 from assay.lint.findings import RULES, Finding
 from assay.lint.linter import lint
 from assay.lint.rules import hits_of_criterion
-from assay.loading import as_yaml
 from assay.loading.rubric_reader import Golden
 from assay.models import Ledger, Request, budget, model_of
 from assay.models.budgets import refuse_unpriced
@@ -112,7 +111,7 @@ class Suggestion:
         for judged in self.kept:
             figure = "" if judged.agreement.value is None else f" ({judged.agreement})"
             head.append(f"- {judged.criterion.name}: {judged.why}{figure}")
-        return "".join(f"# {line}\n" for line in head) + f"\n{as_yaml(rubric.to_dict())}"
+        return "".join(f"# {line}\n" for line in head) + f"\n{rubric.to_yaml()}"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
