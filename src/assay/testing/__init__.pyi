@@ -1,4 +1,5 @@
 from assay.testing.fakes import FakeModel as FakeModel
+from assay.testing.fakes import Fixed as Fixed
 from assay.testing.fakes import make_rollout as make_rollout
 from assay.testing.fakes import make_state as make_state
 from assay.testing.fakes import rubrics as rubrics

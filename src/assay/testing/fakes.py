@@ -2,7 +2,6 @@
 
 import inspect
 import json
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from assay.criterion import BINARY, Criterion
@@ -106,9 +105,19 @@ def rubrics(*, max_criteria: int = 5, weights: "SearchStrategy[float] | None" = 
     st = import_extra("hypothesis.strategies", "assay.testing.rubrics", extra="testing")
     weight = weights if weights is not None else st.integers(-10, 10).map(float)
     value = st.one_of(st.booleans(), st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]))
-
-    def fixed(number: float) -> Callable[[], float]:
-        return lambda: number
-
-    criterion = st.builds(Criterion, check=value.map(fixed), weight=weight)
+    criterion = st.builds(Criterion, check=value.map(Fixed), weight=weight)
     return st.lists(criterion, min_size=1, max_size=max_criteria).map(Rubric)
+
+
+class Fixed:
+    """A check that always returns `value`, or raises it when it is an exception."""
+
+    name = "fixed"
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __call__(self) -> Any:
+        if isinstance(self.value, BaseException):
+            raise self.value
+        return self.value
