@@ -5,7 +5,7 @@ import math
 import pytest
 
 from assay import Criterion, Rubric, RubricError
-from assay.aggregation import Totals, capped, normalise, share_of
+from assay.aggregation import Totals, normalise, share_of, sum_behind
 from assay.testing import make_rollout
 
 
@@ -139,9 +139,10 @@ def test_one_function_turns_totals_into_a_score(totals, scale, score):
     ("totals", "scale", "cap"),
     [(Totals(9, 10, 5), "unit", 0.3), (Totals(-1, 0, 10), "unit", 0.3), (Totals(9, 10, 5), "raw", 0.3)],
 )
-def test_capped_totals_have_the_capped_score(totals, scale, cap):
-    """Whatever the scale."""
-    assert normalise(capped(totals, cap, scale), scale) == pytest.approx(cap)
+def test_the_sum_behind_a_score_comes_to_that_score(totals, scale, cap):
+    """Whatever the scale: a veto caps the sum there."""
+    _, gain, loss = totals
+    assert normalise(Totals(sum_behind(cap, gain, loss, scale), gain, loss), scale) == pytest.approx(cap)
 
 
 def test_a_share_of_the_whole_in_points():

@@ -44,11 +44,6 @@ def normalise(totals: Totals, scale: Scale = "unit") -> float | None:
     return min(1.0, max(0.0, share)) if scale == "unit" else share
 
 
-def capped(totals: Totals, cap: float, scale: Scale) -> Totals:
-    """Totals whose score is at most `cap`: what a failed required criterion leaves."""
-    return totals._replace(raw=min(totals.raw, sum_behind(cap, totals.gain, totals.loss, scale)))
-
-
 def stakes(weights: Sequence[float]) -> tuple[float, float]:
     """What these weights could gain, and what they could lose."""
     return total(w for w in weights if w > 0), total(-w for w in weights if w < 0)

@@ -119,8 +119,11 @@ class Criterion(BaseModel):
         for item in cast("Sequence[object]", value):
             named: object = {item: None} if isinstance(item, str) else item
             if isinstance(named, Mapping):
-                said = cast("Mapping[str, object]", named).items()
-                conditions += [Condition(name, _verdicts(name, verdicts)) for name, verdicts in said]
+                for name, said in cast("Mapping[str, Any]", named).items():
+                    if said is not None and not isinstance(said, str | list | tuple):
+                        raise ValueError(f"when {name!r} is {said!r}: give a verdict in quotes, or a list of them")
+                    verdicts = (said,) if isinstance(said, str) else cast("Sequence[str]", said or ())
+                    conditions.append(Condition(name, tuple(verdicts)))
             else:
                 conditions.append(named)
         return tuple(conditions)
@@ -231,14 +234,6 @@ class Criterion(BaseModel):
     def passes(self, value: float) -> bool:
         """Whether this value is good news: met, or for a fault (negative weight) not met."""
         return (value >= self.pass_at) is (self.weight >= 0)
-
-
-def _verdicts(name: str, verdicts: object) -> tuple[str, ...]:
-    if isinstance(verdicts, str):
-        return (verdicts,)
-    if verdicts is None or isinstance(verdicts, list | tuple):
-        return tuple(cast("Sequence[str]", verdicts or ()))
-    raise ValueError(f"when {name!r} is {verdicts!r}: give a verdict in quotes, or a list of them")
 
 
 def _derived_name(criterion: Criterion) -> str:

@@ -96,13 +96,12 @@ class Toned(NamedTuple):
 def html_table(section: Section) -> str:
     """A section as a table of HTML, in which every text is escaped."""
     head = "".join(f"<th>{escape(cell_text(name))}</th>" for name in section.columns)
-    rows = "".join(f"<tr>{''.join(map(_html_cell, row))}</tr>" for row in section.rows)
+    rows = ""
+    for row in section.rows:
+        tones = (f' class="{cell.tone}"' if isinstance(cell, Toned) else "" for cell in row)
+        cells = (f"<td{tone}>{escape(cell_text(cell))}</td>" for cell, tone in zip(row, tones, strict=True))
+        rows += f"<tr>{''.join(cells)}</tr>"
     return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
-
-
-def _html_cell(value: object) -> str:
-    tone = f' class="{value.tone}"' if isinstance(value, Toned) else ""
-    return f"<td{tone}>{escape(cell_text(value))}</td>"
 
 
 @dataclass(frozen=True)

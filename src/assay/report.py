@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, cast
 from pydantic import BaseModel, ConfigDict
 from typing_extensions import TypedDict  # pydantic takes that of `typing` from Python 3.12 on
 
-from assay.aggregation import AGGREGATIONS, Aggregation, Scale, Totals, capped, normalise, summed_by_name, total
+from assay.aggregation import AGGREGATIONS, Aggregation, Scale, Totals, normalise, sum_behind, summed_by_name, total
 from assay.criterion import NOT_APPLICABLE, Criterion
 from assay.display import Page, Section, Toned, on_one_line, painted, shortened
 from assay.wording import described
@@ -468,7 +468,8 @@ def aggregate(
     failed = (c for c, line in zip(criteria, lines, strict=False) if line.counted and line.passed is False)
     vetoes = [criterion for criterion in failed if criterion.required]
     for criterion in vetoes:
-        totals = capped(totals, criterion.cap, scale)
+        most = sum_behind(criterion.cap, totals.gain, totals.loss, scale)
+        totals = totals._replace(raw=min(totals.raw, most))
     anything = any(line.value is not None for line in asked)
     raw = totals.raw if asked else None
     return EvaluationReport(

@@ -14,7 +14,7 @@ from typing import Any, Final, Self, TypeAlias, cast
 from assay.advantage import Estimator, Rewards, advantages, gdpo_advantages
 from assay.aggregation import Totals, aggregation_of, normalise
 from assay.concurrency import FAILURES, is_stop, run_sync, setting, side_by_side
-from assay.criterion import Criterion, Scorer, hash_of, is_scorer
+from assay.criterion import Criterion, Scorer, hash_of
 from assay.display import Page, Section
 from assay.engine import CHUNK, BatchResult, Engine, Outcomes, Plan, Summed, Traits, bound_to, named_apart
 from assay.errors import AssayError, GradingError, RubricError, SignatureError
@@ -508,15 +508,13 @@ class Rubric(BaseRubric, Loadable):
         if self.parser is self._stand_in:
             self._stand_in = self.parser = parser
         for inner in self._inside():
-            if isinstance(inner, Rubric):
-                inner.inherit_parser(self.parser)
+            inner.inherit_parser(self.parser)
 
     def show(self, shows: str | Sequence[str]) -> None:
         """Show judges this much from now on, in the rubrics inside too, whatever they were made with."""
         self.shows = self.told_shows = shows_of(shows)
         for inner in self._inside():
-            if isinstance(inner, Rubric):
-                inner.show(shows)
+            inner.show(shows)
 
     def _default_parser(self) -> Parser:
         return Parser()
@@ -549,7 +547,7 @@ class Rubric(BaseRubric, Loadable):
 
     @property
     def own_methods(self) -> frozenset[str]:
-        return self._own.union(*(inner.own_methods for inner in self._inside() if isinstance(inner, Rubric)))
+        return self._own.union(*(inner.own_methods for inner in self._inside()))
 
     def add_reward_func(self, func: RewardFunc, weight: float = 1.0) -> None:
         """Add a check at the end, with this weight."""
@@ -641,8 +639,8 @@ class Rubric(BaseRubric, Loadable):
             criteria.append(criterion if check is criterion.check else criterion.with_fields(check=check))
         return criteria
 
-    def _inside(self) -> Sequence[object]:
-        return [c.check for c in self._plan.criteria if is_scorer(c.check)]
+    def _inside(self) -> "list[Rubric]":
+        return [c.check for c in self._plan.criteria if isinstance(c.check, Rubric)]
 
     # The names of the systems it grew from.
 
@@ -748,7 +746,7 @@ class RubricGroup(Rubric):
         _refuse_ring(self, self.rubrics)
         return self.rubrics
 
-    def _inside(self) -> Sequence[object]:
+    def _inside(self) -> list[Rubric]:
         return self.rubrics
 
     def _parts(self) -> list[Traits]:

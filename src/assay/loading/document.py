@@ -8,7 +8,6 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias, cast
@@ -90,7 +89,13 @@ class Node:
 
 def read_text(text: str | bytes, format: str, path: str | None = None) -> Node:
     name = path or f"<{format}>"
-    text = _decode(text, name)
+    if isinstance(text, bytes):
+        try:
+            text = text.decode()
+        except UnicodeDecodeError as error:
+            said, line = f"byte {text[error.start]:#04x} is not UTF-8", text.count(b"\n", 0, error.start) + 1
+            raise RubricFileError(f"{said}: save the file as UTF-8", path=name, line=line) from None
+    text = text.removeprefix("\ufeff")
     try:
         data, positions = _READERS[format](text)
         return Node(data, Document(format, text, name, positions))
@@ -125,17 +130,6 @@ def _format_of(name: str) -> str:
     if suffix not in _FORMATS:
         raise RubricFileError(f"Unsupported file format {suffix!r}. Supported formats: {known}", path=name)
     return _FORMATS[suffix]
-
-
-def _decode(text: str | bytes, name: str) -> str:
-    if isinstance(text, str):
-        return text.removeprefix("\ufeff")
-    try:
-        return text.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = text.count(b"\n", 0, error.start) + 1
-        said = f"byte {text[error.start]:#04x} is not UTF-8: save the file as UTF-8"
-        raise RubricFileError(said, path=name, line=line) from None
 
 
 class DocumentError(RubricError):
@@ -203,21 +197,19 @@ def _json_pieces(text: str) -> Iterator[_Piece]:
         yield _Piece(_JSON_KINDS.get(sign, "value"), value, line, start, end, value, True, sign[0])
 
 
+_YAML_KINDS: Final = {
+    "MappingStartEvent": "mapping", "SequenceStartEvent": "list", "ScalarEvent": "value", "AliasEvent": "alias",
+    "MappingEndEvent": "end", "SequenceEndEvent": "end",
+}  # fmt: skip
+
+
 def _yaml_pieces(text: str) -> Iterator[_Piece]:
     yaml: Any = import_module("yaml")
-    kinds = {
-        yaml.MappingStartEvent: "mapping",
-        yaml.SequenceStartEvent: "list",
-        yaml.ScalarEvent: "value",
-        yaml.AliasEvent: "alias",
-        yaml.MappingEndEvent: "end",
-        yaml.SequenceEndEvent: "end",
-    }
     ended = False
     try:
         # Ten times as fast as the Python one, where it is installed.
         for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
-            mark, kind, tag = event.start_mark, kinds.get(type(event)), getattr(event, "tag", None)
+            mark, kind, tag = event.start_mark, _YAML_KINDS.get(type(event).__name__), getattr(event, "tag", None)
             line, end, anchor = mark.line + 1, event.end_mark.index, getattr(event, "anchor", None)
             if tag not in _TAGS:
                 raise DocumentError(f"the tag {tag!r:.80} is not read: drop it", line)
@@ -386,12 +378,6 @@ def dump_yaml(data: object) -> str:
     if HALF.search(json.dumps(data, ensure_ascii=False)):
         raise RubricError("a text holds a lone surrogate, which YAML cannot write: use to_json")
     yaml: Any = import_module("yaml")
-    return yaml.dump(data, Dumper=_dumper(), sort_keys=False, allow_unicode=True, width=100)
-
-
-@cache
-def _dumper() -> Any:
-    yaml: Any = import_module("yaml")
 
     def represent(dumper: Any, text: str) -> Any:
         # Left plain, a NEL would be read back as an ordinary line break.
@@ -401,4 +387,4 @@ def _dumper() -> Any:
     dumper.add_representer(str, represent)
     # Texts that only YAML 1.2 takes for numbers need quotes too.
     dumper.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(f"^(?:{_FLOAT})$"), [*"-+.0123456789"])
-    return dumper
+    return yaml.dump(data, Dumper=dumper, sort_keys=False, allow_unicode=True, width=100)
