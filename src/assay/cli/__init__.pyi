@@ -2,16 +2,14 @@ from collections.abc import Sequence
 
 from assay.cli.formats import FOR_PEOPLE as FOR_PEOPLE
 from assay.cli.formats import FORMATS as FORMATS
-from assay.cli.formats import JunitOutcome as JunitOutcome
+from assay.cli.formats import JunitSuite as JunitSuite
 from assay.cli.formats import brief_row as brief_row
 from assay.cli.formats import json_text as json_text
-from assay.cli.formats import junit_case as junit_case
 from assay.cli.formats import page_text as page_text
 from assay.cli.formats import point as point
 from assay.cli.formats import shown_size as shown_size
 from assay.cli.formats import shown_spending as shown_spending
 from assay.cli.formats import whole_row as whole_row
-from assay.cli.formats import write_junit as write_junit
 from assay.cli.options import PAGES as PAGES
 from assay.cli.options import CommandOptions as CommandOptions
 from assay.cli.options import DisplayOptions as DisplayOptions

@@ -9,11 +9,12 @@ import csv
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from tempfile import TemporaryFile
-from typing import Any, NamedTuple, TextIO
-from xml.sax.saxutils import escape, quoteattr
+from typing import Any, TextIO
+from xml.etree.ElementTree import Element, SubElement, tostring
+from xml.sax.saxutils import quoteattr
 
 import assay
 from assay import runs, trust
@@ -280,74 +281,65 @@ class Junit(Format):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        # The counts stand before the cases, and are known after them.
-        self.cases = TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115
-        self.counts = {"tests": 0, "failures": 0, "errors": 0}
+        self.suite = JunitSuite(self.title)
         self.seconds = 0.0
 
     def row(self, row: runs.Row) -> None:
         from assay.report import shown_report, shown_score
 
-        found = None
+        fault, seconds = None, sum(row.timing.values())
         if row.score is None:
-            found = JunitOutcome("error", "unscored", _errors(row) or shown_score(row.report))
+            fault = "error", "unscored", _errors(row) or shown_score(row.report)
         elif self.thresholds.is_low(row.score):
-            message = f"score {row.score:.3g} is below {self.thresholds.fail_rollout_under:g}"
-            found = JunitOutcome("failure", "below", message)
-        if found is not None:
-            found = found._replace(body=shown_report(row_name(row), row.report))
-        self._add(row.task, row_name(row), found, sum(row.timing.values()))
-
-    def _add(self, task: str, name: str, found: JunitOutcome | None, seconds: float) -> None:
-        self.counts["tests"] += 1
+            fault = "failure", "below", f"score {row.score:.3g} is below {self.thresholds.fail_rollout_under:g}"
+        body = shown_report(row_name(row), row.report) if fault else ""
+        self.suite.add(row.task, row_name(row), fault, body, seconds)
         self.seconds += seconds
-        if found is not None:
-            self.counts[f"{found.kind}s"] += 1
-        self.cases.write(junit_case(task, name, found, seconds))
 
     def end(self, summary: runs.Summary) -> None:
         if self.thresholds.is_for_mean:
             failure = self.thresholds.failure(
                 summary.score, rollouts=summary.rollouts, unscored=summary.unscored, complete=summary.complete
             )
-            found = None
+            fault = None
             if failure is not None:
-                kind = ("failure", "below") if failure.is_missed else ("error", "unscored")
-                found = JunitOutcome(*kind, failure.reason)
-            self._add("assay", "mean score", found, 0.0)
+                kind, type = ("failure", "below") if failure.is_missed else ("error", "unscored")
+                fault = kind, type, failure.reason
+            self.suite.add("assay", "mean score", fault, seconds=0.0)
+        self.suite.write(self.out, time=f"{self.seconds:.3f}")
+
+
+class JunitSuite:
+    """A test suite of JUnit, to which cases are added one by one."""
+
+    def __init__(self, title: str) -> None:
+        self.title = title
+        self.counts = {"tests": 0, "failures": 0, "errors": 0}
+        # The counts stand before the cases, and are known after them.
+        self.cases = TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115
+
+    def add(
+        self, task: str, name: str, fault: tuple[str, str, str] | None, body: str = "", seconds: float | None = None
+    ) -> None:
+        """Add a case. A `fault` is `failure` or `error`, its type and a message; `body` has more about it."""
+        case = Element("testcase", classname=_xml_safe(task), name=_xml_safe(name))
+        if seconds is not None:
+            case.set("time", f"{seconds:.3f}")
+        self.counts["tests"] += 1
+        if fault is not None:
+            kind, type, message = fault
+            self.counts[f"{kind}s"] += 1
+            SubElement(case, kind, type=type, message=_xml_safe(message)).text = _xml_safe(body)
+        self.cases.write(f"    {tostring(case, encoding='unicode')}\n")
+
+    def write(self, out: TextIO, **further: str) -> None:
+        told = " ".join(f'{name}="{count}"' for name, count in {**self.counts, **further}.items())
+        out.write(f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuites {told}>\n')
+        out.write(f"  <testsuite name={quoteattr(_xml_safe(self.title))} {told}>\n")
         self.cases.seek(0)
         with self.cases:
-            write_junit(self.out, self.title, self.counts | {"time": f"{self.seconds:.3f}"}, self.cases)
-
-
-class JunitOutcome(NamedTuple):
-    """Why a test case of JUnit did not pass: an `error` or a `failure`, of a type, in words."""
-
-    kind: str
-    type: str
-    message: str
-    body: str | None = None
-
-
-def write_junit(out: TextIO, title: str, counts: Mapping[str, object], cases: Iterator[str]) -> None:
-    told = " ".join(f'{name}="{count}"' for name, count in counts.items())
-    out.write(f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuites {told}>\n')
-    out.write(f"  <testsuite name={_attribute(title)} {told}>\n")
-    out.writelines(cases)
-    out.write("  </testsuite>\n</testsuites>\n")
-
-
-def junit_case(task: str, name: str, found: JunitOutcome | None, seconds: float | None = None) -> str:
-    inside = ""
-    if found is not None:
-        inside = f'<{found.kind} type="{found.type}" message={_attribute(found.message)}'
-        inside += "/>" if found.body is None else f">{escape(_xml_safe(found.body))}</{found.kind}>"
-    time = "" if seconds is None else f' time="{seconds:.3f}"'
-    return f"    <testcase classname={_attribute(task)} name={_attribute(name)}{time}>{inside}</testcase>\n"
-
-
-def _attribute(text: str) -> str:
-    return quoteattr(_xml_safe(text))
+            out.writelines(self.cases)
+        out.write("  </testsuite>\n</testsuites>\n")
 
 
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

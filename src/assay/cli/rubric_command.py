@@ -63,8 +63,10 @@ def _print_test(report: trust.GoldenReport, name: str, form: str) -> None:
         print(cli.json_text(report.to_dict()))
         return
     if form == "junit":
-        counts = {"tests": len(results), "failures": wrong, "errors": errors}
-        cli.write_junit(sys.stdout, name, counts, map(_junit_case, results))
+        suite = cli.JunitSuite(name)
+        for result in results:
+            suite.add(result.example, result.criterion, _fault(result), result.reason)
+        suite.write(sys.stdout)
         return
     right = len(results) - wrong - errors
     told = f"{counted(report.examples, 'golden example')}, {right:,} of "
@@ -82,19 +84,12 @@ def _print_test(report: trust.GoldenReport, name: str, form: str) -> None:
     print("\n\n".join(parts))
 
 
-def _junit_case(result: trust.GoldenResult) -> str:
-    """One test case an expectation: a miss is a failure, no answer an error."""
-
-    def said(verdict: str | float | None) -> str:
-        return verdict if isinstance(verdict, str) else "–" if verdict is None else f"{verdict:.3g}"
-
-    found = None
+def _fault(result: trust.GoldenResult) -> tuple[str, str, str] | None:
+    """A miss is a failure to JUnit, and no answer an error."""
     if result.right is None:
-        found = cli.JunitOutcome("error", "unanswered", result.error or "no answer")
-    elif not result.right:
-        message = f"expected {said(result.expected)}, got {said(result.got)}"
-        found = cli.JunitOutcome("failure", "verdict", message, result.reason)
-    return cli.junit_case(result.example, result.criterion, found)
+        return "error", "unanswered", result.error or "no answer"
+    expected, got = map(display.cell_text, (result.expected, result.got))
+    return None if result.right else ("failure", "verdict", f"expected {expected}, got {got}")
 
 
 @cli.declare("rubric show", command)
