@@ -38,7 +38,7 @@ def command(
     a rule out for the criterion it stands at.
     """
     from assay import models
-    from assay.lint.findings import SEVERITIES, at_least
+    from assay.lint.findings import SEVERITIES
 
     as_json = form == "json"
     if fix and as_json:
@@ -72,7 +72,8 @@ def command(
         print(json.dumps(data, ensure_ascii=False, indent=1))
     if is_missing or any(finding.id == "R000" for finding in everything):
         return cli.USAGE
-    return cli.MISSED if any(at_least(finding.severity, fail_on) for finding in everything) else cli.FINE
+    severe = SEVERITIES[SEVERITIES.index(fail_on) :]
+    return cli.MISSED if any(finding.severity in severe for finding in everything) else cli.FINE
 
 
 def _print(named: cli.RubricOptions, found: list[lint.Finding]) -> None:

@@ -40,6 +40,7 @@ def command(options: ProbeOptions) -> int:
     rubric, quiet, kept = cli.rubric_of(options), options.quiet, cli.kept_answers(options)
     attacks = probe.attacks_of(options.families, limit=options.limit, seed=options.seed)
     reports: dict[str, probe.ProbeReport] = {}
+    forms: dict[str, graders.Autograder] = {}
     responses: list[dict[str, Any]] = []
     if options.responses is not None:
         if options.responses != "-" and not Path(options.responses).is_file():
@@ -48,7 +49,7 @@ def command(options: ProbeOptions) -> int:
 
     async def work(under: cli.Conditions) -> None:
         told: dict[str, Any] = {"stopping": under.stopping, "on_progress": under.on_progress}
-        for form, grader in graders.items():
+        for form, grader in forms.items():
             if not under.stopping():
                 reports[form] = await probe.probe(
                     rubric, grader, attacks=attacks, responses=responses, seed=options.seed, **told
@@ -57,7 +58,7 @@ def command(options: ProbeOptions) -> int:
     def show(_: None, spent: cli.Ledger) -> int:
         print(cli.page_text(_page(reports, rubric.name or "rubric", options.show), options.layout))
         cli.say_budget(spent, kept, quiet=quiet)
-        if len(reports) < len(graders) or not all(report.complete for report in reports.values()):
+        if len(reports) < len(forms) or not all(report.complete for report in reports.values()):
             cli.say(f"stopped before all was asked{kept}", quiet=quiet)
             return cli.INTERRUPTED
         # The most hardened form is what would be used, so that one is held to the threshold.
@@ -74,18 +75,13 @@ def command(options: ProbeOptions) -> int:
         grader = named or rubric.autograder
         if grader is None:
             raise TrustError("nothing in this rubric is judged by a model, so there is no judge to attack")
-        graders = _graders(grader, bare=options.bare, guard=options.guard)
+        # From the least to the most hardened.
+        forms = {"bare": probe.Bare(grader)} if options.bare else {}
+        forms |= {"hardened": grader, **({"guarded": graders.Guarded(grader)} if options.guard else {})}
         return cli.run_work(
             work, show, options, what=lambda _: counted(sum(not attack.harmless for attack in attacks), "attack"),
             noun="verdicts", quiet=quiet, stopped=lambda: f"stopped at once{kept}",
         )  # fmt: skip
-
-
-def _graders(grader: graders.Autograder, *, bare: bool, guard: bool) -> dict[str, graders.Autograder]:
-    """The judge in every form that is wanted, from the least to the most hardened."""
-    forms: dict[str, graders.Autograder] = {"bare": probe.Bare(grader)} if bare else {}
-    forms["hardened"] = grader
-    return {**forms, "guarded": graders.Guarded(grader)} if guard else forms
 
 
 _REASON = 80  # characters of a reason that a table has room for; JSON has all of it

@@ -14,40 +14,19 @@ from assay.display import Section, laid_out, printable
 from assay.wording import counted
 
 
-class SuggestOptions(cli.JudgingOptions):
-    """What criteria are drafted from, how many, and where they go."""
-
-    pairs: str | None = cli.value_of()
-    prompt: str | None = cli.value_of()
-    references: str | None = cli.value_of()
-    most: int = cli.value_of(cli.positive, 12)
-    limit: int | None = cli.value_of(cli.positive)
-    seed: int = cli.value_of(cli.count, 0)
-    output: str | None = cli.value_of()
-    as_json: bool = cli.value_of()
-    quiet: bool = cli.value_of()
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        from_references = self.prompt is not None or self.references is not None
-        if (self.pairs is not None) is from_references:
-            raise click.UsageError("say what to draft from: --pairs, or --prompt with --references")
-        if from_references and (self.prompt is None or self.references is None):
-            raise click.UsageError("--prompt and --references go together: give both")
-        if self.output is None:
-            return
-        # Refused before anything is paid for.
-        path = Path(self.output)
-        if path.suffix.lower() not in (".yaml", ".yml"):
-            raise click.UsageError(f"{path} does not end in .yaml: a rubric is written as YAML")
-        if path.exists():
-            raise click.UsageError(f"{path} would be overwritten: name another file")
-        if not path.parent.is_dir():
-            raise click.UsageError(f"{path.parent} is no folder: make it first")
-
-
 @cli.declare("suggest")
-def command(options: SuggestOptions) -> int:
+def command(
+    options: cli.JudgingOptions,
+    pairs: str | None = cli.value_of(),
+    prompt: str | None = cli.value_of(),
+    references: str | None = cli.value_of(),
+    most: int = cli.value_of(cli.positive, 12),
+    limit: int | None = cli.value_of(cli.positive),
+    seed: int = cli.value_of(cli.count, 0),
+    output: str | None = cli.value_of(),
+    as_json: bool = cli.value_of(),
+    quiet: bool = cli.value_of(),
+) -> int:
     """Draft a rubric with golden examples, from pairs of responses or from a prompt with references.
 
     The model drafts criteria, and then judges by each of them. Of pairs, it drafts from a third of the
@@ -55,25 +34,51 @@ def command(options: SuggestOptions) -> int:
     clearly more often than chance would. Of references, it is kept when they all pass it and texts about
     something else do not. What is dropped is shown, with why.
     """
+    if (pairs is None) is (prompt is None and references is None):
+        raise click.UsageError("say what to draft from: --pairs, or --prompt with --references")
+    if (prompt is None) is not (references is None):
+        raise click.UsageError("--prompt and --references go together: give both")
+    path = None if output is None else _new_file(output)  # refused before anything is paid for
     with cli.opened_cache(options) as cache:
-        model = cli.judge_of(options, cache, quiet=options.quiet)
+        model = cli.judge_of(options, cache, quiet=quiet)
         grader = cli.grader_of(options, model)
-        pairs = None if options.pairs is None else suggest.read_pairs(options.pairs)[: options.limit]
-        prompts = _texts(options.prompt)
+        told = None if pairs is None else suggest.read_pairs(pairs)[:limit]
+        prompts, good = _texts(prompt), _texts(references)
         if len(prompts) > 1:
-            raise click.UsageError(f"--prompt {options.prompt} holds several prompts: give a text file")
-        references = _texts(options.references)
+            raise click.UsageError(f"--prompt {prompt} holds several prompts: give a text file")
 
         def work(under: cli.Conditions) -> Coroutine[Any, Any, suggest.Suggestion]:
-            how: dict[str, Any] = {"most": options.most, "on_progress": under.on_progress}
-            if pairs is not None:
-                return suggest.suggest_from_pairs(pairs, model, grader, seed=options.seed, **how)
-            return suggest.suggest_from_references(prompts[0], references, model, grader, **how)
+            how: dict[str, Any] = {"most": most, "on_progress": under.on_progress}
+            if told is not None:
+                return suggest.suggest_from_pairs(told, model, grader, seed=seed, **how)
+            return suggest.suggest_from_references(prompts[0], good, model, grader, **how)
 
-        return cli.run_work(
-            work, lambda suggestion, _: _show(suggestion, options), options, what=lambda _: "it", noun="verdicts",
-            quiet=options.quiet, can_wait=False,
-        )  # fmt: skip
+        def show(suggestion: suggest.Suggestion, _: cli.Ledger) -> int:
+            if as_json:
+                print(cli.json_text(suggestion.to_dict()))
+            if suggestion.kept and path is not None:
+                with path.open("x", encoding="utf-8") as file:
+                    file.write(suggestion.to_yaml(path.stem))
+            elif suggestion.kept and not as_json:
+                sys.stdout.write(suggestion.to_yaml())
+            errors = sum(judged.errors for judged in suggestion.criteria)
+            cli.say("\n\n".join(_told(suggestion, path, errors)), quiet=quiet)
+            if suggestion.errors or errors:
+                return cli.BROKEN
+            return cli.FINE if suggestion.kept else cli.MISSED
+
+        return cli.run_work(work, show, options, what=lambda _: "it", noun="verdicts", quiet=quiet, can_wait=False)
+
+
+def _new_file(name: str) -> Path:
+    path = Path(name)
+    if path.suffix.lower() not in (".yaml", ".yml"):
+        raise click.UsageError(f"{path} does not end in .yaml: a rubric is written as YAML")
+    if path.exists():
+        raise click.UsageError(f"{path} would be overwritten: name another file")
+    if not path.parent.is_dir():
+        raise click.UsageError(f"{path.parent} is no folder: make it first")
+    return path
 
 
 def _texts(name: str | None) -> list[str]:
@@ -89,23 +94,7 @@ def _texts(name: str | None) -> list[str]:
         raise click.UsageError(f"{name}: {error}") from None
 
 
-def _show(suggestion: suggest.Suggestion, options: SuggestOptions) -> int:
-    if options.as_json:
-        print(cli.json_text(suggestion.to_dict()))
-    if suggestion.kept and options.output is not None:
-        with Path(options.output).open("x", encoding="utf-8") as file:
-            file.write(suggestion.to_yaml(Path(options.output).stem))
-    elif suggestion.kept and not options.as_json:
-        sys.stdout.write(suggestion.to_yaml())
-    errors = sum(judged.errors for judged in suggestion.criteria)
-    if not options.quiet:
-        print("\n\n".join(_told(suggestion, options.output, errors)), file=sys.stderr)
-    if suggestion.errors or errors:
-        return cli.BROKEN
-    return cli.FINE if suggestion.kept else cli.MISSED
-
-
-def _told(suggestion: suggest.Suggestion, output: str | None, errors: int) -> list[str]:
+def _told(suggestion: suggest.Suggestion, output: Path | None, errors: int) -> list[str]:
     from assay.suggest.suggestion import UNJUDGED
 
     kept = f"{len(suggestion.kept):,} of {counted(len(suggestion.criteria), 'criterion', 'criteria')}"

@@ -59,8 +59,3 @@ class Finding:
         about = f" {self.criterion}" if self.criterion else ""
         advice = f"; {self.fix}" if self.fix else ""
         return f"{where}{': ' if where else ''}{self.severity} {self.id}{about}: {self.message}{advice}"
-
-
-def at_least(severity: Severity, least: Severity) -> bool:
-    """Whether one severity is as bad as another, or worse."""
-    return SEVERITIES.index(severity) >= SEVERITIES.index(least)

@@ -9,7 +9,6 @@ from typing import Literal, TypeAlias, cast
 
 from assay.aggregation import grouped
 from assay.criterion import NOT_APPLICABLE
-from assay.errors import TrustError
 from assay.report import Lines, Score
 from assay.runs import Run
 from assay.runs.row import Row
@@ -89,11 +88,7 @@ def agree(
     rows = map(repeats.noted, run.rows())  # what rows repeat is noted while they are joined: a run is read once
     joined = join(rows, questions, labels, skip_unknown=skip_unknown, any_wording=any_wording)
     if again is not None:
-        paired = pair_runs(run, again)
-        if not paired.rollouts:
-            said = "no rollout is the same in both runs, so the second does not repeat the first"
-            raise TrustError(f"{said}: judge the saved rollouts again")
-        for twice in paired.answers:
+        for twice in pair_runs(run, again).answers:
             repeats.add_answers(twice.example, twice.criterion, (twice.before, twice.after))
     return agreement_of(joined, reference=reference, repeats=repeats)
 

@@ -317,29 +317,26 @@ class ErrorRates(NamedTuple):
 
 def sensitivity(observed: Observed) -> Estimate:
     """Of what people call met, the share that the judge calls met."""
-    return _yes_share(observed, observed.people)
+    return _share(observed, observed.people, observed.judge)
 
 
 def specificity(observed: Observed) -> Estimate:
     """Of what people call unmet, the share that the judge calls unmet."""
-    alarms = _yes_share(observed, 1 - observed.people)
-    ends = (None if end is None else 1 - end for end in (alarms.value, alarms.high, alarms.low))
-    return Estimate(*ends, reason=alarms.reason)
+    return _share(observed, 1 - observed.people, 1 - observed.judge)
 
 
 def beats_chance(observed: Observed) -> bool:
     """Whether sensitivity + specificity - 1 lies clearly above 0."""
-    hits, alarms = (_yes_share(observed, weights, DOUBT) for weights in (observed.people, 1 - observed.people))
+    hits, alarms = (_share(observed, each, observed.judge, DOUBT) for each in (observed.people, 1 - observed.people))
     low = estimate.difference_of(hits, alarms).low
     return low is not None and low > 0
 
 
-def _yes_share(observed: Observed, weights: Array, level: float = LEVEL) -> Estimate:
-    """The share of labelled rollouts that the judge says yes to, each with its weight."""
-    labelled = observed.labelled
-    examples, weight = observed.examples[labelled], weights[labelled]
-    yes = sums_by_example(observed.judge[labelled] * weight, examples)
-    counts = zip(yes.tolist(), sums_by_example(weight, examples).tolist(), strict=True)
+def _share(observed: Observed, weights: Array, counted: Array, level: float = LEVEL) -> Estimate:
+    """The share of labelled rollouts that are counted, each with its weight."""
+    examples, weight = observed.examples[observed.labelled], weights[observed.labelled]
+    sums = sums_by_example(counted[observed.labelled] * weight, examples)
+    counts = zip(sums.tolist(), sums_by_example(weight, examples).tolist(), strict=True)
     return estimate.clustered_wilson(list(counts), level)
 
 

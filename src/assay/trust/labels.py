@@ -156,7 +156,7 @@ class PairedRuns(NamedTuple):
 
 
 def pair_runs(before: Run, after: Run) -> PairedRuns:
-    """Put the judge's answers in two runs side by side, where question and rollout are the same."""
+    """Put the judge's answers in two runs side by side, where question and rollout are the same; raise when none are."""
     asked, later = questions_of(before), questions_of(after)
     same = [name for name in asked if name in later and asked[name].guidelines & later[name].guidelines]
     questions = {name: asked[name] for name in same if asked[name].judged}
@@ -180,6 +180,9 @@ def pair_runs(before: Run, after: Run) -> PairedRuns:
             continue
         rollouts += 1
         answers += [TwoAnswers(*row.key, name, was[name], now[name]) for name in was if name in now]
+    if not rollouts:
+        why = "no rollout is the same in both runs, so nothing tells the judge from what it judged"
+        raise TrustError(f"{why}: judge the saved rollouts of one run again")
     return PairedRuns(questions, tuple(answers), rollouts, changed, strangers + len(seen))
 
 
