@@ -9,9 +9,6 @@ While it runs, its folder holds
 
 Once every shard is done the parts become one `rollouts.jsonl`, and the folder is a run like any other. Parts with
 errors stay until the run is resumed.
-
-Workers do not talk to each other: what an endpoint bears is divided evenly among them at the start, and the
-budget is handed out with the shards.
 """
 
 import json
@@ -161,11 +158,10 @@ class _Driver(Watch):
                 self.tell()
         self.tell(at_once=True)
         if broken:
-            first = broken[0]
-            raise RunError(
-                f"{len(broken)} of {len(self._shards)} shards could not be scored; the first, shard {first.shard}: "
-                f"{first.error}. What is done is safe: see to it, and resume"
+            told = (
+                f"{len(broken)} of {len(self._shards)} shards could not be scored; the first, shard {broken[0].shard}"
             )
+            raise RunError(f"{told}: {broken[0].error}. What is done is safe: see to it, and resume")
 
     def _next(self) -> Task | None:
         if self._stopping():

@@ -97,10 +97,9 @@ class _Worker:
             how = f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
             # A signal may come at any time; an exit is a worker's own doing.
             if not self.is_ready and code >= 0:
-                raise RunError(
-                    f"a worker ended {how} before it could begin; what it said stands above. "
-                    'A script has to call this under `if __name__ == "__main__":`, for workers import it'
-                ) from None
+                advice = 'A script has to call this under `if __name__ == "__main__":`, for workers import it'
+                told = f"a worker ended {how} before it could begin; what it said stands above"
+                raise RunError(f"{told}. {advice}") from None
             if self.task is not None:
                 yield ShardFailure(self.task.shard.number, how, died=True)
             return

@@ -1,9 +1,6 @@
-"""RayTasks score shards as tasks of a Ray cluster; a RubricStage scores the batches of a Ray Data pipeline.
-
-Only `init`, `remote`, `wait`, `get` and `cancel` are used, so any Ray from 2.41 on will do: the trainers that bring one
-along pin it each to another version. Ray listens on all interfaces of a machine, and a process that reaches it can
-run code there; see docs/how-to/scale-out.md.
-"""
+"""RayTasks score shards as tasks of a Ray cluster; a RubricStage scores the batches of a Ray Data pipeline."""
+# Only `init`, `remote`, `wait`, `get` and `cancel` are used, so any Ray from 2.41 on will do: the trainers that bring one
+# along pin it each to another version.
 
 import logging
 from collections.abc import Generator, Mapping

@@ -34,14 +34,10 @@ FORMAT = "assay.shards/1"
 _BLOCK = 1 << 20
 
 
-def spec_of(about: RunAbout, shards: Sequence[Shard]) -> str:
-    """The hash of what decides the results of a run: rubric, judge, settings, data, and how it is cut."""
-    paths = list(dict.fromkeys(shard.path for shard in shards))
-    place = {path: number for number, path in enumerate(paths)}
-    said: dict[str, Any] = {name: getattr(about, name) for name in ("kind", "model", "judge", "config")}
-    said["rubric"] = None if about.rubric is None else about.rubric.hash
-    said["data"] = about.data.get("fingerprint", about.data)
-    return hash_of({**said, "cuts": [[place[s.path], s.begin, s.end] for s in shards]})
+def cuts_of(shards: Sequence[Shard]) -> str:
+    """The hash of how the data is cut, wherever its files lie."""
+    files = {path: number for number, path in enumerate(dict.fromkeys(shard.path for shard in shards))}
+    return hash_of([[files[shard.path], shard.begin, shard.end] for shard in shards])
 
 
 class Manifest:
@@ -52,7 +48,7 @@ class Manifest:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "manifest.jsonl"
-        self.spec = ""  # the hash of what decides the results; empty when nothing was begun
+        self.cuts = ""  # the hash of how the data was cut; empty when nothing was begun
         self.shards = 0  # how many there are in all
         self.done: dict[int, Done] = {}  # by number; of a shard that was done again, the last
         # The size of `rollouts.jsonl` once all parts are joined in it; None as long as they are not.
@@ -67,10 +63,10 @@ class Manifest:
     def _take(self, data: dict[str, Any]) -> None:
         if "joined" in data:
             self.joined = data["joined"]
-        elif self.spec:
+        elif self.cuts:
             self.done[data["shard"]] = Done(**data)
         elif data["format"] == FORMAT:
-            self.spec, self.shards = data["spec"], data["shards"]
+            self.cuts, self.shards = data["cuts"], data["shards"]
         else:
             raise ValueError(f"its format is {data['format']!r}, and not {FORMAT!r}")
 
@@ -94,7 +90,6 @@ class ShardedRun:
     def __init__(self, place: Folder, about: RunAbout, shards: Sequence[Shard], compares: str = "") -> None:
         """`compares` is the criterion that weighs the rollouts of an example against each other; empty when none does."""
         self._place, self._about, self._shards, self._compares = place, about, shards, compares
-        self._spec = spec_of(about, shards)
         self._manifest = Manifest(place.path)
         self._parts = place.path / "parts"
         self._scratch = place.path / "scratch"
@@ -118,13 +113,12 @@ class ShardedRun:
     def begin(self, *, resume: bool) -> None:
         """Find out what is left. Raises `RunError` when the folder holds another run, or is not to be resumed."""
         path, manifest = self._place.path, self._manifest
-        if not manifest.spec:
+        if not manifest.cuts:
             self._begin_anew()
             return
-        different: list[str] = []
-        if manifest.spec != self._spec:
-            cut = f"it was cut into {manifest.shards} shards, and is cut into {len(self._shards)}"
-            different = RunAbout.saved(self._place).differences(self._about) or [cut]
+        different = RunAbout.saved(self._place).differences(self._about)
+        if not different and manifest.cuts != cuts_of(self._shards):
+            different = [f"it was cut into {manifest.shards} shards, and is cut into {len(self._shards)}"]
         refuse_to_resume(path, different, resume=resume)
         if self._is_joined:
             if self._place.rollouts.stat().st_size != manifest.joined:
@@ -133,10 +127,8 @@ class ShardedRun:
                 return
             # Back to the parts, since some rows are to be done again.
             if not all(map(self._is_there, manifest.done.values())):
-                raise RunRefused(
-                    f"{path} has no parts any more, so only one process can do again what "
-                    "failed: resume it without shards"
-                )
+                told = f"{path} has no parts any more, so only one process can do again what failed"
+                raise RunRefused(f"{told}: resume it without shards")
             manifest.add({"joined": None})
             self._place.summary_json.unlink(missing_ok=True)
             self._place.rollouts.unlink()
@@ -144,16 +136,14 @@ class ShardedRun:
 
     def _begin_anew(self) -> None:
         if self._place.has_rows:
-            raise RunRefused(
-                f"{self._place.path} holds a run that is not in shards: go on with it without them, or "
-                "name another folder"
-            )
+            told = f"{self._place.path} holds a run that is not in shards"
+            raise RunRefused(f"{told}: go on with it without them, or name another folder")
         for folder in (self._parts, self._scratch):
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
         self._place.spending.unlink(missing_ok=True)
         self._about.save(self._place)
-        self._manifest.add({"format": FORMAT, "spec": self._spec, "shards": len(self._shards)})
+        self._manifest.add({"format": FORMAT, "cuts": cuts_of(self._shards), "shards": len(self._shards)})
 
     def _sort_parts(self) -> None:
         """Keep the parts that are well. What is not, the next attempt at the shard goes on from."""
@@ -199,16 +189,14 @@ class ShardedRun:
             for field, has, had in (("id", part.named, done[0].named), ("sample", part.sampled, done[0].sampled)):
                 if has != had:
                     here, there = ("an", "no") if has else ("no", "an")
-                    raise RunRefused(
-                        f"the rows of shard {part.shard} have {here} `{field}` of their own, and those of "
-                        f"shard {done[0].shard} have {there} own one: give every row one, or none"
-                    )
+                    told = f"the rows of shard {part.shard} have {here} `{field}` of their own"
+                    others = f"those of shard {done[0].shard} have {there} own one"
+                    raise RunRefused(f"{told}, and {others}: give every row one, or none")
         repeated = _repeated(self._parts, done)
         if repeated and self._compares:
-            raise RunRefused(
-                f"criterion {self._compares!r} compares the rollouts of an example, and there are "
-                "examples whose rollouts do not stand together: sort the rows by example"
-            )
+            told = f"criterion {self._compares!r} compares the rollouts of an example"
+            apart = "there are examples whose rollouts do not stand together"
+            raise RunRefused(f"{told}, and {apart}: sort the rows by example")
         tally, form = Tally(), RowForm(self._about.criteria)
         # Tallies merge where no example is in two of them. Else, and of earlier sittings, rows are read.
         for part in done:
@@ -259,9 +247,8 @@ def _join(place: Folder, done: Sequence[Done], repeated: Collection[int]) -> Non
                     rows.write(_renumbered(block, part, repeated, keys, before, here) if repeated else block)
             if digest.hexdigest() != part.sha256:
                 path.unlink()
-                raise RunError(
-                    f"the part of shard {part.shard} is not what its worker wrote: resume, which does it again"
-                )
+                told = f"the part of shard {part.shard} is not what its worker wrote"
+                raise RunError(f"{told}: resume, which does it again")
             before += here
 
 
@@ -277,9 +264,7 @@ def _renumbered(
         # In a line of ours it stands right after the example, in which quotes are escaped.
         return line.replace(b'"sample":%d,' % sample, b'"sample":%d,' % (sample + before[example]), 1)
     if key in keys:
-        raise RunRefused(
-            f"example {example!r}, sample {sample}, is in shard {part.shard} and in one before it: "
-            "give each rollout its own `sample`, or leave that out"
-        )
+        told = f"example {example!r}, sample {sample}, is in shard {part.shard} and in one before it"
+        raise RunRefused(f"{told}: give each rollout its own `sample`, or leave that out")
     keys.add(key)
     return line

@@ -92,10 +92,8 @@ def files_of(paths: Sequence[str | Path]) -> list[Path]:
         if not path.is_file():
             raise RunRefused(f"there is no file {path}: name JSON Lines or Parquet files")
         if not path.name.endswith(ENDINGS):
-            raise RunRefused(
-                f"{path} is neither JSON Lines (.jsonl) nor Parquet, and nothing else can be cut "
-                "into shards: convert it"
-            )
+            told = f"{path} is neither JSON Lines (.jsonl) nor Parquet, and nothing else can be cut into shards"
+            raise RunRefused(f"{told}: convert it")
     return files
 
 

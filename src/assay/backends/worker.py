@@ -166,10 +166,8 @@ def score_shard(job: Job, task: Task) -> ShardResult:
         if feed.broken is not None:
             raise feed.broken
         if (found := numbering.rows - shard.first) != shard.rows:
-            raise RunRefused(
-                f"{shard.path} had {shard.rows:,} rows from line {shard.line} on, and now has "
-                f"{found:,}: leave data alone while it is scored"
-            )
+            changed = f"{shard.path} had {shard.rows:,} rows from line {shard.line} on, and now has {found:,}"
+            raise RunRefused(f"{changed}: leave data alone while it is scored")
         tally, rows = journal.tally(), Folder(journal.path).rollouts
         if journal.rows > shard.rows:
             # What failed in an earlier attempt was done again: the last line of a rollout counts.

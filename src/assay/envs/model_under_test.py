@@ -100,26 +100,20 @@ def _checked(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _model(client: Any, model: Any, extra: dict[str, Any]) -> Model:
     if client is None and model is None:
-        raise Refused(
-            "no model is named: give model='openai/gpt-5-mini', an address such as "
-            "'http://127.0.0.1:8000/v1#name', or a client and the name of a model"
-        )
+        instead = "an address such as 'http://127.0.0.1:8000/v1#name', or a client and the name of a model"
+        raise Refused(f"no model is named: give model='openai/gpt-5-mini', {instead}")
     if client is not None and creating(client) is not None:
         return model_of(at_home(client), model, shared=False, **extra)
     source = model if client is None else client
     if isinstance(source, str):
         for name in _ABOUT_THE_CALL:
             if name in extra:
-                raise Refused(
-                    f"sampling_args has {name!r}, which is for a client of your own: make one, or see "
-                    "to it with model_of(..., limits=Limits(...))"
-                )
+                instead = "make one, or see to it with model_of(..., limits=Limits(...))"
+                raise Refused(f"sampling_args has {name!r}, which is for a client of your own: {instead}")
         # `extra_body` is how an SDK is told of more fields of the call.
         more = extra.pop("extra_body", {})
         return model_of(source, shared=False, **extra | more)
     if extra:
-        raise Refused(
-            f"sampling_args has {', '.join(extra)}, and {short_repr(source)} is made already: give them "
-            "to model_of(...), or name the model"
-        )
+        told = f"sampling_args has {', '.join(extra)}, and {short_repr(source)} is made already"
+        raise Refused(f"{told}: give them to model_of(...), or name the model")
     return model_of(source)

@@ -6,7 +6,7 @@ import random
 from bisect import bisect_left, bisect_right
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -23,13 +23,6 @@ from assay.wording import described
 logger = logger_of("assay")
 
 Z: Final = 1.96  # standard errors either side of an estimate that hold 95 % of it
-
-SIGNS: Final = (
-    "degenerate", "repeated", "zero_variance", "saturated", "length_correlation", "length_correlation_low",
-    "dominance", "slope_break", "length_drift", "repetition_drift", "drift",
-)  # fmt: skip
-"""What a monitor tells besides the share of unscored rollouts; not all of them can be told at every step."""
-
 
 FEW: Final = 5  # steps at the beginning, and at the end, whose means a drift is the difference of
 
@@ -65,6 +58,10 @@ class Alarms:
     """Relative change of the mean length since the first steps."""
     repetition_drift: float = 0.1
     """Change of the share of runs of three words that a text repeats, since the first steps."""
+
+
+# What a monitor tells besides the share of unscored rollouts; not all of them can be told at every step.
+SIGNS: Final = (*(each.name for each in fields(Alarms) if each.name != "unscored"), "length_correlation_low")
 
 
 class _Step(NamedTuple):

@@ -69,10 +69,8 @@ def refuse_to_resume(path: Path, differences: Sequence[str], *, resume: bool) ->
     if not resume:
         raise RunRefused(f"{path} holds a run already: go on with it by resuming, or name another folder")
     if differences:
-        raise RunRefused(
-            f"{path} holds another run, which cannot be gone on with: {'; '.join(differences)}. "
-            "Give what it was started with, or name another folder"
-        )
+        told = f"{path} holds another run, which cannot be gone on with: {'; '.join(differences)}"
+        raise RunRefused(f"{told}. Give what it was started with, or name another folder")
 
 
 @contextmanager
@@ -170,10 +168,8 @@ class Lock:
         pid, host = holder.get("pid"), holder.get("host")
         who = "another process" if pid is None else f"process {pid}"
         where = f" on {host}" if host and host != socket.gethostname() else ""
-        folder = self._path.parent
-        return RunError(
-            f"{folder} is being written by {who}{where}: wait until it ends{or_else}, or name another folder"
-        )
+        told = f"{self._path.parent} is being written by {who}{where}"
+        return RunError(f"{told}: wait until it ends{or_else}, or name another folder")
 
     def _write(self, holder: str) -> None:
         os.ftruncate(self._file, 0)
@@ -193,8 +189,11 @@ def _holder(path: Path) -> dict[str, Any]:
 def is_held(path: Path) -> bool:
     """Whether a process of this machine holds the lock, as far as the file tells. Takes nothing."""
     pid = _holder(path).get("pid")
-    if not isinstance(pid, int):
-        return False
+    return isinstance(pid, int) and is_running(pid)
+
+
+def is_running(pid: int) -> bool:
+    """Whether this machine has a process with that id, which may be another user's."""
     try:
         os.kill(pid, 0)
     except OSError as error:

@@ -84,9 +84,8 @@ def figure(rows: Iterable[Row], summary: Summary, agreement: Any = None) -> Any:
     axes[0].set(title=f"{len(scores):,} scored{unscored}", xlabel="score", ylabel="rollouts")
     _bars(axes[1], bars, "Criteria", "mean value with its 95 % interval")
     if agreed:
-        _bars(
-            axes[2], agreed, "Agreement", "kappa with people" if agreement is not None else "1 − disagreement of judges"
-        )
+        measure = "1 − disagreement of judges" if agreement is None else "kappa with people"
+        _bars(axes[2], agreed, "Agreement", measure)
     return made
 
 

@@ -119,10 +119,8 @@ class Journal(AbstractContextManager["Journal"]):
                 os.ftruncate(self._file, self._size)
             if not isinstance(error, OSError):
                 raise
-            raise RunError(
-                f"{self._folder.rollouts} cannot be written ({error.strerror}): {self.rows:,} rows are "
-                "safe in it; see to the disk and resume, which goes on from there"
-            ) from None
+            told = f"{self._folder.rollouts} cannot be written ({error.strerror}): {self.rows:,} rows are safe in it"
+            raise RunError(f"{told}; see to the disk and resume, which goes on from there") from None
         self._size += len(data)
         self.rows += len(rows)
         if self._tally is not None:
@@ -170,10 +168,8 @@ class Journal(AbstractContextManager["Journal"]):
             self._sync()
             self._sync()
         except OSError as error:
-            raise RunError(
-                f"{self._folder.rollouts} may not have reached the disk ({error.strerror}): see to the "
-                "disk and resume, which does again what is missing"
-            ) from None
+            told = f"{self._folder.rollouts} may not have reached the disk ({error.strerror})"
+            raise RunError(f"{told}: see to the disk and resume, which does again what is missing") from None
 
     def _sync(self) -> None:
         """Send what was written to the disk. Raises what went wrong the last time, for which it waits."""

@@ -168,10 +168,8 @@ class RunAbout:
         return cls(kind, created, versions, rubric=rubric, judge=judge, **known)
 
     def __post_init__(self) -> None:
-        for name in ("versions", "config", "options", "data"):
+        for name in ("versions", "config", "options", "data", "model", "judge"):
             object.__setattr__(self, name, redacted_settings(to_jsonable(getattr(self, name))))
-        for name in ("model", "judge"):
-            object.__setattr__(self, name, redacted_settings(getattr(self, name)))
         object.__setattr__(self, "resolved", tuple(map(redacted_settings, self.resolved)))
 
     def completed(self, rubric: Any, grader: Autograder | None) -> "RunAbout":
@@ -208,10 +206,8 @@ class RunAbout:
         """What a folder's run.json says. Raises `RunError` when there is none, or none of ours."""
         data = folder.read_run()
         if data.get("format") != FORMAT:
-            raise RunError(
-                f"{folder.run_json} has the format {data.get('format')!r}, and this version reads "
-                f"{FORMAT!r}: use the version of assay that wrote it"
-            )
+            told = f"{folder.run_json} has the format {data.get('format')!r}, and this version reads {FORMAT!r}"
+            raise RunError(f"{told}: use the version of assay that wrote it")
         try:
             return cls.from_dict(data)
         except ValidationError as error:

@@ -157,19 +157,16 @@ class Numbering:
                 self._times[example] = sample = self._times.get(example, 0) + 1
             return example, sample or 0
         if not self._seen.add(f"{sample} {example}"):
-            raise RunRefused(
-                f"row {number} is example {example!r}, sample {sample}, and so was one before it: "
-                "give each its own `sample`, or leave that out"
-            )
+            told = f"row {number} is example {example!r}, sample {sample}, and so was one before it"
+            raise RunRefused(f"{told}: give each its own `sample`, or leave that out")
         return example, sample
 
     def _refuse_some(self, has: tuple[bool, bool], number: int) -> None:
         if self._alike is not None:
             field, here = ("id", has[0]) if has[0] is not self._alike[0] else ("sample", has[1])
-            raise RunRefused(
-                f"row {number} has {'its own' if here else 'no'} `{field}`, and the rows before it "
-                f"have {'none' if here else 'one'}: give every row one, or none"
-            )
+            own, others = ("its own", "none") if here else ("no", "one")
+            told = f"row {number} has {own} `{field}`, and the rows before it have {others}"
+            raise RunRefused(f"{told}: give every row one, or none")
         self._alike = has
 
 
@@ -182,9 +179,8 @@ def _own_sample(given: object) -> int | None:
     else:
         return None
     if sample > LARGEST_SAMPLE:
-        raise RunRefused(
-            f"a row has the sample {short_repr(given)}: give at most {LARGEST_SAMPLE}, or name the column otherwise"
-        )
+        instead = f"give at most {LARGEST_SAMPLE}, or name the column otherwise"
+        raise RunRefused(f"a row has the sample {short_repr(given)}: {instead}")
     return sample
 
 

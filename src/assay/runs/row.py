@@ -360,7 +360,5 @@ def opening_of(line: bytes, where: str) -> Opening:
 
 
 def _no_row(where: str, why: str) -> RunError:
-    return RunError(
-        f"{where}: this line is no row of a run ({why}): mend it, or delete the line and resume, "
-        "which does its rollout again"
-    )
+    instead = "mend it, or delete the line and resume, which does its rollout again"
+    return RunError(f"{where}: this line is no row of a run ({why}): {instead}")

@@ -133,6 +133,5 @@ def _read(data: object) -> Rubric:
         return Rubric.from_dict(cast("object", data))
     if isinstance(data, str) and data.lstrip().startswith(("[", "{")):
         return Rubric.from_json(data)
-    raise RubricError(
-        f"its column {COLUMN!r} holds {short_repr(data)}: give a list of criteria, or name the column otherwise"
-    )
+    instead = "give a list of criteria, or name the column otherwise"
+    raise RubricError(f"its column {COLUMN!r} holds {short_repr(data)}: {instead}")

@@ -195,16 +195,13 @@ def title_of(name: str, requirement: str | None) -> str:
     return words if len(words) <= LONGEST_TITLE else f"{words[:LONGEST_TITLE]}… {hash_of(words)[:8]}"
 
 
-_COUNTS = ("met", "unmet", "not_applicable", "errors", "unneeded")
-
-
 @dataclass(slots=True)
 class CriterionTally:
     """The answers to one criterion, counted."""
 
     weight: float | None  # None when rows weigh it differently
     values: Mean = field(default_factory=Mean)
-    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_COUNTS, 0))
+    counts: Counter[str] = field(default_factory=Counter[str])  # by the fields of a `CriterionSummary`
     verdicts: dict[str, tuple[int, float]] = field(default_factory=dict[str, tuple[int, float]])
     """How often a model gave each verdict, and what it is worth."""
 
@@ -243,8 +240,7 @@ class CriterionTally:
     def merge(self, other: "CriterionTally") -> None:
         """Take in the answers of another, whose examples are all others than ours."""
         self.values.merge(other.values)
-        for name, count in other.counts.items():
-            self.counts[name] += count
+        self.counts.update(other.counts)
         for verdict, (count, worth) in other.verdicts.items():
             self.count_verdict(verdict, count, worth)
 

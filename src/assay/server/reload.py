@@ -20,6 +20,7 @@ from assay.loading.document import read_file
 from assay.loading.rubric_reader import is_reference
 from assay.redaction import logger_of, redacted
 from assay.rubric import Rubric, rubric_at, rubric_in_python
+from assay.runs.folder import is_running
 from assay.server.metrics import ServerStatus
 from assay.server.settings import Judge
 from assay.wording import described
@@ -112,26 +113,18 @@ class ServerFolder:
         """Note that this process takes requests, and say whether it does so in the place of another."""
         earlier = self._marks()
         for pid in earlier:
-            if not _is_alive(pid):  # its gauges no longer count
+            if not is_running(pid):  # its gauges no longer count
                 multiprocess.mark_process_dead(pid, str(self.path))  # pyright: ignore[reportUnknownMemberType]
         (self.path / f"worker-{os.getpid()}").touch()
         return len(earlier) >= self._workers
 
     def status(self) -> ServerStatus:
         marks, workers, published = self._marks(), self._workers, self.published()
-        ready, restarts = min(workers, sum(map(_is_alive, marks))), max(0, len(marks) - workers)
+        ready, restarts = min(workers, sum(map(is_running, marks))), max(0, len(marks) - workers)
         return ServerStatus(workers, ready, restarts, published.reloads, published.failures, published.error)
 
     def _marks(self) -> list[int]:
         return [int(mark.name.partition("-")[2]) for mark in self.path.glob("worker-*")]
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except OSError:
-        return False
-    return True
 
 
 def follow_file(folder: ServerFolder, loader: RubricLoader, stop: threading.Event) -> None:
