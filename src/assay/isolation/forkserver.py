@@ -18,7 +18,7 @@ import socket
 import sys
 import time
 import warnings
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from importlib import import_module
 from typing import Any, BinaryIO, Final, NamedTuple, NoReturn, cast
@@ -48,28 +48,17 @@ def worked(since: float, before: Reading, now: Reading, *, slept: bool) -> float
     return since - (now.waited - before.waited) if slept else now.used - before.used
 
 
-class Clock:
-    """Counts the working time of this process; only its processor time where the kernel does not count waiting."""
+def _reader(*, counts_waiting: bool) -> Callable[[], Reading]:
+    """What reads the counts of this process: only its processor time where the kernel does not count waiting."""
+    if not counts_waiting:
+        return lambda: Reading(time.process_time())
+    file = os.open("/proc/self/schedstat", os.O_RDONLY)
 
-    def __init__(self, *, counts_waiting: bool) -> None:
-        self._file = os.open("/proc/self/schedstat", os.O_RDONLY) if counts_waiting else None
-        self._began, self._started = 0.0, Reading()
-
-    def start(self) -> Reading:
-        """Begin to count; gives what was counted before."""
-        self._began, self._started = time.monotonic(), self._read()
-        return self._started
-
-    def stop(self) -> float:
-        """How long the task has worked."""
-        since, now = time.monotonic() - self._began, self._read()
-        return max(worked(since, self._started, now, slept=now.sleeps > self._started.sleeps), 0.0)
-
-    def _read(self) -> Reading:
-        if self._file is None:
-            return Reading(time.process_time())
-        waited = int(os.pread(self._file, 64, 0).split()[1]) / 1e9
+    def read() -> Reading:
+        waited = int(os.pread(file, 64, 0).split()[1]) / 1e9
         return Reading(time.thread_time(), waited, resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw)
+
+    return read
 
 
 class Memory:
@@ -110,7 +99,7 @@ class Worker:
     def __init__(self, pipe: socket.socket, settings: WorkerSettings) -> None:
         self._pipe = pipe
         self._pid = os.getpid()
-        self._clock = Clock(counts_waiting=settings.counts_waiting)
+        self._read = _reader(counts_waiting=settings.counts_waiting)
         self._memory = Memory(settings.memory)
         self._idle = settings.idle
         self._functions: dict[int, Any] = {}
@@ -130,16 +119,15 @@ class Worker:
     def _work(self, token: bytes, task: bytes) -> None:
         number, function, arguments = pickle.loads(task)
         threads = _threads()
-        began = False
+        began, before = 0.0, None  # when its work began, and what was counted of this process until then
         try:
             if number not in self._functions:
                 self._functions[number] = self._loaded(function)
             # Before the clock starts, since it may import what the arguments are made of.
             args, keywords = pickle.loads(arguments)
             self._leave_if_forked()
-            reading = self._clock.start()
-            began = True
-            self._pipe.sendall(protocol.message(protocol.STARTED, json.dumps(reading).encode(), token))
+            began, before = time.monotonic(), self._read()
+            self._pipe.sendall(protocol.message(protocol.STARTED, json.dumps(before).encode(), token))
             kind, said = "value", _sendable(_called(self._functions[number], args, keywords))
         except MemoryError as error:
             self._memory.lift()
@@ -149,7 +137,8 @@ class Worker:
             self._leave_if_forked(error)
             kind, said = "raised", _told(error)
         self._leave_if_forked()
-        seconds = self._clock.stop() if began else 0.0
+        since, now = time.monotonic() - began, self._read()
+        seconds = 0.0 if before is None else max(worked(since, before, now, slept=now.sleeps > before.sleeps), 0.0)
         # A thread or process left behind would take time from the tasks that follow, or speak for this one.
         left_behind = _threads() > threads or _has_children()
         spent = kind == "memory" or left_behind or self._memory.is_high()
@@ -241,17 +230,6 @@ def _leave(status: int) -> NoReturn:
         with suppress(OSError, ValueError, AttributeError):  # closed, or never there
             stream.flush()
     os._exit(status)
-
-
-def be_worker(pipe: socket.socket, settings: WorkerSettings) -> NoReturn:
-    """Work, and end the process when there is nothing left to do."""
-    status = 0
-    try:
-        Worker(pipe, settings).serve()
-    except OSError:
-        status = 1  # the pool is gone
-    finally:
-        _leave(status)
 
 
 def template_main() -> None:
@@ -359,9 +337,10 @@ class TemplateProcess:
             # When the machine runs out of memory, let the kernel take a worker and not the training run.
             with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:  # noqa: PTH123
                 file.write("500")
-            be_worker(pipe, self._settings)
+            Worker(pipe, self._settings).serve()
+            _leave(0)
         finally:
-            os._exit(1)
+            _leave(1)
 
     def _let_go(self, pid: int) -> None:
         """The pool has closed its end of a leash: the worker ends now."""

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Final, TypeAlias, TypeGuard
 
 from assay.math import tree
@@ -21,16 +20,15 @@ def compare(gold: tree.Node, answer: tree.Node, options: MathOptions) -> Equalit
     gold, answer = tree.rewritten(gold, answer, options)
     if gold == answer:
         return SAME
-    parts = partial(compare, options=options)
     if isinstance(gold, tree.Words) or isinstance(answer, tree.Words):
         return _compare_words(gold, answer)
     gold, answer = _multiplied_out(gold), _multiplied_out(answer)
     if isinstance(gold, tree.Grid) or isinstance(answer, tree.Grid):
-        return compare_grids(gold, answer, parts)
+        return compare_grids(gold, answer, options)
     if is_set(gold) or is_set(answer):
         return _compare_as_sets(gold, answer, options)
     if isinstance(gold, tree.Listing) or isinstance(answer, tree.Listing):
-        return compare_listings(gold, answer, options, parts)
+        return compare_listings(gold, answer, options)
     if tree.is_assignment(gold) and tree.is_assignment(answer):
         found = _compare_definitions(gold, answer, options)
         if found is not None:
@@ -77,7 +75,7 @@ def _compare_as_sets(gold: tree.Node, answer: tree.Node, options: MathOptions) -
         return different("one set is empty")
     found = compare_sets(gold, answer)
     if found.equal is None and isinstance(gold, tree.Listing) and isinstance(answer, tree.Listing):
-        return compare_listings(gold, answer, options, partial(compare, options=options))
+        return compare_listings(gold, answer, options)
     return found
 
 
@@ -115,17 +113,23 @@ _BETWEEN_WORDS: Final = re.compile(r"[\s,;]+|(?<=\w)-(?=\w)")
 _SAYS_NOTHING: Final = re.compile(r"[.:!?'\"]")
 
 
-def compare_listings(gold: tree.Node, answer: tree.Node, options: MathOptions, compare: Compare) -> Equality:
+def compare_listings(gold: tree.Node, answer: tree.Node, options: MathOptions) -> Equality:
     """Tuples in order, sets and bare lists in any order, ratios as ratios."""
     kind, kinds = _kind(gold), {_kind(gold), _kind(answer)}
     if "ratio" in kinds:
-        return _compare_ratios(gold, answer, compare)
+        return _compare_ratios(gold, answer, options)
     one, two = (side.items if isinstance(side, tree.Listing) else (side,) for side in (gold, answer))
-    if isinstance(gold, tree.Listing) and isinstance(answer, tree.Listing):
-        compare = partial(_compare_members, compare)
+    are_lists = isinstance(gold, tree.Listing) and isinstance(answer, tree.Listing)
+
+    def compared(one: tree.Node, two: tree.Node) -> Equality:
+        # A set of one number is that number by itself, and not in another set.
+        if are_lists and (_kind(one) == "set") != (_kind(two) == "set"):
+            return different("only one is a set")
+        return compare(one, two, options)
+
     if len(one) != len(two):
         if kinds <= {"bare", "set", ""}:
-            return _compare_repeated(one, two, compare)
+            return _compare_repeated(one, two, compared)
         return different(f"{len(one)} parts and {len(two)} parts")
     if len(one) > _MOST_ITEMS:
         return undecided("very long lists")
@@ -138,17 +142,10 @@ def compare_listings(gold: tree.Node, answer: tree.Node, options: MathOptions, c
         return different("the gold has an order, and the answer has none")
     is_named = _has_labels(gold) and not _has_labels(answer)
     if is_named or (options.ordered_tuples and kind in ("round", "square")):
-        return all_of(list(map(compare, one, two)), as_what="lists")
+        return all_of(list(map(compared, one, two)), as_what="lists")
     if _has_labels(gold) and _has_labels(answer) and (gold.joined == "or") != (answer.joined == "or"):
         return different("one holds for all its parts, the other for one of them")
-    return _compare_unordered(one, two, compare)
-
-
-def _compare_members(compare: Compare, one: tree.Node, two: tree.Node) -> Equality:
-    """Two members of lists: a set of one number is that number by itself, and not in another set."""
-    if (_kind(one) == "set") != (_kind(two) == "set"):
-        return different("only one is a set")
-    return compare(one, two)
+    return _compare_unordered(one, two, compared)
 
 
 def _kind(node: tree.Node) -> str:
@@ -202,14 +199,14 @@ def _compare_repeated(one: Sequence[tree.Node], two: Sequence[tree.Node], compar
     return Equality(True, "equal as sets")
 
 
-def _compare_ratios(gold: tree.Node, answer: tree.Node, compare: Compare) -> Equality:
+def _compare_ratios(gold: tree.Node, answer: tree.Node, options: MathOptions) -> Equality:
     if any(isinstance(side, tree.Listing) and side.kind != "ratio" for side in (gold, answer)):
         return different("only one is a ratio")
     one, two = _terms(gold), _terms(answer)
     if len(one) != len(two):
         return different(f"ratios of {len(one)} and {len(two)} parts")
     pairs = zip(one[1:], two[1:], strict=True)
-    crossed = [compare(tree.Product((one[0], b)), tree.Product((two[0], a))) for a, b in pairs]
+    crossed = [compare(tree.Product((one[0], b)), tree.Product((two[0], a)), options) for a, b in pairs]
     return all_of(crossed, as_what="ratios")
 
 
@@ -220,7 +217,7 @@ def _terms(node: tree.Node) -> tuple[tree.Node, ...]:
     return (node.top, node.bottom) if isinstance(node, tree.Quotient) else (node, tree.ONE)
 
 
-def compare_grids(gold: tree.Node, answer: tree.Node, compare: Compare) -> Equality:
+def compare_grids(gold: tree.Node, answer: tree.Node, options: MathOptions) -> Equality:
     """Matrices cell by cell; a row or column also equals the tuple of its cells."""
     one, two = _cells(gold), _cells(answer)
     if one is None or two is None:
@@ -235,7 +232,7 @@ def compare_grids(gold: tree.Node, answer: tree.Node, compare: Compare) -> Equal
         return different("a matrix of several rows and columns is no tuple")
     if len(one) != len(two):
         return different(f"{len(one)} and {len(two)} cells")
-    return all_of(list(map(compare, one, two)), as_what="matrices")
+    return all_of([compare(*cells, options) for cells in zip(one, two, strict=True)], as_what="matrices")
 
 
 def _multiplied_out(node: tree.Node) -> tree.Node:

@@ -100,21 +100,16 @@ def proves_equal(one: tree.Node, two: tree.Node) -> tuple[bool, bool]:
     form = Form()
     try:
         left, right = form.value(one), form.value(two)
-        same = form.equal(left, right) or _is_same_angle(form, left, right, tree.Sum((one, tree.negated(two))))
+        same = form.equal(left, right)
+        if not same and not any(key[0] == "symbol" for key in form.keys):
+            # Sums of inverse functions, or of logarithms, of numbers: their difference times a whole number is a
+            # multiple of πi or of π when the numbers say so, and one below 3 is 0.
+            scale = form.scale_to_multiple_of_pi(form.add(left, form.negative(right)))
+            difference = tree.Sum((one, tree.negated(two)))
+            same = scale is not None and bool(abs(ball(difference, {}, 64)) * scale < 3)
     except NO_PROOF:
         return False, False
     return same, form.assumed_positive
-
-
-def _is_same_angle(form: "Form", one: Ratio, two: Ratio, difference: tree.Node) -> bool:
-    """Whether two sums of inverse functions, or of logarithms, of numbers are equal.
-
-    Their difference times a whole number is a multiple of πi or of π when the numbers say so, and one below 3 is 0.
-    """
-    if any(key[0] == "symbol" for key in form.keys):
-        return False
-    scale = form.scale_to_multiple_of_pi(form.add(one, form.negative(two)))
-    return scale is not None and bool(abs(ball(difference, {}, 64)) * scale < 3)
 
 
 class Form:
@@ -653,13 +648,16 @@ class Form:
         angle = self._angle_function(function, values[0])
         if angle is not None:
             return angle
-        if function in ("max", "min") and not any(map(tree.symbols_of, arguments)):
-            extreme = ball(tree.Apply(function, arguments), {}, 256)
+        if function not in _OF_NUMBERS or any(map(tree.symbols_of, arguments)):
+            return self.atom(function, *values)
+        found = ball(tree.Apply(function, arguments), {}, 256)
+        if function in ("max", "min"):
             pairs = zip(arguments, values, strict=True)
-            return next(value for argument, value in pairs if ball(argument, {}, 256).overlaps(extreme))
-        if function in _WHOLE and not any(tree.symbols_of(argument) for argument in arguments):
-            return _whole(tree.Apply(function, arguments))
-        return self.atom(function, *values)
+            return next(value for argument, value in pairs if ball(argument, {}, 256).overlaps(found))
+        number = found.real.unique_fmpz() if is_real(found) and found.real.is_exact() else None
+        if number is None:
+            raise UndefinedError("no certain whole number")
+        return constant(number)
 
     def absolute(self, argument: Ratio) -> Ratio:
         number = rational(argument)
@@ -753,16 +751,7 @@ def _sign(node: tree.Node) -> int:
     return 1 if value.real > 0 else -1
 
 
-def _whole(node: tree.Node) -> Ratio:
-    """The whole number that a constant `floor`, `gcd`, … surely is."""
-    value = ball(node, {}, 256)
-    number = value.real.unique_fmpz() if is_real(value) and value.real.is_exact() else None
-    if number is None:
-        raise UndefinedError("no certain whole number")
-    return constant(number)
-
-
-_WHOLE: Final = frozenset({"floor", "ceil", "gcd", "lcm", "sign"})
+_OF_NUMBERS: Final = frozenset({"max", "min", "floor", "ceil", "gcd", "lcm", "sign"})
 _FUNCTIONS: Final[dict[str, Callable[..., Ratio]]] = {
     "abs": Form.absolute,
     "factorial": Form.factorial,

@@ -994,24 +994,17 @@ def _parts(node: tree.Node) -> tuple[tree.Node, ...]:
 
 
 def _called(name: str, arguments: tuple[tree.Node, ...], base: tree.Node | None) -> tree.Node:
-    if name in ("ln", "log", "lg"):
-        if len(arguments) == 2 and base is None and name == "log":
-            return tree.Apply("log", arguments)
-        default = tree.Constant("e") if name == "ln" else tree.Number(fmpq(10))
-        return tree.Apply("log", (_only(name, arguments), base or default))
-    if base is not None:
+    is_logarithm = name in ("ln", "log", "lg")
+    if base is not None and not is_logarithm:
         raise UnreadableError(f"{name} takes no subscript")
-    if name == "exp":
-        return tree.Power(tree.Constant("e"), _only(name, arguments))
-    if name in ("max", "min", "gcd", "lcm"):
+    if name in ("max", "min", "gcd", "lcm") or (name == "log" and base is None and len(arguments) == 2):
         return tree.Apply(name, arguments)
-    return tree.Apply(name, (_only(name, arguments),))
-
-
-def _only(name: str, arguments: tuple[tree.Node, ...]) -> tree.Node:
     if len(arguments) != 1:
         raise UnreadableError(f"{name} takes one argument, not {len(arguments)}")
-    return arguments[0]
+    if is_logarithm:
+        default = tree.Constant("e") if name == "ln" else tree.Number(fmpq(10))
+        return tree.Apply("log", (arguments[0], base or default))
+    return tree.Power(tree.Constant("e"), arguments[0]) if name == "exp" else tree.Apply(name, arguments)
 
 
 _COMMANDS: Final[dict[str, Callable[[Grammar], tree.Node]]] = {

@@ -92,18 +92,10 @@ FaultPlan: TypeAlias = Callable[[int], Fault | None] | Sequence[Fault | None]
 
 def mixed(shares: Mapping[Fault, float], *, seed: int = 0) -> Callable[[int], Fault | None]:
     """Return a plan of faults at random, each with its share of the calls; the same for the same seed."""
-    if sum(shares.values()) > 1:
+    if (total := sum(shares.values())) > 1:
         raise ValueError(f"the shares {list(shares.values())} come to more than 1")
-
-    def fault_of(call: int) -> Fault | None:
-        drawn = random.Random(f"{seed}:{call}").random()
-        for fault, share in shares.items():
-            if drawn < share:
-                return fault
-            drawn -= share
-        return None
-
-    return fault_of
+    faults, weights = [*shares, None], [*shares.values(), 1 - total]
+    return lambda call: random.Random(f"{seed}:{call}").choices(faults, weights)[0]
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,7 @@ _TOKENS = re.compile(
       | (?: [0-9]++\.?[0-9]*+ | \.[0-9]++ ) (?: [eE][-+]?[0-9]++ )?+ (?![\w.])
       | (?P<name> [A-Za-z_]\w*+ )
       | [-+*/%(),] | [<>]=?+ | [=!]=
+      | (?P<other> .{1,20} )
     )
     """,
     re.VERBOSE | re.ASCII,
@@ -69,17 +70,14 @@ def _read(expression: str) -> ast.expr:
     text = " ".join(expression.split())
     if not text:
         raise ValueError("the expression is empty: give one such as 3 * (2 + 5)")
-    position = 0
-    while position < len(text):
-        token = _TOKENS.match(text, position)
-        if token is None:
-            hint = ": write ** for a power" if text[position] == "^" else ""
-            raise ValueError(f"{short_repr(text[position : position + 20])} cannot be read{hint}")
-        name = token["name"]
+    for token in _TOKENS.finditer(text):
+        name, other = token["name"], token["other"]
+        if other is not None:
+            hint = ": write ** for a power" if other[0] == "^" else ""
+            raise ValueError(f"{short_repr(other)} cannot be read{hint}")
         if name is not None and name not in _FUNCTIONS and name not in _CONSTANTS:
             known = did_you_mean(name, [*_CONSTANTS, *sorted(_FUNCTIONS)])
             raise ValueError(f"there is no {short_repr(name)} here: {known}")
-        position = token.end()
     try:
         return ast.parse(text, mode="eval").body
     except SyntaxError as error:

@@ -25,8 +25,6 @@ LONGEST: Final = 100_000  # characters of the longest code
 FENCES: Final = ("others", "processes", "memory", "network", "files")
 """What is put up around a program, where the system can."""
 PATIENCE: Final = 5.0  # seconds that a warden that was told to stop may take
-SILENCE: Final = "(nothing was printed)"
-_HOUR: Final = 3600.0
 _START: Final = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1])['path']; from assay.tools.warden import main; main()"
 )
@@ -128,7 +126,7 @@ class Program:
         finally:
             _remove(folder)
         if not why:
-            return printed or SILENCE
+            return printed or "(nothing was printed)"
         return f"{failure(why)}\n{printed}" if printed else failure(why)
 
     def close(self) -> None:
@@ -212,7 +210,7 @@ def _hear(news: IO[bytes], heard: dict[str, Any], seconds: float) -> bool:
     waiting = select.poll()
     waiting.register(news, select.POLLIN)
     while (left := until - time.monotonic()) > 0:
-        if waiting.poll(min(left, _HOUR) * 1000):
+        if waiting.poll(min(left, 3600) * 1000):
             said = news.read(65536)
             if not said:
                 return True
