@@ -32,9 +32,9 @@ def test_the_schema_asks_for_the_reason_first(model: type[BaseModel], verdict: s
     assert fields.index("explanation") == fields.index(verdict) - 1
 
 
-@pytest.mark.parametrize("status", ["MAYBE", "met", "", None, True])
+@pytest.mark.parametrize("status", ["MAYBE", "MET.", "", None, True])
 def test_a_status_is_met_or_unmet(status: Any) -> None:
-    """Anything else is refused, as the case is."""
+    """In whatever case; anything else is refused."""
     with pytest.raises(ValidationError):
         PerCriterionOutput(criterion_status=status, explanation="")
 

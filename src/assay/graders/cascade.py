@@ -41,7 +41,6 @@ class Cascade(Composite):
         self.doubt = doubt
 
     async def ask(self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError) -> list[Score]:
-        """One score a criterion, each from the last judge that was asked about it."""
         steps: list[list[Vote]] = [[] for _ in criteria]
         left = list(range(len(criteria)))
         for name, judge in zip(self.names, self.inner, strict=True):
@@ -63,9 +62,8 @@ class Cascade(Composite):
 class EarlyStop(Composite):
     """Asks in rounds, what decides most first, and stops when the result is decided.
 
-    Without a `threshold` vetoes (`required`) are asked first, and the rest is not asked when one fails in a way that
-    leaves nothing open. With one the result is 1 or 0, whether the score reaches it. Either way it is what asking
-    everything would give. Lines that were not asked have no value, no error and `asked=False`; `unneeded` counts them.
+    Without a `threshold` vetoes (`required`) are asked first, and a failed one may decide all. With one the result is 1 or 0,
+    whether the score reaches it. Lines that were not asked have no value, no error and `asked=False`.
 
     >>> from assay import PerCriterionGrader, Rubric
     >>> from assay.testing import FakeModel
@@ -88,7 +86,6 @@ class EarlyStop(Composite):
     async def ask(
         self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError
     ) -> EvaluationReport:
-        """One report for the whole, with a line a criterion."""
         asked = _Questions(criteria, self.scale, self.threshold)
         while batch := asked.next_batch():
             scores = await scores_from(self.inner[0], to_grade, [criteria[place] for place in batch], query, on_error)

@@ -47,7 +47,6 @@ class Expectation(Composite):
         self._warned = False
 
     async def ask(self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError) -> list[Score]:
-        """One score a criterion, as the grader inside gives it with log-probabilities."""
         [grader] = self.inner
         scores = await scores_from(grader, to_grade, criteria, query, on_error)
         bare = [s for s in scores if s.value is not None and s.disagreement is None]

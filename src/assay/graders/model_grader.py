@@ -416,7 +416,6 @@ class RubricAsJudgeGrader(ModelGrader[verdicts.RubricAsJudgeGenerateFn]):
     async def ask(
         self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError
     ) -> EvaluationReport:
-        """One report for the whole; no call is made when there are no criteria."""
         if not criteria:
             return EvaluationReport(scale=self.scale or "unit")
         known = foregone(to_grade, criteria) if self.degenerate == "lowest" else {}

@@ -58,9 +58,8 @@ class _GroupJudge(ABC):
 class Ranking(_GroupJudge):
     """A group check: one call grades all responses of a prompt against each other, and each is scored by its rank.
 
-    The score is the share of the others that it is graded above, a tie a half, as in a `Tournament`; with `pays="grade"` it is the
-    grade from 0 to 1, as in RULER. The reason says the share of ties. Responses are shown in an order drawn by `seed`, equal ones
-    once, and degenerate ones come last unasked. More than `most` are graded in several calls and ranked by their grades.
+    The score is the share of the others that it is graded above, a tie a half; with `pays="grade"` it is the grade from 0 to 1, as
+    in RULER. Responses are shown in an order drawn by `seed`. More than `most` are graded in several calls.
     """
 
     name = "ranking"
@@ -178,7 +177,6 @@ class Tournament(_GroupJudge):
         return outcome(self.criterion, votes, "mean", noun="orders")
 
     async def _scores(self, texts: Sequence[str], query: str | None) -> list[Score]:
-        """One score a text, from the games between them."""
         pairs = pairings(len(texts), self.opponents)
         # Of equal texts the first stands for all, so that no two are compared twice.
         stands = [texts.index(text) for text in texts]

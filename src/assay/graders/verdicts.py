@@ -7,7 +7,7 @@ verdict in each, so that a model writes it first. Their docstrings are part of t
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal, Protocol, TypeAlias, cast
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, model_validator
 
 from assay.concurrency import is_stop
 from assay.criterion import BINARY, LARGEST, Criterion
@@ -18,6 +18,8 @@ from assay.types import OnError
 from assay.wording import short_repr
 
 _Reason = Annotated[str, Field(description="Why, in one to three sentences that point at the response.")]
+# As a model may spell it: ` met` is MET.
+_SPELLED = BeforeValidator(lambda word: word.strip().upper() if isinstance(word, str) else word)
 _CHOICE = Field(description="One of the labels that were offered, spelled as they are.")
 _EACH = Field(description="One entry for every criterion.", min_length=1)
 
@@ -32,6 +34,7 @@ class PerCriterionOutput(BaseModel):
     explanation: _Reason
     criterion_status: Annotated[
         Literal["MET", "UNMET"],
+        _SPELLED,
         Field(description="MET when what the criterion describes is present in the response, else UNMET."),
     ]
 
@@ -47,7 +50,7 @@ class TurnedOutput(BaseModel):
     """The reply to one criterion where MET and UNMET are listed, UNMET first."""
 
     explanation: _Reason
-    choice: Annotated[Literal["UNMET", "MET"], _CHOICE]
+    choice: Annotated[Literal["UNMET", "MET"], _SPELLED, _CHOICE]
 
 
 class _Numbered(BaseModel):

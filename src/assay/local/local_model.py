@@ -1,11 +1,4 @@
-"""LocalModel answers requests by an engine on this machine, with no key and no network.
-
-    local          a GGUF file that ASSAY_LOCAL_MODEL names, or a judge that was pulled
-    local:PATH     this file
-    smoke          a tiny model that shows that everything is connected, and judges nothing
-
-What each is worth was measured; see docs/how-to/use-a-local-model.md.
-"""
+"""Answer requests by an engine on this machine, with no key and no network: see docs/how-to/use-a-local-model.md."""
 
 import asyncio
 import threading

@@ -248,15 +248,14 @@ def _blocks(message: Message, *, is_breakpoint: bool) -> tuple[str, list[Any]]:
     """The role and the content blocks of a message; what a tool replied is said by the user here."""
     role, content = message["role"], message.get("content")
     blocks: list[Any] = [{"type": "text", "text": content}] if isinstance(content, str) else list(content or ())
-    if len(message) == 2:
-        if is_breakpoint and blocks and blocks[-1].get("type") == "text":
-            blocks[-1] = {**blocks[-1], "cache_control": {"type": "ephemeral"}}
-        return role, blocks
     if role == "tool":
-        result = {"type": "tool_result", "tool_use_id": message["tool_call_id"], "content": blocks}
-        return "user", [result | ({"cache_control": {"type": "ephemeral"}} if is_breakpoint else {})]
-    calls = [{"type": "tool_use", "id": c.id, "name": c.name, "input": _input(c)} for c in tool_calls(message)]
-    return role, [block for block in blocks if block.get("text") != ""] + calls
+        role, blocks = "user", [{"type": "tool_result", "tool_use_id": message["tool_call_id"], "content": blocks}]
+    elif len(message) > 2:
+        calls = [{"type": "tool_use", "id": c.id, "name": c.name, "input": _input(c)} for c in tool_calls(message)]
+        blocks = [block for block in blocks if block.get("text") != ""] + calls
+    if is_breakpoint and blocks and blocks[-1].get("type") in ("text", "tool_result"):
+        blocks[-1] = {**blocks[-1], "cache_control": {"type": "ephemeral"}}
+    return role, blocks
 
 
 def _input(call: ToolCall) -> Any:

@@ -125,15 +125,10 @@ def model_of(
     media: str | Sequence[str] | None = None,
     **extra: Any,
 ) -> Model:
-    """The model behind a name, an endpoint, a client or a function.
+    """The model behind a name, an endpoint, a client or a function; a `Model` is taken as it is.
 
-    - `"openai/gpt-5-mini"`, `"anthropic/claude-sonnet-5"`: the key from the environment;
-    - `"http://127.0.0.1:8000/v1#name"`: any OpenAI-compatible endpoint (vLLM, SGLang, llama.cpp);
-      its key, if it wants one, from `ASSAY_API_KEY`, never another's;
-    - `"local"`, `"local:PATH"`: the embedded engine;
-    - a client of `openai`, `anthropic` or `google-genai`, sync or async, with the `name` of the model;
-    - a function of `(system_prompt, user_prompt)`, async or plain, that returns the reply;
-    - a `Model`, which is taken as it is.
+    A name is `openai/gpt-5-mini` or `local`, an endpoint `http://127.0.0.1:8000/v1#name`, a client that of an SDK, with the
+    `name` of the model, and a function one of `(system_prompt, user_prompt)`.
 
     What was answered once and is in the `cache` (a place, or True for the default one) is not asked again. `limits` hold
     for all calls of the process to one endpoint with one key. `price` is for a model that is not in the table. With

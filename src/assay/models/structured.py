@@ -73,28 +73,12 @@ def _quoted_fields(schema: type[BaseModel]) -> tuple[str, ...]:
 
 def _validated(found: dict[str, Any], schema: type[BaseModel]) -> BaseModel:
     try:
-        return schema.model_validate(_fitted(found, json_schema(schema), {}))
+        return schema.model_validate(found)
     except ValidationError as error:
         _, sentence = first_error(error)
         if {problem["type"] for problem in error.errors(include_url=False)} <= {"literal_error", "enum"}:
             raise OffMenu(f"{sentence}: it was not on offer") from None
         raise Unreadable(f"it does not fit: {sentence}") from None
-
-
-def _fitted(value: Any, node: dict[str, Any], definitions: dict[str, Any]) -> Any:
-    """The value, with every word of a list of words spelled as it is listed: ` met` as `MET`."""
-    definitions = node.get("$defs", definitions)
-    if "$ref" in node:
-        node = definitions.get(node["$ref"].rpartition("/")[2], {})
-    if isinstance(value, dict) and "properties" in node:
-        fields = cast("dict[str, Any]", value).items()
-        return {name: _fitted(part, node["properties"].get(name, {}), definitions) for name, part in fields}
-    if isinstance(value, list) and "items" in node:
-        return [_fitted(part, node["items"], definitions) for part in cast("list[Any]", value)]
-    if isinstance(value, str) and "enum" in node:
-        folded = value.strip().casefold()
-        return next((word for word in node["enum"] if str(word).casefold() == folded), value)
-    return cast("Any", value)
 
 
 def _verdict(value: Any) -> Any:

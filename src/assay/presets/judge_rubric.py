@@ -28,17 +28,11 @@ from assay.wording import short_repr
 
 DEFAULT_JUDGE_PROMPT = system_prompt("judge_answer")
 """Asks whether `{response}` gives the `{answer}` to the `{question}`, yes or no."""
-
 USUAL_MODEL = "gpt-4.1-nano"  # asked of a client without a name of a model: what people who come from verifiers expect
-
 KEPT = "judge_response"  # the field of a state in which replies are kept, by judge and prompt
-
-WRITTEN = ("completion", "response")
-"""The places for what the model under test wrote; one of them must be in a template."""
-
+WRITTEN = ("completion", "response")  # the places for what the model under test wrote; a template needs one of them
 SCORES = ("score", "rating", "grade", "points", "verdict", "judgment", "judgement", "decision")
 """What a field with the score is called, most likely first; else the parser's answer, or its first."""
-
 SHOWN = 200  # characters of a reply that go into a message
 
 
@@ -194,12 +188,10 @@ def _judges(
     client: Any, names: Sequence[Any] | None, sampling: Mapping[str, Any]
 ) -> tuple[tuple[Model, ...], dict[str, Any]]:
     """The models that a client and names stand for, none when there are neither, and the fields of their requests."""
+    # A temperature may be None, which leaves it to the endpoint. What is not a field of a request goes into every call.
+    extra = {name: value for name, value in sampling.items() if name == "temperature" or value is not None}
     fields = {name: name for name in ("temperature", "max_tokens", "seed")} | {"max_completion_tokens": "max_tokens"}
-    # A temperature may be None, which leaves it to the endpoint.
-    given = {n: v for n, v in sampling.items() if n == "temperature" or v is not None}
-    settings = {fields[n]: v for n, v in given.items() if n in fields}
-    # The rest goes into every call, as it is.
-    extra = {n: v for n, v in given.items() if n not in fields}
+    settings = {fields[name]: extra.pop(name) for name in fields if name in extra}
 
     def refuse_extra(whom: str) -> None:
         if extra:

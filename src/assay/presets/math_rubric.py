@@ -100,19 +100,18 @@ class WorkerExecutor(ThreadPoolExecutor):
         self._timeout = timeout
 
     def submit(self, fn: Callable[..., Result], /, *args: Any, **kwargs: Any) -> "Future[Result]":
-        return super().submit(_in_worker, fn, args, kwargs, self._timeout)
+        # Imported late: few rubrics have functions for it.
+        from assay.isolation import shared_pool
+
+        def work() -> Any:
+            outcome = shared_pool().submit(fn, *args, timeout=self._timeout, keywords=kwargs).result()
+            if outcome.ok:
+                return outcome.value
+            errors: dict[Any, type[Exception]] = {"timeout": TimeoutError, "memory": MemoryError}
+            raise errors.get(outcome.kind, RuntimeError)(outcome.message)
+
+        return super().submit(work)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A copy has calls of its own, and threads cannot be copied.
         return type(self), (self._max_workers, self._timeout)
-
-
-def _in_worker(function: Callable[..., Any], args: Sequence[Any], keywords: Mapping[str, Any], timeout: float) -> Any:
-    # Imported late: few rubrics have functions for it.
-    from assay.isolation import shared_pool
-
-    outcome = shared_pool().submit(function, *args, timeout=timeout, keywords=keywords).result()
-    if outcome.ok:
-        return outcome.value
-    errors: dict[Any, type[Exception]] = {"timeout": TimeoutError, "memory": MemoryError}
-    raise errors.get(outcome.kind, RuntimeError)(outcome.message)

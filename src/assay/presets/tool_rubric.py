@@ -143,9 +143,6 @@ class ToolMetric:
         succeeded = sum(bool(use.succeeded) for use in uses)
         return float({"attempt": len(uses), "count": succeeded, "reward": succeeded > 0}[self.measure])
 
-    def __repr__(self) -> str:
-        return f"<ToolMetric {self.name}>"
-
 
 def _by_name(tools: Iterable[Any]) -> dict[str, Any]:
     if isinstance(tools, str | Mapping) or not isinstance(tools, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
