@@ -146,12 +146,16 @@ class MissingExtraError(AssayError, ImportError):
 
     def __init__(self, purpose: str, *, package: str = "", extra: str = "") -> None:
         # Unpickled, it is made of its message alone.
-        needs = f" needs the package {package!r}, which is not installed: pip install 'assay[{extra}]'"
+        install = f"'assay[{extra}]'" if extra else package
+        needs = f" needs the package {package!r}, which is not installed: pip install {install}"
         super().__init__(purpose + needs if package else purpose)
 
 
-def import_extra(module: str, purpose: str, *, extra: str, package: str = "") -> Any:
-    """The module of an optional dependency; raises `MissingExtraError` with the purpose when it is not installed."""
+def import_extra(module: str, purpose: str, *, extra: str = "", package: str = "") -> Any:
+    """The module of an optional dependency; raises `MissingExtraError` with the purpose when it is not installed.
+
+    Without an `extra` the package itself is to be installed.
+    """
     try:
         return import_module(module)
     except ImportError:

@@ -1,8 +1,6 @@
-"""Processes score shards in processes on this machine, started fresh, each with a pipe of its own.
-
-A pool of the standard library breaks as a whole when one of its processes is killed; here the others go on, and a new
-process takes over the shard.
-"""
+"""Processes score shards in processes on this machine, started fresh, each with a pipe of its own."""
+# A pool of the standard library breaks as a whole when one of its processes is killed; here the others go on, and a new
+# process takes over the shard.
 
 import logging
 import multiprocessing

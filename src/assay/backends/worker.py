@@ -140,16 +140,13 @@ def score_shard(job: Job, task: Task) -> ShardResult:
     progress_file = part.with_suffix(".progress")
     seconds = None if job.ends == float("inf") else max(0.0, job.ends - time.time())
     ledger = Ledger(dollars=task.dollars, seconds=seconds, rollout=task.rollout)
-    numbering, told = ShardNumbering(shard), began
+    numbering = ShardNumbering(shard)
 
     def write_progress(progress: Progress) -> None:
-        nonlocal told
-        if time.monotonic() - told >= PROGRESS_SECONDS:
-            told = time.monotonic()
-            with suppress(OSError):  # a full disk is told of where rows are written
-                progress_file.write_text(json.dumps(asdict(progress)), encoding="utf-8")
+        with suppress(OSError):  # a full disk is told of where rows are written
+            progress_file.write_text(json.dumps(asdict(progress)), encoding="utf-8")
 
-    watch = Watch(write_progress, shard.rows, ledger)
+    watch = Watch(write_progress, shard.rows, ledger, every=PROGRESS_SECONDS)
     with ExitStack() as stack:
         journal = stack.enter_context(_journal(Path(job.folder), shard.name, RunAbout.from_dict(job.about)))
         stack.enter_context(Endpoint.share(task.slot, job.workers))

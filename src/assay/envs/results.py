@@ -4,12 +4,12 @@ import asyncio
 import json
 from collections.abc import Coroutine, Generator, Iterator, Mapping, Sequence
 from functools import cached_property
-from importlib import import_module
 from operator import attrgetter
 from types import TracebackType
 from typing import Any
 
 from assay.concurrency import run_sync
+from assay.errors import import_extra
 from assay.runs import Summary
 from assay.types import State
 
@@ -73,11 +73,7 @@ class Results(Mapping[str, list[Any]]):
         return self._table("pandas", "DataFrame")
 
     def _table(self, package: str, make: str) -> Any:
-        try:
-            made = attrgetter(make)(import_module(package))
-        except ImportError:
-            why = f"results as {package} need the package {package!r}, which is not installed: pip install {package}"
-            raise ImportError(why) from None
+        made = attrgetter(make)(import_extra(package, "a table of results"))
 
         # A mapping has other fields in every row, which a table does not: there it is a text.
         def cell(value: Any) -> Any:

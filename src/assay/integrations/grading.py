@@ -20,24 +20,6 @@ class Grades:
     reports: Sequence[EvaluationReport]
     score: MeanEstimate  # over the scored rollouts; those of one prompt are no independent draws
 
-    @property
-    def unscored(self) -> int:
-        """Rollouts with a counted criterion that has no answer."""
-        return sum(not report.scored for report in self.reports)
-
-    @property
-    def errors(self) -> list[str]:
-        """Why rollouts are unscored, each reason once."""
-        return list({f"{name}: {why}": None for report in self.reports for name, why in report.errors.items()})
-
-    def failure(self, thresholds: Thresholds) -> str | None:
-        """Why these grades fail by the rule of `Thresholds`; None when they pass."""
-        low = [f"number {n}" for n, report in enumerate(self.reports) if thresholds.is_low(report.score)]
-        failure = thresholds.failure(self.score, rollouts=len(self.reports), unscored=self.unscored, low=low)
-        if failure is None:
-            return None
-        return failure.reason + (f"\n  {self.errors[0]}" if self.unscored and self.errors else "")
-
     def __str__(self) -> str:
         low, mean, high = self.score.low, self.score.mean, self.score.high
         if mean is None:
@@ -79,7 +61,10 @@ def assert_grades(
         if report.scored and report.score is not None:
             mean.add(report.score, places.setdefault(repr(example), len(places)))
     found = Grades(reports, mean.estimate())
-    failure = found.failure(thresholds)
+    low = [f"number {n}" for n, report in enumerate(reports) if thresholds.is_low(report.score)]
+    unscored = [report for report in reports if not report.scored]
+    failure = thresholds.failure(found.score, rollouts=len(reports), unscored=len(unscored), low=low)
     if failure is not None:
-        raise AssertionError(failure)
+        errors = [f"\n  {name}: {why}" for report in unscored for name, why in report.errors.items()]
+        raise AssertionError(failure.reason + "".join(errors[:1]))
     return found

@@ -1,7 +1,4 @@
-"""A rubric is the reward function of OpenRLHF (`--reward.remote_url`), slime (`--custom-rm-path`, `--group-rm`) and AReaL.
-
-OpenRLHF swallows whatever the function raises: so what is unscored is also logged here, at ERROR.
-"""
+"""A rubric is the reward function of OpenRLHF (`--reward.remote_url`), slime (`--custom-rm-path`, `--group-rm`) and AReaL."""
 
 import json
 import sys
@@ -71,7 +68,7 @@ def _reward_func(
     scored = iter(run_sync(step.score(rows, cut)))
     found = [uncut.get(place) or next(scored) for place in range(len(queries))]
     for one in found:
-        if one.reward is None:
+        if one.reward is None:  # OpenRLHF swallows whatever is raised
             logger.error("a rollout is unscored: %s", one.error)
     told = rewards_of(found, step.fallback)
     logs = {name: _tensor(column) for name, column in told.pop("extra_logs").items()}

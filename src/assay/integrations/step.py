@@ -84,7 +84,7 @@ class Step:
             fallback_of(self.unscored, ("raise", "zero"), self.hands_over_one)
         self.rubric = rubric_of(self.source)
         is_here = not getattr(self.rubric, "reads_row_rubrics", False)  # a server may not be up yet
-        if self.hands_over_one and is_here and self.compares:
+        if self.hands_over_one and is_here and self.rubric.compares:
             told = f"compares the rollouts of a group, and {self.hands_over_one} hands over one at a time"
             advice = "leave the check out, or use a trainer that rewards whole groups (TRL, slime with --group-rm)"
             raise RubricError(f"a check of the rubric {told}: {advice}")
@@ -95,10 +95,6 @@ class Step:
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys((OUTCOME, *self.rubric.get_reward_func_names())))
-
-    @property
-    def compares(self) -> bool:
-        return self.rubric.compares
 
     async def score(self, rows: Sequence[Mapping[str, Any]], groups: Sequence[Hashable] | None = None) -> list[Scored]:
         """Return what is found about each rollout; late ones are unscored. Checks that compare see whole groups."""

@@ -88,7 +88,7 @@ class TrlReward:
         step, title = self.step, self.title
         rows = _rows(prompts, completions, given, self.columns)
         groups = [p if isinstance(p, str) else json.dumps(p, default=str, sort_keys=True) for p in prompts]
-        if step.compares and groups:
+        if step.rubric.compares and groups:
             self._look_for_split_groups(groups)
         found = await step.score(rows, groups)
         _publish(title, [*found[0].parts] if found else step.names, found, log_extra, log_metric)
@@ -180,10 +180,8 @@ def _publish(
     """
     unscored = [one for one in found if one.reward is None]
     if unscored:
-        logger.warning(
-            "%s: %d of %d rollouts are unscored; the first: %s",
-            title, len(unscored), len(found), unscored[0].error,
-        )  # fmt: skip
+        first = unscored[0].error
+        logger.warning("%s: %d of %d rollouts are unscored; the first: %s", title, len(unscored), len(found), first)
     columns = {name: [one.parts[name] for one in found] for name in names}
     if log_metric is not None:
         log_metric(f"{title}/unscored", len(unscored) / len(found) if found else 0.0)

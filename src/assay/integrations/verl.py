@@ -24,22 +24,13 @@ OWN: Final = ("score", "unscored", "rubric_version")
 
 
 async def compute_score(
-    data_source: str,
-    solution_str: str,
-    ground_truth: Any,
-    extra_info: Mapping[str, Any] | None = None,
-    *,
-    rubric: str,
-    unscored: Policy = "raise",
-    value: Value = "reward",
-    **_: Any,
+    *sample: Any, rubric: str, unscored: Policy = "raise", value: Value = "reward", **named: Any
 ) -> Told:
     """Return the reward of one sample under `score`, and every criterion (0: no answer); `rubric` is a file's path.
 
     verl does not hand over the prompt: keep it in `extra_info` as `question` or `prompt` if a criterion needs it.
     """
-    score = _from_file(rubric, unscored=unscored, value=value)
-    return await score(data_source, solution_str, ground_truth, extra_info)
+    return await _from_file(rubric, unscored=unscored, value=value)(*sample, **named)
 
 
 def compute_score_sync(*sample: Any, **options: Any) -> Told:
@@ -93,7 +84,7 @@ def _compute_scores(
     groups: list[str] = []
     for row in rows:
         question = next((row[name] for name in QUESTIONS if row["info"].get(name) is not None), None)
-        if question is None and (step.compares or step.unscored == "group_mean"):
+        if question is None and (step.rubric.compares or step.unscored == "group_mean"):
             told = f"a sample's extra_info names none of {', '.join(QUESTIONS)}, so that its group cannot be told"
             raise RubricError(f"{told}: keep the question in it")
         groups.append(repr((row["task"], question)))

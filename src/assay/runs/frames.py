@@ -1,10 +1,9 @@
 """Turn a run into a data frame of pandas, polars or Arrow, and into a figure."""
 
 from collections.abc import Iterable, Mapping
-from importlib import import_module
 from typing import Any
 
-from assay.errors import MissingExtraError, import_extra
+from assay.errors import import_extra
 from assay.runs.folder import RunRefused
 from assay.runs.jsonable import as_text
 from assay.runs.row import Row
@@ -39,12 +38,7 @@ def columns_of(rows: Iterable[Row]) -> dict[str, list[Any]]:
 
 def frame(rows: Iterable[Row], package: str) -> Any:
     """The rows as a frame of that package, which the caller has installed."""
-    try:
-        made = import_module(package)
-    except ImportError:
-        if package == "pyarrow":
-            raise MissingExtraError("a run as an Arrow table", package=package, extra="tables") from None
-        raise ImportError(f"a run as a frame of {package} needs that package: pip install {package}") from None
+    made = import_extra(package, "a run as a frame", extra="tables" if package == "pyarrow" else "")
     columns = columns_of(rows)
     # A column of a data set may hold numbers in one row and text in the next, which a typed frame refuses.
     for name, values in columns.items():

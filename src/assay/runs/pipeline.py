@@ -93,10 +93,13 @@ Texts: TypeAlias = Sequence[tuple[str, tuple[str, ...]]]
 class Watch:
     """Counts what is finished, and reports the progress."""
 
-    def __init__(self, on_progress: OnProgress | None, total: int | None, ledger: Ledger) -> None:
+    def __init__(
+        self, on_progress: OnProgress | None, total: int | None, ledger: Ledger, *, every: float = EVERY_SECONDS
+    ) -> None:
+        """`every` is how many seconds lie between two reports at least."""
         self.kept = self.errors = self.unscored = self.fresh = 0
         self._tell = on_progress or _notebook_progress()
-        self._total = total
+        self._total, self._every = total, every
         self.ledger = ledger
         self._began = time.monotonic()
         self._told = 0.0
@@ -113,7 +116,7 @@ class Watch:
     def tell(self, *, at_once: bool = False) -> None:
         """Tell, if it is time."""
         now = time.monotonic()
-        if self._tell is not None and (at_once or now - self._told >= EVERY_SECONDS):
+        if self._tell is not None and (at_once or now - self._told >= self._every):
             self._told = now
             self._tell(self.now())
 

@@ -3,7 +3,7 @@
 import math
 from array import array
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import comb
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -313,28 +313,26 @@ class Thresholds:
             missing = "nothing in the rubric counts, so there is no score to compare with a threshold"
         if missing:
             return Failure(missing, is_missed=False)
-        missed = self._missed(score)
-        if missed is None and low:
-            names = f"{', '.join(low[:_NAMED])}{', …' if len(low) > _NAMED else ''}"
-            are = "scores" if len(low) == 1 else "score"
-            missed = f"{len(low):,} of {counted(rollouts, 'rollout')} {are} below {self.fail_rollout_under:g}: {names}"
+        missed = next(self._missed(score, rollouts, low), None)
         return None if missed is None else Failure(missed, is_missed=True)
 
-    def _missed(self, score: MeanEstimate) -> str | None:
-        if not self.is_for_mean or score.mean is None:
-            return None
+    def _missed(self, score: MeanEstimate, rollouts: int, low: Sequence[str]) -> Iterator[str]:
+        """What is said of each threshold that is missed."""
+        least, begins = self.fail_interval_under, score.low
+        if score.mean is None:  # then there is no threshold either
+            return
         said = f"the mean score is {score.mean:.6g} over {counted(score.count, 'rollout')}"
         if self.fail_under is not None and is_below(score.mean, self.fail_under):
-            return f"{said}, which is below {self.fail_under:g}"
-        least = self.fail_interval_under
-        if least is None:
-            return None
-        if score.low is None:
+            yield f"{said}, which is below {self.fail_under:g}"
+        if least is not None and begins is None:
             few = "of one example, too few for an interval"
-            return f"{said} {few}: it cannot be told whether the score is below {least:g}"
-        if is_below(score.low, least):
-            return f"{said}, and its 95 % interval begins at {score.low:.6g}, which is below {least:g}"
-        return None
+            yield f"{said} {few}: it cannot be told whether the score is below {least:g}"
+        if least is not None and begins is not None and is_below(begins, least):
+            yield f"{said}, and its 95 % interval begins at {begins:.6g}, which is below {least:g}"
+        if low:
+            names = f"{', '.join(low[:_NAMED])}{', …' if len(low) > _NAMED else ''}"
+            are = "scores" if len(low) == 1 else "score"
+            yield f"{len(low):,} of {counted(rollouts, 'rollout')} {are} below {self.fail_rollout_under:g}: {names}"
 
 
 NO_THRESHOLDS: Final = Thresholds()
