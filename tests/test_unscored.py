@@ -2,44 +2,44 @@
 
 import pytest
 
-from assay.aggregation import Fallback, UnscoredError, fallback_of
+from assay.aggregation import UnscoredError, fill_gaps, refuse_policy
 from assay.errors import RubricError
 
 
 def test_by_default_nobody_pays_for_a_missing_score():
     """And the error says how many, and why."""
     with pytest.raises(UnscoredError, match=r"1 of 2 rollouts have no score \(judge: down\)"):
-        Fallback().fill([1.0, None], errors=["", "judge: down"])
+        fill_gaps([1.0, None], errors=["", "judge: down"])
 
 
 def test_zero_is_paid_only_when_asked_for():
-    assert Fallback("zero").fill([0.5, None]) == [0.5, 0.0]
+    assert fill_gaps([0.5, None], "zero") == [0.5, 0.0]
 
 
 def test_the_group_mean_leaves_the_baseline_where_it_was():
     """(1 + 0) / 2 in the first group, 3 in the second."""
-    filled = Fallback("group_mean").fill([1.0, None, 0.0, 3.0, None], "aaabb")
+    filled = fill_gaps([1.0, None, 0.0, 3.0, None], "group_mean", "aaabb")
     assert filled == [1.0, 0.5, 0.0, 3.0, 3.0]
 
 
 def test_a_group_without_a_score_has_no_mean():
     with pytest.raises(UnscoredError, match="no rollout of a group has a score"):
-        Fallback("group_mean").fill([None, 1.0], ["a", "b"])
+        fill_gaps([None, 1.0], "group_mean", ["a", "b"])
 
 
 def test_what_is_dropped_stays_none():
-    assert Fallback("drop").fill([None, 1.0]) == [None, 1.0]
+    assert fill_gaps([None, 1.0], "drop") == [None, 1.0]
 
 
 def test_scores_that_are_all_there_are_left_alone():
-    assert Fallback("raise").fill([0.0, 1.0]) == [0.0, 1.0]
+    assert fill_gaps([0.0, 1.0], "raise") == [0.0, 1.0]
 
 
 def test_an_unknown_policy_is_refused_at_once():
     with pytest.raises(RubricError, match="unscored is 'skip': give one of 'raise'"):
-        Fallback("skip")
+        refuse_policy("skip")
 
 
 def test_a_trainer_says_what_it_cannot_do():
     with pytest.raises(RubricError, match="verl cannot do unscored='drop': give 'raise' or 'zero'"):
-        fallback_of("drop", ("raise", "zero"), "verl")
+        refuse_policy("drop", ("raise", "zero"), "verl")

@@ -161,45 +161,38 @@ class UnscoredError(AssayError):
     """A rollout has no score, and no policy says what to pay for it."""
 
 
-@dataclass(frozen=True)
-class Fallback:
-    """A policy for unscored rollouts.
-
-    >>> Fallback("group_mean").fill([1.0, None, 0.0, 0.5], ["a", "a", "b", "b"])
-    [1.0, 1.0, 0.0, 0.5]
-    """
-
-    policy: Policy = "raise"
-
-    def __post_init__(self) -> None:
-        if self.policy not in POLICIES:
-            raise RubricError(f"unscored is {self.policy!r}: give one of {', '.join(map(repr, POLICIES))}")
-
-    def fill(
-        self, rewards: Sequence[float | None], groups: Sequence[Hashable] | None = None, errors: Sequence[str] = ()
-    ) -> list[float | None]:
-        """Fill the gaps in the rewards, by `groups` where given; with `drop` they stay None, to be left out."""
-        missing = [place for place, reward in enumerate(rewards) if reward is None]
-        if not missing or self.policy == "drop":
-            return list(rewards)
-        if self.policy == "raise":
-            said = f" ({errors[missing[0]]})" if errors and errors[missing[0]] else ""
-            advice = "give unscored='zero' or 'group_mean' to train on, or mend what failed"
-            raise UnscoredError(f"{len(missing)} of {len(rewards)} rollouts have no score{said}: {advice}")
-        if self.policy == "zero":
-            return [0.0 if reward is None else reward for reward in rewards]
-        members = groups or [None] * len(rewards)
-        scored = grouped((group, reward) for reward, group in zip(rewards, members, strict=True) if reward is not None)
-        if not scored.keys() >= set(members):
-            told = "no rollout of a group has a score, so there is no group mean to pay"
-            raise UnscoredError(f"{told}: look at the errors, or give unscored='zero'")
-        means = {group: math.fsum(own) / len(own) for group, own in scored.items()}
-        return [means[group] if reward is None else reward for reward, group in zip(rewards, members, strict=True)]
-
-
-def fallback_of(policy: Policy, able: Sequence[Policy], where: str) -> Fallback:
-    """The fallback for a trainer that can do only some of them; says which when asked for another."""
-    fallback = Fallback(policy)
+def refuse_policy(policy: Policy, able: Sequence[Policy] = POLICIES, where: str = "it") -> None:
+    """Raise for a policy that is not known, or that is none of those which a trainer is able to follow."""
+    if policy not in POLICIES:
+        raise RubricError(f"unscored is {policy!r}: give one of {', '.join(map(repr, POLICIES))}")
     if policy not in able:
         raise RubricError(f"{where} cannot do unscored={policy!r}: give {' or '.join(map(repr, able))}")
-    return fallback
+
+
+def fill_gaps(
+    rewards: Sequence[float | None],
+    policy: Policy = "raise",
+    groups: Sequence[Hashable] | None = None,
+    errors: Sequence[str] = (),
+) -> list[float | None]:
+    """Pay for unscored rollouts by a policy, by `groups` where given; with `drop` they stay None, to be left out.
+
+    >>> fill_gaps([1.0, None, 0.0, 0.5], "group_mean", ["a", "a", "b", "b"])
+    [1.0, 1.0, 0.0, 0.5]
+    """
+    missing = [place for place, reward in enumerate(rewards) if reward is None]
+    if not missing or policy == "drop":
+        return list(rewards)
+    if policy == "raise":
+        said = f" ({errors[missing[0]]})" if errors and errors[missing[0]] else ""
+        advice = "give unscored='zero' or 'group_mean' to train on, or mend what failed"
+        raise UnscoredError(f"{len(missing)} of {len(rewards)} rollouts have no score{said}: {advice}")
+    if policy == "zero":
+        return [0.0 if reward is None else reward for reward in rewards]
+    members = groups or [None] * len(rewards)
+    scored = grouped((group, reward) for reward, group in zip(rewards, members, strict=True) if reward is not None)
+    if not scored.keys() >= set(members):
+        told = "no rollout of a group has a score, so there is no group mean to pay"
+        raise UnscoredError(f"{told}: look at the errors, or give unscored='zero'")
+    means = {group: math.fsum(own) / len(own) for group, own in scored.items()}
+    return [means[group] if reward is None else reward for reward, group in zip(rewards, members, strict=True)]

@@ -101,20 +101,6 @@ class PlannedCriterion:
         return Traits(call.is_async and not call.is_group, call.is_async and call.is_group, compares=compares)
 
 
-class Phase(NamedTuple):
-    """Criteria that can be asked at the same time."""
-
-    runs: list[list[PlannedCriterion]]
-    """Those for code in order, cut before and after each that needs the whole batch to be done first."""
-    judged: list[PlannedCriterion]
-
-    @classmethod
-    def of(cls, planned: Sequence[PlannedCriterion]) -> "Phase":
-        checked = [one for one in planned if not one.criterion.judged]
-        runs = [list(run) for _, run in groupby(checked, key=lambda one: one.is_single or id(one))]
-        return cls(runs, [one for one in planned if one.criterion.judged])
-
-
 class Plan:
     """Every criterion of a rubric, in the phases they are asked in."""
 
@@ -139,8 +125,14 @@ class Plan:
         if aggregation.name == "tree" and lowest is not None and lowest.weight < 0:
             said = f"criterion {lowest.name!r} has weight {lowest.weight}, and a tree takes none below 0"
             raise RubricError(f"{said}: state the requirement positively, or use another aggregation")
-        layers = _layers({criterion.name: criterion for criterion in criteria})
-        self.phases = [Phase.of([one for one in self.planned if one.criterion.name in names]) for names in layers]
+        self.phases: list[tuple[list[list[PlannedCriterion]], list[PlannedCriterion]]] = []
+        """Criteria that can be asked at the same time: those for code in order, and those for a model. What code
+        answers is cut before and after each that needs the whole batch to be done first."""
+        for names in _layers({criterion.name: criterion for criterion in criteria}):
+            own = [one for one in self.planned if one.criterion.name in names]
+            checked = [one for one in own if not one.criterion.judged]
+            runs = [list(run) for _, run in groupby(checked, key=lambda one: one.is_single or id(one))]
+            self.phases.append((runs, [one for one in own if one.criterion.judged]))
 
 
 def _layers(criteria: Mapping[str, Criterion]) -> Iterator[frozenset[str]]:
@@ -580,26 +572,25 @@ class Engine(BatchResult):
     async def _by_step(self, one: PlannedCriterion, batch: Batch) -> list[Any]:
         """Ask code about every step, with the rollout as it stood then, and join the answers about each rollout."""
         assert one.each is not None
-        # Each step gets the messages before it, so that very many would cost the square of their number.
-        found_steps = [steps_of(row, one.criterion.scope) for row in batch.rows]
-        steps = [own if len(own) <= MOST_STEPS else [] for own in found_steps]
+        steps = [steps_of(row, one.criterion.scope) for row in batch.rows]
         stood = zip(batch.rows, batch.states, steps, strict=True)
-        every = ((each, state) for row, state, own in stood for each in as_it_stood(row, own))
+        # Each step gets the messages before it, so that very many would cost the square of their number.
+        few = ((row, state, own) for row, state, own in stood if len(own) <= MOST_STEPS)
+        every = ((each, state) for row, state, own in few for each in as_it_stood(row, own))
         answers: list[Any] = []
         while some := list(islice(every, CHUNK)):  # a rollout of many steps is long, and each of its openings too
             rows, states = zip(*some, strict=True)
             each = Engine(one.each, self._objects, self._grader, self._on_error, self._read)
             await each.ask(Batch(rows, states))
             answers += [answer for [answer] in each._rows]
-        found = iter(answers)
-        return [
-            Score.failed(
-                RubricError(f"the rollout has {len(all_of_them):,} steps, and at most {MOST_STEPS:,} are asked about")
-            )
-            if len(all_of_them) > MOST_STEPS
-            else join_steps(one.criterion, [s.address for s in own], [next(found) for _ in own])
-            for own, all_of_them in zip(steps, found_steps, strict=True)
-        ]
+        found, joined = iter(answers), list[Any]()
+        for own in steps:
+            if len(own) > MOST_STEPS:
+                said = f"the rollout has {len(own):,} steps, and at most {MOST_STEPS:,} are asked about"
+                joined.append(Score.failed(RubricError(said)))
+            else:
+                joined.append(join_steps(one.criterion, [s.address for s in own], [next(found) for _ in own]))
+        return joined
 
     async def _nested(self, one: PlannedCriterion, batch: Batch) -> list[Any]:
         """A whole rubric as one line, worth its normalised score."""

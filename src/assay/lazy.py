@@ -4,10 +4,7 @@ import re
 import sys
 from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, cast
-
-if TYPE_CHECKING:
-    from importlib.abc import SourceLoader
+from typing import Any
 
 _LINE = re.compile(r"^from (\S+) import \w+ as (\w+)$", re.MULTILINE)
 _EVERY = re.compile(r"^from (\S+) import \*$", re.MULTILINE)
@@ -17,7 +14,7 @@ def attach(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]],
     """Return a package's `__getattr__`, `__dir__` and `__all__`, from its stub."""
     module = sys.modules[package]
     [folder, *_] = module.__path__
-    loader = cast("SourceLoader", module.__loader__)  # also where the package is in a zip file
+    loader: Any = module.__loader__  # also where the package is in a zip file
     stub = loader.get_data(f"{folder}/__init__.pyi").decode()
     homes = {name: home for home in _EVERY.findall(stub) for name in import_module(home).__all__}
     homes |= {name: home for home, name in _LINE.findall(stub)}

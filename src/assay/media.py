@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import struct
 import wave
 from array import array
 from base64 import b64encode
@@ -14,8 +15,6 @@ from hashlib import sha256
 from importlib import import_module
 from io import BytesIO
 from math import ceil
-from struct import error as struct_error
-from struct import unpack
 from typing import Any, Final, cast
 from urllib.parse import unquote, urlsplit
 
@@ -70,7 +69,7 @@ class Medium:
     @cached_property
     def size(self) -> tuple[int, int]:
         """Width and height of an image, by its header. Raises a `MediaError` when they are not there."""
-        with suppress(struct_error, IndexError):
+        with suppress(struct.error, IndexError):
             width, height = _SIZES[self.media_type](self.data)
             if width and height:
                 return width, height
@@ -91,15 +90,15 @@ def _webp_size(data: bytes) -> Any:
     if data[12:16] == b"VP8X":
         return int.from_bytes(data[24:27], "little") + 1, int.from_bytes(data[27:30], "little") + 1
     if data[12:16] == b"VP8L":
-        [bits] = unpack("<I", data[21:25])
+        [bits] = struct.unpack("<I", data[21:25])
         return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
-    return [side & 0x3FFF for side in unpack("<HH", data[26:30])]
+    return [side & 0x3FFF for side in struct.unpack("<HH", data[26:30])]
 
 
 def _jpeg_size(data: bytes) -> Any:
     # The largest of those that frames say: a small picture may be inside, for a quick look at a photograph.
     frames = re.findall(rb"\xff[\xc0-\xc3\xc5-\xc7\xc9-\xcb\xcd-\xcf]\x00[\x0b\x0e\x11\x14]\x08(....)", data, re.DOTALL)
-    return max((unpack(">HH", size) for size in frames), default=(0, 0))[::-1]
+    return max((struct.unpack(">HH", size) for size in frames), default=(0, 0))[::-1]
 
 
 def _tiles(width: int, height: int) -> int:
@@ -110,7 +109,7 @@ def _tiles(width: int, height: int) -> int:
 
 
 _SIZES: Final[Mapping[str, Callable[[bytes], Any]]] = {
-    "image/png": lambda data: unpack(">II", data[16:24]), "image/gif": lambda data: unpack("<HH", data[6:10]),
+    "image/png": lambda data: struct.unpack(">II", data[16:24]), "image/gif": lambda data: struct.unpack("<HH", data[6:10]),
     "image/webp": _webp_size, "image/jpeg": _jpeg_size,
 }  # fmt: skip
 _IMAGE_TOKENS: Final[Mapping[str, Callable[[int, int], int]]] = {

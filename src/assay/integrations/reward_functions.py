@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final, cast
 
-from assay.aggregation import Fallback, Policy, fallback_of
+from assay.aggregation import Policy, fill_gaps, refuse_policy
 from assay.concurrency import run_sync
 from assay.integrations.monitor import RewardMonitor
 from assay.integrations.step import RubricSource, Scored, Step, Value, paid, parts_of
@@ -42,7 +42,7 @@ def reward_func_of(
 
     A response ends before the special tokens of the `tokenizer` (of transformers) and before `end_tokens`.
     """
-    fallback_of(unscored, ("raise", "zero"), "OpenRLHF's reward_func")
+    refuse_policy(unscored, ("raise", "zero"), "OpenRLHF's reward_func")
     special = cast("Sequence[str]", () if tokenizer is None else tokenizer.all_special_tokens)
     step = Step(rubric, value, monitor=monitor, unscored=unscored)
     return partial(_reward_func, step, (*special, *end_tokens))
@@ -70,7 +70,7 @@ def _reward_func(
     for one in found:
         if one.reward is None:  # OpenRLHF swallows whatever is raised
             logger.error("a rollout is unscored: %s", one.error)
-    told = rewards_of(found, step.fallback)
+    told = rewards_of(found, step.unscored)
     logs = {name: _tensor(column) for name, column in told.pop("extra_logs").items()}
     return {name: _tensor(column) for name, column in told.items()} | {"extra_logs": logs}
 
@@ -89,12 +89,12 @@ def fields_of_label(label: Any) -> dict[str, Any]:
     return {"answer": "" if label is None else label}
 
 
-def rewards_of(found: Sequence[Scored], fallback: Fallback, groups: Sequence[Hashable] | None = None) -> dict[str, Any]:
+def rewards_of(found: Sequence[Scored], unscored: Policy, groups: Sequence[Hashable] | None = None) -> dict[str, Any]:
     """What OpenRLHF is told: `rewards`, `scores` between 0 and 1, and `extra_logs` with the same keys in every row."""
-    parts = parts_of(found, fallback, groups)
+    parts = parts_of(found, unscored, groups)
     logs = {name: [own[name] for own in parts] for name in (parts[0] if parts else ())}
     logs["unscored"] = [float(one.reward is None) for one in found]
-    rewards, scores = paid(found, fallback, groups), fallback.fill([one.score for one in found], groups)
+    rewards, scores = paid(found, unscored, groups), fill_gaps([one.score for one in found], unscored, groups)
     return {"rewards": rewards, "scores": scores, "extra_logs": logs}
 
 
@@ -145,7 +145,7 @@ def custom_rm_of(
 async def _custom_rm(step: Step, args: Any, sample: Any, **_: Any) -> float | list[float]:
     if isinstance(sample, Sequence):
         return await _scored_samples(step, cast("Sequence[Any]", sample))
-    fallback_of(step.unscored, ("raise", "zero"), "slime without --group-rm")
+    refuse_policy(step.unscored, ("raise", "zero"), "slime without --group-rm")
     return (await _scored_samples(step, [sample]))[0]
 
 
@@ -162,11 +162,11 @@ async def _scored_samples(step: Step, samples: Sequence[Any]) -> list[float]:
             sample.metadata["assay"] = {"unscored": one.reward is None, **one.parts, **steps}
             if one.version:
                 sample.metadata["assay"]["rubric"] = one.version
-    rewards = paid(found, step.fallback)
+    rewards = paid(found, step.unscored)
     if step.unscored == "drop":
         for sample, reward in zip(samples, rewards, strict=True):
             sample.remove_sample = sample.remove_sample or reward is None
-        rewards = paid(found, Fallback("group_mean"))
+        rewards = paid(found, "group_mean")
     return [reward for reward in rewards if reward is not None]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Final, Literal, TypeAlias
 
-from assay.aggregation import Fallback, Policy, fallback_of
+from assay.aggregation import Policy, fill_gaps, refuse_policy
 from assay.concurrency import LoopThread, side_by_side
 from assay.engine import Traits
 from assay.errors import AssayError, RubricError
@@ -79,9 +79,9 @@ class Step:
             raise RubricError(f"value is {self.value!r}: give 'reward' or 'score'")
         if self.timeout is not None and not self.timeout > 0:
             raise RubricError(f"timeout is {self.timeout!r}: give seconds above 0, or None")
-        self.fallback = Fallback(self.unscored)
+        refuse_policy(self.unscored)
         if self.hands_over_one:
-            fallback_of(self.unscored, ("raise", "zero"), self.hands_over_one)
+            refuse_policy(self.unscored, ("raise", "zero"), self.hands_over_one)
         self.rubric = rubric_of(self.source)
         is_here = not getattr(self.rubric, "reads_row_rubrics", False)  # a server may not be up yet
         if self.hands_over_one and is_here and self.rubric.compares:
@@ -148,7 +148,7 @@ class Step:
 
     def paid_alone(self, found: Scored) -> float:
         """The reward of a rollout that came alone."""
-        [reward] = paid([found], self.fallback)
+        [reward] = paid([found], self.unscored)
         assert reward is not None  # with `raise` and `zero` there is always one
         return reward
 
@@ -177,24 +177,24 @@ async def watched(
     return await monitor.watch(rows, [one.reward for one in found], parts, groups, is_step=is_step)
 
 
-def paid(found: Sequence[Scored], fallback: Fallback, groups: Sequence[Hashable] | None = None) -> list[float | None]:
-    """The rewards, with those of unscored rollouts filled in by the fallback."""
-    return fallback.fill([one.reward for one in found], groups, [one.error for one in found])
+def paid(found: Sequence[Scored], unscored: Policy, groups: Sequence[Hashable] | None = None) -> list[float | None]:
+    """The rewards, with what the policy pays for unscored rollouts."""
+    return fill_gaps([one.reward for one in found], unscored, groups, [one.error for one in found])
 
 
 def parts_of(
-    found: Sequence[Scored], fallback: Fallback, groups: Sequence[Hashable] | None = None
+    found: Sequence[Scored], unscored: Policy, groups: Sequence[Hashable] | None = None
 ) -> list[dict[str, float | None]]:
     """The parts of each rollout, with a number for each that has no answer.
 
     Trainers average these columns, and train on them: one NaN or one gap spoils all of them. The number is 0, as what the
     criterion adds to the reward; with `group_mean` it is the mean of the group's answers. With `drop` it stays None.
     """
-    if fallback.policy == "drop":
+    if unscored == "drop":
         return [dict(one.parts) for one in found]
     members = groups or [None] * len(found)
     answers: dict[tuple[Hashable, str], list[float]] = {}
-    if fallback.policy == "group_mean":
+    if unscored == "group_mean":
         for one, group in zip(found, members, strict=True):
             for name, part in one.answered.items():
                 answers.setdefault((group, name), []).append(part)

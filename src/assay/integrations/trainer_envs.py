@@ -113,7 +113,7 @@ def openrlhf_agent_of(
             found = await dialogue.score(step, monitor)
             if found.reward is None:
                 logger.error("a rollout is unscored: %s", found.error)
-            told = rewards_of([found], step.fallback)
+            told = rewards_of([found], step.unscored)
             [reward], [score] = told["rewards"], told["scores"]
             lowest = min((turn for turn in found.steps or () if turn is not None), default=reward)
             logs = {name: column[0] for name, column in told["extra_logs"].items()}

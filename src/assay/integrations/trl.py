@@ -97,7 +97,7 @@ class TrlReward:
             if log_metric is not None:
                 for sign in SIGNS:
                     log_metric(f"{title}/{sign}", signs.get(sign, math.nan))
-        rewards = paid(found, step.fallback, groups)
+        rewards = paid(found, step.unscored, groups)
         if None in rewards:
             _refuse_trainers_without_none()  # the trainer may have been imported after the adapter was made
         return rewards

@@ -8,7 +8,7 @@ from functools import cache, partial
 from importlib import import_module
 from typing import Any, Final, TypeAlias, cast
 
-from assay.aggregation import Policy, fallback_of
+from assay.aggregation import Policy, refuse_policy
 from assay.concurrency import run_sync
 from assay.errors import RubricError
 from assay.integrations.monitor import RewardMonitor
@@ -67,7 +67,7 @@ def compute_scores_of(
 
     What tells questions apart is the `question`, `prompt`, `index` or `uid` in `extra_info`.
     """
-    fallback_of(unscored, ("raise", "zero", "group_mean"), "verl's batch manager")
+    refuse_policy(unscored, ("raise", "zero", "group_mean"), "verl's batch manager")
     return partial(_compute_scores, _step(rubric, unscored, value, monitor))
 
 
@@ -157,7 +157,7 @@ def _row(source: str, solution: Any, truth: Any, info: Mapping[str, Any] | None)
 
 
 def _told(step: Step, found: Sequence[Scored], groups: Sequence[str] | None = None) -> list[Told]:
-    rewards, parts = paid(found, step.fallback, groups), parts_of(found, step.fallback, groups)
+    rewards, parts = paid(found, step.unscored, groups), parts_of(found, step.unscored, groups)
     return [
         {
             "score": cast("float", reward),

@@ -32,14 +32,12 @@ _SECTION_KEYS: Final = ("title", "name", "description", "criteria")
 _CRITERION_KEYS: Final = (*Criterion.model_fields, "rubric")
 _GOLDEN_FIELDS: Final = ("prompt", "completion", "answer", "task", "info")
 _WAYS: Final = ("requirement", "check", "rubric")  # what answers a criterion; one of them
-_OUTER: Final = ("weights", "autograder", "aggregation", "name", "shows", "shaping")
-"""Options of the outer rubric alone; a nested one gets its grader from the rubric around it."""
-_NAMERS: Final = ("criterion", "check", "the `when` of")  # how an error begins that goes on to name a criterion
 
 
 def inner_options(options: dict[str, Any]) -> dict[str, Any]:
-    """The options of a rubric that also hold for the rubrics inside it."""
-    return {key: value for key, value in options.items() if key not in _OUTER}
+    """The options of a rubric that also hold for the rubrics inside it, which get their grader from the one around them."""
+    outer = ("weights", "autograder", "aggregation", "name", "shows", "shaping")
+    return {key: value for key, value in options.items() if key not in outer}
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +290,9 @@ def _locate(error: Exception, criteria: list[Criterion], entries: list[Criterion
     if isinstance(error, RubricFileError):
         return error
     for criterion, entry in zip(criteria, entries, strict=True):
-        if str(error).startswith(tuple(f"{what} {criterion.name!r}" for what in _NAMERS)):
+        if str(error).startswith(
+            tuple(f"{what} {criterion.name!r}" for what in ("criterion", "check", "the `when` of"))
+        ):
             return entry.error(str(error), "when" if criterion.when else "")
     return error
 

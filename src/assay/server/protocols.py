@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from assay.aggregation import Fallback, Policy, UnscoredError
+from assay.aggregation import Policy, UnscoredError, fill_gaps
 from assay.integrations.reward_functions import fields_of_label, response_of, rewards_of
 from assay.integrations.step import Scored
 from assay.messages import completion_text
@@ -108,7 +108,7 @@ class ScoredRequest(NamedTuple):
         if None not in numbers:
             return list(numbers)
         try:
-            return Fallback(self.unscored).fill(numbers, self.groups)
+            return fill_gaps(numbers, self.unscored, self.groups)
         except UnscoredError as error:
             raise HttpRefusal(422, str(error)) from None
 
@@ -241,7 +241,7 @@ def _labelled(prompt: str | Chat, completion: str, label: Any) -> Rollout:
 def _write_openrlhf(scored: ScoredRequest) -> OpenRLHFReply:
     found = [Scored.of(report, scored.service.names) for report in scored.reports]
     try:
-        return OpenRLHFReply(**rewards_of(found, Fallback(scored.unscored), scored.groups))
+        return OpenRLHFReply(**rewards_of(found, scored.unscored, scored.groups))
     except UnscoredError as error:
         raise HttpRefusal(422, str(error)) from None
 
