@@ -4,6 +4,7 @@ from assay.graders.evidence import citations_of as citations_of
 from assay.graders.evidence import evidence_of as evidence_of
 from assay.trust.agreement import Agreement as Agreement
 from assay.trust.agreement import agree as agree
+from assay.trust.agreement import agreement_of as agreement_of
 from assay.trust.bias import Corrected as Corrected
 from assay.trust.bias import Correction as Correction
 from assay.trust.bias import correct as correct

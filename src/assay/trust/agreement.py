@@ -94,7 +94,15 @@ def agree(
 
 
 def agreement_of(joined: Joined, *, reference: Reference = "each", repeats: "Repeats | None" = None) -> Agreement:
-    """The same for labels that are put beside the judge's answers already."""
+    """The same for labels that are put beside the judge's answers already.
+
+    >>> from assay.trust import Joined, LabelledItem, Question
+    >>> said = [("MET", "MET"), ("MET", "UNMET"), ("UNMET", "UNMET"), ("UNMET", "UNMET")]
+    >>> items = [LabelledItem(str(n), 0, "polite", {"ann": a}, judge) for n, (a, judge) in enumerate(said)]
+    >>> found = agreement_of(Joined(tuple(items), {"polite": Question("polite")}))
+    >>> found.overall.judge.accuracy.value, found.overall.judge.kappa.value
+    (0.75, 0.5)
+    """
     by_name = grouped((item.criterion, item) for item in joined.items)
     asked = [question for name, question in joined.questions.items() if name in by_name]
     overall = _Measuring(*pooled_choices(q for q in asked if q.choices), reference)
