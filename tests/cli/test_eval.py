@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,8 +12,7 @@ import pytest
 
 from assay import EvaluationReport
 from assay.cli import main
-from assay.cli.show import ShowOptions
-from assay.runs import Row, Run
+from assay.runs import Journal, Row, Run, RunAbout
 from assay.testing import Fault
 
 CHECKS = [{"name": "right", "check": {"contains": "Paris"}, "weight": 1, "tags": ["facts"]}]
@@ -204,11 +202,14 @@ class TestShow:
         assert "it  " not in shown("--task", "europe").out.splitlines()[-1]
         assert shown("--rows", "--limit", "1").out.splitlines()[-1] == "1      fr"
 
-    def test_a_rounding_error_is_not_below(self) -> None:
+    def test_a_rounding_error_is_not_below(self, tmp_path: Path, capsys: Any) -> None:
         """0.1 + 0.2 is as good as 0.3, and 0.7 − 0.4 too; as for --fail-under."""
-        options = ShowOptions(**{each.name: None for each in fields(ShowOptions)} | {"below": 0.3})
-        for score in (0.1 + 0.2, 0.7 - 0.4):
-            assert not options.has(Row("a", report=EvaluationReport(score=score, raw_score=score)))
+        with Journal.open(tmp_path / "run", RunAbout.of("score")) as journal:
+            for name, score in {"sum": 0.1 + 0.2, "difference": 0.7 - 0.4, "lower": 0.2}.items():
+                journal.write(Row(name, report=EvaluationReport(score=score, raw_score=score, asked=1, answered=1)))
+            journal.finish()
+        assert main(["show", str(tmp_path / "run"), "--below", "0.3"]) == 0
+        assert [line.split()[1] for line in capsys.readouterr().out.splitlines()[-2:] if line] == ["lower"]
 
     def test_one_rollout_is_shown_whole(self, shown: Any) -> None:
         """What was asked, what was said, and what was found."""

@@ -43,8 +43,7 @@ _FIGURES = {
     "macro_f1": "macro-F1", "precision": "precision of {best}", "recall": "recall of {best}",
     "bias": "bias (judge – people)",
 }  # fmt: skip
-_OF_SCALES = ("linear_kappa", "quadratic_kappa", "ordinal_alpha", "interval_alpha")
-"""Figures that say nothing new where there are two choices."""
+_OF_SCALES = ("linear_kappa", "quadratic_kappa", "ordinal_alpha", "interval_alpha")  # nothing new of two choices
 
 
 def _choices(measures: trust.Measures) -> list[str]:

@@ -31,10 +31,6 @@ class SelectionOptions(CacheOptions):
     question: str | None = cli.value_of()
     older_than: float | None = cli.value_of(cli.number(0, what="number of days"))
 
-    @property
-    def is_everything(self) -> bool:
-        return (self.by, self.question, self.older_than) == (None, None, None)
-
     def selection(self) -> verdict_cache.Selection:
         before = None if self.older_than is None else time.time() - self.older_than * 86_400
         return verdict_cache.Selection(judge=self.by, before=before, question=self.question)
@@ -62,7 +58,7 @@ def inspect(
 ) -> None:
     """Print how many verdicts there are, or those that are selected."""
     with _opened(options.cache) as store:
-        if limit is None and options.is_everything:
+        if limit is None and options.selection() == verdict_cache.Selection():
             _print_stats(store, as_json=as_json)
             return
         for key, verdict in store.entries(options.selection(), limit=limit):
@@ -93,7 +89,7 @@ def _time(moment: float) -> str:
 @cli.declare("cache prune", command)
 def prune(options: SelectionOptions, all_of_it: bool = cli.value_of()) -> None:
     """Delete verdicts."""
-    if options.is_everything is not all_of_it:
+    if (options.selection() == verdict_cache.Selection()) is not all_of_it:
         raise click.UsageError("say what to forget, by --judge, --question or --older-than; or --all")
     with _opened(options.cache) as store:
         print(f"forgot {counted(store.prune(options.selection()), 'verdict')} of {store.where}")

@@ -55,7 +55,6 @@ def _sections(found: trust.Correction) -> list[Section]:
 
 
 def _to_halve(each: trust.Corrected) -> str:
-    """How many more labels would halve the interval."""
     if not each.corrected:
         return "–"
     return "too few rollouts" if each.more_labels is None else f"{each.more_labels:,} more labels"

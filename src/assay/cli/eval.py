@@ -13,7 +13,6 @@ from assay.tables import TableError, rows_of
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
-    """An object of JSON."""
     try:
         found = json.loads(value) if isinstance(value, str) else value
     except ValueError as error:

@@ -6,8 +6,6 @@ import click
 
 from assay import cli
 
-STARTER = Path(__file__).with_name("starter")
-
 
 @click.command("init", cls=cli.Command)
 @click.argument("folder", default=".", type=click.Path(file_okay=False))
@@ -17,7 +15,7 @@ def command(folder: str) -> None:
     They go into FOLDER, which is made; by default here. Nothing is overwritten.
     """
     place = Path(folder)
-    files = sorted(STARTER.iterdir(), reverse=True)
+    files = sorted(Path(__file__).with_name("starter").iterdir(), reverse=True)
     there = [place / file.name for file in files if (place / file.name).exists()]
     if there:
         listed = " and ".join(map(str, there))

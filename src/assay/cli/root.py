@@ -1,8 +1,6 @@
 """The command `assay` itself: it finds the command and its config, runs it, and turns errors into sentences and exit codes.
 
-A flag goes before an environment variable, and that before the file. A file that is found by looking around may
-belong to a project which was just downloaded, so nothing in it runs code or has a key sent to another machine than
-a provider's. One that is named with `--config` is trusted.
+A config file that is only found is not trusted, since it may belong to a project which was just downloaded.
 """
 
 import io
@@ -42,7 +40,6 @@ COMMANDS: Final = {name: texts["purpose"] for name, texts in _TEXTS.items() if "
 
 
 def code_of(error: AssayError | OSError) -> int:
-    """The exit code for an error that ended a command."""
     usage = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
     if isinstance(error, AssayError):
         usage = (ValueError, TypeError, ImportError, Refused, CacheError)

@@ -38,15 +38,9 @@ Result = TypeVar("Result")
 class Stopping:
     """Whether the work is to end, since Ctrl-C was pressed. Ask it between two pieces of work."""
 
-    PATIENCE = 1.0  # seconds that work may take to hear that it is cancelled
-
     def __init__(self) -> None:
         self.heard = 0  # how often Ctrl-C was heard
         self._cancel: Any = None  # asyncio's handler of the signal
-        # A check that computes holds up the loop, which then hears of no cancelling.
-        main = threading.main_thread().ident or 0
-        self._impatience = threading.Timer(self.PATIENCE, signal.pthread_kill, (main, signal.SIGINT))
-        self._impatience.daemon = True
 
     def __call__(self) -> bool:
         return self.heard > 0
@@ -60,8 +54,8 @@ class Stopping:
             try:
                 return await work
             finally:
-                self._impatience.cancel()
                 if self._cancel is not None:
+                    signal.alarm(0)
                     signal.signal(signal.SIGINT, self._cancel)
 
         return asyncio.run(hearing())
@@ -76,7 +70,9 @@ class Stopping:
                 print(f"\n{line}" if sys.stderr.isatty() else line, file=sys.stderr, flush=True)
             return
         if self.heard == 2:
-            self._impatience.start()
+            # A check that computes holds up the loop, which then hears of no cancelling.
+            signal.signal(signal.SIGALRM, signal.default_int_handler)
+            signal.alarm(1)
         if not callable(self._cancel):  # where the signal was ignored, asyncio leaves it so
             raise KeyboardInterrupt
         self._cancel(number, frame)
@@ -202,7 +198,6 @@ def shown_dry_run(spent: Ledger) -> str:
 
 
 def say_budget(spent: Ledger, hint: str = "", *, quiet: bool) -> None:
-    """Say how many calls the budget was too small for."""
     if out := spent.errors["BudgetExceeded"]:
         say(f"the budget ran out before {counted(out, 'call')} could be made{hint}", quiet=quiet)
 

@@ -8,6 +8,7 @@ import click
 
 from assay import cli
 from assay.aggregation import POLICIES
+from assay.wording import counted
 
 
 class ServeOptions(cli.ViewOptions, cli.RubricArgument):
@@ -50,8 +51,7 @@ def command(options: ServeOptions) -> None:
     judge = Judge(options.judge or "local", cache=cache, **asked)
     where = options.rubric
     if not options.dry_run:
-        workers = "1 worker" if settings.workers == 1 else f"{settings.workers} workers"
-        told = f"serving {where} on %s with {workers}"
+        told = f"serving {where} on %s with {counted(settings.workers, 'worker')}"
         serve(
             where, settings, judge, allow_code=options.allow_code, started=lambda url: click.echo(told % url, err=True)
         )

@@ -12,36 +12,33 @@ from assay.display import printable
 from assay.runs.stats import is_below
 
 
-class ShowOptions(cli.DisplayOptions):
-    """The rollouts that are to be shown, and how."""
-
-    run: str = cli.argument("RUN")
-    rows: bool = cli.value_of()
-    example: str | None = cli.value_of()
-    sample: int = cli.value_of(cli.count, 0, show_default=False)
-    errors: bool = cli.value_of()
-    below: float | None = cli.value_of(cli.number())
-    task: str | None = cli.value_of()
-    limit: int | None = cli.value_of(cli.count)
-
-    def has(self, row: runs.Row) -> bool:
-        low = self.below is None or (row.score is not None and is_below(row.score, self.below))
-        return low and (not self.errors or bool(row.errors)) and self.task in (None, row.task)
-
-
 @cli.declare("show")
-def command(options: ShowOptions) -> int:
+def command(
+    options: cli.DisplayOptions,
+    run: str = cli.argument("RUN"),
+    rows: bool = cli.value_of(),
+    example: str | None = cli.value_of(),
+    sample: int = cli.value_of(cli.count, 0, show_default=False),
+    errors: bool = cli.value_of(),
+    below: float | None = cli.value_of(cli.number()),
+    task: str | None = cli.value_of(),
+    limit: int | None = cli.value_of(cli.count),
+) -> int:
     """Print the summary of the saved RUN: errors first, then means, then every criterion.
 
     A run that is still being written is shown as far as it is.
     """
 
-    found = cli.opened(options.run)
-    rows = options.rows or options.errors or (options.example, options.below, options.task) != (None,) * 3
-    format = cli.saved_format(options.run, found.about, options, cli.brief_row if rows else None)
-    if options.example is not None:
+    def is_wanted(row: runs.Row) -> bool:
+        is_low = below is None or (row.score is not None and is_below(row.score, below))
+        return is_low and (not errors or bool(row.errors)) and task in (None, row.task)
+
+    found = cli.opened(run)
+    rows = rows or errors or (example, below, task) != (None,) * 3
+    format = cli.saved_format(run, found.about, options, cli.brief_row if rows else None)
+    if example is not None:
         try:
-            row = found.row(options.example, options.sample)
+            row = found.row(example, sample)
         except KeyError as error:
             raise click.UsageError(f"{error.args[0]}: --rows lists those there are") from None
         if options.format == "table":
@@ -54,7 +51,7 @@ def command(options: ShowOptions) -> int:
         return cli.FINE
     summary = found.summary()
     are_shown = rows or options.format not in cli.FOR_PEOPLE
-    format.whole(summary, islice(filter(options.has, found.rows()), options.limit if are_shown else 0))
+    format.whole(summary, islice(filter(is_wanted, found.rows()), limit if are_shown else 0))
     if not options.thresholds.are_set:
         return cli.FINE
     low = cli.low_rows(found.rows(), options) if options.fail_rollout_under is not None else []

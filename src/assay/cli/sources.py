@@ -42,9 +42,7 @@ def rubric_of(rubrics: RubricOptions) -> Rubric:
     return rubric
 
 
-TABLES = (".jsonl", ".ndjson", ".csv", ".tsv", ".parquet")
-"""Files with one text a row; a `.json` file may well be the text itself."""
-
+TABLES = (".jsonl", ".ndjson", ".csv", ".tsv", ".parquet")  # one text a row; a `.json` file may be the text itself
 COMPLETION = ("completion", "response", "text", "output")  # what the field of a row is called, most usual first
 PROMPT = ("prompt", "query", "question")
 

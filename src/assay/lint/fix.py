@@ -109,8 +109,7 @@ class Change(NamedTuple):
     """What becomes of one criterion."""
 
     item: PlacedCriterion
-    requirements: tuple[str, ...] = ()
-    """Its new requirement; several split it into as many criteria of equal shares of the weight."""
+    requirements: tuple[str, ...] = ()  # its new one; several split it into criteria of equal shares of the weight
     choices: tuple[str, ...] = ()  # its choices in their new order; none when they stay
     name: str = ""  # a name to write down, since others know it by that; empty when none is needed
 

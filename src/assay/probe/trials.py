@@ -263,7 +263,8 @@ async def probe(
         # Attacks of your own need no twin.
         with_twin = {attack.family for attack in chosen if attack.harmless}
         harmful = attempts(are_harmless=False)
-        wanted = [a for a in harmful if (a.target.name, a.family) in open_to or a.family not in with_twin]
+        families = [(a, a.attack.family) for a in harmful]
+        wanted = [a for a, family in families if (a.target.name, family) in open_to or family not in with_twin]
         trials = await tried(wanted)
     asked, parts = len(bare) + len(harmless) + len(wanted), (tuple(trials), tuple(baselines), tuple(twins))
     return ProbeReport(judge.title, *parts, complete=asked == sum(map(len, parts)), spent=Spending.of(spent))
@@ -366,21 +367,20 @@ def shipped_texts() -> list[Bait]:
     return [Bait(row["name"], row["text"], "off_topic") for row in map(json.loads, text.splitlines())]
 
 
+_PLAIN = Attack("", "", "{response}")  # the bait as it is
+
+
 @dataclass(frozen=True, eq=False)
 class _Attempt:
-    """One criterion of one text. Without an attack, it is the bait as it is."""
+    """One criterion of one text."""
 
     target: Target
     bait: Bait
-    attack: Attack | None = None
-
-    @property
-    def family(self) -> str:
-        return "" if self.attack is None else self.attack.family
+    attack: Attack = _PLAIN
 
     @property
     def text(self) -> str:
-        return self.bait.text if self.attack is None else self.attack.against(self.target.criterion, self.bait.text)
+        return self.attack.against(self.target.criterion, self.bait.text)
 
 
 def _trial(attempt: _Attempt, score: Score, read: str) -> Trial:
@@ -398,9 +398,9 @@ def _trial(attempt: _Attempt, score: Score, read: str) -> Trial:
         fooled = criterion.passes(criterion.values.get(score.verdict or "", score.value))
     # Marks without a word are not looked for.
     invented = tuple(quote for quote in missing if any(map(str.isalnum, quote)))
-    attack, said = "" if attempt.attack is None else attempt.attack.id, (score.verdict, score.reason, score.error)
-    about = attempt.target.name, attempt.bait.name, attempt.bait.origin, attack, attempt.family, text
-    return Trial(*about, *said, fooled, len(quotes), invented)
+    bait, attack = attempt.bait, attempt.attack
+    about = attempt.target.name, bait.name, bait.origin, attack.id, attack.family, text
+    return Trial(*about, score.verdict, score.reason, score.error, fooled, len(quotes), invented)
 
 
 class Bare(PerCriterionGrader):

@@ -60,8 +60,7 @@ class Agreement(Record):
     raters: tuple[RaterAgreement, ...]
     reference: Reference = "each"
     members: Mapping[str, Measures] = field(default_factory=dict[str, Measures])  # each judge of a panel against people
-    swap: Consistency | None = None
-    """The judge against itself with the order turned round; None when that was not asked."""
+    swap: Consistency | None = None  # the judge against itself in the opposite order; None when that was not asked
     retest: Consistency | None = None  # the judge against itself when asked again; None when it was not
     errors: Mapping[str, int] = field(default_factory=dict[str, int])  # why the judge gave no answer, and how often
     other_wording: Mapping[str, int] = field(default_factory=dict[str, int])

@@ -47,8 +47,7 @@ class Corrected(Record):
     unanswered: int = 0  # rollouts that the judge gave no answer to. They are in none of the figures.
     sensitivity: Estimate = _NOT_BINARY
     specificity: Estimate = _NOT_BINARY
-    more_labels: int | None = None
-    """How many more labels would halve the best interval; None when no number of them would."""
+    more_labels: int | None = None  # how many more would halve the best interval; None when no number of them would
     warning: str = ""
 
     @property

@@ -77,8 +77,7 @@ class Comparison(Record):
     """Two runs side by side. Differences are of the second run less the first."""
 
     score: Difference
-    criteria: tuple[Difference, ...]
-    """Those that both runs have in the same words; their p-values are adjusted together."""
+    criteria: tuple[Difference, ...]  # those that both runs have in the same words; p-values are adjusted together
     flips: tuple[Flip, ...]  # rollouts that came out otherwise, the largest change first
     examples: int  # examples that both runs have
     only_first: int = 0
@@ -273,8 +272,7 @@ class CriterionDrift(Record):
     p: float  # after Holm, over the criteria
     rollouts: int
     unanswered: int = 0  # rollouts without an answer in one of the runs
-    accuracy: tuple[Estimate, Estimate] | None = None
-    """The share that agrees with people, before and after; None without labels."""
+    accuracy: tuple[Estimate, Estimate] | None = None  # the share that agrees with people, before and after
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,6 @@ def where(
     """
 
     def named_by(term: Term) -> Collection[str]:
-        """The criteria that a term names."""
         if term.name == "tag":
             return tags.get(term.value, ())
         wanted = term.value.lower()
