@@ -1,6 +1,8 @@
 """The shape of the code base: how large it is, how far a call travels, and that one name means one thing."""
 
 import ast
+import importlib
+import importlib.util
 import json
 import re
 import subprocess
@@ -80,3 +82,17 @@ def test_the_words_are_those_of_the_field(word):
     """A part that acts is named, and a thing has the name that the field gives it."""
     found = [str(path.relative_to(SOURCE)) for path in MODULES if word in path.read_text().lower()]
     assert found == []
+
+
+@pytest.mark.slow
+def test_benchmarks_tools_and_examples_import_names_that_exist():
+    """No test runs all of them, and a name that goes would be missed when they are."""
+    wrong: list[str] = []
+    for path in (path for folder in ("benchmarks", "tools", "examples") for path in (ROOT / folder).glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "assay":
+                module = importlib.import_module(str(node.module))
+                for name in (alias.name for alias in node.names):
+                    if not hasattr(module, name) and importlib.util.find_spec(f"{node.module}.{name}") is None:
+                        wrong.append(f"{path.name}: {node.module}.{name}")
+    assert wrong == []
