@@ -1,7 +1,6 @@
 """Take a penalty off the score of a long answer, and tell its thinking from its output."""
 
 import re
-import sys
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Literal, Self, TypeAlias, cast
@@ -65,23 +64,12 @@ def penalised(report: EvaluationReport, text: str, penalty: LengthPenalty | None
     return report.model_copy(update={"score": score, "worth": worth})
 
 
-_TAGS = {name: (re.compile(f"<{name}>", re.IGNORECASE), re.compile(f"</{name}>", re.IGNORECASE)) for name in SECTIONS}
-
-
-def _split(text: str, name: str, most: int = sys.maxsize) -> tuple[list[str], str]:
-    """What stands in the sections of this name, or the first few, and the text without them."""
-    opening, closing = _TAGS[name]
-    inside: list[str] = []
-    rest: list[str] = []
-    position = 0
-    # Tag by tag: one pattern for a section would look for an end anew after each of a million openings.
-    while (
-        len(inside) < most and (start := opening.search(text, position)) and (end := closing.search(text, start.end()))
-    ):
-        rest.append(text[position : start.start()])
-        inside.append(text[start.end() : end.start()])
-        position = end.end()
-    return inside, "".join([*rest, text[position:]])
+def _split(text: str, name: str, most: int = 0) -> tuple[list[str], str]:
+    """What stands in the sections of this name, or in the first few, and the text without them."""
+    # Only up to the last closing tag, or each of a million openings would be looked after to the end of the text.
+    end = max((closing.end() for closing in re.finditer(f"</{name}>", text, re.IGNORECASE)), default=0)
+    section = re.compile(f"<{name}>(.*?)</{name}>", re.IGNORECASE | re.DOTALL)
+    return section.findall(text[:end])[: most or None], section.sub("", text[:end], most) + text[end:]
 
 
 def parse_thinking_output(text: str) -> ThinkingOutputDict:
@@ -101,8 +89,7 @@ def parse_thinking_output(text: str) -> ThinkingOutputDict:
 def thinking_and_rest(text: str) -> ThinkingOutputDict:
     """The first thinking section, and everything else as output: an empty output section hides nothing from a count."""
     thoughts, rest = _split(text, "thinking", 1)
-    for tag in _TAGS["output"]:
-        rest = tag.sub(" ", rest)
+    rest = re.sub("</?output>", " ", rest, flags=re.IGNORECASE)
     return {"thinking": "".join(thoughts).strip(), "output": rest.strip()}
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations, count
-from typing import ClassVar, Literal, NamedTuple, TypeAlias, TypeVar, Unpack
+from typing import ClassVar, Literal, NamedTuple, TypeAlias, Unpack
 
 from assay.aggregation import grouped, weighted_sum
 from assay.concurrency import FAILURES, side_by_side
@@ -15,7 +15,6 @@ from assay.report import CriterionReport, EvaluationReport, Score, line_of
 from assay.types import OnError
 from assay.wording import did_you_mean
 
-Item = TypeVar("Item")
 Rule: TypeAlias = Literal["majority", "mean", "worst"]
 """The verdict of most, the mean value, or the answer that leaves the lowest score."""
 
@@ -45,6 +44,7 @@ class Panel(Composite):
 
     takes_wholes = True
     noun: ClassVar[str] = "judges"  # what the voters are called
+    turned: ClassVar[tuple[int, ...]] = ()  # the places of judges that get the criteria from last to first
 
     def __init__(
         self,
@@ -83,9 +83,10 @@ class Panel(Composite):
         """One score a criterion, or one report for the whole; fails when too few have answered."""
 
         async def asked(place: int) -> list[Score]:
-            grader, listed = self.inner[place], self._listed(place, criteria)
+            grader, order = self.inner[place], -1 if place in self.turned else 1
+            listed = criteria[::order]
             if not self.judges_whole:
-                return self._listed(place, await scores_from(grader, to_grade, listed, query))
+                return (await scores_from(grader, to_grade, listed, query))[::order]
             try:
                 answer = await grader.answer(to_grade, listed, query, on_error="raise")
             except FAILURES as error:
@@ -106,10 +107,6 @@ class Panel(Composite):
         if on_error == "raise":
             refuse_errors(criteria, scores)
         return scores
-
-    def _listed(self, place: int, items: list[Item]) -> list[Item]:
-        """Things in the order in which the grader at this place is given them, or back again."""
-        return items
 
     def _whole(self, score: Score, votes: Sequence[Score], criteria: list[Criterion]) -> EvaluationReport:
         """The report of a number for the whole; its reason says what each judge gave, and how far apart they were."""
@@ -174,7 +171,7 @@ class Swapped(Panel):
     (0.5, {'is_polite': 1.0})
     """
 
-    noun = "orders"
+    noun, turned = "orders", (1,)
 
     def __init__(
         self, grader: Autograder, *, rule: Rule = "mean", quorum: int = 1, **options: Unpack[WrapOptions]
@@ -183,9 +180,6 @@ class Swapped(Panel):
         cannot = "its choices cannot be turned round"
         turned = self._changed(grader, lambda asked: replace(asked, reverse=not asked.reverse), cannot)
         super().__init__({"usual order": grader, "opposite order": turned}, rule=rule, quorum=quorum, **options)
-
-    def _listed(self, place: int, items: list[Item]) -> list[Item]:
-        return items[::-1] if place else items
 
 
 def named(graders: Sequence[Autograder] | Mapping[str, Autograder]) -> dict[str, Autograder]:

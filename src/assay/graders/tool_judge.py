@@ -186,8 +186,7 @@ class WebPages:
     """Pages of the web, by their URL, from `hosts` of exactly these names alone; its one tool is `read_url`."""
 
     hosts: Sequence[str]
-    allow_private: bool = False
-    """For tests: also addresses of this machine, and `http`."""
+    allow_private: bool = False  # for tests: also addresses of this machine, and `http`
 
     def __post_init__(self) -> None:
         if isinstance(self.hosts, str) or not self.hosts:

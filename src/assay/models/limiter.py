@@ -48,11 +48,7 @@ class Limits:
                 raise ValueError(f"{name} is {value!r}: give more than 0")
 
     def share(self, part: int, parts: int) -> "Limits":
-        """What is left for one of several processes that ask the same endpoint; a call at once at least.
-
-        >>> [Limits(concurrency=3).share(part, 2).concurrency for part in (0, 1)]
-        [2, 1]
-        """
+        """What is left for one of several processes that ask the same endpoint; a call at once at least."""
         if parts == 1:
             return self
         calls, requests, tokens = self.concurrency, self.requests_per_minute, self.tokens_per_minute
