@@ -114,14 +114,11 @@ class LocalProcess:
         # A forked child has a copy of this, and the server is its parent's.
         if process is None or self._owner != os.getpid():
             return
-        for pipe in (process.stdin, process.stdout):
-            if pipe is not None:
-                pipe.close()
         try:
-            process.wait(STOP_SECONDS)
+            process.communicate(timeout=STOP_SECONDS)  # which closes its standard input, and so ends it
         except subprocess.TimeoutExpired:
             process.kill()
-            process.wait()
+            process.communicate()
 
     def start(self) -> str:
         """Where it answers, once it does. Waits while the model loads: call it off the loop."""

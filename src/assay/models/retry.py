@@ -14,7 +14,7 @@ import ssl
 import threading
 import time
 from collections.abc import Awaitable, Callable, Generator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from copy import copy
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
@@ -22,6 +22,7 @@ from typing import Any, ClassVar, NamedTuple, cast
 from weakref import WeakSet
 
 from assay.errors import CircuitOpen, DeadlineExceeded, ModelError, Overloaded, RateLimited, Refused
+from assay.messages import field_of
 from assay.models.budgets import Ledger, count_here
 from assay.models.limiter import Limiter, Limits, Outcome
 from assay.models.provider_formats import RawReply
@@ -232,7 +233,7 @@ def _classified(reply: RawReply) -> RawReply | _Failure:
         if not error:
             return reply
         # Some endpoints send errors as successes.
-        code = _fields(error).get("code")
+        code = field_of(error, "code")
         status, text = code if isinstance(code, int) and 400 <= code < 600 else 500, str(error)
     # Another try does not help with credit that has run out, or a schema it cannot take.
     is_final = "insufficient_quota" in text or "response_format" in text
@@ -246,16 +247,12 @@ def _classified(reply: RawReply) -> RawReply | _Failure:
 
 def _error_in(data: Any) -> Any:
     """What went wrong by the body of a success, or by how its first choice ended; None when nothing."""
-    choices = _fields(data).get("choices")
-    first = _fields(cast("list[Any]", choices)[0] if isinstance(choices, list) and choices else None)
-    error, reason = _fields(data).get("error") or first.get("error"), first.get("finish_reason")
+    choices = field_of(data, "choices")
+    first = cast("list[Any]", choices)[0] if isinstance(choices, list) and choices else None
+    error, reason = field_of(data, "error") or field_of(first, "error"), field_of(first, "finish_reason")
     if not error and isinstance(reason, str) and reason.lower() in BROKEN_OFF:
         return f"the endpoint broke its reply off (finish_reason {reason!r})"
     return error
-
-
-def _fields(value: Any) -> Mapping[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 _UNKNOWN = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)})
@@ -285,12 +282,10 @@ def backoff(attempt: int, typical: float | None, health: float = 0.0) -> float:
 def retry_after(headers: Mapping[str, str]) -> float | None:
     """The seconds that the endpoint asks to wait; None when it does not say, or not readably."""
     for name, unit in (("retry-after-ms", 1000), ("retry-after", 1)):
-        try:
+        with suppress(ValueError):
             number = float(headers.get(name, ""))
-        except ValueError:
-            continue
-        if 0 <= number < 1e9:
-            return number / unit
+            if 0 <= number < 1e9:
+                return number / unit
     try:
         return max(0.0, parsedate_to_datetime(headers.get("retry-after", "")).timestamp() - time.time())
     except (ValueError, TypeError, OverflowError):

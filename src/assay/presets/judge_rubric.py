@@ -7,6 +7,7 @@ error, unless only the last is called final or overall; numbers in passing count
 import math
 import re
 from collections.abc import Mapping, MutableMapping, Sequence
+from contextlib import suppress
 from itertools import combinations
 from statistics import fmean
 from string import Formatter
@@ -230,18 +231,13 @@ class PromptTemplate:
     """
 
     def __init__(self, text: str) -> None:
-        # Words, and the name of the place after them; None when there is none.
-        self._pieces: list[tuple[str, str | None]] = []
-        try:
+        # Words, and the name of the place after them; None when there is none. Names alone in braces are places.
+        parts: list[Any] = [*_PLACE.split(text), None]
+        self._pieces: list[tuple[str, str | None]] = list(zip(parts[::2], parts[1::2], strict=True))
+        with suppress(ValueError):
             pieces = list(Formatter().parse(text))
-        except ValueError:
-            pieces = []
-        plain = [not form and not conv and (name is None or name.isidentifier()) for _, name, form, conv in pieces]
-        if pieces and all(plain):
-            self._pieces = [(words, name) for words, name, _, _ in pieces]
-        else:  # only names alone in braces are places
-            parts: list[str | None] = [*_PLACE.split(text), None]
-            self._pieces = [(str(words), name) for words, name in zip(parts[::2], parts[1::2], strict=True)]
+            if all(not form and not conv and (name is None or name.isidentifier()) for _, name, form, conv in pieces):
+                self._pieces = [(words, name) for words, name, _, _ in pieces]
         self.places = frozenset(name for _, name in self._pieces if name is not None)  # the names in braces
 
     def filled(self, values: Mapping[str, str]) -> str:
