@@ -110,7 +110,7 @@ def test_an_endpoint_may_be_told_what_to_expect():
     """Then it starts from there, unless a limit was given."""
     open_ended, bound = Endpoint("a"), Endpoint("b", Limits(concurrency=4))
     for endpoint in (open_ended, bound):
-        endpoint.expect(500)
+        endpoint.limiter.expect(500)
     assert (open_ended.limiter.limit, bound.limiter.limit) == (500, 4)
-    open_ended.expect(3)
+    open_ended.limiter.expect(3)
     assert open_ended.limiter.limit == 500

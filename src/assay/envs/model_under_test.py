@@ -65,7 +65,7 @@ class ModelUnderTest:
         extra = {name: value for name, value in given.items() if name not in (*self._settings, *_LIMITS)}
         self.model = _model(client, model, extra)
         if at_once is not None and isinstance(self.model, EndpointModel):
-            self.model.endpoint.expect(at_once)
+            self.model.endpoint.limiter.expect(at_once)
 
     def __getattr__(self, name: str) -> Any:
         # So that an environment can ask the client of the rollout something else: client.chat.completions.create(...).

@@ -65,10 +65,8 @@ class LocalServer(AbstractContextManager["LocalServer"]):
         try:
             self._server: Any = engine.Server(settings)
         except RuntimeError as error:
-            raise Refused(
-                f"the local engine cannot run {path} ({error}): see that it is a whole GGUF file and "
-                "that there is memory for it"
-            ) from None
+            advice = "see that it is a whole GGUF file and that there is memory for it"
+            raise Refused(f"the local engine cannot run {path} ({error}): {advice}") from None
         self.url = f"{self._server.listening_address}/v1"
 
     def close(self) -> None:

@@ -132,10 +132,8 @@ def pull(name: str | Weights, *, progress: Progress | None = None) -> Path:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     if digest != weights.sha256:
         part.unlink()
-        raise Refused(
-            f"what came for {weights.name} has the SHA-256 {digest}, not {weights.sha256}: "
-            "it is not the file meant and was thrown away"
-        )
+        told = f"what came for {weights.name} has the SHA-256 {digest}, not {weights.sha256}"
+        raise Refused(f"{told}: it is not the file meant and was thrown away")
     part.replace(path)
     return path
 
@@ -160,8 +158,6 @@ def _fetch(weights: Weights, part: Path, progress: Progress | None) -> None:
                 if progress is not None:
                     progress(file.tell(), weights.size)
     except OSError as error:
-        raise Overloaded(
-            f"{weights.url} cannot be fetched ({error}): try again, and it goes on from byte "
-            f"{part.stat().st_size if part.exists() else 0}; or put the file at {part.with_suffix('')} "
-            "yourself"
-        ) from None
+        here = part.stat().st_size if part.exists() else 0
+        told = f"{weights.url} cannot be fetched ({error}): try again, and it goes on from byte {here}"
+        raise Overloaded(f"{told}; or put the file at {part.with_suffix('')} yourself") from None

@@ -121,11 +121,6 @@ class Endpoint:
         for endpoint in list(cls._all):
             endpoint.renew()
 
-    def expect(self, calls: int) -> None:
-        """Let so many calls go at once from the start, unless a limit says otherwise."""
-        if self.limits.concurrency is None:
-            self.limiter.expect(calls)
-
     async def ask(self, send: SendAttempt, tokens: int, model: str = "") -> RawReply:
         """The answer of a `model`, after as many attempts as it needs; `Refused` when another cannot help."""
         ledger = Ledger.current()

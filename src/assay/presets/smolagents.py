@@ -64,13 +64,12 @@ _LAST = "Last output from code snippet:\n"
 
 def is_run(completion: object) -> bool:
     """Whether a completion is what smolagents keeps, rather than a usual chat."""
-    for item in _items(completion):
-        role = role_of(item)
-        if role in (_CALL, _RESPONSE):
-            return True
-        if not role and any(field_of(item, name) is not None for name in ("step_number", "plan", "task")):
-            return True
-    return False
+
+    def is_kept(item: object) -> bool:
+        is_step = any(field_of(item, name) is not None for name in ("step_number", "plan", "task"))
+        return role_of(item) in (_CALL, _RESPONSE) or (is_step and not role_of(item))
+
+    return any(map(is_kept, _items(completion)))
 
 
 def transcript_of(run: object) -> list[Message]:
