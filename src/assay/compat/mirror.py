@@ -14,12 +14,12 @@ def mirror(package: str) -> None:
     """Make importable every module that `names.json` of a package lists; its names load when they are first used.
 
     By the path of a module below the package it has names, by the module of ours, or of the package, that has them.
-    Parents come first. `THEIRS=OURS` is a name that ours spells otherwise.
+    Parents come first. `THEIRS=OURS` is a name that ours spells otherwise, and `!...` says why names are not there.
     """
     table: dict[str, dict[str, str]] = json.loads(get_data(package, "names.json") or b"")
     for path, homes in table.items():
         name = f"{package}.{path}"
-        found = {home if home.partition(".")[0] == "assay" else f"{package}.{home}": n for home, n in homes.items()}
+        found = {home if home.startswith(("assay.", "!")) else f"{package}.{home}": n for home, n in homes.items()}
         module = _Mirror(name, found)
         sys.modules[name] = module
         parent, _, stem = name.rpartition(".")
@@ -40,6 +40,8 @@ class _Mirror(ModuleType):
         if name not in self._found_at:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         home, ours = self._found_at[name]
+        if home.startswith("!"):
+            raise ImportError(f"{name} is not there: {home[1:]}")
         value = getattr(import_module(home), ours)
         setattr(self, name, value)
         return value

@@ -33,10 +33,8 @@ class Known(vf.Rubric):
         return {**super().score_objects(state), "scale": 0.5}
 
     async def by_hand(self, state) -> float:
-        again = await self._call_individual_reward_func(below, state)
-        listed = self._get_individual_reward_func_names()
-        grouped = [func.__name__ for func in self._get_group_reward_funcs()]
-        return again + 10 * len(listed) + 100 * len(grouped) + sum(self._get_group_reward_weights())
+        grouped = [func for func in self.funcs if self._is_group_func(func)]
+        return await self._call_individual_reward_func(below, state) + 10 * len(grouped)
 
 
 def load_environment() -> vf.Environment:

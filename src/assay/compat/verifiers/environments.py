@@ -8,6 +8,7 @@ from functools import partial
 from importlib import import_module
 from inspect import signature
 from logging import Logger
+from operator import attrgetter
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -81,15 +82,13 @@ class Environment(envs.Environment):
         return super().scoring if self.score_rollouts else None
 
     async def after_scoring(self, states: Sequence[State]) -> None:
-        rubric: Any = self.rubric
-        if not self.score_rollouts and hasattr(rubric, "dummy_score_group"):  # ours has none
-            await rubric.dummy_score_group([*states])
         for state in states:
+            if not self.score_rollouts:
+                await tidy_up("dummy_score_rollout", [self.rubric], state)
             await tidy_up("cleanup", [self.rubric], state)
         _tell.get()(states)
 
     async def cleanup(self, state: State, task: Any = None, resources: Any = None) -> None:
-        """Call the methods marked `@cleanup`, once a rollout is over."""
         await self.call_all("cleanup", state)
 
     @teardown(priority=100)
@@ -120,7 +119,6 @@ class Environment(envs.Environment):
         return None if self._sources["dataset"] is None else self.get_dataset()
 
     def build_eval_dataset(self) -> Any:
-        """The data set to evaluate on, likewise."""
         return None if self._sources["eval_dataset"] is None else self.get_eval_dataset()
 
     # What a trainer sets and asks.
@@ -135,14 +133,8 @@ class Environment(envs.Environment):
     set_max_total_completion_tokens = _setter("max_total_completion_tokens")
     set_score_rollouts = _setter("score_rollouts")
     make_dataset = staticmethod(make_dataset)
-
-    @property
-    def requires_group_rollouts(self) -> bool:
-        return getattr(self.rubric, "has_group_rewards", self.rubric.compares)
-
-    @property
-    def provides_advantages(self) -> bool:
-        return getattr(self.rubric, "has_advantages", False)
+    requires_group_rollouts = property(attrgetter("rubric.compares"))
+    provides_advantages = property(attrgetter("rubric.has_advantages"))
 
     def increment_state_usage(self, state: State, input_tokens: float = 0, output_tokens: float = 0) -> None:
         """Count tokens to a rollout: of another model, or of calls that went past `get_model_response`."""
@@ -352,10 +344,7 @@ class MultiTurnEnv(Environment, envs.MultiTurnEnv):  # pyright: ignore[reportInc
 
     @stop
     async def max_total_completion_tokens_reached(self, state: State) -> bool:
-        if self.max_total_completion_tokens <= 0:
-            return False
-        usage = self.get_state_usage(state)
-        return usage is not None and usage["output_tokens"] >= self.max_total_completion_tokens
+        return 0 < self.max_total_completion_tokens <= state.get("usage", {}).get("output_tokens", 0)
 
     def mark_timed_out(self, state: State) -> None:
         state.update(timed_out=True, is_completed=True, stop_condition="timeout_reached")

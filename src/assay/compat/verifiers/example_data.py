@@ -137,17 +137,13 @@ def setup_logging(level: str = "INFO") -> None:
 
 def make_dataset(results: Any) -> Any:
     """Results as a Hugging Face data set: ours, or the outputs of others as they are."""
-    if hasattr(results, "to_dataset"):
-        return results.to_dataset()
-    return import_module("datasets").Dataset.from_list(list(results["outputs"]))
+    ours = getattr(results, "to_dataset", None)
+    return ours() if ours else import_module("datasets").Dataset.from_list(list(results["outputs"]))
 
 
 def extract_usage_tokens(response: Any) -> tuple[int, int]:
     """The tokens that were sent and said, in the words of either API."""
     usage: Any = getattr(response, "usage", None) or {}
-    fields = cast("dict[str, Any]", usage if isinstance(usage, dict) else vars(usage))
-    sent, said = (fields.get(new) or fields.get(old) or 0 for old, new in _COUNTS)
-    return int(sent), int(said)
-
-
-_COUNTS = (("prompt_tokens", "input_tokens"), ("completion_tokens", "output_tokens"))
+    told = cast("dict[str, Any]", usage if isinstance(usage, dict) else vars(usage)).get
+    sent, said = told("prompt_tokens") or told("input_tokens"), told("completion_tokens") or told("output_tokens")
+    return int(sent or 0), int(said or 0)

@@ -14,11 +14,11 @@ from assay.compat.verifiers.example_data import maybe_call_with_named_args
 from assay.compat.verifiers.typed_messages import as_records
 from assay.criterion import Criterion
 from assay.engine import BatchResult, Outcomes, Plan, named_apart
-from assay.envs.base_env import Hooked, Moment
+from assay.envs.base_env import Hooked
 from assay.errors import RubricError
 from assay.graders.autograder import Autograder
 from assay.redaction import logger_of
-from assay.rollout import PLURALS, Batch, Call, Rollout
+from assay.rollout import Batch, Call, Rollout
 from assay.types import State
 from assay.wording import described
 
@@ -37,6 +37,7 @@ class Rubric(Hooked, assay.Rubric):
     reward_weights = property(attrgetter("weights"))
     _has_warned = False
     _alone = False
+    has_advantages = False
     logger: Logger = logger
 
     def __init__(self, *args: Any, parallelize_scoring: bool = True, max_verify_chars: int = 0, **options: Any) -> None:
@@ -124,21 +125,6 @@ class Rubric(Hooked, assay.Rubric):
             objects.update(provider(state))
         return objects
 
-    def group_score_objects(self, states: Sequence[State]) -> dict[str, Any]:
-        """All that a function of a group may name."""
-        each = [self.score_objects(state) for state in states]
-        several = {plural: [objects[name] for objects in each] for plural, name in PLURALS.items()}
-        objects = {**several, **self.class_objects}
-        for provider in self.group_score_object_providers:
-            objects.update(provider(states))
-        return objects
-
-    # For rubrics that score by themselves.
-
-    @property
-    def has_advantages(self) -> bool:
-        return any(getattr(rubric, "has_advantages", False) for rubric in self._inside())
-
     async def dummy_score_rollout(self, state: State) -> None:
         """Write what stands for a score where rollouts are not to be scored."""
         state.update(reward=0.0, metrics={})
@@ -157,9 +143,6 @@ class Rubric(Hooked, assay.Rubric):
 
     async def _call_individual_reward_func(self, func: Any, state: State) -> float:
         return float(await maybe_call_with_named_args(func, **self.score_objects(state)))
-
-    async def _call_group_reward_func(self, func: Any, states: Sequence[State]) -> list[float]:
-        return await maybe_call_with_named_args(func, **self.group_score_objects(states))
 
     async def call_hook(self, hook: Callable[..., Any], *args: Any) -> Any:
         # With what it names: the state, its fields and the class objects.
@@ -206,23 +189,10 @@ class Rubric(Hooked, assay.Rubric):
         return outcomes._replace(rewards=outcomes.partial)
 
 
-def _lister(place: int, of_groups: bool) -> Callable[[Rubric], list[Any]]:
-    def listed(self: Any) -> list[Any]:
-        named = zip(self._get_reward_func_names(), self.funcs, self.weights, strict=False)
-        return [each[place] for each in named if self._is_group_func(each[1]) is of_groups]
-
-    return listed
-
-
-for _kind in ("individual", "group"):
-    for _place, _what in enumerate(("func_names", "funcs", "weights")):
-        setattr(Rubric, f"_get_{_kind}_reward_{_what}", _lister(_place, _kind == "group"))
-
-
-async def tidy_up(moment: Moment, rubrics: Sequence[object], *args: Any) -> None:
+async def tidy_up(method: str, rubrics: Sequence[object], *args: Any) -> None:
     for rubric in rubrics:
         if isinstance(rubric, Rubric):  # ours has no hooks
-            await getattr(rubric, moment)(*args)
+            await getattr(rubric, method)(*args)
 
 
 def zeroed(metrics: Mapping[str, float], problems: Mapping[str, str]) -> dict[str, float]:

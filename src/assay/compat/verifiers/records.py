@@ -71,20 +71,11 @@ class ClientConfig(Config):
     """Where a model is, and how it is asked. What takes a client takes this in its place."""
 
 
-class EndpointClientConfig(Config):
-    """One of the `endpoint_configs` of a `ClientConfig`."""
-
-
-class EvalConfig(Config):
-    """What an evaluation is asked for on the command line of theirs."""
-
-
-class EvalRunConfig(Config):
-    """Several such evaluations, as `evals`."""
-
-
 class SandboxRequest(Config):
     """What a client of sandboxes is asked for; the engine here has no use for it."""
+
+
+EndpointClientConfig, EvalConfig, EvalRunConfig = (type(name, (Config,), {}) for name in list(_DEFAULTS)[:3])
 
 
 def resolve_client(client: Any) -> Any:

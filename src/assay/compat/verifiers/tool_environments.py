@@ -1,4 +1,4 @@
-"""ToolEnv and StatefulToolEnv call plain functions for a model; SandboxEnv and PythonEnv run its commands and code."""
+"""ToolEnv calls functions for a model, SandboxEnv and PythonEnv run its commands and code, GymEnv plays with it."""
 
 import asyncio
 import json
@@ -12,13 +12,13 @@ from uuid import uuid4
 from assay.compat.verifiers.environments import MultiTurnEnv
 from assay.compat.verifiers.numeric_rubrics import Rubric
 from assay.compat.verifiers.records import SandboxError, SandboxRequest, ToolCallError, ToolParseError
-from assay.compat.verifiers.typed_messages import AttributeRecord, Tool, ToolMessage
+from assay.compat.verifiers.typed_messages import AttributeRecord, Tool, ToolMessage, UserMessage
 from assay.envs.base_env import awaited, cleanup, stop, teardown
 from assay.envs.tool_use import calls_of, total_tool_calls
 from assay.models.callable_tool import CallableTool
 from assay.tools import Interpreter, is_failure
 from assay.types import State
-from assay.wording import described
+from assay.wording import described, short_repr
 
 
 def convert_func_to_tool_def(func: Callable[..., Any], args_to_skip: Sequence[str] = ()) -> Tool:
@@ -203,10 +203,6 @@ class SandboxCreationError(SandboxError):
     """A sandbox could not be made."""
 
 
-class SandboxNotReadyError(SandboxError):
-    """A sandbox was made, and did not come up."""
-
-
 def sandbox_ready_wait_time(state: State) -> float:
     return state["sandbox_state"]["ready_wait_time"]
 
@@ -231,14 +227,12 @@ class SandboxEnv(StatefulToolEnv):
         stop_errors: Any = None,
         max_retries: int = 5,
         base_delay: float = 0.5,
-        backoff_factor: float = 2.0,
-        max_backoff_seconds: float = 30.0,
         engine: CodeEngine | None = None,
         **given: Any,
     ) -> None:
         asked = {name: given[name] for name in SandboxRequest().model_dump() if name in given}
         self.sandbox_request = SandboxRequest(asked, name=sandbox_name)
-        self._delays = [min(base_delay * backoff_factor**n, max_backoff_seconds) for n in range(max_retries - 1)]
+        self._delays = [min(base_delay * 2.0**number, 30.0) for number in range(max_retries - 1)]
         super().__init__(stop_errors=[SandboxError] if stop_errors is None else stop_errors, **given)
         self.timeout_per_command_seconds = timeout_per_command_seconds
         limits = Interpreter(wall_seconds=float(timeout_per_command_seconds), output=2**20)
@@ -282,10 +276,12 @@ class SandboxEnv(StatefulToolEnv):
 
     async def bash(self, command: str, sandbox_id: str, sandbox_state: Any, working_dir: str | None = None) -> str:
         """Execute `command` inside persistent sandbox container."""
-        if not sandbox_state["ready"]:
-            await self._wait_for_sandbox_ready(sandbox_state, sandbox_id)
         started, limit = time.monotonic(), self.timeout_per_command_seconds
         try:
+            if not sandbox_state["ready"]:
+                await self.sandbox_client.wait_for_creation(sandbox_id)
+                sandbox_state |= {"ready": True, "ready_wait_time": time.monotonic() - started}
+                started = time.monotonic()
             done = await self.sandbox_client.execute_command(
                 sandbox_id, command, working_dir=working_dir, timeout=limit
             )
@@ -297,14 +293,6 @@ class SandboxEnv(StatefulToolEnv):
             sandbox_state["command_execution_times"].append(time.monotonic() - started)
         stdout, stderr = done.stdout.strip(), (done.stderr or "").strip()
         return "\n".join(filter(None, [stdout, stderr and f"stderr:\n{stderr}"])) or "(no output)"
-
-    async def _wait_for_sandbox_ready(self, sandbox_state: Any, sandbox_id: str) -> None:
-        started = time.monotonic()
-        try:
-            await self.sandbox_client.wait_for_creation(sandbox_id)
-        except Exception as error:
-            raise SandboxNotReadyError(str(error)) from error
-        sandbox_state |= {"ready": True, "ready_wait_time": time.monotonic() - started}
 
     async def post_rollout(self, state: State) -> None:
         """Look into the sandbox before it is gone. A subclass leaves what it finds in the state."""
@@ -336,7 +324,6 @@ class SandboxEnv(StatefulToolEnv):
     # Before the client is gone, which comes first by its name.
     @teardown(priority=1)
     async def teardown_sandboxes(self) -> None:
-        """Delete what is left, a hundred at a time."""
         left = sorted(self.active_sandboxes)
         for start in range(0, len(left), 100):
             await self.bulk_delete_sandboxes(left[start : start + 100])
@@ -369,3 +356,87 @@ class PythonEnv(SandboxEnv):
         printed = await self.sandbox_client.engine.python_async(_CELLS.format(given=json.dumps(cells)))
         python_state["cells"] = python_state["cells"] if is_failure(printed) else cells
         return printed
+
+
+# Gyms.
+
+
+def sum_step_rewards(state: State) -> float:
+    return float(sum(step["reward"] or 0.0 for step in state["trajectory"]))
+
+
+class EpisodicSumRubric(Rubric):
+    """The reward of an episode is the sum of its steps'."""
+
+    def __init__(self, weight: float = 1.0, **options: Any) -> None:
+        super().__init__([sum_step_rewards], [weight], **options)
+
+
+class GymEnv(MultiTurnEnv):
+    """Each example is an episode of `env_cls`, which has `reset(seed=)` and `step(action)` as those of gym have.
+
+    The model is told the observations, and what it answers is the action. The `answer` of an example is its seed.
+    """
+
+    def __init__(
+        self,
+        env_cls: Callable[..., Any],
+        env_kwargs: dict[str, Any] | None = None,
+        action_parser: Callable[[str], Any] | None = None,
+        obs_to_text: Callable[[Any], str] | None = None,
+        num_train_episodes: int = 1000,
+        num_eval_episodes: int = 20,
+        max_episode_steps: int | None = None,
+        seed: int = 0,
+        **given: Any,
+    ) -> None:
+        self.env_cls, self.env_kwargs, self.seed = env_cls, dict(env_kwargs or {}), seed
+        self.action_parser, self.obs_to_text_fn = action_parser or str, obs_to_text or str
+        self.num_train_episodes, self.num_eval_episodes = num_train_episodes, num_eval_episodes
+        dataset, eval_dataset = self.gym_to_hf()
+        own = {"rubric": given.pop("rubric", None) or EpisodicSumRubric(), "max_turns": max_episode_steps or 1000}
+        super().__init__(dataset, eval_dataset=eval_dataset, **own, **given)
+
+    def gym_to_hf(self) -> tuple[Any, Any]:
+        """The rows to train on, and those to evaluate on: what each episode begins with."""
+        gym, rows = self.env_cls(**self.env_kwargs), list[dict[str, str]]()
+        for seed in range(self.seed, self.seed + self.num_train_episodes + self.num_eval_episodes):
+            told: Any = gym.reset(seed=seed)
+            if isinstance(told, tuple) and len(cast("Any", told)) == 2:  # newer gyms return an `info` beside it
+                told = cast("Any", told)[0]
+            rows.append({"question": self.obs_to_text(told), "answer": str(seed)})
+        getattr(gym, "close", bool)()
+        return rows[: self.num_train_episodes], rows[self.num_train_episodes :] or None
+
+    def obs_to_text(self, obs: Any) -> str:
+        return self.obs_to_text_fn(obs)
+
+    def wrap_response(self, text: str) -> Any:
+        return [UserMessage(content=text)]
+
+    async def env_response(self, messages: Any, state: State, **kwargs: Any) -> Any:
+        """Take the step that the model asks for, and say what came of it; its reward is that of the turn."""
+        if "gym_env" not in state:
+            state["gym_env"] = self.env_cls(**self.env_kwargs)
+            state["gym_env"].reset(seed=int(state["answer"]))
+        last, said = state["trajectory"][-1], self.parser.parse_answer(messages)
+        try:
+            action = self.action_parser(str(last["completion"][-1].content) if said is None else said)
+        except Exception as error:  # noqa: BLE001 - whatever a parser raises, the model is told
+            state["gym_done"], last["reward"] = True, 0.0
+            return self.wrap_response(f"Action Parsing Error: {error}")
+        came: tuple[Any, ...] = tuple(state["gym_env"].step(action))
+        if len(came) not in (4, 5):
+            raise ValueError(f"step() returned {short_repr(came)}: return (obs, reward, terminated, truncated, info)")
+        obs, reward, *over, last["extras"]["gym_info"] = came
+        state["gym_done"], last["reward"] = any(over), float(reward)
+        text = self.obs_to_text(obs)
+        return self.wrap_response(f"{text}\nEpisode already ended." if any(over) else text)
+
+    @stop
+    async def is_done(self, state: State) -> bool:
+        return state.get("gym_done", False)
+
+    @cleanup
+    async def cleanup_env(self, state: State) -> None:
+        getattr(state.pop("gym_env", None), "close", bool)()
