@@ -572,12 +572,12 @@ def test_a_rubric_as_a_criterion_weighs_one():
     assert Rubric([exact]).as_criterion().name == "rubric"
 
 
-def test_a_rollout_gives_its_question_and_its_text():
-    """The last that the user asked, and the last that the assistant said."""
+def test_a_rollout_gives_its_text():
+    """The last that the assistant said."""
     rollout = Rollout(
         prompt=[{"role": "user", "content": "2+2?"}], completion=[{"role": "assistant", "content": "4"}], answer="4"
     )
-    assert (rollout.question, rollout.text) == ("2+2?", "4")
+    assert rollout.text == "4"
 
 
 def test_only_what_a_model_answers_is_what_a_model_said():

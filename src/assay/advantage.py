@@ -5,7 +5,8 @@ from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Final, Literal, TypeAlias, get_args
 
-Rewards: TypeAlias = Sequence[float | None]
+from assay.types import Rewards
+
 Estimator: TypeAlias = Literal["mean", "dr_grpo", "grpo", "rloo", "gdpo"]
 """`mean` and `dr_grpo` are the reward less the mean of its group; `grpo` divides that by the standard deviation of the group;
 `rloo` is the reward less the mean of the others; `gdpo` does as `grpo` for every criterion by itself, and adds them up."""

@@ -8,6 +8,7 @@ from operator import mul
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
 from assay.errors import AssayError, RubricError
+from assay.types import Rewards
 from assay.wording import short_repr
 
 Key = TypeVar("Key", bound=Hashable)
@@ -170,10 +171,7 @@ def refuse_policy(policy: Policy, able: Sequence[Policy] = POLICIES, where: str 
 
 
 def fill_gaps(
-    rewards: Sequence[float | None],
-    policy: Policy = "raise",
-    groups: Sequence[Hashable] | None = None,
-    errors: Sequence[str] = (),
+    rewards: Rewards, policy: Policy = "raise", groups: Sequence[Hashable] | None = None, errors: Sequence[str] = ()
 ) -> list[float | None]:
     """Pay for unscored rollouts by a policy, by `groups` where given; with `drop` they stay None, to be left out.
 

@@ -303,15 +303,11 @@ def reference_of(function: object) -> str:
 
 def hash_of(value: object) -> str:
     """The SHA-256 of a value of JSON, the same for every order of keys and spelling of numbers."""
-    text = json.dumps(_canonical(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    plain = json.loads(json.dumps(value, allow_nan=False), parse_float=_whole_or_not)
+    text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _canonical(value: object) -> object:
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, Mapping):
-        return {str(key): _canonical(inner) for key, inner in cast("Mapping[str, object]", value).items()}
-    if isinstance(value, list | tuple):
-        return [_canonical(inner) for inner in cast("Sequence[object]", value)]
-    return value
+def _whole_or_not(number: str) -> float:
+    value = float(number)
+    return int(value) if value.is_integer() else value

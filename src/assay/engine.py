@@ -713,9 +713,8 @@ def _at_steps(criterion: Criterion, row: Mapping[str, Any], text: JudgeInput) ->
             raise JudgeError(f"{told}: let `shows` show it, or leave `scope` out")
         if text.parts:  # a reply by itself is shown without an address
             question = f"{question}\n\n{system_prompt('step').format(address=address)}"
-        made = criterion.with_fields(
-            requirement=question, name=f"{criterion.name}@{address}", scope="rollout", combine="all"
-        )
+        name = f"{criterion.name}@{address}"
+        made = criterion.with_fields(requirement=question, name=name, scope="rollout", combine="all")
         made.memo.update(question_hash=f"{known}@{address}", step=address)
         asked[address] = made
     return asked

@@ -152,8 +152,7 @@ def _holds_text(content: object) -> bool:
 def _kind(value: object) -> str:
     if value is None:
         return "null, and no text"
-    kind = type(value)
-    name = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+    name = f"{type(value).__module__}.{type(value).__name__}".removeprefix("builtins.")
     return f"{short_repr(value)}, of the type {name}, and no text"
 
 
@@ -420,9 +419,6 @@ def _piece(part: object) -> Iterator[_Piece]:
             yield "text", part, "", None
         return
     kind, text = _type(part), field_of(part, "text")
-    if kind == "text" and text.__class__ is str and text and field_of(part, "thought") is not True:
-        yield "text", text, "", None
-        return
     inner = field_of(part, kind) if kind not in _BY_FIELD else field_of(part, kind) or field_of(part, _BY_FIELD[kind])
     if kind in _MEDIA_TYPES:
         source = field_of(part, "source")

@@ -401,14 +401,14 @@ class EvaluationReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, lines and all, ready for JSON."""
-        fields: dict[str, Any] = {name: getattr(self, name) for name in _FIELDS}
-        fields["vetoed_by"] = list(self.vetoed_by)
+        data: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
+        data["vetoed_by"] = list(self.vetoed_by)
         for name in ("shown", "unshaped", "version", "step_rewards"):  # what most reports do not have
-            if not fields[name] and fields[name] != 0:
-                del fields[name]
+            if not data[name] and data[name] != 0:
+                del data[name]
         if self.report is not None:
-            fields["report"] = [line.model_dump(mode="json") for line in self.report]
-        return fields
+            data["report"] = [line.model_dump(mode="json") for line in self.report]
+        return data
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "EvaluationReport":
@@ -430,9 +430,6 @@ class EvaluationReport:
     def model_copy(self, *, update: Mapping[str, Any] | None = None) -> "EvaluationReport":
         """A copy with some fields changed."""
         return replace(self, **(update or {}))
-
-
-_FIELDS = tuple(field.name for field in fields(EvaluationReport))
 
 
 _EMPTY = EvaluationReport()

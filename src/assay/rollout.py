@@ -5,17 +5,18 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from inspect import Parameter
 from operator import itemgetter
 from types import FunctionType, MethodType
 from typing import Any, Final, NamedTuple, TypeAlias, cast, get_origin
 
 from assay.errors import SignatureError
-from assay.messages import completion_text, is_plain_chat, question_text, read_completion
+from assay.messages import completion_text, is_plain_chat, read_completion
 from assay.types import Info, Messages
 from assay.wording import described
 
 Read: TypeAlias = Callable[[object], Any]  # reads a completion, or raises a TypeError
-ABSENT: Final[Any] = inspect.Parameter.empty  # stands where a rollout does not have a field, or a parameter no default
+ABSENT: Final[Any] = Parameter.empty  # stands where a rollout does not have a field, or a parameter no default
 OUTPUTS: Final = frozenset({"reward", "partial_reward", "metrics", "advantage", "errors"})
 """What scoring writes into a state; no check may name one as an argument."""
 SINGULAR: Final = frozenset({"prompt", "completion", "answer", "task", "state", "info"})
@@ -51,11 +52,6 @@ class Rollout:
     def text(self) -> str:
         """What the model finally said, as plain text."""
         return completion_text(self.completion)
-
-    @property
-    def question(self) -> str:
-        """What was asked, as plain text."""
-        return question_text(self.prompt)
 
     def fields(self) -> dict[str, Any]:
         """Every field that a check may name, except `state` itself."""
@@ -144,7 +140,6 @@ class Batch:
         return [_rollout(row, state) for row, state in zip(self.rows, self.states, strict=True)]
 
 
-_Parameter = inspect.Parameter
 _UNPLACED: Final = (0, None, None)
 
 
@@ -187,9 +182,9 @@ class Call:
         while isinstance(bare, partial):
             bare = bare.func
         named = [p for p in signature.parameters.values() if p.name not in self._bound]
-        self.everything = any(p.kind is _Parameter.VAR_KEYWORD for p in named)
+        self.everything = any(p.kind is Parameter.VAR_KEYWORD for p in named)
         """Whether it takes `**kwargs`, and so all that a rollout has."""
-        named = [p for p in named if p.kind not in (_Parameter.VAR_POSITIONAL, _Parameter.VAR_KEYWORD)]
+        named = [p for p in named if p.kind not in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)]
         _refuse_unsuppliable(named, label)
         if signature.parameters and not named and not self.everything and not self._bound:
             advice = "name them, for example `completion`"
@@ -201,15 +196,14 @@ class Call:
         self.compares = self.is_group and getattr(function, "independent", False) is not True
         plurals = PLURALS if self.is_group else dict[str, str]()
         self.arguments = tuple(
-            Argument(p.name, plurals.get(p.name, p.name), p.default, p.kind is _Parameter.POSITIONAL_ONLY)
-            for p in named
+            Argument(p.name, plurals.get(p.name, p.name), p.default, p.kind is Parameter.POSITIONAL_ONLY) for p in named
         )
         self.names = frozenset(a.name for a in self.arguments)
         self._is_odd = bool(self._bound) or any(a.positional_only for a in self.arguments)
         self._fields: tuple[int, Any, Any] = _UNPLACED
         """Where all arguments are fields of a row and can go by position: how many, and the names of the first two, which
         is the quickest way to call; in place of the first name what takes them all, where there are more."""
-        by_position = _takes_positions(function) and all(p.kind is not _Parameter.KEYWORD_ONLY for p in named)
+        by_position = _takes_positions(function) and all(p.kind is not Parameter.KEYWORD_ONLY for p in named)
         if by_position and named and not self.everything and "state" not in self.names:
             names = [a.field for a in self.arguments]
             self._fields = len(names), itemgetter(*names) if len(names) > 2 else names[0], names[-1]
@@ -292,13 +286,13 @@ class Call:
                 raise SignatureError(f"{said}: {ways} (there: {known})")
 
 
-def _refuse_unsuppliable(parameters: list[_Parameter], label: str) -> None:
+def _refuse_unsuppliable(parameters: list[Parameter], label: str) -> None:
     for parameter in parameters:
         name, takes = parameter.name, f"check {label!r} takes {parameter.name!r}"
         if name in OUTPUTS:
             # A check that read what scoring wrote would give another number the second time.
             raise SignatureError(f"{takes}, which is what scoring writes: take `state` and read it there if you must")
-        if parameter.kind is _Parameter.POSITIONAL_ONLY and name not in SINGULAR:
+        if parameter.kind is Parameter.POSITIONAL_ONLY and name not in SINGULAR:
             wrapped = f"wrap it, for example `lambda completion: {label}(completion)`"
             raise SignatureError(f"{takes} by position only, and we pass arguments by name: {wrapped}")
         if name == "self" and parameter.default is parameter.empty:
@@ -316,7 +310,7 @@ def _takes_positions(function: object) -> bool:
     if not hasattr(function, "__wrapped__"):
         return True
     own = inspect.signature(function, follow_wrapped=False).parameters.values()
-    return any(parameter.kind is _Parameter.VAR_POSITIONAL for parameter in own)
+    return any(parameter.kind is Parameter.VAR_POSITIONAL for parameter in own)
 
 
 def _is_group(signature: inspect.Signature, names: set[str], label: str) -> bool:

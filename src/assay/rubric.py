@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, Final, Self, TypeAlias, cast
 
-from assay.advantage import Estimator, Rewards, advantages, gdpo_advantages
+from assay.advantage import Estimator, advantages, gdpo_advantages
 from assay.aggregation import Totals, aggregation_of, normalise
 from assay.concurrency import FAILURES, is_stop, run_sync, setting, side_by_side
 from assay.criterion import Criterion, Scorer, hash_of
@@ -30,7 +30,7 @@ from assay.redaction import logger_of
 from assay.report import CriterionReport, EvaluationReport, aggregate
 from assay.rollout import OUTPUTS, Batch, Rollout
 from assay.shaping import ShapingPart, shaped, shaping_of
-from assay.types import Messages, OnError, RewardFunc
+from assay.types import Messages, OnError, RewardFunc, Rewards
 from assay.wording import counted, described, short_repr
 
 logger = logger_of("assay")

@@ -251,10 +251,8 @@ def _separated(path: Path, name: str, *, delimiter: str = ",") -> Numbered:
                 if len(cells) == len(header):
                     yield lines.line_num, dict(zip(header, cells, strict=True))
                 elif cells:
-                    raise TableError(
-                        f"{name}:{lines.line_num}: it has {len(cells)} cells, and the header names "
-                        f"{len(header)} ({', '.join(header)}): put cells with a separator in quotes"
-                    )
+                    said = f"it has {len(cells)} cells, and the header names {len(header)} ({', '.join(header)})"
+                    raise TableError(f"{name}:{lines.line_num}: {said}: put cells with a separator in quotes")
         except csv.Error as error:
             raise TableError(f"{name}:{lines.line_num}: {error}") from None
         except UnicodeDecodeError:
@@ -317,10 +315,8 @@ def _listed_columns(columns: Mapping[Any, Any], name: str) -> Numbered:
     """The rows of a mapping of equally long lists."""
     for column, values in columns.items():
         if not isinstance(values, list | tuple):
-            raise TableError(
-                f"{name} is a mapping, and {column!r} in it is no list but a {type(values).__name__}: "
-                "give a list of rows, a mapping of lists, or one split of a data set"
-            )
+            said = f"{name} is a mapping, and {column!r} in it is no list but a {type(values).__name__}"
+            raise TableError(f"{said}: give a list of rows, a mapping of lists, or one split of a data set")
     if len(set(map(len, columns.values()))) > 1:
         found = ", ".join(f"{column} {len(values)}" for column, values in columns.items())
         raise TableError(f"the columns of {name} are of different lengths: {found}")

@@ -18,6 +18,8 @@ GroupRewardFunc: TypeAlias = Callable[..., Any]
 
 RewardFunc: TypeAlias = IndividualRewardFunc | GroupRewardFunc
 
+Rewards: TypeAlias = Sequence[float | None]  # one a rollout; None where it is unscored
+
 OnError: TypeAlias = Literal["record", "raise"]  # what a failure becomes: an error on its line, or the exception itself
 
 INPUT_FIELDS = frozenset({"prompt", "answer", "task", "info", "example_id"})

@@ -86,9 +86,8 @@ class CodeBlock(BuiltinCheck):
     language: Text | None = None
 
     def __call__(self, completion: Messages) -> bool:
-        blocks = fences(completion_text(completion))
         wanted = None if self.language is None else self.language.lower()
-        return any(wanted is None or block.language == wanted for block in blocks)
+        return any(wanted in (None, language) for language, _ in fences(completion_text(completion)))
 
 
 @dataclass(frozen=True)

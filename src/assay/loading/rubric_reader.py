@@ -290,9 +290,8 @@ def _locate(error: Exception, criteria: list[Criterion], entries: list[Criterion
     if isinstance(error, RubricFileError):
         return error
     for criterion, entry in zip(criteria, entries, strict=True):
-        if str(error).startswith(
-            tuple(f"{what} {criterion.name!r}" for what in ("criterion", "check", "the `when` of"))
-        ):
+        named = [f"{what} {criterion.name!r}" for what in ("criterion", "check", "the `when` of")]
+        if str(error).startswith(tuple(named)):
             return entry.error(str(error), "when" if criterion.when else "")
     return error
 

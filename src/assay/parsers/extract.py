@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 _BOX_NAME = re.compile(r"\\(?:boxed|fbox)")
 _BOX = re.compile(
@@ -84,7 +84,7 @@ def extract_code(text: str, language: str | None = None) -> str | None:
     >>> extract_code("```python\\nprint(1)\\n```\\n```\\n1\\n```", language="python")
     'print(1)'
     """
-    blocks = [f.content for f in fences(text) if language is None or f.language == language.lower()]
+    blocks = [content for named, content in fences(text) if language is None or named == language.lower()]
     return blocks[-1] if blocks else None
 
 
@@ -94,7 +94,7 @@ def extract_json(text: str) -> Any:
     >>> extract_json('I choose {"verdict": "MET"}, not {nothing}.')
     {'verdict': 'MET'}
     """
-    blocks = [fence.content.strip() for fence in fences(text)]
+    blocks = [content.strip() for _, content in fences(text)]
     whole = (block for block in reversed(blocks) if json_spans(block) == [(0, len(block))])
     for source in chain(whole, (text[start:end] for start, end in reversed(json_spans(text)))):
         # What is too deep, or holds an integer of thousands of digits, is passed over.
@@ -118,20 +118,18 @@ def strip_non_numeric(text: str) -> str:
 _FENCE_LINE = re.compile(r"^([ \t]*+)(`{3,}+|~{3,}+)([^\n]*+)(?:\n|\Z)", re.MULTILINE)
 
 
-class Fence(NamedTuple):
-    language: str  # the first word after the opening fence, in lower case; empty when there is none
-    content: str  # what is inside, without its last line break and without the indent of the fence
+def fences(text: str) -> Iterator[tuple[str, str]]:
+    """Return the language and the content of each fenced block; a fence may hold shorter ones, the last may lack its end.
 
-
-def fences(text: str) -> Iterator[Fence]:
-    """Return the fenced blocks of a text, in order; a fence may hold shorter ones, and the last may lack its end."""
+    The language is the first word after the fence, in lower case. The content has no last line break, and no indent of the fence.
+    """
     opening: tuple[str, str, str, int] | None = None
 
-    def block(indent: str, _marks: str, info: str, start: int, end: int) -> Fence:
+    def block(indent: str, _marks: str, info: str, start: int, end: int) -> tuple[str, str]:
         content = text[start:end].removesuffix("\n").removesuffix("\r")
         if indent:
             content = re.sub(f"^[ \t]{{1,{len(indent)}}}", "", content, flags=re.MULTILINE)
-        return Fence((info.split() or [""])[0].lower(), content)
+        return (info.split() or [""])[0].lower(), content
 
     for line in _FENCE_LINE.finditer(text):
         indent, marks, rest = line.groups()
