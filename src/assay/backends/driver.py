@@ -23,7 +23,7 @@ from typing import Any, Final, Protocol, TypeAlias
 
 from assay import backends
 from assay.backends.sharded_run import ShardedRun
-from assay.backends.shards import ROWS, Shard, files_of, shards_of
+from assay.backends.shards import ROWS, files_of, shards_of
 from assay.backends.worker import Job, Make, ShardFailure, ShardResult, Task, packed
 from assay.engine import Traits
 from assay.models.budgets import Ledger, budget, is_dry_run
@@ -114,7 +114,7 @@ def score_shards(
                     str(place.path), about.to_dict(), packed(make), mapping or {},
                     max_concurrent=most, workers=workers, judge_log=judge_log, may_ask=may_ask, ends=ends,
                 )  # fmt: skip
-                _Driver(run, job, shards, stopping, on_progress, ledger).work(backend)
+                _Driver(run, job, stopping, on_progress, ledger).work(backend)
         return run.finish()
 
 
@@ -122,19 +122,12 @@ class _Driver(Watch):
     """Hands out what is left of a run, and counts what comes back."""
 
     def __init__(
-        self,
-        run: ShardedRun,
-        job: Job,
-        shards: Sequence[Shard],
-        stopping: Stopping,
-        on_progress: OnProgress | None,
-        ledger: Ledger,
+        self, run: ShardedRun, job: Job, stopping: Stopping, on_progress: OnProgress | None, ledger: Ledger
     ) -> None:
-        super().__init__(on_progress, sum(shard.rows for shard in shards), ledger)
+        super().__init__(on_progress, sum(shard.rows for shard in run.shards), ledger)
         self.kept = run.rows
         self._run = run
         self._job = job
-        self._shards = shards
         self._stopping = stopping
         self._left = deque(run.left)
         self._free = set(range(job.workers))  # the slots without a task
@@ -158,9 +151,7 @@ class _Driver(Watch):
                 self.tell()
         self.tell(at_once=True)
         if broken:
-            told = (
-                f"{len(broken)} of {len(self._shards)} shards could not be scored; the first, shard {broken[0].shard}"
-            )
+            told = f"{len(broken)} of {len(self._run.shards)} shards could not be scored; the first, shard {broken[0].shard}"
             raise RunError(f"{told}: {broken[0].error}. What is done is safe: see to it, and resume")
 
     def _next(self) -> Task | None:

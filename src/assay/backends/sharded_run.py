@@ -89,7 +89,7 @@ class ShardedRun:
 
     def __init__(self, place: Folder, about: RunAbout, shards: Sequence[Shard], compares: str = "") -> None:
         """`compares` is the criterion that weighs the rollouts of an example against each other; empty when none does."""
-        self._place, self._about, self._shards, self._compares = place, about, shards, compares
+        self._place, self._about, self.shards, self._compares = place, about, shards, compares
         self._manifest = Manifest(place.path)
         self._parts = place.path / "parts"
         self._scratch = place.path / "scratch"
@@ -100,7 +100,7 @@ class ShardedRun:
     def left(self) -> list[Shard]:
         if self._is_joined:
             return []
-        return [shard for shard in self._shards if shard.number not in self._manifest.done]
+        return [shard for shard in self.shards if shard.number not in self._manifest.done]
 
     @property
     def rows(self) -> int:
@@ -117,8 +117,8 @@ class ShardedRun:
             self._begin_anew()
             return
         different = RunAbout.saved(self._place).differences(self._about)
-        if not different and manifest.cuts != cuts_of(self._shards):
-            different = [f"it was cut into {manifest.shards} shards, and is cut into {len(self._shards)}"]
+        if not different and manifest.cuts != cuts_of(self.shards):
+            different = [f"it was cut into {manifest.shards} shards, and is cut into {len(self.shards)}"]
         refuse_to_resume(path, different, resume=resume)
         if self._is_joined:
             if self._place.rollouts.stat().st_size != manifest.joined:
@@ -143,7 +143,7 @@ class ShardedRun:
             folder.mkdir()
         self._place.spending.unlink(missing_ok=True)
         self._about.save(self._place)
-        self._manifest.add({"format": FORMAT, "cuts": cuts_of(self._shards), "shards": len(self._shards)})
+        self._manifest.add({"format": FORMAT, "cuts": cuts_of(self.shards), "shards": len(self.shards)})
 
     def _sort_parts(self) -> None:
         """Keep the parts that are well. What is not, the next attempt at the shard goes on from."""

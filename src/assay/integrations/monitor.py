@@ -13,6 +13,7 @@ from pathlib import Path
 from statistics import correlation, fmean, linear_regression
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from assay.aggregation import grouped
 from assay.errors import RubricError
 from assay.graders.judge_input import degenerate
 from assay.messages import completion_text
@@ -240,13 +241,9 @@ _MEANING: Final = {
 
 
 def _step(texts: Sequence[str], rewards: Sequence[float | None], groups: Sequence[Hashable], parts: Columns) -> _Step:
-    members: dict[Hashable, list[float]] = {}
-    scored: list[tuple[int, float]] = []
-    for text, reward, group in zip(texts, rewards, groups, strict=True):
-        if reward is not None:
-            members.setdefault(group, []).append(reward)
-            scored.append((len(text), reward))
+    members = grouped((group, reward) for group, reward in zip(groups, rewards, strict=True) if reward is not None)
     several = [paid for paid in members.values() if len(paid) > 1]
+    scored = [(len(text), reward) for text, reward in zip(texts, rewards, strict=True) if reward is not None]
     pairs = {
         name: [(v, r) for v, r in zip(column, rewards, strict=True) if v is not None and r is not None]
         for name, column in parts.items()

@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Final, Literal, TypeAlias
 
-from assay.aggregation import Policy, fill_gaps, refuse_policy
+from assay.aggregation import Policy, fill_gaps, grouped, refuse_policy
 from assay.concurrency import LoopThread, side_by_side
 from assay.engine import Traits
 from assay.errors import AssayError, RubricError
@@ -192,15 +192,12 @@ def parts_of(
     """
     if unscored == "drop":
         return [dict(one.parts) for one in found]
-    members = groups or [None] * len(found)
-    answers: dict[tuple[Hashable, str], list[float]] = {}
-    if unscored == "group_mean":
-        for one, group in zip(found, members, strict=True):
-            for name, part in one.answered.items():
-                answers.setdefault((group, name), []).append(part)
+    pairs = list(zip(found, groups or [None] * len(found), strict=True))
+    averaged = pairs if unscored == "group_mean" else ()
+    answers = grouped(((group, name), part) for one, group in averaged for name, part in one.answered.items())
     return [
         {name: fmean(answers.get((group, name), [0.0])) if part is None else part for name, part in one.parts.items()}
-        for one, group in zip(found, members, strict=True)
+        for one, group in pairs
     ]
 
 

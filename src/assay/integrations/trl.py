@@ -1,7 +1,5 @@
-"""A rubric is one reward function of TRL's trainers, and of trainers that take TRL's.
-
-TRL sums several functions with missing ones skipped, so a judge that failed would count as one that said 0.
-"""
+"""A rubric is one reward function of TRL's trainers, and of trainers that take TRL's."""
+# TRL sums several functions with missing ones skipped, so a judge that failed would count as one that said 0.
 
 import json
 import math

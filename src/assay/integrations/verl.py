@@ -1,7 +1,5 @@
-"""A rubric is verl's `compute_score`: name this module as the custom reward function, the file in `reward_kwargs`.
-
-verl looks at the function itself for async, and takes its columns from the first sample: all have the same keys.
-"""
+"""A rubric is verl's `compute_score`: name this module as the custom reward function, the file in `reward_kwargs`."""
+# verl looks at the function itself for async, and takes its columns from the first sample: all have the same keys.
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cache, partial

@@ -87,7 +87,6 @@ class Progress:
 OnProgress: TypeAlias = Callable[[Progress], object]
 OnRow: TypeAlias = Callable[[Row], object]
 Stopping: TypeAlias = Callable[[], bool]
-Texts: TypeAlias = Sequence[tuple[str, tuple[str, ...]]]
 
 
 class Watch:
@@ -205,7 +204,7 @@ class Sink:
         self._watch.kept += 1
         return True
 
-    def take(self, rows: Sequence[Row], texts: Texts) -> None:
+    def take(self, rows: Sequence[Row], texts: Sequence[tuple[str, tuple[str, ...]]]) -> None:
         """Save finished rows, with their fields as they were before any check saw them."""
         for place, (_, altered) in enumerate(texts):
             if altered:

@@ -64,11 +64,10 @@ class Spending:
 
     def to_dict(self) -> dict[str, Any]:
         """What differs from nothing."""
-        return {name: value for name, value in asdict(self).items() if value != _DEFAULTS[name]}
+        return {name: value for name, value in asdict(self).items() if value != getattr(NOTHING, name)}
 
 
 NOTHING = Spending()
-_DEFAULTS = asdict(NOTHING)
 
 _WIDTH = 256  # bytes of a sitting's line, so that it can be written over in place
 

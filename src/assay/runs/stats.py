@@ -6,13 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import comb
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
 from assay.wording import counted
 
 Z = 1.959963984540054  # 95 % of a normal distribution lie within so many standard deviations
-
-Bounds: TypeAlias = tuple[float, float] | tuple[None, None]
 
 _SMALL = (12.706204736432095, 4.302652729696142, 3.182446305284263, 2.7764451051977987)
 # The series of Cornish and Fisher at this point (Abramowitz and Stegun 26.7.5): the first is z, the next (z³ + z) / 4.
@@ -29,7 +27,7 @@ class Spread:
     examples: int
     is_share: bool  # whether every value is 0 or 1
 
-    def bounds(self, z: float = Z, t: float | None = None) -> Bounds:
+    def bounds(self, z: float = Z, t: float | None = None) -> tuple[float, float] | tuple[None, None]:
         """The ends of the interval; of 95 %, unless other points of the two distributions are given."""
         if self.is_share and self.examples == self.count:
             return wilson_bounds(self.mean, self.count, z)
@@ -118,16 +116,12 @@ class Mean:
             self._binary = False
         part = value - self._first
         self._total += part
-        if place is None:
-            self.examples += 1
-            self._squares += part * part
-            self._cross += part
-            self._sizes += 1
-            return
-        index = self._index(place)
-        before, total = self._counts[index], self._sums[index]
-        self._counts[index] = before + 1
-        self._sums[index] = total + part
+        before, total = 0, 0.0  # how many values the example had, and their sum
+        if place is not None:
+            index = self._index(place)
+            before, total = self._counts[index], self._sums[index]
+            self._counts[index] = before + 1
+            self._sums[index] = total + part
         self.examples += not before
         self._squares += part * (2 * total + part)
         self._cross += total + part * (before + 1)

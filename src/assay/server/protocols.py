@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from assay.aggregation import Policy, UnscoredError, fill_gaps
+from assay.aggregation import Policy, UnscoredError, fill_gaps, grouped
 from assay.integrations.reward_functions import fields_of_label, response_of, rewards_of
 from assay.integrations.step import Scored
 from assay.messages import completion_text
@@ -421,10 +421,7 @@ def _write_aggregate(scored: ScoredRequest) -> AggregateReply:
 
 
 def _statistics(rows: Sequence[dict[str, float]]) -> dict[str, float]:
-    columns: dict[str, list[float]] = {}
-    for row in rows:
-        for name, number in row.items():
-            columns.setdefault(name, []).append(number)
+    columns = grouped((name, number) for row in rows for name, number in row.items())
     return {f"{what}/{name}": of(column) for name, column in columns.items() for what, of in _STATISTICS.items()}
 
 
