@@ -49,11 +49,7 @@ class Referenced(Composite):
 
 @dataclass(frozen=True)
 class Anchor:
-    """A judged example: what a trusted person said about one criterion of one response.
-
-    >>> Anchor("Names a date", "It fell in 1789.", "MET", "1789 is a date.").verdict
-    'MET'
-    """
+    """A judged example: what a trusted person said about one criterion of one response."""
 
     criterion: Criterion | str  # the criterion, or its requirement in words
     response: str

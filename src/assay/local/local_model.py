@@ -48,7 +48,7 @@ class LocalModel:
         self.window = context
         self._process = LocalProcess(f"local:{path}", threads=threads, context=context)
         self._queue = PrefixQueue()
-        endpoint = Endpoint(self.id, PATIENT)
+        endpoint = Endpoint.at(self.id, limits=PATIENT)
         form = OpenAIFormat()
         self._model = EndpointModel(self.id, name, provider_format=form, send=self._send, endpoint=endpoint, price=FREE)
 

@@ -407,10 +407,7 @@ def _ended(reason: Any) -> str:
 
 
 # How a reply ends that is all there, in the words of various endpoints, and parts of the words for one that was held back.
-_WHOLE = frozenset(
-    {"stop", "end_turn", "stop_sequence", "eos", "eos_token", "end_of_turn", "complete", "completed"}
-    | {"tool_calls", "tool_use", "function_call"}
-)
+_WHOLE = _PLAIN | {"stop", "eos", "eos_token", "end_of_turn", "complete", "completed", "tool_calls", "function_call"}
 _FILTERED = ("filter", "safety", "recitation", "blocklist", "prohibited", "spii", "sensitive")
 
 
@@ -439,11 +436,8 @@ def whole(reply: Reply, where: str, request: Request) -> Reply:
 # How an endpoint names a parameter that it complains about.
 _NAMED = {
     "schema": re.compile(r"response_format|json_schema|structured|grammar|tool_choice|\btools?\b"),
-    "temperature": re.compile("temperature"),
-    "max_completion_tokens": re.compile("max_completion_tokens"),
-    "max_tokens": re.compile("max_tokens"),
+    **{name: re.compile(name) for name in ("temperature", "max_completion_tokens", "max_tokens", "logprobs")},
     "seed": re.compile(r"\bseed\b"),
-    "logprobs": re.compile("logprobs"),
 }
 _VAGUE = frozenset({400, 404, 405, 415, 422, 501})  # a complaint that names nothing may still be about the schema
 _REASONING = re.compile(r"(?:gpt-(?:[5-9]|\d\d)|o\d)(?!\w)(?!-chat)", re.IGNORECASE)

@@ -55,10 +55,6 @@ _WAYS = (
     "give a name such as 'openai/gpt-5-mini', an address such as 'http://127.0.0.1:8000/v1#name', "
     "'local', a client with the name of a model, or a function of (system_prompt, user_prompt)"
 )
-_OTHERWISE = (
-    "a server of your own goes by its address, such as http://127.0.0.1:8000/v1#name, and a model in a cloud by "
-    "a client: model_of(openai.AzureOpenAI(...), 'gpt-5-mini')"
-)
 
 
 def provider_at(url: str) -> str | None:
@@ -227,8 +223,10 @@ def _over_http(source: str, api_key: str | None, extra: Mapping[str, Any]) -> _A
         if not name:
             raise Refused(f"{source!r} names no model: {_WAYS}")
         if provider not in PROVIDERS:
-            guess = did_you_mean(provider, PROVIDERS)
-            raise Refused(f"{source!r} names no provider we know: {guess}; {_OTHERWISE}")
+            own = "a server of your own goes by its address, such as http://127.0.0.1:8000/v1#name"
+            cloud = "a model in a cloud by a client: model_of(openai.AzureOpenAI(...), 'gpt-5-mini')"
+            guess = f"{did_you_mean(provider, PROVIDERS)}; {own}, and {cloud}"
+            raise Refused(f"{source!r} names no provider we know: {guess}")
         known = PROVIDERS[provider]
         key = api_key or os.environ.get(known.key or "")
         if known.key and not key:

@@ -19,7 +19,6 @@ from copy import copy
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any, ClassVar, NamedTuple, cast
-from weakref import WeakSet
 
 from assay.errors import CircuitOpen, DeadlineExceeded, ModelError, Overloaded, RateLimited, Refused
 from assay.messages import field_of
@@ -58,7 +57,6 @@ class Endpoint:
     """Limits, retries and the state of one address. Ask for it with `Endpoint.at`."""
 
     _known: ClassVar[dict[tuple[str, str], "Endpoint"]] = {}
-    _all: ClassVar["WeakSet[Endpoint]"] = WeakSet()
     _lock: ClassVar[threading.Lock] = threading.Lock()
     _share: ClassVar[tuple[int, int]] = (0, 1)  # which part of the limits this process has, and of how many
 
@@ -66,7 +64,6 @@ class Endpoint:
         self.where = where
         self.limits = limits or Limits()
         self.renew()
-        self._all.add(self)
         self._typical: float | None = None  # seconds that an answered attempt takes, by and large
         self._health = 1.0  # the share of recent attempts that were answered
         self._answering: set[str] = set()  # the models that have answered here
@@ -94,7 +91,7 @@ class Endpoint:
         def divide(share: tuple[int, int]) -> None:
             if cls._share != share:
                 cls._share = share
-                for endpoint in list(cls._all):
+                for endpoint in list(cls._known.values()):
                     endpoint.limiter.bound(endpoint.limits.share(*share))
 
         before = cls._share
@@ -107,7 +104,9 @@ class Endpoint:
     @classmethod
     def least_concurrency(cls) -> int | None:
         """The fewest calls at once that an endpoint of this process takes; None where none has such a limit."""
-        return min((one.limits.concurrency for one in list(cls._all) if one.limits.concurrency), default=None)
+        return min(
+            (one.limits.concurrency for one in list(cls._known.values()) if one.limits.concurrency), default=None
+        )
 
     def renew(self) -> None:
         """Start anew, with no call under way."""
@@ -118,7 +117,7 @@ class Endpoint:
     def after_fork(cls) -> None:
         """Start all anew: in a forked child no call comes back to leave the places of the parent's calls."""
         cls._lock = threading.Lock()
-        for endpoint in list(cls._all):
+        for endpoint in list(cls._known.values()):
             endpoint.renew()
 
     async def ask(self, send: SendAttempt, tokens: int, model: str = "") -> RawReply:
