@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from assay.trust import krippendorff_alpha
-from assay.trust.coefficients import NUMBER_ALPHA, coincidences, number_sums, table_alpha
+from assay.trust.coefficients import coincidences, number_alpha, number_sums, table_alpha
 from assay.trust.estimate import Clustered
 
 _ = None
@@ -80,7 +80,7 @@ def test_resampling_whole_units_puts_an_interval_round_it():
     tables = Clustered(np.stack([coincidences(unit, 5) for unit in places]))
     sums = Clustered(np.stack([number_sums(unit) for unit in places]))
     by_table = tables.estimate(table_alpha("interval", worths=range(5)))
-    by_sums = sums.estimate(NUMBER_ALPHA)
+    by_sums = sums.estimate(number_alpha)
     assert by_table.value == pytest.approx(by_sums.value)
     assert (by_table.low, by_table.high) == pytest.approx((by_sums.low, by_sums.high), abs=0.03)
     assert by_table.low < 0.849 < by_table.high

@@ -8,7 +8,7 @@ import pytest
 from sklearn.metrics import cohen_kappa_score, f1_score, matthews_corrcoef, precision_score, recall_score
 
 from assay.trust import cohen_kappa
-from assay.trust.coefficients import ACCURACY, MACRO_F1, MATTHEWS, bias, precision, recall
+from assay.trust.coefficients import ACCURACY, bias, macro_f1, matthews, precision, recall
 
 
 def answers(table):
@@ -77,7 +77,7 @@ def table_of(first, second, categories=(0, 1)):
 class TestMatthews:
     def test_the_usual_example(self):
         """6 of 8 cats and 3 of 4 dogs known: (6·3 - 1·2) / √(7·8·4·5) = 0.478."""
-        found = MATTHEWS.alone(np.array([[3.0, 1.0], [2.0, 6.0]])).value
+        found = matthews.alone(np.array([[3.0, 1.0], [2.0, 6.0]])).value
         assert found == pytest.approx(16 / math.sqrt(7 * 8 * 4 * 5))
         assert round(found, 3) == 0.478
 
@@ -86,12 +86,12 @@ class TestMatthews:
         draw = random.Random(2)
         first = [draw.randrange(3) for _ in range(200)]
         second = [one if draw.random() < 0.6 else draw.randrange(3) for one in first]
-        found = MATTHEWS.alone(table_of(first, second, range(3))).value
+        found = matthews.alone(table_of(first, second, range(3))).value
         assert found == pytest.approx(matthews_corrcoef(first, second))
 
     def test_one_side_that_never_varies_has_no_correlation(self):
         """Scikit-learn says 0, which reads as "unrelated"."""
-        found = MATTHEWS.alone(table_of([1, 0, 1], [1, 1, 1]))
+        found = matthews.alone(table_of([1, 0, 1], [1, 1, 1]))
         assert (found.value, found.reason) == (None, "one side gives one verdict throughout, so nothing correlates")
 
 
@@ -104,7 +104,7 @@ class TestShares:
         table = table_of(people, judge)
         assert precision(1, "MET").of(table) == pytest.approx(precision_score(people, judge))
         assert recall(1, "MET").of(table) == pytest.approx(recall_score(people, judge))
-        assert MACRO_F1.of(table) == pytest.approx(f1_score(people, judge, average="macro"))
+        assert macro_f1.of(table) == pytest.approx(f1_score(people, judge, average="macro"))
 
     def test_accuracy_and_bias_by_hand(self):
         """3 of 4 agree; the judge says MET twice, people once: a quarter too high."""

@@ -23,7 +23,6 @@ InRow: TypeAlias = Annotated[str, StringConstraints(pattern=r"^(answer|info)(\.|
 """Where a rollout has what is expected: `answer`, or a path such as `info.actions`."""
 Info: TypeAlias = Mapping[str, Any] | None
 ANY: Any = ...  # stands where no value is given, since None is one
-SCHEMA_SECONDS = 1.0  # how long a comparison with a schema may take
 
 
 @dataclass(frozen=True)
@@ -88,7 +87,7 @@ class Called(BuiltinCheck):
         given, _, fault = _read(call)
         if not fault and self.arguments is not None:
             fault = difference(given, self.arguments)
-        if not fault and (error := self._validator and first_error(self._validator, given, SCHEMA_SECONDS)):
+        if not fault and (error := self._validator and first_error(self._validator, given, seconds=1.0)):
             fault = f"at {place(error)}: {error.message:.300}"
         if not fault and self.predicate is not None and not self.predicate(given):
             fault = f"the predicate does not hold of {call.arguments:.200}"

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.util import find_spec
 from typing import Any, ClassVar
 
@@ -105,11 +105,7 @@ def _load() -> None:
         raise MissingExtraError("mathematics", package="math-verify", extra="math")
 
 
-def strictly_boxed(text: str) -> str:
-    r"""Return the content of the last `\boxed{…}`; empty when there is none."""
-    return extract_boxed_answer(text, strict=True)
-
-
+strictly_boxed = partial(extract_boxed_answer, strict=True)  # what the last `\boxed{…}` holds; empty without one
 _STRICT = MaybeThinkParser(strictly_boxed)
 _NO_BOX = Score(False, "no boxed answer")
 

@@ -32,7 +32,7 @@ def command(
     examples = max(side.examples for side in (found.overall.judge, *sides))
     people = counted(len(found.raters), "person", "people") if found.raters else "people"
     title = f"{Path(options.run).name}: the judge against {people}, {counted(examples, 'example')}"
-    sections = [*_sections(found), *(_confusions(found) if confusion else ())]
+    sections = list(_sections(found, confusion=confusion))
     print(cli.page_text(Page(title, sections, list(_notes(found)), found.to_dict()), layout))
 
 
@@ -62,7 +62,7 @@ def _shown(judge: trust.Measures, choices: int) -> Iterator[tuple[str, trust.Est
             yield name, estimate
 
 
-def _sections(found: trust.Agreement) -> Iterator[Section]:
+def _sections(found: trust.Agreement, *, confusion: bool) -> Iterator[Section]:
     judge, people = found.overall.judge, found.overall.people
     if found.overall.labelled:
         theirs, choices = people.figures(), _choices(judge) or _choices(people)
@@ -84,6 +84,10 @@ def _sections(found: trust.Agreement) -> Iterator[Section]:
         if each is not None
     ]
     yield Section(("the judge and itself", "same verdict", "kappa", "pairs", "no answer"), rows)
+    for each in found.criteria if confusion else ():
+        if table := each.judge.confusion:
+            rows = [(said, *counts) for said, counts in zip(table.categories, table.counts, strict=True)]
+            yield Section((f"{each.name}: people down, judge across", *table.categories), rows)
 
 
 def _criteria(found: trust.Agreement) -> Section:
@@ -100,13 +104,6 @@ def _criteria(found: trust.Agreement) -> Section:
         figures += [judge.interval_alpha, people.interval_alpha] if numbers else []
         rows.append((each.name, each.labelled, each.unanswered, *map(cli.point, figures)))
     return Section(columns, rows)
-
-
-def _confusions(found: trust.Agreement) -> Iterator[Section]:
-    for each in found.criteria:
-        if table := each.judge.confusion:
-            rows = [(said, *counts) for said, counts in zip(table.categories, table.counts, strict=True)]
-            yield Section((f"{each.name}: people down, judge across", *table.categories), rows)
 
 
 def _notes(found: trust.Agreement) -> Iterator[str]:

@@ -45,19 +45,14 @@ def _sections(found: trust.Correction) -> list[Section]:
     rows: list[tuple[object, ...]] = []
     for each in found.figures:
         estimates = each.judge, each.best, each.corrected.get("rogan_gladen", ""), each.people
-        rows.append((each.name, *estimates, each.labels, each.rollouts, _to_halve(each)))
+        more = "too few rollouts" if each.more_labels is None else f"{each.more_labels:,} more labels"
+        rows.append((each.name, *estimates, each.labels, each.rollouts, more if each.corrected else "–"))
     rates = [
         (each.name, each.sensitivity, each.specificity)
         for each in found.figures
         if each.sensitivity.value is not None or each.specificity.value is not None
     ]
     return [Section(columns, rows), Section(("the judge", "sensitivity", "specificity"), rates)]
-
-
-def _to_halve(each: trust.Corrected) -> str:
-    if not each.corrected:
-        return "–"
-    return "too few rollouts" if each.more_labels is None else f"{each.more_labels:,} more labels"
 
 
 def _drift(drift: trust.Drift) -> Section:

@@ -60,9 +60,8 @@ def command(options: GradeOptions) -> int:
             unscored = summary.rollouts - summary.score.count
             missing = f", {unscored:,} unscored" if unscored else ""
             spending = "" if grader is None else f"; {cli.shown_spending(runs.Spending.of(spent))}"
-            out = spent.errors["BudgetExceeded"]
-            poor = f"; the budget ran out before {counted(out, 'call')} could be made{kept}" if out else ""
-            cli.say(f"{counted(summary.rollouts, 'text')}{mean}{missing}{spending}{poor}", quiet=options.quiet)
+            cli.say(f"{counted(summary.rollouts, 'text')}{mean}{missing}{spending}", quiet=options.quiet)
+            cli.say_budget(spent, kept, quiet=options.quiet)
             return cli.code_for(summary, options, printer.low)
 
         return cli.run_work(

@@ -190,15 +190,12 @@ def _project_model() -> str | None:
     return None if ctx.resilient_parsing else config_of(ctx).get("model")
 
 
-_GRADERS = ("per-criterion", "one-shot", "holistic")
-
-
 class JudgingOptions(CommandOptions):
     """Who judges, None being the default, how, and for how much."""
 
     # No other model is meant where `--model` is the judge, so that the project's model judges too.
     judge: str | None = value_of(usual=_project_model, envvar=["ASSAY_JUDGE", "ASSAY_MODEL"])
-    grader: str = value_of(_GRADERS, "per-criterion")
+    grader: str = value_of(("per-criterion", "one-shot", "holistic"), "per-criterion")
     guard: bool = value_of()
     judge_media: tuple[str, ...] = value_of(tuple(sorted(MEDIA)), multiple=True)
     window: int | None = value_of(positive)

@@ -86,11 +86,8 @@ def command(options: ProbeOptions) -> int:
 
 _REASON = 80  # characters of a reason that a table has room for; JSON has all of it
 
-# What was found of each form of the judge, from the least to the most hardened.
-Reports = Mapping[str, "probe.ProbeReport"]
 
-
-def _page(reports: Reports, rubric: str, wins: int) -> Page:
+def _page(reports: Mapping[str, probe.ProbeReport], rubric: str, wins: int) -> Page:
     """The page, with so many of the successful attacks on each form."""
     title = f"{rubric}: nothing was asked"
     if reports:
@@ -129,7 +126,7 @@ def _rates(what: str, rates: Mapping[str, Mapping[str, probe.Rate]]) -> Section:
     return Section(columns, rows)
 
 
-def _notes(reports: Reports) -> Iterator[str]:
+def _notes(reports: Mapping[str, probe.ProbeReport]) -> Iterator[str]:
     """What the tables do not say: what was left out, and why; what judges made up; what it took."""
     told: dict[str, list[str]] = defaultdict(list)
     for form, report in reports.items():

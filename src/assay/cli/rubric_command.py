@@ -54,9 +54,6 @@ def test(options: TestOptions) -> int:
         )  # fmt: skip
 
 
-_REASON = 100  # characters of a reason that a table has room for; JSON has all of it
-
-
 def _print_test(report: trust.GoldenReport, name: str, form: str) -> None:
     results, wrong, errors = report.results, len(report.wrong), len(report.errors)
     if form == "json":
@@ -75,7 +72,7 @@ def _print_test(report: trust.GoldenReport, name: str, form: str) -> None:
     rows: list[tuple[object, ...]] = []
     for result in results:
         got = "no answer" if result.right is None else result.got
-        why = display.shortened(result.error or result.reason, _REASON)
+        why = display.shortened(result.error or result.reason, 100)  # which a table has room for; JSON has all of it
         rows += [] if result.right else [(result.example, result.criterion, result.expected, got, why)]
     if rows:
         parts.append(display.laid_out(display.Section(("example", "criterion", "expected", "got", "why"), rows)))

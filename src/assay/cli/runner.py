@@ -78,8 +78,6 @@ class Stopping:
         self._cancel(number, frame)
 
 
-EVERY = 15.0  # seconds between two lines of progress where standard error is no terminal
-
 Tell = Callable[[Progress], None]
 
 
@@ -93,7 +91,7 @@ def shown_progress(noun: str, *, quiet: bool) -> Generator[Tell | None]:
 
     def print_now_and_then(progress: Progress) -> None:
         nonlocal last
-        if progress.seconds - last >= EVERY:
+        if progress.seconds - last >= 15:
             last = progress.seconds
             print(progress.told(noun), file=sys.stderr, flush=True)
 

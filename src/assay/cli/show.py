@@ -58,11 +58,9 @@ def command(
     return cli.code_for(summary, options, low)
 
 
-FIRST = ("prompt", "completion", "answer")  # fields that are shown before the others
-
-
 def _all_of(row: runs.Row) -> str:
-    names = sorted(row.fields, key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST))
+    first = ("prompt", "completion", "answer")
+    names = sorted(row.fields, key=lambda name: first.index(name) if name in first else len(first))
     values = [(name, row.fields[name]) for name in names] + ([("model", row.model)] if row.model else [])
     lines = [
         f"{name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"

@@ -18,7 +18,6 @@ from assay.lint.lexicon import LONGEST, pattern, word_lists, words
 # What a requirement comes to when its wording is taken away.
 
 _WORD = re.compile(r"\d[\d.,:/]*\d|\d|[^\W\d_][\w'’+#-]*[\w+#]|[^\W\d_]")
-_SAYING: Final = "say"
 _SAME: Final = {word: group.split()[0] for group in word_lists()["same"] for word in group.split()}
 
 
@@ -26,7 +25,6 @@ class Claim(NamedTuple):
     """A requirement as the stems of its words."""
 
     words: tuple[str, ...]  # in the order they stand, without those that carry nothing
-    bag: frozenset[str]
     denied: bool  # whether an odd number of negations turns it round
     ordered: bool  # whether turning its words round would change what it says
 
@@ -38,9 +36,9 @@ def claim_of(requirement: str) -> Claim:
     folded = [w if place and w.isupper() else w.casefold() for place, w in enumerate(found)]
     denials = sum(map(_denies, folded))
     stems = [_stem(word) for word in folded if word not in words("empty") and not _denies(word)]
-    stems = [stem for stem in stems if stem != _SAYING] or stems  # that it is to be said goes without saying
+    stems = [stem for stem in stems if stem != "say"] or stems  # that it is to be said goes without saying
     ordered = pattern("ordered").search(requirement) is not None
-    return Claim(tuple(stems), frozenset(stems), denials % 2 == 1, ordered)
+    return Claim(tuple(stems), denials % 2 == 1, ordered)
 
 
 def _denies(word: str) -> bool:
@@ -99,7 +97,7 @@ def hits_between(criteria: Sequence[Criterion]) -> Iterator[tuple[int, Hit]]:
             continue
         claim, limit = claim_of(criterion.requirement), limit_of(criterion.requirement)
         if claim.words:
-            before = claims[criterion.when, claim.bag]
+            before = claims[criterion.when, frozenset(claim.words)]
             for first in before:
                 other = claim_of(first.requirement or "")
                 if claim.words == other.words or not (claim.ordered or other.ordered):

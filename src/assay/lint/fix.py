@@ -28,9 +28,6 @@ from assay.loading.document import KeyPath, Node, Position, dump_yaml, read_file
 from assay.models import Model, Request, model_of
 from assay.rubric import rubric_at
 
-AT_ONCE: Final = 8  # criteria that a model is asked about side by side
-MOST_PARTS: Final = 6
-LONGEST_PROPOSAL: Final = 2_000  # characters of a requirement that a model may propose
 REWRITABLE: Final = frozenset(("R001", "R002", "R003", "R004", "R006"))
 """What other words can mend. What is at odds with something else is for people to settle."""
 
@@ -152,7 +149,7 @@ class ProposedWording(BaseModel):
     """What a model proposes: the reason first, so that the words follow from it."""
 
     reason: str
-    requirements: list[str] = Field(min_length=1, max_length=MOST_PARTS)
+    requirements: list[str] = Field(min_length=1, max_length=6)
 
 
 async def _propose(items: Sequence[tuple[PlacedCriterion, list[Hit]]], model: Model) -> list[tuple[str, ...] | str]:
@@ -175,7 +172,7 @@ async def _propose(items: Sequence[tuple[PlacedCriterion, list[Hit]]], model: Mo
         except ModelError as error:
             return f"{item.name}: {error}"
 
-    return await side_by_side(one, items, limit=AT_ONCE) if items else []
+    return await side_by_side(one, items, limit=8) if items else []
 
 
 def _complaint(criterion: Criterion, wrong: set[str], proposed: ProposedWording) -> str | None:
@@ -183,7 +180,7 @@ def _complaint(criterion: Criterion, wrong: set[str], proposed: ProposedWording)
     if len(proposed.requirements) > 1 and "R001" not in wrong:
         return "it splits a criterion that asks one thing: give one requirement"
     for text in proposed.requirements:
-        if not text.strip() or len(text) > LONGEST_PROPOSAL:
+        if not text.strip() or len(text) > 2_000:
             return f"a requirement is {'blank' if not text.strip() else 'too long'}: write one sentence"
         for hit in hits_of_criterion(criterion.with_fields(requirement=text, name="")):
             if hit.rule in REWRITABLE:

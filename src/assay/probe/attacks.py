@@ -25,7 +25,6 @@ _PLACE: Final = re.compile(r"\{(response|good|bad|payload)\}")
 _ALPHABETS: Final = tomllib.loads(files("assay.probe").joinpath("alphabets.toml").read_text(encoding="utf-8"))
 _LETTERS, _SIGNS = _ALPHABETS.pop("morse")
 _MORSE: Final = dict(zip(_LETTERS, _SIGNS.split(), strict=True))
-_TIMES: Final = 120  # how often a disguise by length says the same
 
 # Every way of writing by its name: other letters first, then encodings, then tricks of Unicode, then mere length.
 DISGUISES: Final[Mapping[str, Callable[[str], str]]] = {
@@ -46,7 +45,7 @@ DISGUISES: Final[Mapping[str, Callable[[str], str]]] = {
     "overridden": lambda text: f"\u202e{text[::-1]}\u202c",
     "stacked": lambda text: "".join(f"{letter}\u0336\u0301" for letter in text),
     "spaced": " ".join,
-    "repeated": lambda text: text * _TIMES,
+    "repeated": lambda text: text * 120,
 }
 
 

@@ -44,8 +44,6 @@ UNJUDGED = undefined("it was not held against pairs")
 _MOST_SHOWN: Final = 12  # pairs that drafters see; all others are for finding out what their criteria are worth
 _FEWEST: Final = 5  # pairs without which no criterion could be told from chance
 _AT_ONCE: Final = 4  # pairs that are shown to the drafter in one call
-_LONGEST: Final = 400  # characters of a requirement that a model may propose
-_HEAVIEST: Final = 10.0
 
 
 class Pair(NamedTuple):
@@ -387,8 +385,8 @@ def _complaint(value: Any) -> str | None:
     """What is wrong with a proposal; None when nothing is."""
     for each in Proposal.model_validate(value).criteria:
         words = each.requirement.strip()
-        if not words or len(words) > _LONGEST:
+        if not words or len(words) > 400:
             return f"a requirement is {'too long' if words else 'blank'}: write one sentence"
-        if not 0 < abs(each.weight) <= _HEAVIEST:
+        if not 0 < abs(each.weight) <= 10:
             return f"the weight of {words!r} is {each.weight:g}: give one from 1 to 3"
     return None

@@ -6,6 +6,7 @@ can be resampled, and one figure be had for thousands of resamples at once.
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 from assay.criterion import NOT_APPLICABLE
@@ -143,9 +144,9 @@ def measure(
         examples=len(tables),
         confusion=Confusion(tuple(categories), tuple(tuple(map(int, row)) for row in whole.total)),
         accuracy=whole.estimate(ACCURACY),
-        macro_f1=whole.estimate(MACRO_F1),
+        macro_f1=whole.estimate(macro_f1),
         kappa=whole.estimate(kappa(len(categories))),
-        matthews=whole.estimate(MATTHEWS),
+        matthews=whole.estimate(matthews),
         nominal_alpha=coincident(len(categories)).estimate(table_alpha("nominal")),
         **by_rank,
     )
@@ -161,7 +162,7 @@ def _number_measures(pairs: Sequence[AnswerPair], units: Sequence[AnswerUnit] | 
     gaps = [pair.times * np.array([float(pair.judge) - float(pair.people), 1.0]) for pair in pairs]
     differences = Clustered(_summed(pairs, gaps))
     named: dict[str, Any] = dict.fromkeys(Measures().figures(), _NUMBERS)
-    named["interval_alpha"] = Clustered(_summed(taken, sums)).estimate(NUMBER_ALPHA)
+    named["interval_alpha"] = Clustered(_summed(taken, sums)).estimate(number_alpha)
     named["bias"] = differences.estimate(MEAN)
     return Measures(pairs=sum(pair.times for pair in pairs), examples=len(differences.sums), **named)
 
@@ -186,14 +187,12 @@ def recall(place: int, name: str) -> Statistic:
     return share(lambda t: (t[..., place, place], t[..., place, :].sum(-1)), f"people never say {name}")
 
 
-def _macro_f1(tables: Array) -> Array:
+@partial(Statistic, undefined=_NONE)
+def macro_f1(tables: Array) -> Array:
+    """The mean, over the verdicts that occur, of the harmonic mean of precision and recall."""
     used = tables.sum(-1) + tables.sum(-2)
     single = ratio(2 * np.diagonal(tables, axis1=-2, axis2=-1), used)
     return ratio(np.nansum(single, axis=-1), (used > 0).sum(-1).astype(np.float64))
-
-
-MACRO_F1 = Statistic(_macro_f1, _NONE)
-"""The mean, over the verdicts that occur, of the harmonic mean of precision and recall."""
 
 
 def kappa(categories: int, weights: Weights = "none") -> Statistic:
@@ -210,15 +209,13 @@ def kappa(categories: int, weights: Weights = "none") -> Statistic:
     return Statistic(figure, "all verdicts are the same, and chance alone would agree as well")
 
 
-def _matthews(tables: Array) -> Array:
+@partial(Statistic, undefined="one side gives one verdict throughout, so nothing correlates")
+def matthews(tables: Array) -> Array:
+    """The correlation of two sequences of verdicts (Matthews 1975; Gorodkin 2004 for several)."""
     size, rows, columns = _size(tables), tables.sum(-1), tables.sum(-2)
     joint = np.trace(tables, axis1=-2, axis2=-1) * size - (rows * columns).sum(-1)
     spreads = (size**2 - (rows**2).sum(-1)) * (size**2 - (columns**2).sum(-1))
     return ratio(joint, np.sqrt(spreads))
-
-
-MATTHEWS = Statistic(_matthews, "one side gives one verdict throughout, so nothing correlates")
-"""The correlation of two sequences of verdicts (Matthews 1975; Gorodkin 2004 for several)."""
 
 
 def bias(worths: Sequence[float]) -> Statistic:
@@ -270,7 +267,7 @@ def krippendorff_alpha(
     if not paired:
         return undefined("nothing was answered twice")
     if level == "interval":
-        return NUMBER_ALPHA.alone(np.sum([number_sums(cast("Any", unit)) for unit in paired], axis=0))
+        return number_alpha.alone(np.sum([number_sums(cast("Any", unit)) for unit in paired], axis=0))
     seen = {answer for unit in paired for answer in unit}
     listed = list(categories) if categories is not None else sorted(seen, key=_order)
     places = {category: place for place, category in enumerate(listed)}
@@ -310,7 +307,7 @@ def table_alpha(level: Level, worths: Sequence[float] = ()) -> Statistic:
 
 
 def number_sums(values: Sequence[float]) -> Array:
-    """What `NUMBER_ALPHA` needs of one unit: disagreement, answers, their sum and their squares."""
+    """What `number_alpha` needs of one unit: disagreement, answers, their sum and their squares."""
     array, count = np.asarray(values, dtype=np.float64), len(values)
     if count < 2:
         return np.zeros(4)
@@ -318,7 +315,9 @@ def number_sums(values: Sequence[float]) -> Array:
     return np.array([2 * (count * squares - total**2) / (count - 1), count, total, squares])
 
 
-def _number_alpha(sums: Array) -> Array:
+@partial(Statistic, undefined=_SAME_ANSWERS)
+def number_alpha(sums: Array) -> Array:
+    """Alpha of numbers, by the distance between them, from `number_sums`."""
     found, count, total, squares = np.moveaxis(sums, -1, 0)
     return _alpha(found, 2 * (count * squares - total**2), count)
 
@@ -326,7 +325,3 @@ def _number_alpha(sums: Array) -> Array:
 def _alpha(found: Array, chance: Array, answers: Array) -> Array:
     # Rounding leaves a trace of disagreement where all answers are the same.
     return 1 - (answers - 1) * ratio(found, chance, least=1e-9)
-
-
-NUMBER_ALPHA = Statistic(_number_alpha, _SAME_ANSWERS)
-"""Alpha of numbers, by the distance between them, from `number_sums`."""

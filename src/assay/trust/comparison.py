@@ -157,10 +157,11 @@ class _Column:
         self.values: defaultdict[str, list[float]] = defaultdict(list)
         self.unanswered = 0
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether every example has one rollout, and its value is 0 or 1."""
-        return all(each in ([0.0], [1.0]) for each in self.values.values())
+    def add(self, example: str, value: float | None, *, failed: bool) -> None:
+        if value is not None:
+            self.values[example].append(value)
+        else:
+            self.unanswered += failed
 
 
 def _columns(run: Run, names: Iterable[str]) -> tuple[_Column, dict[str, _Column], dict[str, str]]:
@@ -169,16 +170,10 @@ def _columns(run: Run, names: Iterable[str]) -> tuple[_Column, dict[str, _Column
     prompts: dict[str, str] = {}
     for row in run.rows():
         prompts.setdefault(row.example, hash_of(row.fields.get("prompt")))
-        if row.score is None:
-            score.unanswered += 1
-        else:
-            score.values[row.example].append(row.score)
+        score.add(row.example, row.score, failed=True)
         values, errors = row.report.metrics, row.errors
         for name, column in criteria.items():
-            if name in values:
-                column.values[row.example].append(values[name])
-            elif name in errors or row.error is not None:
-                column.unanswered += 1
+            column.add(row.example, values.get(name), failed=name in errors or row.error is not None)
     return score, criteria, prompts
 
 
@@ -231,7 +226,8 @@ def _difference(name: str, one: _Column, other: _Column, paired: Sequence[str], 
     gaps = second - first
     gaps[np.abs(gaps) < 1e-12] = 0.0
     better, worse = int((gaps > 0).sum()), int((gaps < 0).sum())
-    plain = one.is_plain and other.is_plain
+    # Whether every example has one rollout in each run, and its value is 0 or 1.
+    plain = all(each in ([0.0], [1.0]) for column in (one, other) for each in column.values.values())
     p, test = (mcnemar(better, worse), "mcnemar") if plain else (sign_flip(gaps), "sign_flip")
     means, difference = (float(first.mean()), float(second.mean())), clustered_values(gaps, both).estimate(MEAN)
     effect = minimum_detectable_effect(gaps, tests=tests)

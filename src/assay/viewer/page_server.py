@@ -82,31 +82,25 @@ def viewer_app(viewed: ViewedRuns, *, hosts: tuple[str, ...] = ("127.0.0.1", "lo
         await asyncio.gather(*reading, return_exceptions=True)
         viewed.close()
 
-    def route(path: str, answer: Callable[[ViewedRun, Request], Any]) -> Route:
-        """A page of data about one run."""
-
+    def route(path: str, answer: Callable[[Request], Any]) -> Route:
         async def answered(request: Request) -> Response:
-            return await _told(lambda: answer(viewed.run(request.path_params["run"]), request))
+            return await _told(lambda: answer(request))
 
-        return Route(f"/api/runs/{{run}}/{path}", answered)
+        return Route(f"/api/{path}", answered)
 
-    async def runs(_: Request) -> Response:
-        return await _told(lambda: [run.heading() for run in viewed.runs.values()])
-
-    async def compare(request: Request) -> Response:
-        asked = request.query_params
-        return await _told(lambda: viewed.compare(asked.get("a", ""), asked.get("b", "")))
+    def about_run(path: str, answer: Callable[[ViewedRun, Request], Any]) -> Route:
+        return route(f"runs/{{run}}/{path}", lambda asked: answer(viewed.run(asked.path_params["run"]), asked))
 
     return Starlette(
         routes=[
-            Route("/api/runs", runs),
-            route("overview", lambda run, _: run.overview()),
-            route("rows", _rows),
-            route("rows/{number:int}", lambda run, request: run.row(request.path_params["number"])),
-            route("groups/{example:path}", lambda run, request: run.group(request.path_params["example"])),
-            route("changes", _changes),
+            route("runs", lambda _: [run.heading() for run in viewed.runs.values()]),
+            route("compare", lambda asked: viewed.compare(*(asked.query_params.get(side, "") for side in "ab"))),
+            about_run("overview", lambda run, _: run.overview()),
+            about_run("rows", _rows),
+            about_run("rows/{number:int}", lambda run, asked: run.row(asked.path_params["number"])),
+            about_run("groups/{example:path}", lambda run, asked: run.group(asked.path_params["example"])),
+            about_run("changes", _changes),
             Route("/api/runs/{run}/labels", partial(_label, viewed), methods=["POST"]),
-            Route("/api/compare", compare),
             Route("/{name:path}", _file),
         ],
         middleware=[
