@@ -3,14 +3,13 @@
 import math
 from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Final, Literal, TypeAlias, get_args
+from typing import Final, Literal, TypeAlias
 
 from assay.types import Rewards
 
 Estimator: TypeAlias = Literal["mean", "dr_grpo", "grpo", "rloo", "gdpo"]
 """`mean` and `dr_grpo` are the reward less the mean of its group; `grpo` divides that by the standard deviation of the group;
 `rloo` is the reward less the mean of the others; `gdpo` does as `grpo` for every criterion by itself, and adds them up."""
-ESTIMATORS: Final[tuple[Estimator, ...]] = get_args(Estimator)
 EPSILON: Final = 1e-6  # added to a standard deviation, as verl does; TRL adds 1e-4
 # Added to that of all rollouts at the end of GDPO, as TRL does; verl adds its square to the variance.
 WHITENING: Final = 1e-4
@@ -34,9 +33,9 @@ def advantages(
     >>> advantages([1.0, 0.0, 0.0], "rloo")
     [1.0, -0.5, -0.5]
     """
-    if estimator not in ESTIMATORS or estimator == "gdpo":
-        others = "'mean', 'dr_grpo', 'grpo' or 'rloo'"
-        raise ValueError(f"estimator is {estimator!r}: give {others}; gdpo_advantages takes the columns of criteria")
+    if estimator not in ("mean", "dr_grpo", "grpo", "rloo"):
+        others = "'mean', 'dr_grpo', 'grpo' or 'rloo'; gdpo_advantages takes the columns of criteria"
+        raise ValueError(f"estimator is {estimator!r}: give {others}")
     if baselines is not None and estimator != "rloo":
         raise ValueError(f"the estimator {estimator!r} takes no baselines: give 'rloo', or leave them out")
     for name, column in (("groups", groups), ("baselines", baselines)):

@@ -303,11 +303,11 @@ def reference_of(function: object) -> str:
 
 def hash_of(value: object) -> str:
     """The SHA-256 of a value of JSON, the same for every order of keys and spelling of numbers."""
-    plain = json.loads(json.dumps(value, allow_nan=False), parse_float=_whole_or_not)
+
+    def whole_or_not(number: str) -> float:
+        value = float(number)
+        return int(value) if value.is_integer() else value
+
+    plain = json.loads(json.dumps(value, allow_nan=False), parse_float=whole_or_not)
     text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _whole_or_not(number: str) -> float:
-    value = float(number)
-    return int(value) if value.is_integer() else value

@@ -15,8 +15,6 @@ from typing import Any, NamedTuple
 _COLOURS = {"green": "32", "yellow": "33", "red": "31", "bold": "1"}
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # control characters but for tab and new line
 
-REASON = 160  # characters of a reason that are shown; `--json` has all of it
-
 
 def painted(text: str, colour: str) -> str:
     """The text in that colour; as it is unless standard output is a terminal that shows colours."""
@@ -34,8 +32,8 @@ def on_one_line(text: str) -> str:
     return printable(" ".join(text.split()))
 
 
-def shortened(text: str, most: int = REASON) -> str:
-    """The text on one line, cut where that grows too long."""
+def shortened(text: str, most: int = 160) -> str:
+    """The text on one line, cut where that grows too long; `--json` has all of it."""
     words = on_one_line(text)
     return words if len(words) <= most else f"{words[:most]}…"
 
@@ -69,12 +67,9 @@ def laid_out(section: Section) -> str:
     return "\n".join([painted(lines[0], "bold"), *lines[1:]])
 
 
-_SPECIAL = re.compile(r"([\\`*_\[\]<>|~])")
-
-
 def escaped(value: object) -> str:
     """A value so that Markdown shows it as it is, on one line."""
-    return _SPECIAL.sub(r"\\\1", cell_text(value))
+    return re.sub(r"([\\`*_\[\]<>|~])", r"\\\1", cell_text(value))
 
 
 def markdown_table(section: Section) -> str:

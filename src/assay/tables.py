@@ -263,8 +263,6 @@ def _separated(path: Path, name: str, *, delimiter: str = ",") -> Numbered:
 
 
 AT_ONCE = 1024  # how many rows are taken out of their columns at a time
-
-
 _parquet_package = partial(import_extra, "pyarrow.parquet", "Reading Parquet", extra="tables")
 
 
@@ -280,14 +278,11 @@ def _parquet_rows_of(path: Path, name: str) -> Numbered:
 
 
 def _parquet_rows(path: Path, name: str) -> Numbered:
-    number = 0
     try:
         with parquet_file(path) as file:
             refuse_repeated(file.schema_arrow.names, name)
-            for batch in file.iter_batches(batch_size=AT_ONCE):
-                for row in batch.to_pylist():
-                    number += 1
-                    yield number, row
+            batches = (batch.to_pylist() for batch in file.iter_batches(batch_size=AT_ONCE))
+            yield from enumerate(chain.from_iterable(batches), start=1)
     except (OSError, ValueError) as error:  # what pyarrow raises are kinds of these
         raise TableError(f"{name}: it cannot be read as Parquet: {error}") from error
 

@@ -12,8 +12,6 @@ from assay.messages import parts_of, turns_of
 from assay.report import CriterionReport, Score, line_of
 from assay.tools import is_failure
 
-_CALL = re.compile(r'([^\s({"]+)\((.*)\)', re.DOTALL)
-
 
 class TrajectoryStep(NamedTuple):
     """One thing that the model did: a turn of the assistant, or one call of a tool."""
@@ -76,7 +74,7 @@ def calls_of(prompt: object, completion: object) -> list[TrajectoryStep]:
     others = (part.text for part in own if part.kind == "result" and part.call not in calls)
     found: list[TrajectoryStep] = []
     for address, text in calls.items():
-        read = _CALL.fullmatch(text)
+        read = re.fullmatch(r'([^\s({"]+)\((.*)\)', text, re.DOTALL)
         name, arguments = read.groups() if read else ("", text)
         result = results[address] if address in results else next(others, None)
         found.append(TrajectoryStep(address, text, name, arguments, result))

@@ -115,9 +115,6 @@ def strip_non_numeric(text: str) -> str:
     return f"-{kept}" if is_negative else kept
 
 
-_FENCE_LINE = re.compile(r"^([ \t]*+)(`{3,}+|~{3,}+)([^\n]*+)(?:\n|\Z)", re.MULTILINE)
-
-
 def fences(text: str) -> Iterator[tuple[str, str]]:
     """Return the language and the content of each fenced block; a fence may hold shorter ones, the last may lack its end.
 
@@ -131,7 +128,7 @@ def fences(text: str) -> Iterator[tuple[str, str]]:
             content = re.sub(f"^[ \t]{{1,{len(indent)}}}", "", content, flags=re.MULTILINE)
         return (info.split() or [""])[0].lower(), content
 
-    for line in _FENCE_LINE.finditer(text):
+    for line in re.finditer(r"^([ \t]*+)(`{3,}+|~{3,}+)([^\n]*+)(?:\n|\Z)", text, re.MULTILINE):
         indent, marks, rest = line.groups()
         if opening is None:
             if marks[0] == "~" or "`" not in rest:

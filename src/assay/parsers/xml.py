@@ -28,8 +28,6 @@ MISSING = _Missing()
 """What `parse` gives for a field that a text does not have: an empty text, so that a check such as
 `parsed.answer.strip() == answer` says no to a model that left the tag out, instead of failing."""
 
-_NAME = re.compile(r"[A-Za-z_][\w.-]*")
-
 
 class XMLParser(Parser):
     """Reads tagged fields, matched as written. A field is a name, or several names of which a text uses one.
@@ -148,7 +146,7 @@ def _checked(fields: object) -> tuple[tuple[str, ...], ...]:
         for name in names:
             if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise TypeError(f"field {field!r} holds {name!r}, which is not a name")
-            if not _NAME.fullmatch(name):
+            if not re.fullmatch(r"[A-Za-z_][\w.-]*", name):
                 raise ValueError(f"field {name!r} cannot be a tag: use letters, digits, '_', '-' and '.'")
             if name in seen:
                 raise ValueError(f"field {name!r} is named twice: each name may stand once")
