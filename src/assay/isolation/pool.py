@@ -11,11 +11,11 @@ import weakref
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass
-from itertools import count
 from typing import Any, Final, NotRequired, Self, TypedDict, Unpack
 
+from assay.concurrency import run_sync
 from assay.isolation.process import Outcome, PoolTask, Template, WorkerLostError, WorkerProcess
 from assay.isolation.protocol import Function, WorkerSettings, packed, packed_arguments
 from assay.redaction import logger_of
@@ -27,37 +27,26 @@ MEMORY: Final = 1 << 30  # bytes that a worker may take, unless said otherwise: 
 IDLE: Final = 60.0  # seconds that a worker stays without work
 ATTEMPTS: Final = 2  # how many workers a task may lose that need not be its own fault
 STARTS: Final = 3  # how often in a row a worker or a template may fail to start before its task is lost
-LOOK_UP: Final = 0.5
-"""Seconds after which a caller that waits looks up: Python does not see a signal that comes just before it waits."""
 
 
 @dataclass(frozen=True, slots=True)
 class PoolStats:
     """How a pool is doing."""
 
-    workers: int
-    """Worker processes there are."""
-    running: int
-    """Tasks being worked on."""
-    queued: int
-    """Tasks waiting for a worker."""
-    started: int
-    """Workers started, all told."""
-    killed: int
-    """Workers killed at a deadline, for misbehaviour, or because their task was given up."""
-    recycled: int
-    """Workers replaced after many tasks, or because of what a task left behind."""
+    workers: int  # worker processes there are
+    running: int  # tasks being worked on
+    queued: int  # tasks waiting for a worker
+    started: int  # workers started, all told
+    killed: int  # workers killed at a deadline, for misbehaviour, or because their task was given up
+    recycled: int  # workers replaced after many tasks, or because of what a task left behind
 
 
 class CallOptions(TypedDict):
     """How a function is called."""
 
-    timeout: float
-    """Seconds that it may work."""
-    hard_timeout: NotRequired[float | None]
-    """Seconds from its start after which it ends in any case."""
-    keywords: NotRequired[Mapping[str, Any]]
-    """Its arguments by name."""
+    timeout: float  # seconds that it may work
+    hard_timeout: NotRequired[float | None]  # seconds from its start after which it ends in any case
+    keywords: NotRequired[Mapping[str, Any]]  # its arguments by name
 
 
 class _LostError(Exception):
@@ -121,15 +110,8 @@ class Pool:
         return self._submitted(function, args, options)[0]
 
     def call(self, function: Function, *args: Any, **options: Unpack[CallOptions]) -> Outcome:
-        """The outcome of a call, as `submit` makes it; waits for it."""
-        future, task = self._submitted(function, args, options)
-        try:
-            while True:
-                with suppress(TimeoutError):
-                    return future.result(LOOK_UP)
-        except BaseException:
-            self._abandon(future, task)
-            raise
+        """The outcome of a call, as `run` gives it, for code that waits."""
+        return run_sync(self.run(function, *args, **options))
 
     async def run(self, function: Function, *args: Any, **options: Unpack[CallOptions]) -> Outcome:
         """The outcome of a call, as `submit` makes it. When the caller is cancelled, the worker is killed."""
@@ -212,7 +194,9 @@ class Pool:
         with self._lock:
             self._tasks.add(task)
         try:
-            for attempt in count(1):
+            attempt = 0
+            while True:
+                attempt += 1
                 worker = self._given(task)
                 try:
                     outcome = worker.answer(task)
@@ -227,7 +211,6 @@ class Pool:
                 elif worker.is_spent or worker.tasks >= self._recycle_after:
                     self._end_worker(task, "recycled")
                 return outcome
-            raise AssertionError("there is always another attempt")
         except _LostError as error:
             self._end_worker(task, "killed")
             return Outcome(kind="lost", message=str(error))

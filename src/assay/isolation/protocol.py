@@ -124,7 +124,6 @@ def _packed(function: Callable[..., Any]) -> Packed:
 
 def packed_arguments(args: Sequence[Any], keywords: Mapping[str, Any], name: str) -> bytes:
     """Arguments as bytes. Raises `TypeError`, with the argument's name or place, when one cannot be."""
-    data = None
     with suppress(Exception):  # what pickle cannot do, cloudpickle may
         data = pickle.dumps((args, keywords), protocol=pickle.HIGHEST_PROTOCOL)
         if b"__main__" not in data:
@@ -132,8 +131,6 @@ def packed_arguments(args: Sequence[Any], keywords: Mapping[str, Any], name: str
     pickler = _cloudpickle() or pickle
     with suppress(Exception):  # said below, of the argument at fault
         return pickler.dumps((args, keywords))
-    if data is not None:
-        return data
     for where, value in [*enumerate(args, start=1), *keywords.items()]:
         try:
             pickler.dumps(value)

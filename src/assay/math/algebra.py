@@ -149,7 +149,6 @@ def decided(gold: str, answer: str, options: MathOptions) -> MathVerdict | Open:
 
 
 def _is_asked(gold: ParsedAnswer, answer: ParsedAnswer, options: MathOptions) -> bool:
-    """Whether math-verify is asked about the two."""
     return options.symbolic and gold.is_expression and answer.is_expression
 
 

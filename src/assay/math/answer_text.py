@@ -140,6 +140,9 @@ _MONEY: Final = re.compile(
     re.ASCII,
 )
 _MOST_LAYERS: Final = 12
+_WRAPPINGS: Final = (("$$", "$$", "$"), ("$", "$", "$"), (r"\(", r"\)", r"\("), (r"\[", r"\]", r"\["),
+                     ("**", "**", "**"), ("`", "`", "`"), ('"', '"', '"'))  # fmt: skip
+"""What may stand around an answer, and what inside shows that these do not belong together."""
 DEEPEST: Final = 60  # how deep brackets may nest
 
 _SIGNS_BY_CODE: Final = {
@@ -201,15 +204,10 @@ def _peeled(text: str) -> str:
         text = text[:-1].rstrip()
         if text.endswith("\\"):
             text = text[:-1]
-    if text[:1] == "$":
-        for mark in ("$$", "$"):
-            inside = text[len(mark) : -len(mark)]
-            if text.startswith(mark) and text.endswith(mark) and inside and "$" not in inside:
-                return inside
-    for start, end in ((r"\(", r"\)"), (r"\[", r"\]"), ("**", "**"), ("`", "`"), ('"', '"')):
+    for start, end, unless in _WRAPPINGS:
         if text.startswith(start) and text.endswith(end) and len(text) > len(start) + len(end):
             inside = text[len(start) : -len(end)]
-            if start not in inside:
+            if unless not in inside:
                 return inside
     for command in (r"\boxed", r"\fbox", r"\mathbf", r"\displaystyle", r"\bm", r"\boldsymbol"):
         if text.startswith(command) and not text[len(command) : len(command) + 1].isalpha():

@@ -35,8 +35,6 @@ NO_PROOF: Final = (TooComplexError, TooLargeError, UndefinedError, RecursionErro
 
 
 class Ratio(NamedTuple):
-    """A quotient of polynomials."""
-
     top: Polynomial
     bottom: Polynomial
 
@@ -58,7 +56,6 @@ def _number(polynomial: Polynomial) -> fmpq:
 
 
 def terms_of(polynomial: Polynomial) -> Iterator[tuple[Polynomial, fmpq]]:
-    """The terms as monomials and their coefficients."""
     for powers, coefficient in zip(polynomial.monoms(), polynomial.coeffs(), strict=True):
         yield _RING.term(1, powers), coefficient
 

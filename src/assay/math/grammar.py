@@ -252,8 +252,8 @@ class Grammar:
         self.expect(closing)
         return node
 
-    def unexpected(self) -> UnreadableError:
-        token = self.token
+    def unexpected(self, token: MathToken | None = None) -> UnreadableError:
+        token = token or self.token
         if token.kind == "end":
             return UnreadableError("it ends too early")
         return UnreadableError(f"{token.value!r} at {token.place} is not understood")
@@ -526,14 +526,9 @@ class Grammar:
     def primary(self) -> tree.Node:
         token = self.advance()
         value = token.value
-        if token.kind == "number":
-            return self.numeral(value)
-        if token.kind == "word":
-            return self.word(value)
-        if token.kind == "text":
-            return self.words(value)
-        if token.kind == "command":
-            return self.command(value)
+        read = _PRIMARIES.get(token.kind)
+        if read is not None:
+            return read(self, value)
         if value in "([":
             return self.bracket(value)
         if value == "{":
@@ -546,8 +541,7 @@ class Grammar:
             return tree.Apply("abs", (node,))
         if value == "-":
             return tree.negated(self.power())
-        self.position -= 1
-        raise self.unexpected()
+        raise self.unexpected(token)
 
     def nested(self, *, in_braces: bool = False) -> tree.Node:
         """An answer in brackets, whatever bars and braces stand around them."""
@@ -567,11 +561,10 @@ class Grammar:
         if opening == "[" and self.take("]"):
             return tree.NamedSet("empty")
         inside = self.nested()
-        closing = self.advance().value
-        closing = {r"\rbrack": "]", r"\rparen": ")"}.get(closing, closing)
+        token = self.advance()
+        closing = {r"\rbrack": "]", r"\rparen": ")"}.get(token.value, token.value)
         if closing not in (")", "]"):
-            self.position -= 1
-            raise self.unexpected()
+            raise self.unexpected(token)
         if not (isinstance(inside, tree.Listing) and inside.kind == "bare"):
             if (opening, closing) == ("(", ")"):
                 return inside
@@ -598,14 +591,11 @@ class Grammar:
             whole, _, decimals = value.partition(".")
             return tree.Number(repeating(whole, decimals, period))
         if self.token.value == "_" and value.isdigit():
-            mark = self.position
-            self.advance()
-            base = self.script()
+            token, base = self.advance(), self.script()
             if isinstance(base, tree.Number) and base.value.q == 1 and 1 < base.value.p <= 36:
                 return tree.Based(value, int(base.value.p))
             # Nothing but a base stands below a number, so there is no other reading to go back for.
-            self.position = mark
-            raise self.unexpected()
+            raise self.unexpected(token)
         return literal(value)
 
     def period(self) -> str:
@@ -1007,6 +997,9 @@ def _called(name: str, arguments: tuple[tree.Node, ...], base: tree.Node | None)
     return tree.Power(tree.Constant("e"), arguments[0]) if name == "exp" else tree.Apply(name, arguments)
 
 
+_PRIMARIES: Final[dict[str, Callable[[Grammar, str], tree.Node]]] = {
+    "number": Grammar.numeral, "word": Grammar.word, "text": Grammar.words, "command": Grammar.command,
+}  # fmt: skip
 _COMMANDS: Final[dict[str, Callable[[Grammar], tree.Node]]] = {
     r"\frac": lambda grammar: _quotient(grammar.digit_or_group(), grammar.digit_or_group()),
     **dict.fromkeys(

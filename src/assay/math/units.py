@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import lru_cache
+from math import prod
 from typing import Final, NamedTuple
 
 from assay.math.words import GENERIC, UNIT_TABLES, is_label, words_of
@@ -67,34 +68,30 @@ def says_what(text: str) -> bool:
 @lru_cache(maxsize=4096)
 def unit_of(text: str) -> Unit | None:
     """The unit a text names, or None for words that are no known unit."""
-    powers: Counter[str] = Counter()
-    factor, sign, pending = Fraction(1), 1, 1
-    last: tuple[str, Fraction] | None = None
-
-    def count(unit: tuple[str, Fraction], power: int) -> None:
-        nonlocal factor
-        powers[unit[0]] += sign * power
-        factor *= unit[1] ** (sign * power)
-
+    found: list[tuple[tuple[str, Fraction], int]] = []  # units with their powers
+    sign, pending = 1, 1
     text = text.replace(" per ", "/").replace(".", "").replace("mph", "mi/h").replace("kph", "km/h")
     if _PIECE.sub("", text).strip(" {}()-"):
         return None
     for piece in _PIECE.findall(text):
-        if piece[0] == "^" and last is not None and len(piece) < 6:
-            count(last, int(piece.strip("^{}")) - 1)
+        if piece[0] == "^" and found and len(piece) < 6:
+            found.append((found[-1][0], sign * (int(piece.strip("^{}")) - 1)))
         elif piece == "/":
             sign = -1
         elif piece.lower() in _WORDS_OF_SHAPE:
             shape = _WORDS_OF_SHAPE[piece.lower()]
-            if piece.lower().endswith("d") and last is not None:
-                count(last, shape - 1)
+            if piece.lower().endswith("d") and found:
+                found.append((found[-1][0], sign * (shape - 1)))
             else:
                 pending = shape
         elif piece.isalpha() or piece == "¢":
-            last = _named(piece)
-            if last is None:
+            unit = _named(piece)
+            if unit is None:
                 return None
-            count(last, pending)
+            found.append((unit, sign * pending))
             pending = 1
+    powers: Counter[str] = Counter()
+    for (dimension, _), power in found:
+        powers[dimension] += power
     dimensions = tuple(sorted((name, power) for name, power in powers.items() if power))
-    return None if last is None else Unit(dimensions, factor)
+    return Unit(dimensions, prod((factor**power for (_, factor), power in found), start=Fraction(1))) if found else None

@@ -45,22 +45,14 @@ def verify_many(
 
 
 async def verify_async(
-    gold: object,
-    answer: object,
-    *,
-    options: MathOptions | None = None,
-    timeout: float = 5.0,  # noqa: ASYNC109
+    gold: object, answer: object, *, options: MathOptions | None = None, timeout: float = 5.0
 ) -> MathVerdict:
     """As `verify`, without holding the event loop."""
     return (await verify_many_async([(gold, answer)], options=options, timeout=timeout))[0]
 
 
 async def verify_many_async(
-    pairs: Iterable[Pair],
-    *,
-    options: MathOptions | None = None,
-    timeout: float = 5.0,  # noqa: ASYNC109
-    at_once: int | None = None,
+    pairs: Iterable[Pair], *, options: MathOptions | None = None, timeout: float = 5.0, at_once: int | None = None
 ) -> list[MathVerdict]:
     """As `verify_many`; the event loop breathes between comparisons.
 
