@@ -12,8 +12,8 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, astuple, dataclass, field
 from functools import cached_property
 from itertools import islice
@@ -147,8 +147,6 @@ class Store:
     """
 
     _table, _row_number, _mark = "verdicts", "rowid", "?"
-    # IMMEDIATE takes the write lock first; a lock taken half-way can fail without waiting.
-    _begin = "BEGIN IMMEDIATE"
 
     def __init__(self, where: str) -> None:
         """Opens the file, or makes it. Raises `CacheError` when it is not ours to use."""
@@ -253,7 +251,7 @@ class Store:
             raise CacheError(f"{self.where} is an SQLite database of something else: {advice}")
         self._refuse_newer(number("PRAGMA user_version"))
         # Several hosts cannot share the memory that WAL needs, and would spoil the file.
-        connection.execute(f"PRAGMA journal_mode = {'DELETE' if network_disk(Path(self.where)) else 'WAL'}")
+        connection.execute(f"PRAGMA journal_mode = {'DELETE' if is_on_network_disk(Path(self.where)) else 'WAL'}")
         with self._transaction(connection):
             if not number("PRAGMA user_version"):
                 connection.execute(f"CREATE TABLE verdicts ({_COLUMNS})")
@@ -297,21 +295,17 @@ class Store:
         query = query.replace("?", self._mark)
         return self._run(lambda connection: connection.execute(query, arguments).fetchall())
 
-    @contextmanager
-    def _transaction(self, connection: Any) -> Generator[None]:
-        connection.execute(self._begin)
-        try:
-            yield
-        except BaseException:
-            connection.execute("ROLLBACK")
-            raise
-        connection.execute("COMMIT")
+    def _transaction(self, connection: Any) -> Any:
+        """A block at whose end all is committed, or nothing when something was raised."""
+        # IMMEDIATE takes the write lock first; a lock taken half-way can fail without waiting.
+        connection.execute("BEGIN IMMEDIATE")
+        return connection
 
 
 class PostgresStore(Store):
     """Verdicts in a PostgreSQL database, in the tables `assay_verdicts` and `assay_cache` of its default schema."""
 
-    _table, _row_number, _mark, _begin = "assay_verdicts", "number", "%s", "BEGIN"
+    _table, _row_number, _mark = "assay_verdicts", "number", "%s"
 
     def __init__(self, url: str) -> None:
         """`postgresql://user:password@host:5432/database`. Raises `CacheError` when it does not answer."""
@@ -340,6 +334,9 @@ class PostgresStore(Store):
             self._refuse_newer(version or 0)
             if version is None:
                 connection.execute("INSERT INTO assay_cache VALUES (%s)", [SCHEMA_VERSION])
+
+    def _transaction(self, connection: Any) -> Any:
+        return connection.transaction()
 
     def _give_space_back(self) -> None:
         """Left to the server, which does so by itself."""
@@ -370,30 +367,24 @@ NETWORK_DISKS = frozenset(
 """File systems, as the kernel names them, that several hosts may use at once."""
 
 
-def network_disk(path: Path) -> str | None:
-    """The kind of network disk that a path lies on; None for a local one, or where it is not said."""
-    if sys.platform != "linux":
-        return None
+def is_on_network_disk(path: Path) -> bool:
+    """Whether a path lies on a network disk; False where the system does not say."""
     try:
-        mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace")
+        mounts = Path("/proc/self/mounts").read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return None
-    kind = mounted_kind(path.absolute(), mounts)
-    return kind if kind in NETWORK_DISKS else None
+        return False
+    return mounted_kind(path.absolute(), mounts) in NETWORK_DISKS
 
 
 def mounted_kind(path: Path, mounts: str) -> str | None:
     """The file system that a path lies on, by the kernel's list of mounts."""
     best, kind = Path(), None
     for line in mounts.splitlines():
-        before, _, after = line.partition(" - ")
-        fields = before.split()
-        if len(fields) < 5 or not after:
-            continue
-        place = Path(fields[4].replace("\\040", " "))
+        _, folder, mounted, *_ = line.split(" ")
+        place = Path(folder.replace("\\040", " "))
         # Of two mounts on one place the later hides the earlier.
         if path.is_relative_to(place) and len(place.parts) >= len(best.parts):
-            best, kind = place, after.split()[0]
+            best, kind = place, mounted
     return kind
 
 

@@ -92,8 +92,7 @@ class Pool:
         self._unfinished: set[Future[Outcome]] = set()
         self._tasks: set[PoolTask] = set()  # which threads are at work on
         self._counts = Counter[str]()
-        self._lock = threading.Lock()
-        """Held to change anything here, and to close a socket that another thread might interrupt."""
+        self._lock = threading.Lock()  # held to change anything here, and to close what another thread may interrupt
         self._idle: list[WorkerProcess] = []  # workers without a task; the last one is used first
         self.template: Template | None = None  # which forks workers
         self.templates: list[Template] = []  # this one, and those before it, which end when their last worker has
@@ -258,7 +257,7 @@ class Pool:
         tries, why = 0, ""
         while tries < STARTS:
             self._refuse_to_go_on(task)
-            template, lost_template = None, True
+            template, lost_template, why = None, True, "RuntimeError: the process that forks workers ended"
             try:
                 with self._lock:
                     template = self.template = self.template or self._new_template()
@@ -268,13 +267,12 @@ class Pool:
                 worker.await_birth()
                 return worker
             except WorkerLostError as error:
-                lost_template = error.status is None
-                what = "the process that forks workers ended" if lost_template else "workers end as they start"
-                why = f"RuntimeError: {what}" + ("" if lost_template else f", with status {error.status}")
+                if error.status is not None:
+                    lost_template, why = False, f"RuntimeError: workers end as they start, with status {error.status}"
             except TimeoutError:
                 why = "TimeoutError: a worker was asked for, and never came"
-            except (BrokenPipeError, ConnectionResetError):  # it ended before it could be asked
-                why = "RuntimeError: the process that forks workers ended"
+            except (BrokenPipeError, ConnectionResetError):
+                pass  # it ended before it could be asked
             except OSError as error:
                 why = described(error)
             self._end_worker(task)

@@ -22,17 +22,14 @@ from assay.isolation.forkserver import Reading, worked
 from assay.isolation.protocol import Packed, WorkerSettings
 from assay.redaction import redacted
 
-LOADING: Final = 300.0
-"""Seconds that a template may take to load what is preloaded, a worker to be there, and a function to be loaded."""
+LOADING: Final = 300.0  # seconds that a template, a worker or a function may take to be loaded
 SLACK: Final = 0.05  # seconds past its deadline that a worker is left alone, so that its own clock decides close cases
 CEILING: Final = 4  # where only processor time is counted, nothing may take longer than so many times its deadline
-OVERLOAD: Final = 60.0
-"""A task without a hard deadline ends after so many seconds and so many times its deadline, whatever the load."""
+OVERLOAD: Final = 60.0  # seconds and times its deadline after which a task without a hard deadline ends in any case
 DELIVERY: Final = 10.0  # seconds past the deadline for which an answer that has begun to arrive is awaited
 PATIENCE: Final = 1.0  # seconds that a process which should end may take
 _CHUNK: Final = 1 << 18
-_QUIETLY: Final[int] = getattr(socket, "MSG_NOSIGNAL", 0)
-"""A flag for sending: if the other end is gone, that is an error here and no SIGPIPE."""
+_QUIETLY: Final[int] = getattr(socket, "MSG_NOSIGNAL", 0)  # if the other end is gone, an error here and no SIGPIPE
 _OWN_FAULT: Final = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGSYS", "SIGTRAP", "SIGXCPU", "SIGXFSZ")
 """Signals that a process gets for what it did itself. Any other came from outside."""
 
@@ -67,8 +64,7 @@ class PoolTask:
     function: Packed
     arguments: bytes
     timeout: float  # seconds that it may work
-    hard_timeout: float | None
-    """Seconds after which it ends in any case, counted from its start; None for a limit that only overload meets."""
+    hard_timeout: float | None  # seconds from its start to its end in any case; None for what only overload meets
     is_abandoned: bool = False  # whether its caller has given it up
     worker: "WorkerProcess | None" = None  # which is not used for anything else meanwhile
 

@@ -30,8 +30,7 @@ HELLO: Final = b"h"  # from a worker: it is there, and this is its process id
 STARTED: Final = b"s"
 """From a worker: function and arguments are loaded, and work begins. A `forkserver.Reading` follows, as JSON."""
 ANSWER: Final = b"a"  # from a worker: what came of a task, as JSON
-LARGEST_VALUE: Final = 1 << 26
-"""Characters of JSON that a result may have, so that no worker can fill the memory of this process."""
+LARGEST_VALUE: Final = 1 << 26  # characters of JSON in a result, so that no worker fills the memory of this process
 STATUS: Final = struct.Struct(">i")  # what the template says about a worker at its end: its exit status
 REFERENCE: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 

@@ -150,10 +150,8 @@ _SIGNS_BY_CODE: Final = {
     **dict.fromkeys(map(ord, "\u200b\ufeff\u2060\u00ad\u2061\u2062"), ""),
     **dict.fromkeys((160, 8194, 8195, 8199, 8201, 8202, 8239, 12288), " "),
 }
-_RAISED: Final = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ", "0123456789+-n")
-_LOWERED: Final = str.maketrans("₀₁₂₃₄₅₆₇₈₉₊₋ₙ", "0123456789+-n")
-_RAISED_RUN: Final = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ]+")
-_LOWERED_RUN: Final = re.compile("[₀₁₂₃₄₅₆₇₈₉₊₋ₙ]+")
+_SCRIPTS: Final = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ₀₁₂₃₄₅₆₇₈₉₊₋ₙ", "0123456789+-n" * 2)
+_SCRIPT: Final = re.compile("([⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ]+)|[₀₁₂₃₄₅₆₇₈₉₊₋ₙ]+")
 _FOREIGN_DIGIT: Final = re.compile(r"[^\W\x00-\x7f\D]")
 _OVERLINED: Final = re.compile("((?:\\w\u0305)+)")
 
@@ -173,8 +171,7 @@ def plain_signs(text: str) -> str:
     if text.isascii():
         return text
     text = _OVERLINED.sub(lambda m: r"\overline{" + m[1].replace("\u0305", "") + "}", text)
-    text = _RAISED_RUN.sub(lambda m: "^{" + m[0].translate(_RAISED) + "}", text)
-    text = _LOWERED_RUN.sub(lambda m: "_{" + m[0].translate(_LOWERED) + "}", text)
+    text = _SCRIPT.sub(lambda m: ("^{" if m[1] else "_{") + m[0].translate(_SCRIPTS) + "}", text)
     text = _FOREIGN_DIGIT.sub(lambda m: str(unicodedata.decimal(m[0])), text)
     return text.translate(_SIGNS_BY_CODE)
 

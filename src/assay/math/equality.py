@@ -256,7 +256,6 @@ def _cells(node: tree.Node) -> tuple[tree.Node, ...] | None:
 # Whether an answer is solved as far as the gold is, so that a question handed back is no answer.
 
 _UNCOMPUTED: Final = re.compile(r"\\(?:int|iint|oint|sum|prod|lim)(?![a-zA-Z])|\\frac\s*\{\s*(?:d|\\partial)\s*\}")
-_CLOSED: Final = frozenset({"factorial", "binomial"})  # functions that answers are left with
 
 
 def unsolved(gold: tuple[str, tree.Node | None], answer: tuple[str, tree.Node | None]) -> str | None:
@@ -332,7 +331,7 @@ def _is_computed(node: tree.Node) -> bool:
         case tree.Power(base, exponent):
             return _is_computed(base) and _is_computed(exponent)
         case tree.Apply(function, arguments):
-            return function in _CLOSED and all(map(_is_computed, arguments))
+            return function in ("factorial", "binomial") and all(map(_is_computed, arguments))
         case tree.Product(factors):
             rest = [factor for factor in factors if factor != tree.MINUS_ONE]
             plain = sum(isinstance(factor, tree.Number) for factor in rest)

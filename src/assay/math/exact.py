@@ -30,8 +30,7 @@ class TooComplexError(ValueError):
     """The expression grows beyond what exact arithmetic is worth."""
 
 
-NO_PROOF: Final = (TooComplexError, TooLargeError, UndefinedError, RecursionError)
-"""What ends an attempt to compute exactly."""
+NO_PROOF: Final = (TooComplexError, TooLargeError, UndefinedError, RecursionError)  # what ends an exact computation
 
 
 class Ratio(NamedTuple):
@@ -79,7 +78,6 @@ _POSITIVE: Final = frozenset({"symbol", "pi", "e", "exp", "root", "power", "fact
 _REAL: Final = frozenset({"symbol", "pi", "e", "root", "ln", "i"})
 """Kinds of atoms that are real when they are of a number, and i."""
 _MAYBE_COMPLEX: Final = frozenset({"i", "arcsin", "arccosh", "arctanh"})
-_POSITIVE_NUMBERS: Final = _POSITIVE - {"symbol"}
 _MOST_FACTORED: Final = 40  # terms of a polynomial up to which its squares are looked for under a root
 _MOST_ANGLES: Final = 64  # how often one inverse function may count in a sum of them
 _MOST_TURNS: Final = 12  # sin(ku) is written out up to this k
@@ -352,10 +350,7 @@ class Form:
         return self.multiply(result, self.atom("root", Ratio(rest, ONE), index, equation=(index, rest)))
 
     def _factors(self, polynomial: Polynomial) -> tuple[fmpq, dict[int, int], Polynomial]:
-        """A positive number, powers of atoms that are positive, and what is left when both are taken out.
-
-        The coefficients that are left are whole numbers without a common factor.
-        """
+        """A positive number, powers of positive atoms, and what is left: whole coefficients without a common factor."""
         values, shared = polynomial.coeffs(), polynomial.term_content()
         top, bottom = reduce(fmpz.gcd, (value.p for value in values)), reduce(fmpz.lcm, (value.q for value in values))
         number = fmpq(abs(top), bottom)
@@ -672,7 +667,7 @@ class Form:
             raise TooComplexError("the size of a number that may be complex")
         argument = self._canonical(argument)
         kinds = {self.keys[atom][0] for side in argument for atom in powers_in(side)}
-        if kinds <= _POSITIVE_NUMBERS and min(argument.top.coeffs() + argument.bottom.coeffs()) > 0:
+        if kinds <= _POSITIVE - {"symbol"} and min(argument.top.coeffs() + argument.bottom.coeffs()) > 0:
             return argument
         if argument.top.leading_coefficient() < 0:
             argument = self.negative(argument)

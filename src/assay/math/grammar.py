@@ -108,14 +108,12 @@ def recurring(text: str) -> tree.Number:
 
 
 TOO_DEEP: Final = "it nests too deep"
-DEEPEST_TREE: Final = 2 * DEEPEST
-"""Levels of a tree. `5!!!…` and `1/2/2/…` have one for each sign, though no bracket opens."""
+DEEPEST_TREE: Final = 2 * DEEPEST  # levels: `5!!!…` and `1/2/2/…` have one for each sign, though no bracket opens
 SET_OPERATIONS: Final = words.notations("set operation")
 TIMES, DIVIDED = frozenset(words.notations("times")), frozenset(words.notations("divided"))
 SIGNS: Final = frozenset({"+", "-", r"\pm", r"\mp"})
 _LOGIC: Final = words.notations("logic")
 _CONNECTIVES: Final = CONNECTIVES | _LOGIC
-_STARTS: Final = frozenset("({|")
 _ORDINALS: Final = tuple(
     node
     for ending in ORDINALS
@@ -133,7 +131,6 @@ _DECORATIONS, _FONTS = frozenset(words.notations("decoration")), frozenset(words
 _VECTORS, _GRIDS = frozenset(words.notations("vector")), frozenset(words.notations("grid"))
 _MOST_WRITTEN: Final = 3000  # nodes of the sums and determinants that are written out
 _IS_DIFFERENTIAL: Final = re.compile(r"d[a-zA-Z]").fullmatch
-_CONDITIONS: Final = frozenset({"if", "for", "when"})
 _LARGEST_DETERMINANT: Final = 4
 _TWO: Final = tree.Number(fmpq(2))
 _DIFFERENTIALS: Final = tuple(
@@ -408,7 +405,7 @@ class Grammar:
             return token.value not in NO_FACTORS and not self.starts_unit() and not self.joins_sets()
         if token.kind == "command":
             return token.value not in _STOPS
-        if token.kind != "sign" or token.value not in _STARTS:
+        if token.kind != "sign" or token.value not in ("(", "{", "|"):
             return False
         if token.value == "(":
             return not self.starts_modulus()
@@ -434,8 +431,7 @@ class Grammar:
             elif token.value in ("%", r"\%") or (token.kind == "text" and token.value.strip().lower() in PERCENT):
                 self.advance()
                 node = tree.Percent(node)
-            elif token.value == r"\degree":
-                self.advance()
+            elif self.take(r"\degree"):
                 node = tree.Quantity(node, "degree")
             else:
                 return node
@@ -486,8 +482,7 @@ class Grammar:
             token = self.token
             if self.starts_unit():
                 parts.append(self.advance().value)
-            elif token.value == "^":
-                self.advance()
+            elif self.take("^"):
                 exponent = self.script()
                 if not isinstance(exponent, tree.Number):
                     raise self.unexpected()
@@ -615,8 +610,7 @@ class Grammar:
         token = self.token
         if token.kind == "number" and len(token.value) > 1 and token.value.isdigit():
             return tree.Number(fmpq(int(self.split())))
-        if token.value == "{":
-            self.advance()
+        if self.take("{"):
             return self.closed(self.nested(), "}")
         if token.kind == "word" and len(token.value) > 1 and token.value not in CONSTANTS:
             return letter(self.split())
@@ -840,7 +834,11 @@ class Grammar:
             row = [self.statement()]
             self.take(",")
             while self.take("&"):
-                if name == "cases" and self.token.kind == "text" and self.token.value.strip(" ,") in _CONDITIONS:
+                if (
+                    name == "cases"
+                    and self.token.kind == "text"
+                    and self.token.value.strip(" ,") in ("if", "for", "when")
+                ):
                     self.advance()
                 row.append(self.statement())
             self.take(",")
@@ -894,8 +892,7 @@ class Grammar:
             return tree.Product((tree.Number(fmpq(-1)), self.run()))
         factors: list[tree.Node] = [self.power()]
         while True:
-            if self.token.value == "/":
-                self.advance()
+            if self.take("/"):
                 factors = [_quotient(_product(factors), self.power())]
             elif self.starts_factor() and self.token.value not in "([{|" and not self.starts_function():
                 factors.append(self.power())

@@ -129,9 +129,6 @@ def shortened(text: str, length: int = 80) -> str:
     return text if len(text) <= length else f"{text[: length - 21]}…{text[-20:]}"
 
 
-SMALLEST_SHOWN = 10  # below 1/10 places are counted from the first digit, so that tiny numbers stay apart
-
-
 def agree(one: tuple[int, int], two: tuple[int, int], *, is_decimal: bool, options: MathOptions) -> bool:
     """Whether two fractions (top, bottom) are the same number.
 
@@ -145,14 +142,9 @@ def agree(one: tuple[int, int], two: tuple[int, int], *, is_decimal: bool, optio
         return True
     if not is_decimal:
         return False
-    places = options.rounding + _zeros_behind_the_point(one, two)
-    return rounded(one, places) == rounded(two, places)
-
-
-def rounded(number: tuple[int, int], places: int) -> int:
-    """The number times 10**places, to the nearest whole number."""
-    top, bottom = number
-    return (2 * top * 10**places + bottom) // (2 * bottom)
+    scale = 10 ** (options.rounding + _zeros_behind_the_point(one, two))
+    first, second = ((2 * top * scale + bottom) // (2 * bottom) for top, bottom in (one, two))  # to the nearest
+    return first == second
 
 
 def _zeros_behind_the_point(one: tuple[int, int], two: tuple[int, int]) -> int:
@@ -164,6 +156,7 @@ def _zeros_behind_the_point(one: tuple[int, int], two: tuple[int, int]) -> int:
         return 0
     # As many as the lengths of both show at least, for numbers of thousands of digits; then one by one.
     zeros = max(0, (bottom.bit_length() - top.bit_length()) * 3 // 10 - 2)
-    while top * 10**zeros * SMALLEST_SHOWN < bottom:
+    # Below 1/10 places are counted from the first digit, so that tiny numbers stay apart.
+    while top * 10 ** (zeros + 1) < bottom:
         zeros += 1
     return zeros

@@ -19,8 +19,6 @@ from assay.math.verdict import DEFAULT, Equality, different, undecided
 
 _TURNED: Final = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "=": "=", "!=": "!="}
 
-_OPEN: Final = undecided("the relations may have the same solutions")
-
 
 def compare_relations(gold: tree.Node, answer: tree.Node) -> Equality:
     if not (isinstance(gold, tree.Relation) and isinstance(answer, tree.Relation)):
@@ -29,11 +27,8 @@ def compare_relations(gold: tree.Node, answer: tree.Node) -> Equality:
         return undecided("chains of different lengths")
     # Only `=` and the orders may be turned round or multiplied; x ∈ A and p → q hold between these two sides.
     are_orders = all(operator in _TURNED for operator in gold.operators)
-    candidates = [answer]
-    if are_orders:
-        operators = tuple(_TURNED.get(operator, operator) for operator in reversed(answer.operators))
-        candidates.append(tree.Relation(answer.sides[::-1], operators))
-    for candidate in candidates:
+    operators = tuple(_TURNED.get(operator, operator) for operator in reversed(answer.operators))
+    for candidate in (answer, tree.Relation(answer.sides[::-1], operators)) if are_orders else (answer,):
         if candidate.operators != gold.operators:
             continue
         if len(gold.operators) == 1 and are_orders:
@@ -44,9 +39,9 @@ def compare_relations(gold: tree.Node, answer: tree.Node) -> Equality:
             return Equality(True, "equal as chains of relations")
     if tree.symbols_of(gold) != tree.symbols_of(answer):
         return different("they are about different variables")
-    if gold.operators == answer.operators == ("=",):
-        return told_apart(gold, answer) or told_apart(answer, gold) or _OPEN
-    return _OPEN
+    are_equations = gold.operators == answer.operators == ("=",)
+    apart = (told_apart(gold, answer) or told_apart(answer, gold)) if are_equations else None
+    return apart or undecided("the relations may have the same solutions")
 
 
 def _compare_solved(gold: tree.Node, answer: tree.Node) -> Equality:

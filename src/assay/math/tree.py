@@ -201,12 +201,10 @@ def symbols_of(node: Node) -> set[str]:
     return {each.name for each in nodes_of(node) if isinstance(each, Symbol)}
 
 
-_NOT_ASKED: Final = ("multifactorial", "mod")  # which math-verify does not read as they are
-
-
 def is_value(node: Node) -> bool:
     """Whether a tree is one number or expression, of functions that are known by their values."""
-    if isinstance(node, Apply) and (node.function.endswith("()") or node.function in _NOT_ASKED):
+    # Two that math-verify does not read as they are.
+    if isinstance(node, Apply) and (node.function.endswith("()") or node.function in ("multifactorial", "mod")):
         return False
     kinds = Number | Symbol | Constant | Sum | Product | Quotient | Power | Apply | Percent
     return isinstance(node, kinds) and all(map(is_value, children(node)))

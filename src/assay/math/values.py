@@ -13,9 +13,7 @@ from assay.math.units import count_other_things, is_generic, unit_of
 from assay.math.verdict import SAME, Equality, MathOptions, different, undecided
 
 _PRECISIONS: Final = (64, 320, 1280)
-_POINTS: Final = 8
 _NUMERATORS: Final = (137, 211, 59, 307, 83, 401, 173, 263, 97, 349, 113, 229)
-_BOTTOM: Final = 128
 _LONGEST_SHOWN: Final = 4000  # the largest power of 2 that is written out in a reason
 _I, _INFINITY = tree.Constant("i"), tree.Constant("infinity")
 
@@ -30,7 +28,7 @@ def compare_values(gold: tree.Node, answer: tree.Node, options: MathOptions) -> 
         return found
     same, assumed_positive = proves_equal(gold, answer)
     if found.equal is None or not same or assumed_positive:
-        found = _told_apart(gold, answer, names, options, tries=_POINTS)
+        found = _told_apart(gold, answer, names, options, tries=8)
     if found.equal and not same:
         return undecided("no point tells them apart, and no proof that they are equal")
     return found
@@ -78,7 +76,7 @@ def points(names: list[str], tries: int, *, whole: bool = False) -> Iterator[dic
                 point[name] = fmpq(3 + (top + place * 3) % 9 + place)
                 continue
             negative = (attempt >= 2 and (attempt + place) % 2 == 0) or attempt in (3, 5)
-            point[name] = fmpq(-top if negative else top, _BOTTOM)
+            point[name] = fmpq(-top if negative else top, 128)
         yield point
 
 
@@ -206,7 +204,7 @@ def compare_quantities(gold: tree.Node, answer: tree.Node, options: MathOptions)
     if not options.units and one != two:
         return different("only one has a unit, or the units differ")
     if one is not None and two is not None and one != two:
-        return _compare_converted((left, one), (right, two), options)
+        return _compare_converted(left, one, right, two, options)
     if "degree" in (one, two) and one != two:
         found = compare_values(gold, answer, options)
         if found.equal:
@@ -225,8 +223,7 @@ def _with_one_unit(node: tree.Node) -> tree.Node:
     return node
 
 
-def _compare_converted(one: tuple[tree.Node, str], two: tuple[tree.Node, str], options: MathOptions) -> Equality:
-    (left, unit), (right, other) = one, two
+def _compare_converted(left: tree.Node, unit: str, right: tree.Node, other: str, options: MathOptions) -> Equality:
     first, second = unit_of(unit), unit_of(other)
     if first is None and second is None and (tree.symbols_of(left) or tree.symbols_of(right)):
         return undecided(f"{unit!r} and {other!r} may not mean the same")

@@ -57,8 +57,7 @@ SIGNS: Final = {
     for sign, meant in notations("sign").items()
 }
 RELATIONS: Final = {command: meant.replace("_", " ") for command, meant in notations("relation").items()}
-FUNCTIONS: Final = _of_kind("function")
-"""How functions may be written, and what each is called in the tree."""
+FUNCTIONS: Final = _of_kind("function")  # how functions may be written, and what each is called in the tree
 GREEK: Final = frozenset(_of_kind("letter"))
 CONSTANTS: Final = _of_kind("constant")
 SETS: Final = frozenset("RZNQC")  # letters that name a set of numbers, in blackboard bold

@@ -22,8 +22,7 @@ from assay.tools import failure
 from assay.wording import short_repr
 
 LONGEST: Final = 100_000  # characters of the longest code
-FENCES: Final = ("others", "processes", "memory", "network", "files")
-"""What is put up around a program, where the system can."""
+FENCES: Final = ("others", "processes", "memory", "network", "files")  # put up around a program where they can be
 PATIENCE: Final = 5.0  # seconds that a warden that was told to stop may take
 _START: Final = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1])['path']; from assay.tools.warden import main; main()"
