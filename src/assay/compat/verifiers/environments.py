@@ -406,7 +406,7 @@ class EnvGroup(Environment):
             raise ValueError("Number of env_names must match number of envs")
         self.env_map = dict(zip(self.env_names, self.envs, strict=True))
         rows = {name: self._routed(name) or None for name in ("dataset", "eval_dataset")}
-        super().__init__(rows.pop("dataset"), **rows, rubric=EnvGroupRubric(self), **given)
+        super().__init__(rows.pop("dataset"), **rows, rubric=EnvGroupRubric(self.env_map), **given)
 
     def _routed(self, which: str) -> list[dict[str, Any]]:
         """The examples of every environment, numbered through, each with the way to its environment."""
@@ -455,9 +455,9 @@ def _route(row: Mapping[str, Any]) -> list[str]:
 class EnvGroupRubric(Rubric):
     """Scores each rollout by the rubrics of its own environment."""
 
-    def __init__(self, group: EnvGroup) -> None:
+    def __init__(self, env_map: Mapping[str, Environment]) -> None:
         super().__init__()
-        self._group = group
+        self.env_map = env_map
 
     async def score_group(self, states: Any, **options: Any) -> Any:
         scoring = self._scoring(states[0])
@@ -468,4 +468,4 @@ class EnvGroupRubric(Rubric):
         return None if scoring is None else await scoring.score_rollout(state)
 
     def _scoring(self, state: Mapping[str, Any]) -> Any:
-        return (state.get("environment") or self._group.env_of(state)).scoring
+        return (state.get("environment") or self.env_map[next(iter(_route(state) or self.env_map))]).scoring
