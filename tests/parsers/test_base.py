@@ -102,12 +102,16 @@ ALIKE = [
 
 
 @pytest.mark.parametrize("make", ALIKE)
-def test_parsers_can_be_pickled(make: Any) -> None:
-    """With their settings, and as their format rewards too."""
+def test_parsers_are_values(make: Any) -> None:
+    """A parser equals another made alike, also after pickling, and so does its format reward."""
     parser = make()
-    assert vars(pickle.loads(pickle.dumps(parser))) == vars(parser)
-    reward = pickle.loads(pickle.dumps(parser.get_format_reward_func()))
-    assert (type(reward), vars(reward.parser)) == (FormatReward, vars(parser))
+    assert parser == make()
+    assert hash(parser) == hash(make())
+    assert pickle.loads(pickle.dumps(parser)) == parser
+    reward = parser.get_format_reward_func()
+    assert pickle.loads(pickle.dumps(reward)) == reward == make().get_format_reward_func()
+    assert hash(reward) == hash(make().get_format_reward_func())
+    assert [other() == parser for other in ALIKE].count(True) == 1
 
 
 def test_a_parser_shows_its_settings() -> None:
@@ -123,3 +127,15 @@ def test_extract_fn_must_be_callable() -> None:
     wrong: Any = "boxed"
     with pytest.raises(TypeError, match="extract_fn is 'boxed'"):
         Parser(wrong)
+
+
+def test_a_subclass_may_keep_its_own_settings() -> None:
+    """A user's parser adds attributes, and they count for equality."""
+
+    class Shouting(Parser):
+        def __init__(self, marks: list[str]) -> None:
+            super().__init__()
+            self.marks = marks
+
+    assert Shouting(["!"]) == Shouting(["!"]) != Shouting(["?"])
+    assert hash(Shouting(["!"])) == hash(Shouting(["?"]))

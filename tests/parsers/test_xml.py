@@ -175,4 +175,4 @@ def test_wrong_fields_are_refused(fields: Any, error: type[Exception], message: 
 
 def test_lists_may_stand_for_tuples() -> None:
     """Fields read from a file, where tuples are lists, work the same."""
-    assert XMLParser(["a", ["b", "c"]]).fields == XMLParser(("a", ("b", "c"))).fields
+    assert XMLParser(["a", ["b", "c"]]) == XMLParser(("a", ("b", "c")))

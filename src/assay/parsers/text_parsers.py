@@ -13,7 +13,7 @@ def identity(value: Any) -> Any:
 
 
 class Parser:
-    """Reads an answer out of a completion: the whole text through `extract_fn`.
+    """Reads an answer out of a completion: the whole text through `extract_fn`. Those with equal settings are equal.
 
     >>> Parser(str.strip).parse_answer([{"role": "assistant", "content": " 4 "}])
     '4'
@@ -55,6 +55,13 @@ class Parser:
     def get_format_reward_func(self) -> "FormatReward":
         """`format_score` as a reward function that can be pickled."""
         return FormatReward(self)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and vars(other) == vars(self)
+
+    def __hash__(self) -> int:
+        # Equal parsers share a class; what else a subclass holds may not be hashable.
+        return hash(type(self))
 
     def __repr__(self) -> str:
         settings = ((name, value) for name, value in vars(self).items() if not name.startswith("_"))
