@@ -16,9 +16,7 @@ from assay.wording import short_repr
 
 
 class Referenced(Composite):
-    """Shows a grader an answer known to be good: the rollout's, or one for all.
-
-    A rollout without one is judged without one.
+    """Shows a grader an answer known to be good: the rollout's, if it has one, or one for all.
 
     >>> from assay import PerCriterionGrader, Rubric
     >>> from assay.testing import FakeModel

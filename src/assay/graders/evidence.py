@@ -129,10 +129,7 @@ class _Words:
         """Of each word in the line."""
 
     def find(self, words: list[str], start: int) -> tuple[int, int] | None:
-        """Where these words first stand in this order, from a place of the text on.
-
-        Each form is one plain search, so that no text takes more than linear time.
-        """
+        """Where these words first stand in this order, from a place of the text on, by plain searches in linear time."""
         wanted = " ".join(words)
         forms = [f" {wanted} "]
         if len(wanted) >= _CUT_AT_END:

@@ -69,10 +69,7 @@ class ModelGrader(Grader, Generic[Generate]):
         """`model` is what `model_of` takes; `system_prompt` replaces the shipped one.
 
         `window` is how many tokens the judge takes in one call, prompt and reply together; None is what is known of the model.
-        A longer text is read in pieces.
-
-        A degenerate text (nothing, a lone colon) gets the lowest choice of every wanted criterion, and no model is asked;
-        `degenerate="ask"` asks all the same.
+        A degenerate text (nothing, a lone colon) gets the lowest choice of every wanted criterion unless `degenerate="ask"`.
         """
         super().__init__(normalize=normalize, length_penalty=length_penalty)
         if degenerate not in get_args(Degenerate):

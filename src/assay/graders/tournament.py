@@ -182,10 +182,8 @@ class Tournament(_GroupJudge):
         stands = [texts.index(text) for text in texts]
         distinct = list({tuple(sorted((stands[one], stands[other]))) for one, other in pairs})
 
-        async def play(pair: tuple[int, ...]) -> Score:
-            return await self.compare(texts[pair[0]], texts[pair[1]], query)
-
-        played = dict(zip(distinct, await side_by_side(play, distinct), strict=True))
+        scores = await side_by_side(lambda pair: self.compare(texts[pair[0]], texts[pair[1]], query), distinct)
+        played = dict(zip(distinct, scores, strict=True))
         games: list[list[Vote]] = [[] for _ in texts]
         for pair in pairs:
             for one, other in (pair, pair[::-1]):

