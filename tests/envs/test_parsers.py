@@ -49,7 +49,7 @@ def test_a_parser_of_the_rubrics_own_wins(tagged):
     rubric = Rubric([correct], parser=Parser(lambda text: "4"))
     env = SingleTurnEnv(ROWS, parser=Parser(), rubric=rubric)
     assert env.evaluate(model=tagged)["reward"] == [1.0]
-    assert env.parser == Parser()
+    assert type(env.parser) is Parser
 
 
 @pytest.mark.parametrize("how", ["setter", "class object"])
@@ -93,7 +93,7 @@ def test_what_reads_a_judges_replies_is_not_replaced():
     """It is none that reads completions."""
     rubric = JudgeRubric(judge_models=[FakeModel("7")], template="{completion} Score from 0-10:")
     SingleTurnEnv(ROWS, parser=TAGGED, rubric=rubric)
-    assert rubric.parser == Parser()
+    assert type(rubric.parser) is Parser
     rubric = JudgeRubric(judge_model=FakeModel("yes"))
     SingleTurnEnv(ROWS, parser=TAGGED, rubric=rubric)
     assert rubric.parser is TAGGED

@@ -40,7 +40,7 @@ def test_the_constructor_has_the_documented_arguments_and_defaults():
 def test_the_documented_attributes_are_there():
     """The parser reads the box, the hard limit is two minutes, the executor runs functions."""
     rubric = vf.MathRubric()
-    assert rubric.parser == MaybeThinkParser(extract_fn=extract_boxed_answer)
+    assert (type(rubric.parser), rubric.parser.extract_fn) == (MaybeThinkParser, extract_boxed_answer)
     assert rubric.HARD_TIMEOUT_SECONDS == vf.MathRubric.HARD_TIMEOUT_SECONDS == 120
     assert isinstance(rubric.executor, Executor)
     assert (rubric.max_workers, rubric.timeout_seconds) == (50, 5)
