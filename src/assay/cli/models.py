@@ -17,8 +17,7 @@ def command() -> None:
 
 
 @command.command("models list")
-@click.pass_context
-def list_models(ctx: click.Context) -> None:
+def list_models() -> None:
     """List the models, how well each does as a judge, and which model is asked by default."""
     from assay.local.weights import KNOWN
 
@@ -26,15 +25,15 @@ def list_models(ctx: click.Context) -> None:
         here = "here" if _file(f"local:{weights.name}") else "not here"
         size = f"{weights.size / 1e6:,.0f} MB"
         print(f"{weights.name}: {here}, {size}, {weights.licence}; {weights.measured}")
-    print(f"asked by default: {_default(ctx)}")
+    print(f"asked by default: {_default()}")
 
 
-def _default(ctx: click.Context) -> str:
+def _default() -> str:
     """What a judge is where no option names one, and who says so."""
     for variable in ("ASSAY_JUDGE", "ASSAY_MODEL"):
         if os.environ.get(variable):
             return redacted(f"{os.environ[variable]} ({variable})")
-    config = cli.config_of(ctx)
+    config = cli.config_of(click.get_current_context())
     if named := config.settings.get("judge") or config.settings.get("model"):
         return redacted(f"{named} ({config.path})")
     if found := _file("local"):

@@ -111,8 +111,7 @@ def argument(metavar: str, **settings: Any) -> Any:
 
 @dataclass_transform(frozen_default=True, field_specifiers=(value_of, argument))
 class CommandOptions:
-    """What the options of a command say. Subclasses are frozen dataclasses, whose `__post_init__` refuses what does not
-    go together."""
+    """Options of commands. Subclasses are frozen dataclasses, whose `__post_init__` refuses what does not go together."""
 
     def __init_subclass__(cls) -> None:
         dataclass(frozen=True)(cls)
@@ -173,8 +172,8 @@ class RubricArgument(RubricOptions):
 class InputOptions(CommandOptions):
     """Rows to work on."""
 
+    # Tables, `-` for standard input, a folder of tables or the folder of a run.
     files: tuple[str, ...] = argument("DATA...", nargs=-1, required=True)
-    """Tables, `-` for standard input, a folder of tables or the folder of a run."""
     mapping: tuple[tuple[str, str], ...] = value_of(pair, multiple=True)
     limit: int | None = value_of(positive)
 
@@ -268,8 +267,7 @@ class LabelOptions(CommandOptions):
     """A run, and labels about it."""
 
     run: str = argument("RUN", type=run_folder)
-    labels_file: str | None = argument("[LABELS]", required=False)
-    """None for those that were given in the page of the run."""
+    labels_file: str | None = argument("[LABELS]", required=False)  # None: those given in the page of the run
     mapping: tuple[tuple[str, str], ...] = value_of(pair, multiple=True)
     skip_unknown: bool = value_of()
     any_wording: bool = value_of()

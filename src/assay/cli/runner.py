@@ -29,6 +29,7 @@ from assay.rubric import Rubric
 from assay.runs import Progress, Row, Run, RunAbout, Spending, Summary
 from assay.runs.folder import Folder
 from assay.runs.metadata import judge_name, judge_of
+from assay.runs.pipeline import OnProgress
 from assay.runs.summary import Tally
 from assay.wording import counted
 
@@ -78,11 +79,8 @@ class Stopping:
         self._cancel(number, frame)
 
 
-Tell = Callable[[Progress], None]
-
-
 @contextmanager
-def shown_progress(noun: str, *, quiet: bool) -> Generator[Tell | None]:
+def shown_progress(noun: str, *, quiet: bool) -> Generator[OnProgress | None]:
     """What is to be told of progress: a bar on a terminal, else a line when the last one is old; None when quiet."""
     if quiet:
         yield None
@@ -125,7 +123,7 @@ class Conditions(NamedTuple):
     """Under which work is done; in a dry run there are none."""
 
     stopping: Stopping
-    on_progress: Tell | None = None
+    on_progress: OnProgress | None = None
     on_row: Callable[[Row], object] | None = None
 
     def settings(self, output: OutputOptions, grader: Autograder | None) -> dict[str, Any]:

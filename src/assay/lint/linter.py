@@ -108,10 +108,7 @@ _IGNORE = re.compile(r"(?:^|\s)#\s*assay:\s*ignore\b(?P<ids>[\sR\d,]*)")
 
 
 def _ignored_rules(text: str, starts: Sequence[int]) -> dict[int | None, frozenset[str]]:
-    """What comments ask to ignore, by the first line of the criterion they are about.
-
-    A comment on a line of its own right above a criterion is about that one.
-    """
+    """What comments ask to ignore, by the first line of the criterion that they stand in, or right above."""
     told: dict[int | None, frozenset[str]] = {}
     rows = text.split("\n")
     for number, row in enumerate(rows, start=1):

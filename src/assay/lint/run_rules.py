@@ -15,7 +15,7 @@ from assay.lint.findings import RULES, Finding, Hit
 from assay.lint.linter import PlacedCriterion
 from assay.messages import completion_text
 from assay.runs import Row, Run, RunError
-from assay.trust.estimate import LEVEL, Array, Estimate, normal_quantile, np, sums_by_example, undefined, wilson
+from assay.trust.estimate import LEVEL, Array, Estimate, normal_quantile, np, sums_by_example, wilson
 from assay.wording import counted
 
 FEWEST_EXAMPLES: Final = 30  # examples from which verdicts can be told to be constant, redundant or about length
@@ -204,7 +204,7 @@ def _rarer(values: Array) -> int:
 
 def clustered_rank_correlation(one: Array, two: Array, examples: Array) -> Estimate:
     if np.ptp(one) == 0 or np.ptp(two) == 0:
-        return undefined("one of the two is always the same")
+        return Estimate(reason="one of the two is always the same")
     first, second = _standard(mid_ranks(one)), _standard(mid_ranks(two))
     value = float(np.clip((first * second).mean(), -1, 1))
     # The influence of each row on a correlation; see Boos and Stefanski, Essential Statistical Inference.
@@ -216,7 +216,7 @@ def separation(values: Array, high: "np.ndarray[Any, np.dtype[np.bool_]]", examp
     """The chance that a row marked high has the larger value: the area under the ROC curve."""
     ups, downs = int(high.sum()), int((~high).sum())
     if not ups or not downs:
-        return undefined("all rows are alike")
+        return Estimate(reason="all rows are alike")
     ranks = mid_ranks(values)
     above = (ranks[high] - mid_ranks(values[high])) / downs
     below = 1 - (ranks[~high] - mid_ranks(values[~high])) / ups
@@ -229,12 +229,10 @@ def separation(values: Array, high: "np.ndarray[Any, np.dtype[np.bool_]]", examp
 
 
 def correlation(one: Array, two: Array, examples: Array) -> Estimate:
-    """Pearson's correlation, with Fisher's interval for as many answers as there are examples.
+    """Pearson's correlation of columns that vary, with Fisher's interval for as many answers as there are examples.
 
     Where all pairs agree, one that does not may still come: it is taken for 1 - 1/n at the most.
     """
-    if np.ptp(one) == 0 or np.ptp(two) == 0:
-        return undefined("one of the two is always the same")
     count = len(np.unique(examples))
     value = float(np.clip((_standard(one) * _standard(two)).mean(), -1, 1))
     if count < 4:

@@ -30,7 +30,7 @@ from assay.rubric import Rubric
 from assay.runs.pipeline import OnProgress, Watch
 from assay.runs.spending import NOTHING, Spending
 from assay.tables import rows_of
-from assay.trust.estimate import Estimate, Record, clustered_wilson, plain, undefined
+from assay.trust.estimate import Estimate, Record, clustered_wilson, plain
 from assay.wording import described, short_repr
 
 MOST = 12  # criteria that are judged, unless said otherwise
@@ -40,8 +40,7 @@ Text: TypeAlias = tuple[str, str]  # a response, and the prompt that it answers
 _Verdicts: TypeAlias = Mapping[tuple[Text, str], bool | None]
 """Whether a text passes the criterion of a name; None without an answer."""
 
-UNJUDGED = undefined("it was not held against pairs")
-_MOST_SHOWN: Final = 12  # pairs that drafters see; all others are for finding out what their criteria are worth
+UNJUDGED = Estimate(reason="it was not held against pairs")
 _FEWEST: Final = 5  # pairs without which no criterion could be told from chance
 _AT_ONCE: Final = 4  # pairs that are shown to the drafter in one call
 
@@ -362,7 +361,7 @@ def split(pairs: Sequence[Pair], seed: int = 0) -> tuple[list[Pair], list[Pair]]
         said = f"{len(groups)} prompts are too few to tell a criterion from chance"
         raise TrustError(f"{said}: give pairs of {_FEWEST} or more")
     random.Random(seed).shuffle(groups)
-    most = min(_MOST_SHOWN, max(1, len(groups) // 3))
+    most = min(12, max(1, len(groups) // 3))  # all others are for finding out what the criteria are worth
     return [group[0] for group in groups[:most]], [pair for g in groups[most:] for pair in g]
 
 

@@ -16,8 +16,7 @@ from assay.trust.coefficients import AnswerPair, AnswerUnit, Measures, measure
 from assay.trust.estimate import Record
 from assay.trust.labels import Answer, Joined, Label, LabelledItem, Question, ballots, join, pair_runs, questions_of
 
-Reference: TypeAlias = Literal["each", "majority"]
-"""Whom a judge is held against: each rater in turn, or what most of them say."""
+Reference: TypeAlias = Literal["each", "majority"]  # whom a judge is held against: each rater, or what most of them say
 
 
 @dataclass(frozen=True)
@@ -63,10 +62,8 @@ class Agreement(Record):
     swap: Consistency | None = None  # the judge against itself in the opposite order; None when that was not asked
     retest: Consistency | None = None  # the judge against itself when asked again; None when it was not
     errors: Mapping[str, int] = field(default_factory=dict[str, int])  # why the judge gave no answer, and how often
-    other_wording: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Labels left out by criterion, as they were made for another wording."""
-    skipped: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Labels left out that do not fit the run, by what is wrong with them."""
+    other_wording: Mapping[str, int] = field(default_factory=dict[str, int])  # labels left out, by criterion
+    skipped: Mapping[str, int] = field(default_factory=dict[str, int])  # labels left out, by what is wrong with them
 
 
 def agree(

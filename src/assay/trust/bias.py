@@ -23,13 +23,13 @@ from assay.runs import Run
 from assay.runs.row import Row
 from assay.trust import estimate
 from assay.trust.agreement import mean_answer
-from assay.trust.estimate import LEVEL, Array, Estimate, Record, example_numbers, np, sums_by_example, undefined
+from assay.trust.estimate import LEVEL, Array, Estimate, Record, example_numbers, np, sums_by_example
 from assay.trust.labels import Answer, Label, Question, join, questions_of
 
 Method: TypeAlias = Literal["prediction_powered", "rogan_gladen"]
 
 FEWEST = 30  # labelled examples below which no correction is given: intervals do not hold there
-_NOT_BINARY = undefined("only for met or not met")
+_NOT_BINARY = Estimate(reason="only for met or not met")
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Corrected(Record):
     @property
     def best(self) -> Estimate:
         """The correction by prediction-powered inference; without a value when it was refused."""
-        return self.corrected.get("prediction_powered", undefined(self.refusal))
+        return self.corrected.get("prediction_powered", Estimate(reason=self.refusal))
 
 
 @dataclass(frozen=True)
@@ -63,10 +63,8 @@ class Correction(Record):
     score: Corrected | None  # the rubric's score; None when it cannot be worked out, and `no_score` says why
     criteria: tuple[Corrected, ...]  # the mean of each labelled criterion: the rate of MET, where it is met or not
     no_score: str = ""
-    other_wording: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Labels left out by criterion, as they were made for another wording."""
-    skipped: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Labels left out that do not fit the run, by what is wrong with them."""
+    other_wording: Mapping[str, int] = field(default_factory=dict[str, int])  # labels left out, by criterion
+    skipped: Mapping[str, int] = field(default_factory=dict[str, int])  # labels left out, by what is wrong with them
 
     @property
     def figures(self) -> tuple[Corrected, ...]:

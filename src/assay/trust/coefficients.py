@@ -11,18 +11,17 @@ from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 from assay.criterion import NOT_APPLICABLE
 from assay.trust import estimate
-from assay.trust.estimate import MEAN, Array, Clustered, Estimate, Record, Statistic, np, ratio, share, undefined
+from assay.trust.estimate import MEAN, Array, Clustered, Estimate, Record, Statistic, np, ratio, share
 from assay.trust.labels import Answer
 
 Weights: TypeAlias = Literal["none", "linear", "quadratic"]
 """How much worse a verdict two ranks away is than the next one: no worse, twice, four times."""
-Level: TypeAlias = Literal["nominal", "ordinal", "interval"]
-"""What two different answers have between them: nothing, ranks, or a distance."""
+Level: TypeAlias = Literal["nominal", "ordinal", "interval"]  # what is between answers: nothing, ranks, or a distance
 
 _NONE = "there are no pairs"
-_NO_PAIRS = undefined(_NONE)
-_NUMBERS = undefined("the answers are numbers, and not choices")
-UNRANKED = undefined("the criteria have different choices, which have no common order")
+_NO_PAIRS = Estimate(reason=_NONE)
+_NUMBERS = Estimate(reason="the answers are numbers, and not choices")
+UNRANKED = Estimate(reason="the criteria have different choices, which have no common order")
 """Stands for a figure that needs an order of the choices."""
 _OF_RANKS = ("precision", "recall", "linear_kappa", "quadratic_kappa", "ordinal_alpha", "interval_alpha", "bias")
 _SAME_ANSWERS = "all answers are the same, so there is no disagreement to expect"
@@ -265,7 +264,7 @@ def krippendorff_alpha(
     answered = ([answer for answer in unit if answer is not None] for unit in units)
     paired = [unit for unit in answered if len(unit) > 1]
     if not paired:
-        return undefined("nothing was answered twice")
+        return Estimate(reason="nothing was answered twice")
     if level == "interval":
         return number_alpha.alone(np.sum([number_sums(cast("Any", unit)) for unit in paired], axis=0))
     seen = {answer for unit in paired for answer in unit}

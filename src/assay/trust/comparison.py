@@ -14,7 +14,7 @@ from assay.errors import TrustError
 from assay.runs import Run
 from assay.trust import estimate
 from assay.trust.agreement import consensus
-from assay.trust.estimate import FEW, MEAN, SHARE, Array, Estimate, Record, clustered_values, np, special, undefined
+from assay.trust.estimate import FEW, MEAN, SHARE, Array, Estimate, Record, clustered_values, np, special
 from assay.trust.labels import Answer, Label, Question, TwoAnswers, join, pair_runs
 from assay.wording import counted
 
@@ -27,8 +27,7 @@ class Difference(Record):
     first: float | None
     second: float | None  # the means of both runs, over the examples that are in both
     difference: Estimate  # second less first
-    p: float | None = None
-    """The chance of a difference this large between runs that are the same; for criteria, after Holm."""
+    p: float | None = None  # the chance of so large a difference between runs that are the same; of criteria after Holm
     test: Literal["mcnemar", "sign_flip", ""] = ""
     examples: int = 0  # examples with a value in both runs; repeated rollouts are one example
     better: int = 0
@@ -101,9 +100,6 @@ class Comparison(Record):
         return self.page().text("html")
 
 
-_REASON = 70  # characters of a reason that a table has room for; JSON has all of it
-
-
 def _difference_table(found: Comparison, names: tuple[str, str]) -> Section:
     def three(value: float | None) -> str | None:
         return None if value is None else f"{value:.3f}"
@@ -122,7 +118,7 @@ def _flip_table(found: Comparison, most: int) -> Section:
         name = f"{flip.example} #{flip.sample}" if flip.sample else flip.example
         scores = " → ".join("–" if score is None else f"{score:.3g}" for score in (flip.before, flip.after))
         turns = [
-            (change.criterion, f"{change.before} → {change.after}", shortened(change.reason_after, _REASON))
+            (change.criterion, f"{change.before} → {change.after}", shortened(change.reason_after, 70))
             for change in flip.changes
         ]
         first, *rest = turns or [("", "", "")]
@@ -220,7 +216,9 @@ def _difference(name: str, one: _Column, other: _Column, paired: Sequence[str], 
     both = [example for example in paired if example in one.values and example in other.values]
     unanswered = (one.unanswered, other.unanswered)
     if not both:
-        return Difference(name, None, None, undefined("no example has a value in both runs"), unanswered=unanswered)
+        return Difference(
+            name, None, None, Estimate(reason="no example has a value in both runs"), unanswered=unanswered
+        )
     first = np.array([fmean(one.values[example]) for example in both])
     second = np.array([fmean(other.values[example]) for example in both])
     gaps = second - first

@@ -81,10 +81,6 @@ class Estimate:
         return {**ends, "reason": self.reason} if self.reason else ends
 
 
-def undefined(reason: str) -> Estimate:
-    return Estimate(reason=reason)
-
-
 # Shares and means.
 
 
@@ -95,7 +91,7 @@ def wilson(successes: float, trials: float, level: float = LEVEL) -> Estimate:
     0.90 [0.60, 0.98]
     """
     if not trials:
-        return undefined(_NOTHING)
+        return Estimate(reason=_NOTHING)
     share = successes / trials
     return Estimate(share, *wilson_bounds(share, trials, normal_quantile((1 + level) / 2)))
 
@@ -109,7 +105,7 @@ def clustered_wilson(clusters: Sequence[tuple[float, float]], level: float = LEV
     """
     counted = [(successes, trials) for successes, trials in clusters if trials]
     if not counted:
-        return undefined(_NOTHING)
+        return Estimate(reason=_NOTHING)
     trials = sum(size for _, size in counted)
     share = sum(successes for successes, _ in counted) / trials
     if len(counted) == 1:
@@ -121,7 +117,7 @@ def clustered_wilson(clusters: Sequence[tuple[float, float]], level: float = LEV
 def mean_of(values: Array, examples: Array, level: float = LEVEL) -> Estimate:
     """The mean, with an interval that takes whole examples for independent."""
     if not len(values):
-        return undefined("there are no values")
+        return Estimate(reason="there are no values")
     mean = float(values.mean())
     together = sums_by_example(values - mean, examples)
     is_share = bool(np.isin(values, (0.0, 1.0)).all())
@@ -139,7 +135,7 @@ def difference_of(first: Estimate, second: Estimate) -> Estimate:
     one, one_low, one_high = first.value, first.low, first.high
     other, other_low, other_high = second.value, second.low, second.high
     if one is None or other is None:
-        return undefined("one of the two shares counts nothing")
+        return Estimate(reason="one of the two shares counts nothing")
     if one_low is None or one_high is None or other_low is None or other_high is None:
         return Estimate(one - other, reason="one of the two shares has no interval")
     below = ((one - one_low) ** 2 + (other_high - other) ** 2) ** 0.5
@@ -194,12 +190,13 @@ class Statistic:
 
     of: Callable[[Array], Array]  # sums of any number of resamples, and the figure of each; NaN where it is not defined
     undefined: str  # what is so when it is not defined
-    parts: Callable[[Array], tuple[Array, Array]] | None = None
-    """Of a share: how many are counted, of how many. It needs no resampling."""
+    parts: Callable[[Array], tuple[Array, Array]] | None = (
+        None  # of a share, which needs no resampling: how many of how many
+    )
 
     def alone(self, sums: Array) -> Estimate:
         value = float(self.of(sums))
-        return Estimate(value) if np.isfinite(value) else undefined(self.undefined)
+        return Estimate(value) if np.isfinite(value) else Estimate(reason=self.undefined)
 
 
 def share(parts: Callable[[Array], tuple[Array, Array]], undefined: str) -> Statistic:
@@ -275,11 +272,7 @@ class Clustered:
         return Estimate(value, *self._interval(statistic, value, defined))
 
     def _interval(self, statistic: Statistic, value: float, drawn: Array) -> tuple[float, float]:
-        """The ends of the bias-corrected and accelerated interval (Efron's BCa).
-
-        They are moved out as Student's t is, since few examples spread less than all would (Hesterberg 2015,
-        "What teachers should know").
-        """
+        """The ends of the bias-corrected and accelerated interval (Efron's BCa), moved out as Student's t is."""
         gaps = drawn - value
         trace = 1e-9 * float(np.abs(gaps).max())
         below = float((gaps < -trace).mean()) + float((np.abs(gaps) <= trace).mean()) / 2
@@ -288,6 +281,7 @@ class Clustered:
         rows, times = self.distinct
         skew = _acceleration(statistic.of(self.total - rows), times)
         count = len(self.sums)
+        # Few examples spread less than all would (Hesterberg 2015, "What teachers should know").
         reach = t_quantile((1 + LEVEL) / 2, count - 1) * (count / (count - 1)) ** 0.5
         ends: list[float] = []
         for z in (-reach, reach):

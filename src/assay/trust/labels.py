@@ -190,7 +190,6 @@ def pair_runs(before: Run, after: Run) -> PairedRuns:
 
 LABELS = "labels.jsonl"
 """The file of labels in the folder of a run. Lines are added at its end, and the last word counts."""
-RATER = "human"  # who said it, where a label does not tell
 
 _MISFITS = {
     "unknown criterion": "about criteria it does not have",
@@ -209,9 +208,8 @@ class Label:
 
     example: str
     criterion: str
-    verdict: str | float | None
-    """A choice of the criterion, or the number that it is worth; None takes an earlier label back."""
-    rater: str = RATER
+    verdict: str | float | None  # a choice of the criterion, or what it is worth; None takes an earlier label back
+    rater: str = "human"
     sample: int = 0  # which of the rollouts of the example it is about
     note: str = ""
     time: str | None = None
@@ -309,10 +307,8 @@ class Joined:
 
     items: tuple[LabelledItem, ...]
     questions: Mapping[str, Question]
-    other_wording: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Labels by criterion that were made for another wording of it."""
-    skipped: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Labels that do not fit the run, by what is wrong with them."""
+    other_wording: Mapping[str, int] = field(default_factory=dict[str, int])  # labels left out, by criterion
+    skipped: Mapping[str, int] = field(default_factory=dict[str, int])  # labels left out, by what is wrong with them
 
 
 def join(

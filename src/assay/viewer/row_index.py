@@ -254,13 +254,12 @@ def _key(example: str, sample: int) -> tuple[str, int]:
 
 
 def _answers(row: Row) -> Iterator[tuple[str, str, list[str] | None]]:
-    """What each criterion comes to, in a word, and the tags of one that the row brings. No line of a report is made
-    for those of the run."""
+    """What each criterion comes to, in a word, and the tags of one that the row brings."""
     lines = row.report.report or ()
     if own_rubric(row.fields) is not None:
         for name, line in zip(names_of(lines, is_own=True), lines, strict=True):
             yield encodable(name), line.said, list(map(encodable, line.tags))
-    elif isinstance(lines, Lines):
+    elif isinstance(lines, Lines):  # no line of a report is made for those of the run
         for criterion, answer in zip(lines.criteria, lines.answers, strict=True):
             yield encodable(criterion.name), answer_said(criterion, answer), None
     else:

@@ -26,7 +26,6 @@ from assay.viewer.row_index import RowIndex
 
 logger = logger_of(__name__)
 
-FRESH: Final = 1.0  # seconds after which a run that grows is looked at again
 GLANCE: Final = 0.1  # seconds that a request waits at most for the index of a large run; the rest is read meanwhile
 
 
@@ -57,7 +56,7 @@ class ViewedRun:
         if not self._looking.acquire(timeout=-1 if seconds == math.inf else seconds):
             return False
         try:
-            if time.monotonic() - self._looked < FRESH:
+            if time.monotonic() - self._looked < 1:  # a run that grows is looked at every second
                 return True
             is_whole = self.index.extend(seconds)
             self.rows = len(self.index)
