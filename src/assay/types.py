@@ -48,7 +48,7 @@ class State(dict[str, Any]):
         return home[key]
 
     def __contains__(self, key: object) -> bool:
-        return _own.__contains__(self, key) or _own.__contains__(self._home(key), key)
+        return _own.__contains__(self, key) or (key in INPUT_FIELDS and _own.__contains__(self._home(key), key))
 
     def __setitem__(self, key: str, value: Any) -> None:
         _own.__setitem__(self._home(key) if key in INPUT_FIELDS else self, key, value)
