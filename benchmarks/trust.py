@@ -36,7 +36,7 @@ from assay.trust import (
     krippendorff_alpha,
 )
 from assay.trust.agreement import consensus
-from assay.trust.coefficients import MATTHEWS, AnswerPair, Measures, measure
+from assay.trust.coefficients import AnswerPair, Measures, matthews, measure
 
 # What every part of `trust.py` gives back, and how a figure is held against another.
 
@@ -363,7 +363,7 @@ def _errors(rows: Sequence[dict[str, Any]]) -> tuple[list[Check], Table]:
     for kind in kinds:
         free = [row[kind] == 1 for row in rows]
         ours, theirs = (
-            value_of(MATTHEWS.alone(confusion_matrix(whole, free).astype(float))),
+            value_of(matthews.alone(confusion_matrix(whole, free).astype(float))),
             matthews_corrcoef(whole, free),
         )
         checks.append(same(f"FRANK {kind}: Matthews (scikit-learn)", (ours,), (float(theirs),), 6))
