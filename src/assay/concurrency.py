@@ -182,9 +182,13 @@ class LoopThread:
         threading.Thread(target=lambda: asyncio.run(main()), name="assay-loop", daemon=True).start()
         self._loop, self._stopped = started.result()
 
+    def submit(self, coroutine: Coroutine[Any, Any, Result]) -> Future[Result]:
+        """Start a coroutine there; the future may be waited for in any thread."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+
     def start(self, coroutine: Coroutine[Any, Any, Result]) -> "asyncio.Future[Result]":
         """Start a coroutine there; the future belongs to the loop of the caller."""
-        return asyncio.wrap_future(asyncio.run_coroutine_threadsafe(coroutine, self._loop))
+        return asyncio.wrap_future(self.submit(coroutine))
 
     def stop(self) -> None:
         """Cancel what is under way as soon as the loop is free, and end the thread."""

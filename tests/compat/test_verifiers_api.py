@@ -1,7 +1,9 @@
 """What the environments and rubrics of verifiers 0.1.14 have beside what evaluating needs works here too."""
 
 import importlib
+import sys
 import types
+from pathlib import Path
 
 import datasets
 import pytest
@@ -243,6 +245,40 @@ async def test_a_provider_of_a_group_reaches_the_rubrics_inside():
 # Experimental environments.
 
 
+SHOP = Path(__file__).parent / "environments" / "servers" / "shop.py"
+
+
+def shop(name="shop", command=sys.executable):
+    return {"name": name, "command": command, "args": [str(SHOP)]}
+
+
+def test_servers_end_with_the_environment_and_when_one_of_them_does_not_start(tmp_path):
+    """The error names the server that did not, with the reason."""
+    mark = tmp_path / "alive"
+    script = tmp_path / "server.py"
+    wrapped = (
+        f"import atexit, pathlib\npath = pathlib.Path({str(mark)!r})\npath.touch()\natexit.register(path.unlink)\n"
+    )
+    script.write_text(wrapped + SHOP.read_text(encoding="utf-8"), encoding="utf-8")
+    marked = {"name": "marked", "command": sys.executable, "args": [str(script)]}
+    with vf.MCPEnv([marked], dataset=[{"question": "?"}]) as env:
+        assert mark.exists()
+        assert list(env.tool_map) == ["price", "nothing", "stock"]
+    assert not mark.exists()
+    with pytest.raises(vf.InfraError, match=r"the MCP server 'gone' did not start: FileNotFoundError: .*nothing_there"):
+        vf.MCPEnv([marked, shop("gone", "/nothing_there")], dataset=[{"question": "?"}])
+    assert not mark.exists()
+
+
+def test_the_package_for_servers_is_named_when_it_is_missing(monkeypatch):
+    """With the extra that has it."""
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    with pytest.raises(
+        ImportError, match=r"MCPEnv needs the package 'mcp', which is not installed: pip install 'assay\[mcp\]'"
+    ):
+        vf.MCPEnv([shop()], dataset=[{"question": "?"}])
+
+
 async def test_a_step_of_a_wrong_shape_is_an_error_of_its_rollout():
     """And so is what the gym itself raises; what it was is told."""
 
@@ -264,7 +300,6 @@ async def test_a_step_of_a_wrong_shape_is_an_error_of_its_rollout():
         ("", "CliAgentEnv", "runs an agent in containers of Prime's service"),
         ("envs.experimental.rlm_env", "RLMEnv", "runs an agent in containers"),
         ("envs.integrations.textarena_env", "TextArenaEnv", "joins another package"),
-        ("envs.experimental.mcp_env", "MCPEnv", "are those of processes"),
         ("v1", "Taskset", "belongs to verifiers.v1"),
         ("", "GRPOTrainer", "a part of the trainer"),
     ],

@@ -6,15 +6,19 @@ import shlex
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from contextlib import AsyncExitStack
 from typing import Any, Protocol, cast
 from uuid import uuid4
 
 from assay.compat.verifiers.environments import MultiTurnEnv
 from assay.compat.verifiers.numeric_rubrics import Rubric
-from assay.compat.verifiers.records import SandboxError, SandboxRequest, ToolCallError, ToolParseError
+from assay.compat.verifiers.records import InfraError, SandboxError, SandboxRequest, ToolCallError, ToolParseError
 from assay.compat.verifiers.typed_messages import AttributeRecord, Tool, ToolMessage, UserMessage
+from assay.concurrency import LoopThread
 from assay.envs.base_env import awaited, cleanup, stop, teardown
 from assay.envs.tool_use import calls_of, total_tool_calls
+from assay.errors import import_extra
 from assay.models.callable_tool import CallableTool
 from assay.tools import Interpreter, is_failure
 from assay.types import State
@@ -440,3 +444,85 @@ class GymEnv(MultiTurnEnv):
     @cleanup
     async def cleanup_env(self, state: State) -> None:
         getattr(state.pop("gym_env", None), "close", bool)()
+
+
+# The tools of MCP servers.
+
+
+class MCPServerConfig(AttributeRecord, args=None, env=None, description=""):
+    """How the process of a server is started: its `name`, a `command`, and what goes with it."""
+
+
+class MCPEnv(ToolEnv):
+    """The model may call the tools of these servers, which run as long as the environment; all rollouts share them."""
+
+    def __init__(
+        self,
+        mcp_servers: Sequence[dict[str, Any]] = (),
+        max_turns: int = 10,
+        error_formatter: Callable[[Exception], str] = "Error: {}".format,
+        **given: Any,
+    ) -> None:
+        super().__init__(tools=[], max_turns=max_turns, error_formatter=error_formatter, **given)
+        self.mcp_servers = [MCPServerConfig(server) for server in mcp_servers]
+        self._mcp = import_extra("mcp", "MCPEnv", extra="mcp")
+        self._stdio = import_extra("mcp.client.stdio", "MCPEnv", extra="mcp")
+        connected: Future[None] = Future()
+        self._thread = LoopThread()
+        self._serving = self._thread.submit(self._serve(connected))
+        connected.result()
+
+    async def _serve(self, connected: "Future[None]") -> None:
+        """Hold the connections open until the thread is stopped. What keeps one from being made is the caller's."""
+        name = ""
+        try:
+            # In one task from beginning to end, as the package demands.
+            async with AsyncExitStack() as stack:
+                for config in self.mcp_servers:
+                    name = config.name
+                    asked = self._mcp.StdioServerParameters(
+                        command=config.command, args=config.args or [], env=config.env
+                    )
+                    streams = await stack.enter_async_context(self._stdio.stdio_client(asked))
+                    session = await stack.enter_async_context(self._mcp.ClientSession(*streams))
+                    await session.initialize()
+                    for tool in (await session.list_tools()).tools:
+                        self._add_server_tool(session, tool)
+                connected.set_result(None)
+                await asyncio.Event().wait()
+        except BaseException as error:
+            if connected.done():
+                raise
+            cause: Any = error
+            while isinstance(cause, BaseExceptionGroup):
+                cause = cast("Any", cause).exceptions[0]
+            why = f"the MCP server {name!r} did not start: {described(cause)}: see whether its command runs by itself"
+            connected.set_exception(InfraError(why))
+
+    def _add_server_tool(self, session: Any, told: Any) -> None:
+        async def call(**arguments: Any) -> str:
+            result = await self._thread.start(session.call_tool(told.name, arguments=arguments))
+            parts = [getattr(part, "text", None) or str(part) for part in result.content]
+            return "\n".join(parts) or "No result returned from tool"
+
+        call.__name__, call.__doc__ = told.name, told.description or ""
+        self.tools.append(call)
+        self.tool_map[told.name] = call
+        # By its alias: the attribute has another name in each version of the package.
+        schema = told.model_dump(by_alias=True)["inputSchema"]
+        self.tool_defs = [*(self.tool_defs or ()), Tool(name=told.name, description=call.__doc__, parameters=schema)]
+
+    async def call_tool(self, tool_name: str, tool_args: dict[str, Any], tool_call_id: str, **kwargs: Any) -> Any:
+        content = f"Error: Tool '{tool_name}' not found"
+        try:
+            if tool_name in self.tool_map:
+                content = await self.tool_map[tool_name](**tool_args)
+        except Exception as error:  # noqa: BLE001 - whatever a server raises, the model is told
+            content = self.error_formatter(error)
+        return ToolMessage(content=content, tool_call_id=tool_call_id)
+
+    @teardown
+    async def teardown_mcp_servers(self) -> None:
+        """End the processes of the servers, and wait until they are gone."""
+        self._thread.stop()
+        await asyncio.wait([asyncio.wrap_future(self._serving)])
