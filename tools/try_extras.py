@@ -47,6 +47,10 @@ PROGRAMS = {
         from hypothesis import given
         given(strategy)(lambda rubric: print(rubric.grade_sync("any text").score))()
         """,
+    "mcp": """
+        from assay.compat.verifiers import MCPEnv
+        assert MCPEnv(dataset=[{"question": "?", "answer": "!"}]).tool_defs in (None, [])
+        """,
     "tables": """
         from assay.tables import rows_of
         try:

@@ -270,6 +270,17 @@ def test_servers_end_with_the_environment_and_when_one_of_them_does_not_start(tm
     assert not mark.exists()
 
 
+def test_a_server_that_never_answers_is_an_error(monkeypatch, tmp_path):
+    """And its process is ended."""
+    mark = tmp_path / "process"
+    code = f"import os, pathlib, time; pathlib.Path({str(mark)!r}).write_text(str(os.getpid())); time.sleep(600)"
+    monkeypatch.setattr("assay.compat.verifiers.tool_environments.CONNECT_SECONDS", 3)
+    with pytest.raises(vf.InfraError, match="of the MCP servers 'mute', one did not answer within 3 s"):
+        vf.MCPEnv([{"name": "mute", "command": sys.executable, "args": ["-c", code]}], dataset=[{"question": "?"}])
+    process = Path("/proc") / mark.read_text()
+    assert not process.exists() or " Z " in (process / "stat").read_text()
+
+
 def test_the_package_for_servers_is_named_when_it_is_missing(monkeypatch):
     """With the extra that has it."""
     monkeypatch.setitem(sys.modules, "mcp", None)

@@ -4,9 +4,10 @@ import asyncio
 import json
 import shlex
 import time
+import weakref
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import AsyncExitStack
 from typing import Any, Protocol, cast
 from uuid import uuid4
@@ -448,6 +449,8 @@ class GymEnv(MultiTurnEnv):
 
 # The tools of MCP servers.
 
+CONNECT_SECONDS = 60  # that servers may take to start
+
 
 class MCPServerConfig(AttributeRecord, args=None, env=None, description=""):
     """How the process of a server is started: its `name`, a `command`, and what goes with it."""
@@ -469,8 +472,15 @@ class MCPEnv(ToolEnv):
         self._stdio = import_extra("mcp.client.stdio", "MCPEnv", extra="mcp")
         connected: Future[None] = Future()
         self._thread = LoopThread()
-        self._serving = self._thread.submit(self._serve(connected))
-        connected.result()
+        serving = self._thread.submit(self._serve(connected))
+        self._end_servers = weakref.finalize(self, _end_servers, self._thread, serving)  # or when the program ends
+        try:
+            connected.result(CONNECT_SECONDS)
+        except TimeoutError:
+            self._end_servers()
+            names = ", ".join(repr(config.name) for config in self.mcp_servers)
+            told = f"of the MCP servers {names}, one did not answer within {CONNECT_SECONDS} s"
+            raise InfraError(f"{told}: see whether its command runs by itself") from None
 
     async def _serve(self, connected: "Future[None]") -> None:
         """Hold the connections open until the thread is stopped. What keeps one from being made is the caller's."""
@@ -524,5 +534,9 @@ class MCPEnv(ToolEnv):
     @teardown
     async def teardown_mcp_servers(self) -> None:
         """End the processes of the servers, and wait until they are gone."""
-        self._thread.stop()
-        await asyncio.wait([asyncio.wrap_future(self._serving)])
+        await asyncio.to_thread(self._end_servers)
+
+
+def _end_servers(thread: LoopThread, serving: "Future[None]") -> None:
+    thread.stop()
+    wait([serving], timeout=CONNECT_SECONDS)
