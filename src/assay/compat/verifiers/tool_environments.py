@@ -472,8 +472,10 @@ class MCPEnv(ToolEnv):
         self._stdio = import_extra("mcp.client.stdio", "MCPEnv", extra="mcp")
         connected: Future[None] = Future()
         self._thread = LoopThread()
-        serving = self._thread.submit(self._serve(connected))
-        self._end_servers = weakref.finalize(self, _end_servers, self._thread, serving)  # or when the program ends
+        self._serving = self._thread.submit(self._serve(connected))
+        self._end_servers = weakref.finalize(
+            self, _end_servers, self._thread, self._serving
+        )  # or when the program ends
         try:
             connected.result(CONNECT_SECONDS)
         except TimeoutError:
@@ -534,7 +536,9 @@ class MCPEnv(ToolEnv):
     @teardown
     async def teardown_mcp_servers(self) -> None:
         """End the processes of the servers, and wait until they are gone."""
-        await asyncio.to_thread(self._end_servers)
+        if self._end_servers.detach():  # else they are ended already
+            self._thread.stop()
+            await asyncio.wait([asyncio.wrap_future(self._serving)])
 
 
 def _end_servers(thread: LoopThread, serving: "Future[None]") -> None:
