@@ -18,6 +18,7 @@ from assay.compat.verifiers.utils import data_utils
 
 import assay.compat.verifiers as vf
 from assay import RubricError, envs
+from assay.models import budget, dry_run
 from assay.runs import Run
 from assay.testing import ModelServer, tool_call
 
@@ -591,21 +592,123 @@ async def test_callbacks_are_told_what_is_begun_and_what_is_done(tmp_path, sever
 
 
 async def test_a_model_may_be_named_by_a_configuration(monkeypatch):
-    """By its address and the variable with its key, or by one of several endpoints."""
+    """By its address and the variable with its key."""
     monkeypatch.setenv("OUR_KEY", "secret")
     with ModelServer("4") as server:
         config = vf.ClientConfig(api_base_url=server.url, api_key_var="OUR_KEY", extra_headers={"X-Team": "a"})
-        several = vf.ClientConfig(
-            api_key_var="OUR_KEY", client_idx=1, endpoint_configs=[{}, vf.EndpointClientConfig(api_base_url=server.url)]
-        )
         async with vf.OpenAIChatCompletionsClient(config) as client:
-            for given in (config, several, client):
+            for given in (config, client):
                 results = await make_env().evaluate(given, "test")
                 assert results["reward"] == [1.0, 0.0]
                 assert results.states[0]["client"].is_closed() == (given is not client)
     assert server.asked[0].headers["x-team"] == "a"
     assert {asked.headers["authorization"] for asked in server.asked} == {"Bearer secret"}
-    assert (config.client_type, several.timeout) == ("openai_chat_completions", 3600.0)
+    assert (config.client_type, config.timeout) == ("openai_chat_completions", 3600.0)
+
+
+@pytest.mark.parametrize(("alone", "said"), [(False, "aabbaabbaa"), (True, "abbaabbaab")])
+async def test_several_endpoints_take_turns(monkeypatch, alone, said):
+    """By the example, or by the rollout where each is scored alone; one group is asked of the one that `client_idx` names."""
+    monkeypatch.setenv("OUR_KEY", "secret")
+    env = vf.SingleTurnEnv(
+        dataset=[{"question": f"{n}?"} for n in range(5)], rubric=vf.Rubric(funcs=[lambda state: 1.0])
+    )
+    with ModelServer("a") as one, ModelServer("b") as two:
+        endpoints = [
+            vf.EndpointClientConfig(api_base_url=one.url),
+            {"api_base_url": two.url, "extra_headers": {"x-a": "2"}},
+        ]
+        config = vf.ClientConfig(
+            api_key_var="OUR_KEY", client_idx=1, extra_headers={"x-a": "1"}, endpoint_configs=endpoints
+        )
+        results = await env.evaluate(config, "test", rollouts_per_example=2, independent_scoring=alone)
+        [output] = await env.run_group([env.dataset[0]], config, "test")
+    assert "".join(row["completion"][-1]["content"] for row in results["outputs"]) == said
+    assert results["metadata"]["base_url"] == f"{one.url},{two.url}"
+    assert all(state["client"].is_closed() for state in results.states)
+    assert [{asked.headers["x-a"] for asked in server.asked} for server in (one, two)] == [{"1"}, {"2"}]
+    assert {asked.headers["authorization"] for asked in one.asked} == {"Bearer secret"}
+    assert output["completion"][-1]["content"] == "b"
+
+
+class Echo(vf.Client):
+    """Asks no model: it says what it was asked, with what was told about the call."""
+
+    def setup_client(self, config):
+        return config.api_base_url
+
+    async def to_native_tool(self, tool):
+        return tool.name
+
+    async def to_native_prompt(self, messages):
+        return messages[-1].content, {}
+
+    async def get_native_response(self, prompt, model, sampling_args, tools=None, **kwargs):
+        if prompt == "3 + 3?":
+            raise ValueError("no")
+        return [prompt, model, sampling_args.get("top_p"), tools, kwargs.get("extra_headers")]
+
+    async def raise_from_native_response(self, response):
+        await super().raise_from_native_response(response)
+
+    async def from_native_response(self, response):
+        return vf.Response(message={"role": "assistant", "content": json.dumps(response)})
+
+    async def close(self):
+        await super().close()
+
+
+async def test_a_client_of_a_class_of_its_own_is_asked():
+    """With the state, the tools and all settings; what it raises is one rollout's `vf.ModelError`, with its cause."""
+    config = vf.ClientConfig(api_base_url="there", extra_headers_from_state={"X-Example": "example_id", "X-No": "no"})
+    client = Echo(config)
+    results = await make_env(sampling_args={"top_p": 0.5}).evaluate(client, "m", rollouts_per_example=2)
+    first, *_, last = results["outputs"]
+    assert json.loads(first["completion"][-1]["content"]) == ["2 + 2?", "m", 0.5, None, {"X-Example": "0"}]
+    assert last["error"]["error"] == "ModelError"
+    assert last["error"]["error_chain_repr"].endswith("-> ValueError('no')")
+    assert (client.client, results.states[0]["client"], results["metadata"]["model"]) == ("there", client, "m")
+    assert (results["metadata"]["num_errors"], results["metadata"]["base_url"]) == (2, None)
+    await client.close()
+
+
+async def test_a_client_of_its_own_beside_another():
+    """An environment may ask either for one response, and the state of a rollout has the one that was given."""
+    env, own = make_env(), Echo("sdk")
+    example = env.dataset[0]
+    with ModelServer("4") as server:
+        async with openai.AsyncOpenAI(base_url=server.url, api_key="k") as client:
+            for given, other, said in ((own, client, "4"), (client, own, '["2 + 2?", "m", null, ["t"], null]')):
+                state = await env.init_state(example, given, "m")
+                tools = [vf.Tool(name="t", description="", parameters={"type": "object", "properties": {}})]
+                response = await env.get_model_response(state, state["prompt"], client=other, tool_defs=tools)
+                assert response.message.content == said
+                assert isinstance(state["client"], vf.Client)
+    assert (await vf.utils.response_utils.parse_response_message(response))[0].content == said
+    assert (await env.rollout(example, own, "m"))["completion"][-1]["content"].startswith('["2 + 2?", "m"')
+
+
+async def test_a_client_of_its_own_says_what_is_wrong():
+    """A class that leaves a method out is not made, and what is no response is an error of the rollout."""
+    with pytest.raises(TypeError, match="abstract"):
+        type("Half", (vf.Client,), {"close": Echo.close})("sdk")
+
+    class Mute(Echo):
+        async def from_native_response(self, response):
+            return None
+
+    [output] = (await make_env().evaluate(Mute("sdk"), "m", num_examples=1))["outputs"]
+    assert output["error"]["error_chain_str"] == "get_response of Mute gave None: return a vf.Response"
+
+
+async def test_a_client_of_its_own_is_not_asked_in_a_dry_run_or_beyond_dollars():
+    """What it costs is not known, so a budget in dollars cannot hold it."""
+    with dry_run() as counted:
+        results = await make_env().evaluate(Echo("sdk"), "m")
+    assert (counted.calls, results["metadata"]["num_errors"]) == (2, 0)
+    with budget(dollars=1):
+        [output, _] = (await make_env().evaluate(Echo("sdk"), "m"))["outputs"]
+    assert "what m costs is not known" in output["error"]["error_chain_str"]
 
 
 async def test_a_rollout_ends_when_its_time_is_over():

@@ -266,9 +266,11 @@ class Environment(Hooked, ABC):
         self, examples: Sequence[Example], data: Sequence[Example], client: Any, model: Any, options: Options
     ) -> Results:
         refuse_wrong(options)
-        sampling_args = {**self.sampling_args, **(options.get("sampling_args") or {})}
-        most = options.get("max_concurrent")
-        under_test = ModelUnderTest(client, model, sampling_args, at_once=None if most == -1 else most)
+        under_test = client
+        if not isinstance(client, ModelUnderTest):
+            sampling_args = {**self.sampling_args, **(options.get("sampling_args") or {})}
+            most = options.get("max_concurrent")
+            under_test = ModelUnderTest(client, model, sampling_args, at_once=None if most == -1 else most)
         # Again: the rubric may have been in another environment meanwhile.
         self._hand_down_parser()
         if not self._awaits_exit and self.hooks["teardown"]:

@@ -60,7 +60,7 @@ async def rows_of(name: str) -> list[dict[str, Any]]:
         environment = module.load_environment()
         async with AsyncOpenAI(max_retries=0) as client:
             vf = __import__("verifiers")
-            asked = getattr(vf, "OpenAIChatCompletionsClient", lambda client: client)(client)
+            asked = getattr(module, "Client", vf.OpenAIChatCompletionsClient)(client)
             results = await environment.evaluate(asked, "test", **options)
         for rubric in getattr(environment.rubric, "rubrics", [environment.rubric]):
             if getattr(rubric, "judge_client", None) is not None:

@@ -18,26 +18,30 @@ from assay import compat, envs
 from assay.compat.verifiers import records
 from assay.compat.verifiers.example_data import extract_usage_tokens, make_dataset, maybe_retry
 from assay.compat.verifiers.numeric_rubrics import Rubric, RubricGroup, tidy_up, warn_unscored, zeroed
-from assay.compat.verifiers.typed_messages import AssistantMessage, Response, Tool, typed
+from assay.compat.verifiers.typed_messages import Response, ResponseMessage, Tool, as_said, typed
 from assay.concurrency import setting
 from assay.envs.base_env import Given, awaited, cleanup, stop, teardown
 from assay.envs.dataset import first_of
 from assay.envs.model_under_test import ModelUnderTest
 from assay.envs.multi_turn import TOO_LONG
 from assay.errors import ModelError as OurModelError
-from assay.errors import Refused
+from assay.errors import NotAsked, Refused
+from assay.models.budgets import Ledger, count_call, without_a_price
 from assay.models.model import Tool as DeclaredTool
+from assay.models.model import Usage
 from assay.redaction import logger_of
 from assay.report import NOTHING_APPLIES
 from assay.rubric import Rubric as OurRubric
 from assay.runs.jsonable import to_jsonable
 from assay.types import Message, Messages, State
+from assay.wording import short_repr
 
 OURS = frozenset({"dataset", "max_turns", *Given.__annotations__})
 UNNEEDED = frozenset({"max_workers", "map_kwargs", "interleaved_rollouts"})
 """What theirs takes, and ours has no use for."""
 
 _retries: ContextVar[int] = ContextVar("retries", default=0)
+_choose: ContextVar[Callable[[Any], ModelUnderTest] | None] = ContextVar("choose", default=None)
 _tell: ContextVar[Callable[[Sequence[State]], None]] = ContextVar("tell", default=lambda states: None)
 
 
@@ -156,7 +160,11 @@ class Environment(envs.Environment):
         return typed(value, where)
 
     async def init_state(self, input: Any, client: Any, model: Any, sampling_args: Any = None) -> State:
+        own = records.own_client(client)
+        if own is not None and not isinstance(client, ModelUnderTest):
+            client = records.ClientUnderTest(own, model, sampling_args or self.sampling_args)
         state = await super().init_state(input, records.resolve_client(client), model, sampling_args)
+        state["client"] = own or state["client"]
         state["usage"] = {"input_tokens": 0.0, "output_tokens": 0.0}
         if not (self.keeps_text and isinstance(state["prompt"], str)):
             state["prompt"] = typed(state["prompt"], "the prompt")
@@ -179,10 +187,14 @@ class Environment(envs.Environment):
         **unneeded: Any,
     ) -> Response:
         """What the model says, or another model, or the same otherwise asked. An error of ours is one of theirs."""
-        asked, known = state, state["client"]
+        asked, known = state, state["client"] if client is None else client
+        if own := records.own_client(known):
+            known = {"model": model or state["model"], "sampling_args": sampling_args or state["sampling_args"] or {}}
+            known["tools"] = (state.get("tool_defs") if tool_defs is None else tool_defs) or None
+            return await self._ask(own, state, prompt=self.as_messages(prompt, "the prompt"), **known)
         if not (client is None and model is None and sampling_args is None):
-            settings = known.sampling_args if sampling_args is None else sampling_args
-            asked = State(state, client=ModelUnderTest(client or known.client, model or known.name, settings))
+            settings = state["sampling_args"] if sampling_args is None else sampling_args
+            asked = State(state, client=ModelUnderTest(client or known.client, model or state["model"], settings))
         tools = None if tool_defs is None else _declared(tool_defs)
         try:
             reply = await super().get_model_response(asked, prompt, tools=tools)
@@ -196,8 +208,28 @@ class Environment(envs.Environment):
             raise records.EmptyModelResponseError("Model returned no content, reasoning, and did not call any tools")
         return Response.of(reply, state["turn"])
 
+    async def _ask(self, client: records.Client, state: State, **asked: Any) -> Response:
+        """Ask a client of a program's own class. The call counts as any other, and what it costs is not known."""
+        ledger = Ledger.current()
+        if ledger is not None and ledger.needs_prices:
+            raise without_a_price(asked["model"])
+        if ledger is not None and ledger.is_dry_run:
+            count_call(Usage(), None)
+            raise NotAsked(f"{asked['model']} was not asked: this is a dry run")
+        said = await client.get_response(**asked, state=state)
+        if not isinstance(said, Response):
+            raise TypeError(f"get_response of {type(client).__name__} gave {short_repr(said)}: return a vf.Response")
+        said["message"] = ResponseMessage(said["message"])
+        sent, written = extract_usage_tokens(said)
+        count_call(Usage(prompt=sent, completion=written), None, said.model or "")
+        self.increment_state_usage(state, sent, written)
+        state.setdefault("responses", []).append(said)
+        return said
+
     async def attempt(self, *asked: Any) -> State:
         """As ours, and again after an error of the infrastructure, so often as `max_retries` says."""
+        if choose := _choose.get():
+            asked = (asked[0], choose(asked[0]), *asked[2:])
         return await maybe_retry(super().attempt, _retries.get())(*asked)
 
     async def _carry_out(self, examples: Any, data: Any, client: Any, model: Any, options: Any) -> envs.Results:
@@ -221,13 +253,23 @@ class Environment(envs.Environment):
             given |= {"run": path, "resume": True}
         if self.concurrency is not None:
             given.setdefault("max_concurrent", self.concurrency)
-        asked = records.resolve_client(client)
+        endpoints = records.resolve_client_configs(client) if isinstance(client, records.ClientConfig) else []
+        clients = [records.resolve_client(each) for each in endpoints or [client]]
+        asked, choose = clients, None
+        if endpoints[1:] or records.own_client(client):
+            kind = ModelUnderTest if endpoints else records.ClientUnderTest
+            most, settings = given.get("max_concurrent"), {**self.sampling_args, **given.get("sampling_args", {})}
+            asked = [kind(each, model, settings, at_once=None if most == -1 else most) for each in clients]
+            # Theirs keeps the rollouts of an example on one endpoint, unless each is scored alone.
+            choose = records.in_turn(asked, len(examples) if alone else 0)
         try:
-            with setting(_retries, given.pop("max_retries", 0)), setting(_tell, tell):
-                results = await super()._carry_out(examples, data, asked, model, given)
+            with setting(_retries, given.pop("max_retries", 0)), setting(_tell, tell), setting(_choose, choose):
+                results = await super()._carry_out(examples, data, asked[0], model, given)
         finally:
-            if asked is not client:  # it was made here, of a configuration
-                await asked.close()
+            for made in clients if endpoints else ():
+                await made.close()
+        if endpoints[1:]:
+            results.metadata["base_url"] = ",".join(endpoint.api_base_url for endpoint in endpoints)
         rows = list(zip(results.outputs, results.states, strict=True))
         # To which no counted criterion applies is as it should be.
         unscored = [output for output, _ in rows if output["reward"] is None and (output["error"] or output["errors"])]
@@ -274,6 +316,7 @@ class Environment(envs.Environment):
     ) -> list[dict[str, Any]]:
         """Generate and score the rollouts of one example, and return the output of each."""
         given: Any = {"sampling_args": sampling_args, "max_retries": max_retries, "state_columns": state_columns}
+        client = records.resolve_client_config(client) if isinstance(client, records.ClientConfig) else client
         return (await self._generate(group_inputs, client, model, None, given)).outputs
 
     async def run_rollout(self, input: Mapping[str, Any], *asked: Any, **given: Any) -> dict[str, Any]:
@@ -377,9 +420,8 @@ class MultiTurnEnv(Environment, envs.MultiTurnEnv):  # pyright: ignore[reportInc
     async def add_model_response(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, state: State, prompt_messages: Any, response: Any
     ) -> None:
-        kept = {k: v for k, v in response.message.items() if k not in ("is_truncated", "finish_reason", "tokens")}
         cut = "length" if response.message.get("is_truncated") else "stop"
-        await self._add_step(state, prompt_messages, AssistantMessage(kept), response, cut)
+        await self._add_step(state, prompt_messages, as_said(response.message), response, cut)
 
 
 class SingleTurnEnv(MultiTurnEnv):

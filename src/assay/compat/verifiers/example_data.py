@@ -16,6 +16,7 @@ from typing import Any, cast
 
 from assay import parsers
 from assay.compat.verifiers.records import InfraError, InvalidModelResponseError, MissingKeyError
+from assay.compat.verifiers.typed_messages import as_said
 
 # In their words, spaces included: what a model is asked is part of its score.
 BOXED_SYSTEM_PROMPT = "Please reason step by step, and put your final answer within \\boxed{}."
@@ -122,7 +123,8 @@ def concat_messages(messages_list: list[list[Any]]) -> list[Any]:
 
 async def parse_response_message(response: Any) -> list[Any]:
     """What a `Response` says, as a chat of one message."""
-    return [response.choices[0].message]
+    said: Any = getattr(response, "choices", None)
+    return [said[0].message if said else as_said(response.message)]
 
 
 async def parse_response_tokens(response: Any, max_seq_len: int | None = None) -> None:

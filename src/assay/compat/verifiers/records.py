@@ -1,15 +1,22 @@
-"""Records and exceptions have the shapes and names of those in `verifiers`; exceptions hang below our own root."""
+"""Records, exceptions and clients have the shapes and names of those in `verifiers`; exceptions hang below our own root."""
 
 import json
 import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from operator import attrgetter
 from pkgutil import get_data
-from typing import Any, TypeAlias
+from types import GenericAlias
+from typing import Any, TypeAlias, cast
 
 from assay import errors
 from assay.compat.verifiers.typed_messages import AttributeRecord
 from assay.envs.dataset import copied
+from assay.envs.model_under_test import ModelUnderTest
 from assay.errors import AssayError, Refused
+from assay.redaction import logger_of
+from assay.wording import described
 
 MessageType: TypeAlias = str
 
@@ -78,13 +85,104 @@ class SandboxRequest(Config):
 EndpointClientConfig, EvalConfig, EvalRunConfig = (type(name, (Config,), {}) for name in list(_DEFAULTS)[:3])
 
 
+async def _its_own(self: Any, *asked: Any, **given: Any) -> Any:
+    """What the class of a program says itself, in the words of its API."""
+
+
+class Client(ABC):  # noqa: B024 - its abstract methods are those that follow
+    """The base of a program's own clients: they say how their API is asked, and `get_response` joins the parts."""
+
+    __class_getitem__ = classmethod(cast("Any", GenericAlias))  # for the type variables that theirs has
+    setup_client: Any = abstractmethod(_its_own)
+    to_native_tool = to_native_prompt = get_native_response = raise_from_native_response = setup_client
+    from_native_response = close = setup_client
+
+    def __init__(self, client_or_config: Any) -> None:
+        self.logger = logger_of("assay")
+        self._config = client_or_config if isinstance(client_or_config, ClientConfig) else None
+        self._client = client_or_config if self._config is None else self.setup_client(self._config)
+
+    client = property(attrgetter("_client"))
+
+    async def to_native_tools(self, tools: Any) -> list[Any] | None:
+        return None if tools is None else [await self.to_native_tool(tool) for tool in tools]
+
+    def _build_state_headers(self, state: Mapping[str, Any] | None) -> dict[str, str] | None:
+        """The headers of one call whose values are fields of the rollout's state; None when there are none."""
+        named: dict[str, str] = self._config.extra_headers_from_state if self._config and state else {}
+        values = {header: (state or {}).get(field) for header, field in named.items()}
+        return {header: str(value) for header, value in values.items() if value is not None} or None
+
+    async def get_response(self, prompt: Any, model: str, sampling_args: Any, tools: Any = None, **kwargs: Any) -> Any:
+        """What the model says. An error that is none of `vf.Error` becomes the cause of a `vf.ModelError`."""
+        try:
+            if headers := self._build_state_headers(kwargs.get("state")):
+                kwargs["extra_headers"] = headers
+            asked, more = await self.to_native_prompt(prompt)
+            native_tools = await self.to_native_tools(tools)
+            said = await self.get_native_response(asked, model, sampling_args, native_tools, **more, **kwargs)
+            await self.raise_from_native_response(said)
+            return await self.from_native_response(said)
+        except Error:
+            raise
+        except Exception as error:
+            if type(error).__name__ in ("AuthenticationError", "PermissionDeniedError"):
+                raise  # as theirs does with those of the SDKs: every other call would be refused too
+            raise ModelError(described(error)) from error
+
+
+class ClientUnderTest(ModelUnderTest):
+    """A client of a program's own class as the model that an evaluation asks."""
+
+    def __init__(self, client: Client, model: Any, sampling_args: Any = None, *, at_once: int | None = None) -> None:
+        self.client = self.model = client
+        self.name, self.at_once = str(model), at_once
+        self.sampling_args: dict[str, Any] = {
+            "n": 1,
+            "extra_body": {},
+            **(sampling_args or {}),
+        }  # as theirs gives them to a client
+
+
+Client.register(ModelUnderTest)  # what a state has as its client is one
+
+
+def own_client(client: Any) -> Client | None:
+    """The client of a program's own class; None for any other."""
+    own = cast("object", client.client if isinstance(client, ClientUnderTest) else client)
+    return own if isinstance(own, Client) and not isinstance(own, ModelUnderTest) else None
+
+
+def resolve_client_configs(config: ClientConfig) -> list[ClientConfig]:
+    """The configuration of each of its endpoints, whose own settings go before; or the one alone."""
+    every: list[dict[str, Any]] = config.endpoint_configs or [{}]
+    return [ClientConfig({**config, "endpoint_configs": []}, **own) for own in every]
+
+
+def resolve_client_config(config: ClientConfig) -> ClientConfig:
+    """The configuration of the endpoint that `client_idx` names."""
+    every, named = resolve_client_configs(config), int(config.client_idx)
+    return every[named % len(every)]
+
+
 def resolve_client(client: Any) -> Any:
     """The client of an SDK: the one given, or that of a `ClientConfig`; theirs puts it into a class by its kind."""
     if not isinstance(client, ClientConfig):
         return client
-    several = client.endpoint_configs
-    config = ClientConfig(client, **(several[client.client_idx % len(several)] if several else {}))
+    config = resolve_client_config(client)
     sdk = ("anthropic", "AsyncAnthropic") if config.client_type == "anthropic_messages" else ("openai", "AsyncOpenAI")
     given = {"base_url": config.api_base_url, "default_headers": config.extra_headers}
     given |= {"timeout": config.timeout, "max_retries": config.max_retries}
     return getattr(import_module(sdk[0]), sdk[1])(api_key=os.environ.get(config.api_key_var) or "EMPTY", **given)
+
+
+def in_turn(models: Sequence[ModelUnderTest], again: int) -> Callable[[Mapping[str, Any]], ModelUnderTest]:
+    """Choose the model for a rollout: they take turns by the example, and one is `again` turns later asked again."""
+    order: dict[str, int] = {}
+
+    def choose(example: Mapping[str, Any]) -> ModelUnderTest:
+        sample = example.get("sample")
+        turn = order.setdefault(str(example["example_id"]), len(order))
+        return models[(turn + again * (sample if type(sample) is int else 0)) % len(models)]
+
+    return choose

@@ -89,6 +89,15 @@ class AssistantMessage(AttributeRecord, role="assistant", content=None):
             self["tool_calls"] = [ToolCall(call) for call in self["tool_calls"]]
 
 
+class ResponseMessage(AssistantMessage):
+    OPTIONAL = (*AssistantMessage.OPTIONAL, "finish_reason", "is_truncated", "tokens")
+
+
+def as_said(message: Mapping[str, Any]) -> AssistantMessage:
+    """The message of a response as it stands in a chat."""
+    return AssistantMessage({k: v for k, v in message.items() if k not in ResponseMessage.OPTIONAL[-3:]})
+
+
 class Tool(AttributeRecord):
     """What a model is told of a tool: `name`, `description` and the JSON schema of its `parameters`."""
 
@@ -114,13 +123,15 @@ def as_records(chat: Sequence[Any]) -> list[Any]:
 class Response(AttributeRecord):
     """A model's reply: `message`, as from 0.1.11 on, and `choices`, as before."""
 
+    OPTIONAL = ("id", "created", "model", "usage")
+
     @classmethod
     def of(cls, reply: Reply, turn: int) -> Self:
         message = AssistantMessage(assistant_message(reply, turn))
         ended = reply.finish_reason
         asked, said = reply.usage.prompt, reply.usage.completion
         usage = AttributeRecord(prompt_tokens=asked, completion_tokens=said, total_tokens=asked + said)
-        whole = AssistantMessage(message, finish_reason=ended, is_truncated=ended == "length", tokens=None)
+        whole = ResponseMessage(message, finish_reason=ended, is_truncated=ended == "length", tokens=None)
         choice = AttributeRecord(index=0, message=message, finish_reason=ended, logprobs=None)
         told = {"id": "", "created": int(time.time()), "model": reply.model, "usage": usage}
         return cls(told, message=whole, choices=[choice])

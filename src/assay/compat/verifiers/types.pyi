@@ -10,6 +10,7 @@ from assay.compat.verifiers.typed_messages import AttributeRecord
 from assay.compat.verifiers.typed_messages import ImageUrlContentPart as ImageUrlContentPart
 from assay.compat.verifiers.typed_messages import InputAudioContentPart as InputAudioContentPart
 from assay.compat.verifiers.typed_messages import Response as Response
+from assay.compat.verifiers.typed_messages import ResponseMessage as ResponseMessage
 from assay.compat.verifiers.typed_messages import SystemMessage as SystemMessage
 from assay.compat.verifiers.typed_messages import TextContentPart as TextContentPart
 from assay.compat.verifiers.typed_messages import Tool as Tool
@@ -46,7 +47,6 @@ ChatMessage: TypeAlias = AttributeRecord
 CustomBaseModel: TypeAlias = AttributeRecord
 ContentPart: TypeAlias = AttributeRecord
 ModelResponse: TypeAlias = Response
-ResponseMessage: TypeAlias = AssistantMessage
 TextMessage: TypeAlias = UserMessage
 Usage: TypeAlias = AttributeRecord
 Message: TypeAlias = AttributeRecord
