@@ -27,7 +27,7 @@ def trace():
 def test_it_stays_small(trace):
     """Below 250 files, and no more lines without comments than decision 0034 gives: a new feature makes room first."""
     assert trace["tree"]["files"] <= 250
-    assert trace["tree"]["lines"] - trace["tree"]["comment lines"] <= 44_700
+    assert trace["tree"]["lines"] - trace["tree"]["comment lines"] <= 44_000
 
 
 def test_imports_do_not_pile_up(trace):
