@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from assay import compat, envs
 from assay.compat.verifiers import records
-from assay.compat.verifiers.example_data import extract_usage_tokens, make_dataset, maybe_retry
+from assay.compat.verifiers.example_data import error_info, extract_usage_tokens, make_dataset, maybe_retry
 from assay.compat.verifiers.numeric_rubrics import Rubric, RubricGroup, tidy_up, warn_unscored, zeroed
 from assay.compat.verifiers.typed_messages import Response, ResponseMessage, Tool, as_said, typed
 from assay.concurrency import setting
@@ -352,9 +352,7 @@ def _pay(output: dict[str, Any], state: State) -> None:
     state.update(reward=reward, metrics=metrics)
     error = state.get("error")
     if isinstance(error, BaseException):
-        chain = [error] if error.__cause__ is None else [error, error.__cause__]
-        told = {"error_chain_repr": " -> ".join(map(repr, chain)), "error_chain_str": " -> ".join(map(str, chain))}
-        output["error"] = {"error": type(error).__name__, **told}
+        output["error"] = error_info(error)
 
 
 def _as_dataset(rows: list[dict[str, Any]], n: int, seed: int | None) -> Any:

@@ -15,28 +15,22 @@ from pkgutil import get_data
 from typing import Any, cast
 
 from assay import parsers
-from assay.compat.verifiers.records import InfraError, InvalidModelResponseError, MissingKeyError
+from assay.compat.verifiers.records import Error, InfraError, InvalidModelResponseError, MissingKeyError
 from assay.compat.verifiers.typed_messages import as_said
+from assay.errors import import_extra
 
 # In their words, spaces included: what a model is asked is part of its score.
 BOXED_SYSTEM_PROMPT = "Please reason step by step, and put your final answer within \\boxed{}."
 THINK_BOXED_SYSTEM_PROMPT = (
     "Think step-by-step inside <think>...</think> tags.     Then, give your final answer inside \\boxed{}."
 )
+_SOURCES: dict[str, dict[str, Any]] = json.loads(get_data("assay.compat.verifiers", "example_data.json") or b"")
 
 
 def load_example_dataset(name: str = "gsm8k", split: str | None = None, n: int | None = None, seed: int = 0) -> Any:
     """Load a well-known data set with `question` and `answer`, by `datasets`; with `n`, so many rows at random."""
-    sources: dict[str, dict[str, Any]] = json.loads(get_data("assay.compat.verifiers", "example_data.json") or b"")
-    if name not in sources:
-        raise ValueError(f"{name!r} is no example that we know: use {', '.join(sources)}")
-    source = sources[name]
-    try:
-        datasets: Any = import_module("datasets")
-    except ImportError:
-        raise ImportError(
-            "example data need the package 'datasets', which is not installed: pip install datasets"
-        ) from None
+    question, source = get_preprocess_fn(name, seed), _SOURCES[name]
+    datasets = import_extra("datasets", "example data")
     subsets, split = source.get("subsets", [None]), split or source["split"]
     dataset = datasets.concatenate_datasets([datasets.load_dataset(source["path"], s, split=split) for s in subsets])
     if "only" in source:
@@ -44,7 +38,13 @@ def load_example_dataset(name: str = "gsm8k", split: str | None = None, n: int |
         dataset = dataset.filter(methodcaller("startswith", start), input_columns=[column])
     if n is not None and n > 0:
         dataset = dataset.shuffle(seed=seed).select(range(min(n, len(dataset))))
-    return dataset.map(partial(_question, source, seed), remove_columns=dataset.column_names)
+    return dataset.map(question, remove_columns=dataset.column_names)
+
+
+def get_preprocess_fn(name: str, seed: int = 0) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    if name not in _SOURCES:
+        raise ValueError(f"{name!r} is no example that we know: use {', '.join(_SOURCES)}")
+    return partial(_question, _SOURCES[name], seed)
 
 
 def _question(source: dict[str, Any], seed: int, row: dict[str, Any]) -> dict[str, Any]:
@@ -61,8 +61,9 @@ def _question(source: dict[str, Any], seed: int, row: dict[str, Any]) -> dict[st
     if labelled := row.get(source.get("labelled", "")):
         listed = map("{}. {}".format, labelled["label"], labelled["text"])
         question = "\n".join([f"Question: {question}\n\nChoices:", *listed])
-    extract = int if source.get("extract") == "int" else getattr(parsers, source.get("extract", ""), str)
-    return {"question": question, "answer": str(extract(answer))}
+    if extract := source.get("extract"):
+        answer = str(int(answer)) if extract == "int" else getattr(parsers, extract)(answer)
+    return {"question": question, "answer": answer}
 
 
 async def maybe_await(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -149,3 +150,38 @@ def extract_usage_tokens(response: Any) -> tuple[int, int]:
     told = cast("dict[str, Any]", usage if isinstance(usage, dict) else vars(usage)).get
     sent, said = told("prompt_tokens") or told("input_tokens"), told("completion_tokens") or told("output_tokens")
     return int(sent or 0), int(said or 0)
+
+
+def get_error_chain(error: BaseException | None, parent_type: type[BaseException] | None = None) -> list[BaseException]:
+    if error is None or not isinstance(error, parent_type or BaseException):
+        return []
+    return [error, *get_error_chain(error.__cause__, parent_type)]
+
+
+get_vf_error_chain = partial(get_error_chain, parent_type=Error)
+
+
+class ErrorChain:
+    # By the names of the types, so that failures of one kind are counted together.
+    def __init__(self, error: BaseException, build_error_chain: Callable[..., list[Any]] = get_error_chain) -> None:
+        self.root_error, self.chain = error, build_error_chain(error)
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ErrorChain) and str(self) == str(other)
+
+    def __contains__(self, error_cls: type[BaseException]) -> bool:
+        return any(isinstance(error, error_cls) for error in self.chain)
+
+    def __str__(self) -> str:
+        return " -> ".join(type(error).__name__ for error in self.chain)
+
+    def __repr__(self) -> str:
+        return " -> ".join(map(repr, self.chain))
+
+
+def error_info(error: BaseException) -> dict[str, str]:
+    chain = ErrorChain(error)
+    return {"error": type(error).__name__, "error_chain_repr": repr(chain), "error_chain_str": str(chain)}

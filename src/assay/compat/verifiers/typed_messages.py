@@ -1,5 +1,6 @@
 """Messages, tools and replies have their fields by key, as ours do, and by attribute, as those of `verifiers` do."""
 
+import json
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self, cast
@@ -57,6 +58,9 @@ class UserMessage(AttributeRecord, role="user"): ...
 class ToolMessage(AttributeRecord, role="tool"): ...
 
 
+class TextMessage(AttributeRecord, role="text"): ...
+
+
 class TextContentPart(AttributeRecord, type="text"): ...
 
 
@@ -78,6 +82,9 @@ class ToolCall(AttributeRecord, type="function"):
         if name in ("name", "arguments"):
             return self["function"][name]
         raise KeyError(name)
+
+    def model_dump(self, **options: Any) -> dict[str, Any]:
+        return {"id": self.get("id"), "name": self.name, "arguments": self.arguments}
 
 
 class AssistantMessage(AttributeRecord, role="assistant", content=None):
@@ -105,6 +112,7 @@ class Tool(AttributeRecord):
 
 
 _KINDS = {"system": SystemMessage, "user": UserMessage, "assistant": AssistantMessage, "tool": ToolMessage}
+_PARTS = {"text": TextContentPart, "image_url": ImageUrlContentPart, "input_audio": InputAudioContentPart}
 
 
 def typed(value: object, field_name: str = "messages") -> list[Any]:
@@ -117,7 +125,73 @@ def typed(value: object, field_name: str = "messages") -> list[Any]:
 
 def as_records(chat: Sequence[Any]) -> list[Any]:
     """Messages of these classes for plain ones."""
+    # A text without a role is what the user says, for an endpoint of chats.
+    chat = [UserMessage(m, role="user") if m["role"] == "text" else m for m in chat]
     return [m if isinstance(m, AttributeRecord) else _KINDS.get(m["role"], AttributeRecord)(m) for m in chat]
+
+
+def normalize_messages(value: Any, *, field_name: str = "messages") -> list[Any]:
+    """A text or a chat as messages of these classes; other objects with `role` and `content` are kept as they are."""
+    chat: list[Any] = [TextMessage(content=value)] if isinstance(value, str) else [*value]
+    if strange := [m for m in chat if not isinstance(m, dict) and not (hasattr(m, "role") and hasattr(m, "content"))]:
+        raise TypeError(f"{field_name} has an item of type {type(strange[0]).__name__}: give messages, or their dicts")
+    return [m if hasattr(m, "role") else from_raw_message(m) for m in chat]
+
+
+def from_raw_message(message: Mapping[str, Any]) -> Any:
+    if message["role"] not in (kinds := {**_KINDS, "text": TextMessage}):
+        raise ValueError(f"Unknown role: {message['role']}: give one of {', '.join(kinds)}")
+    fields = kinds[message["role"]](message)
+    if isinstance(fields.get("content"), list):
+        fields["content"] = [from_raw_content_part(part) for part in fields["content"]]
+    for call in (fields.get("tool_calls") or ()) if fields.role == "assistant" else ():
+        given: object = call["function"].get("arguments")
+        text = given if isinstance(given, str) else json.dumps({} if given is None else given, default=str)
+        call.update(id=call.get("id") or call.name, function=AttributeRecord(call["function"], arguments=text))
+    return fields
+
+
+def from_raw_content_part(part: Any) -> Any:
+    kind = _PARTS.get(_fields(part).get("type", ""))
+    return kind({n: AttributeRecord(v) if _fields(v) else v for n, v in part.items()}) if kind else part
+
+
+def _fields(message: object) -> dict[str, Any]:
+    return cast("dict[str, Any]", message if isinstance(message, dict) else getattr(message, "__dict__", {}))
+
+
+def message_to_printable(message: Any) -> Any:
+    """The message with its parts joined to one text, in which `[image]` and `[audio]` stand for such."""
+    fields = _fields(message)
+    if not isinstance(fields.get("content"), list):
+        return message
+    signs = {"image_url": "[image]", "input_audio": "[audio]", "audio": "[audio]"}
+    kinds = [(part.get("type", ""), part.get("text")) for part in map(_fields, fields["content"])]
+    shown = [said if kind == "text" else signs.get(kind) for kind, said in kinds]
+    text = " ".join(each for each in shown if isinstance(each, str)).strip()
+    kept = {name: fields[name] for name in ("reasoning_content", "tool_calls") if fields.get(name) is not None}
+    plain = {"role": fields.get("role"), "content": text, **kept}
+    return message.model_copy(update={"content": text}) if hasattr(message, "model_copy") else plain
+
+
+def messages_to_printable(messages: Any) -> Any:
+    return cast("Any", messages) if isinstance(messages, str) else [*map(message_to_printable, messages or [])]
+
+
+def sanitize_tool_calls(messages: Any) -> Any:
+    # Each call as JSON text, for tables, whose columns have one type.
+    return [*map(_sanitized, cast("list[Any]", messages))] if isinstance(messages, list) else messages
+
+
+def _sanitized(message: Any) -> Any:
+    fields = _fields(message)
+    if not (calls := fields.get("tool_calls")):
+        return message
+    calls = [json.loads(call) if isinstance(call, str) else call for call in calls]
+    told = [json.dumps(call if type(call) is dict else call.model_dump(exclude_none=True)) for call in calls]
+    content = fields.get("content", "") if not hasattr(message, "role") else fields.get("content") or ""
+    thought = {n: fields[n] for n in ("reasoning_content",) if isinstance(fields.get(n), str)}
+    return {"role": fields["role"], "content": content, "tool_calls": told, **thought}
 
 
 class Response(AttributeRecord):

@@ -13,6 +13,7 @@ from assay.compat.verifiers.typed_messages import Response as Response
 from assay.compat.verifiers.typed_messages import ResponseMessage as ResponseMessage
 from assay.compat.verifiers.typed_messages import SystemMessage as SystemMessage
 from assay.compat.verifiers.typed_messages import TextContentPart as TextContentPart
+from assay.compat.verifiers.typed_messages import TextMessage as TextMessage
 from assay.compat.verifiers.typed_messages import Tool as Tool
 from assay.compat.verifiers.typed_messages import ToolCall as ToolCall
 from assay.compat.verifiers.typed_messages import ToolMessage as ToolMessage
@@ -47,7 +48,6 @@ ChatMessage: TypeAlias = AttributeRecord
 CustomBaseModel: TypeAlias = AttributeRecord
 ContentPart: TypeAlias = AttributeRecord
 ModelResponse: TypeAlias = Response
-TextMessage: TypeAlias = UserMessage
 Usage: TypeAlias = AttributeRecord
 Message: TypeAlias = AttributeRecord
 GenericContentPart = ImageUrlSource = InputAudioSource = AttributeRecord

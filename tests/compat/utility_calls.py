@@ -1,0 +1,141 @@
+"""Calls of the small functions of `verifiers`, and what they give, in plain values that can be compared.
+
+Run it where verifiers 0.1.14 is installed to record what it gives: `PYTHON tests/compat/utility_calls.py`.
+"""
+
+import importlib
+import itertools
+import json
+import types
+from pathlib import Path
+
+RECORDED = Path(__file__).with_suffix(".json")
+
+CLASSES = [
+    "SystemMessage",
+    "UserMessage",
+    "AssistantMessage",
+    "ToolMessage",
+    "TextMessage",
+    "TextContentPart",
+    "ImageUrlContentPart",
+]
+PARTS = [
+    {"type": "text", "text": "Look:"},
+    {"type": "image_url", "image_url": {"url": "data:,a"}},
+    {"type": "input_audio", "input_audio": {"data": "a b", "format": " WAV"}},
+    {"type": "video", "url": "x"},
+]
+CALL = {"id": "c", "type": "function", "function": {"name": "add", "arguments": {"a": 1}}}
+SAID = {"role": "assistant", "content": None, "tool_calls": [CALL, {"id": "d", "name": "sub", "arguments": "{}"}]}
+UNSAID = {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "now", "arguments": None}}]}
+USER = {"role": "user", "content": PARTS}
+TOLD = {"role": "tool", "content": "3", "tool_call_id": "c"}
+
+
+def plain(value):
+    """A value that JSON can hold, without what distinguishes a dict of ours from a record of theirs."""
+    if all(hasattr(value, name) for name in ("id", "name", "arguments")):
+        return {name: getattr(value, name) for name in ("id", "name", "arguments")}
+    if hasattr(value, "model_dump"):
+        fields = {name: plain(getattr(value, name)) for name in value.model_dump()}
+        own = {"class": type(value).__name__} if type(value).__name__ in CLASSES else {}
+        return own | {name: field for name, field in fields.items() if field is not None}
+    if isinstance(value, BaseException | type):
+        return repr(value)
+    if isinstance(value, dict):
+        return {name: plain(field) for name, field in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    if isinstance(value, set):
+        return sorted(value)
+    return value
+
+
+def calls(package):
+    """The calls by their names."""
+
+    def module(path):
+        return importlib.import_module(f"{package}.{path}")
+
+    vf = importlib.import_module(package)
+    messages, errors, data = (module(f"utils.{name}_utils") for name in ("message", "error", "data"))
+
+    def raised(*chain):
+        for error, cause in itertools.pairwise(chain):
+            error.__cause__ = cause
+        return chain[0]
+
+    def chained(**options):
+        error = raised(vf.ToolCallError("no"), vf.InfraError("down"), ValueError("x"))
+        return errors.ErrorChain(error, **options)
+
+    def question(name, **row):
+        return data.get_preprocess_fn(name)(row)
+
+    typed = messages.from_raw_message
+    return {
+        "part": lambda: [messages.from_raw_content_part(part) for part in PARTS],
+        "raw": lambda: [typed(message) for message in (USER, SAID, UNSAID, TOLD)],
+        "raw text": lambda: typed({"role": "text", "content": "a"}),
+        "raw attributes": lambda: [typed(SAID).tool_calls[0].arguments, typed(USER).content[1].image_url.url],
+        "raw unknown": lambda: typed({"role": "critic", "content": "a"}),
+        "raw without a role": lambda: typed({"content": "a"}),
+        "normalize a text": lambda: messages.normalize_messages("a"),
+        "normalize": lambda: messages.normalize_messages([USER, SAID, typed(TOLD)]),
+        "normalize keeps": lambda: messages.normalize_messages([found := typed(TOLD)])[0] is found,
+        "normalize others": lambda: messages.normalize_messages([types.SimpleNamespace(role="a", content="b")])[0].role,
+        "normalize a number": lambda: messages.normalize_messages([1], field_name="prompt"),
+        "maybe": lambda: messages.maybe_normalize_messages([USER, typed(TOLD)]),
+        "concat": lambda: messages.concat_messages([[USER], [], [TOLD, SAID]]),
+        "printable": lambda: messages.message_to_printable(USER),
+        "printable of a class": lambda: messages.message_to_printable(typed(USER)),
+        "printable with calls": lambda: messages.message_to_printable(SAID | {"content": PARTS, "name": "x"}),
+        "printable with thoughts": lambda: messages.message_to_printable(
+            {"role": "assistant", "content": [{"type": "audio"}, "a"], "reasoning_content": "b"}
+        ),
+        "printable texts": lambda: messages.messages_to_printable([TOLD, typed(TOLD), USER]),
+        "printable of a text": lambda: messages.messages_to_printable("a"),
+        "printable of nothing": lambda: messages.messages_to_printable(None),
+        "sanitized": lambda: messages.sanitize_tool_calls([USER, SAID | {"reasoning_content": "b"}]),
+        "sanitized classes": lambda: messages.sanitize_tool_calls([typed(SAID), typed(TOLD)]),
+        "sanitized again": lambda: messages.sanitize_tool_calls(
+            messages.sanitize_tool_calls([typed(SAID | {"content": "c"})])
+        ),
+        "sanitized text": lambda: messages.sanitize_tool_calls("a"),
+        "chain": lambda: [str(chained()), repr(chained()), chained().chain, chained().root_error],
+        "chain of vf": lambda: [str(chained(build_error_chain=errors.get_vf_error_chain))],
+        "chain of a type": lambda: errors.get_error_chain(chained().root_error, vf.ToolError),
+        "chain of none": lambda: errors.get_error_chain(None),
+        "chain holds": lambda: [kind in chained() for kind in (ValueError, vf.Error, vf.SandboxError)],
+        "chains equal": lambda: [
+            len({chained(), chained(), errors.ErrorChain(ValueError("y"))}),
+            chained() == errors.ErrorChain(ValueError("y")),
+            chained() == "a",
+        ],
+        "error info": lambda: errors.error_info(chained().root_error),
+        "aime2024": lambda: question("aime2024", problem="1 + 1?", answer="002"),
+        "aime2025": lambda: question("aime2025", question="1 + 1?", answer="$2$"),
+        "amc2023": lambda: question("amc2023", problem="?", answer=27.0),
+        "gsm8k": lambda: question("gsm8k", question="?", answer="so\n#### 4"),
+        "math": lambda: question("math", problem="?", solution="so \\boxed{\\frac{1}{2}}."),
+        "mmlu_pro": lambda: question("mmlu_pro", question="?", options=["a", "b"], answer="B"),
+        "openbookqa": lambda: question(
+            "openbookqa", question_stem="?", choices={"text": ["a", "b"], "label": ["A", "B"]}, answerKey="A"
+        ),
+        "prime_code": lambda: question("prime_code", prompt="?", verification_info={"tests": 1}),
+        "no example": lambda: question("nothing"),
+    }
+
+
+def outcome(call):
+    """What a call gives, or the kind of what it raises: the words of an error are our own."""
+    try:
+        return plain(call())
+    except Exception as error:  # noqa: BLE001 - which one it is, is what is compared
+        return {"raises": next(kind.__name__ for kind in type(error).__mro__ if kind.__module__ == "builtins")}
+
+
+if __name__ == "__main__":
+    found = {name: outcome(call) for name, call in calls("verifiers").items()}
+    RECORDED.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
