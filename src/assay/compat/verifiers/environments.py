@@ -160,8 +160,7 @@ class Environment(envs.Environment):
         return typed(value, where)
 
     async def init_state(self, input: Any, client: Any, model: Any, sampling_args: Any = None) -> State:
-        own = records.own_client(client)
-        if own is not None and not isinstance(client, ModelUnderTest):
+        if own := records.own_client(client):
             client = records.ClientUnderTest(own, model, sampling_args or self.sampling_args)
         state = await super().init_state(input, records.resolve_client(client), model, sampling_args)
         state["client"] = own or state["client"]
@@ -261,7 +260,7 @@ class Environment(envs.Environment):
             most, settings = given.get("max_concurrent"), {**self.sampling_args, **given.get("sampling_args", {})}
             asked = [kind(each, model, settings, at_once=None if most == -1 else most) for each in clients]
             # Theirs keeps the rollouts of an example on one endpoint, unless each is scored alone.
-            choose = records.in_turn(asked, len(examples) if alone else 0)
+            choose = partial(records.in_turn, {}, asked, len(examples) if alone else 0)
         try:
             with setting(_retries, given.pop("max_retries", 0)), setting(_tell, tell), setting(_choose, choose):
                 results = await super()._carry_out(examples, data, asked[0], model, given)

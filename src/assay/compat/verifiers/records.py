@@ -3,7 +3,7 @@
 import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from operator import attrgetter
 from pkgutil import get_data
@@ -107,11 +107,10 @@ class Client(ABC):  # noqa: B024 - its abstract methods are those that follow
     async def to_native_tools(self, tools: Any) -> list[Any] | None:
         return None if tools is None else [await self.to_native_tool(tool) for tool in tools]
 
-    def _build_state_headers(self, state: Mapping[str, Any] | None) -> dict[str, str] | None:
-        """The headers of one call whose values are fields of the rollout's state; None when there are none."""
-        named: dict[str, str] = self._config.extra_headers_from_state if self._config and state else {}
-        values = {header: (state or {}).get(field) for header, field in named.items()}
-        return {header: str(value) for header, value in values.items() if value is not None} or None
+    def _build_state_headers(self, state: Mapping[str, Any] | None) -> dict[str, str]:
+        """The headers of one call whose values are fields of the rollout's state."""
+        named: dict[str, str] = self._config.extra_headers_from_state if self._config else {}
+        return {name: str(state[field]) for name, field in named.items() if state and state.get(field) is not None}
 
     async def get_response(self, prompt: Any, model: str, sampling_args: Any, tools: Any = None, **kwargs: Any) -> Any:
         """What the model says. An error that is none of `vf.Error` becomes the cause of a `vf.ModelError`."""
@@ -123,11 +122,10 @@ class Client(ABC):  # noqa: B024 - its abstract methods are those that follow
             said = await self.get_native_response(asked, model, sampling_args, native_tools, **more, **kwargs)
             await self.raise_from_native_response(said)
             return await self.from_native_response(said)
-        except Error:
-            raise
         except Exception as error:
-            if type(error).__name__ in ("AuthenticationError", "PermissionDeniedError"):
-                raise  # as theirs does with those of the SDKs: every other call would be refused too
+            # Those of the SDKs too, as theirs does: every other call would be refused as well.
+            if isinstance(error, Error) or type(error).__name__ in ("AuthenticationError", "PermissionDeniedError"):
+                raise
             raise ModelError(described(error)) from error
 
 
@@ -135,13 +133,9 @@ class ClientUnderTest(ModelUnderTest):
     """A client of a program's own class as the model that an evaluation asks."""
 
     def __init__(self, client: Client, model: Any, sampling_args: Any = None, *, at_once: int | None = None) -> None:
-        self.client = self.model = client
-        self.name, self.at_once = str(model), at_once
-        self.sampling_args: dict[str, Any] = {
-            "n": 1,
-            "extra_body": {},
-            **(sampling_args or {}),
-        }  # as theirs gives them to a client
+        self.client, self.model, self.name, self.at_once = client, client, str(model), at_once
+        # As theirs gives them to a client.
+        self.sampling_args: dict[str, Any] = {"n": 1, "extra_body": {}} | dict(sampling_args or {})
 
 
 Client.register(ModelUnderTest)  # what a state has as its client is one
@@ -161,8 +155,8 @@ def resolve_client_configs(config: ClientConfig) -> list[ClientConfig]:
 
 def resolve_client_config(config: ClientConfig) -> ClientConfig:
     """The configuration of the endpoint that `client_idx` names."""
-    every, named = resolve_client_configs(config), int(config.client_idx)
-    return every[named % len(every)]
+    every = resolve_client_configs(config)
+    return every[int(config.client_idx) % len(every)]
 
 
 def resolve_client(client: Any) -> Any:
@@ -176,13 +170,8 @@ def resolve_client(client: Any) -> Any:
     return getattr(import_module(sdk[0]), sdk[1])(api_key=os.environ.get(config.api_key_var) or "EMPTY", **given)
 
 
-def in_turn(models: Sequence[ModelUnderTest], again: int) -> Callable[[Mapping[str, Any]], ModelUnderTest]:
-    """Choose the model for a rollout: they take turns by the example, and one is `again` turns later asked again."""
-    order: dict[str, int] = {}
-
-    def choose(example: Mapping[str, Any]) -> ModelUnderTest:
-        sample = example.get("sample")
-        turn = order.setdefault(str(example["example_id"]), len(order))
-        return models[(turn + again * (sample if type(sample) is int else 0)) % len(models)]
-
-    return choose
+def in_turn(order: dict[str, int], models: Sequence[ModelUnderTest], again: int, example: Any) -> ModelUnderTest:
+    """The model for a rollout: they take turns by the example, in the `order` kept; asked again it is `again` turns later."""
+    sample = example.get("sample")
+    turn = order.setdefault(str(example["example_id"]), len(order))
+    return models[(turn + again * (sample if type(sample) is int else 0)) % len(models)]
