@@ -73,6 +73,22 @@ def calls(package):
     def question(name, **row):
         return data.get_preprocess_fn(name)(row)
 
+    def compared(states) -> list:
+        return [0.0 for _ in states]
+
+    def alone(completion):
+        return 1.0
+
+    def listed(rubric):
+        kinds = [f"_get_{kind}_reward_{what}" for kind in ("individual", "group") for what in ("func_names", "weights")]
+        funcs = [*rubric._get_individual_reward_funcs(), *rubric._get_group_reward_funcs()]
+        return [
+            [getattr(rubric, kind)() for kind in kinds],
+            [func.__name__ for func in funcs],
+            rubric.has_group_rewards,
+        ]
+
+    rubric = vf.Rubric(funcs=[alone, compared, lambda completion: 0.0], weights=[1.0, 0.5, 0.25])
     typed = messages.from_raw_message
     return {
         "part": lambda: [messages.from_raw_content_part(part) for part in PARTS],
@@ -114,6 +130,8 @@ def calls(package):
             chained() == "a",
         ],
         "error info": lambda: errors.error_info(chained().root_error),
+        "functions": lambda: listed(rubric),
+        "functions of a group": lambda: listed(vf.RubricGroup([rubric])),
         "aime2024": lambda: question("aime2024", problem="1 + 1?", answer="002"),
         "aime2025": lambda: question("aime2025", question="1 + 1?", answer="$2$"),
         "amc2023": lambda: question("amc2023", problem="?", answer=27.0),

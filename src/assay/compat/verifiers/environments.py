@@ -349,8 +349,7 @@ def _pay(output: dict[str, Any], state: State) -> None:
         output |= metrics
     output |= {"reward": reward, "metrics": metrics, "is_completed": True}
     state.update(reward=reward, metrics=metrics)
-    error = state.get("error")
-    if isinstance(error, BaseException):
+    if isinstance(error := state.get("error"), BaseException):
         output["error"] = error_info(error)
 
 

@@ -4,6 +4,7 @@ from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partialmethod
 from logging import Logger
 from operator import attrgetter
 from typing import Any, cast
@@ -35,6 +36,7 @@ class Rubric(Hooked, assay.Rubric):
     weights: Any = ()
     reward_funcs = property(attrgetter("funcs"))
     reward_weights = property(attrgetter("weights"))
+    has_group_rewards = property(attrgetter("compares"))
     _has_warned = False
     _alone = False
     has_advantages = False
@@ -141,6 +143,18 @@ class Rubric(Hooked, assay.Rubric):
     def _is_group_func(self, func: Any) -> bool:
         return Call(func, getattr(func, "__name__", "function")).is_group
 
+    def _of_kind(self, column: int, is_group: bool) -> list[Any]:
+        pairs = zip(self.funcs, self.weights, strict=False)
+        rows = [(f, getattr(f, "__name__", repr(f)), w) for f, w in pairs if self._is_group_func(f) is is_group]
+        return [row[column] for row in rows]
+
+    _get_individual_reward_funcs = partialmethod(_of_kind, 0, False)
+    _get_individual_reward_func_names = partialmethod(_of_kind, 1, False)
+    _get_individual_reward_weights = partialmethod(_of_kind, 2, False)
+    _get_group_reward_funcs = partialmethod(_of_kind, 0, True)
+    _get_group_reward_func_names = partialmethod(_of_kind, 1, True)
+    _get_group_reward_weights = partialmethod(_of_kind, 2, True)
+
     async def _call_individual_reward_func(self, func: Any, state: State) -> float:
         return float(await maybe_call_with_named_args(func, **self.score_objects(state)))
 
@@ -165,10 +179,6 @@ class Rubric(Hooked, assay.Rubric):
         if name in ("score_group", "score_rollout"):
             # A method that is replaced on the rubric itself counts as one of a subclass.
             super().__setattr__("_own", self._own | {name})
-
-    @property
-    def has_group_rewards(self) -> bool:
-        return self.compares
 
     def _criteria_of(self, funcs: Any, weights: Iterable[float | None] | None) -> list[Criterion]:
         criteria = super()._criteria_of(funcs, weights)
@@ -210,8 +220,7 @@ class JudgeRubric(Rubric, assay.JudgeRubric):
         super().__init__(parser=parser, judge_client=judge_client, **{"hardened": compat.strict, **given})
 
 
-class MathRubric(Rubric, assay.MathRubric):
-    """Ours, with a reward that is always a number."""
+class MathRubric(Rubric, assay.MathRubric): ...
 
 
 class RubricGroup(Rubric, assay.RubricGroup):
@@ -223,12 +232,10 @@ class RubricGroup(Rubric, assay.RubricGroup):
         super().__init__(rubrics, **options)
 
 
-class ToolRubric(Rubric, presets.ToolRubric):
-    """Ours, with a reward that is always a number."""
+class ToolRubric(Rubric, presets.ToolRubric): ...
 
 
-class SmolaToolRubric(ToolRubric, presets.SmolaToolRubric):
-    """Ours, with a reward that is always a number."""
+class SmolaToolRubric(ToolRubric, presets.SmolaToolRubric): ...
 
 
 def warn_unscored(count: int, size: int) -> None:
