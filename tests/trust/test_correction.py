@@ -83,13 +83,14 @@ class TestTheMean:
         assert "10 labelled examples are too few" in found.refusal
 
     def test_it_says_how_many_labels_would_halve_the_interval(self):
-        """And that none would, where the run is small."""
+        """And when none would, since the run is small, how much would be left."""
         judge = [1.0, 1.0, 1.0, 0.0] * 500
         people = [1.0, 1.0, 0.0, 0.0] * 15
         large = corrected_mean("polite", judge, people + [None] * 1940)
         small = corrected_mean("polite", judge[:80], people + [None] * 20)
         assert 150 < large.more_labels < 400
         assert small.more_labels is None
+        assert 0.5 < small.left_at_most < 1.0
 
     def test_what_cannot_lie_outside_of_0_and_1_is_not_said_to(self):
         """Scores near 1: the interval would end above it."""

@@ -103,12 +103,14 @@ class TestBudget:
         draw = np.random.default_rng(3)
         people = np.where(np.arange(100_000) < 100, draw.normal(size=100_000), np.nan)
         found = observed(draw.normal(size=100_000), people)
-        assert label_budget(found) == pytest.approx(300, abs=15)
+        assert label_budget(found)[0] == pytest.approx(300, abs=15)
 
     def test_a_run_that_is_too_small_says_so(self):
         """50 of 60 are labelled: the ten that are left do not halve anything."""
         found, _ = scores(60, 50, noise=0.3)
-        assert label_budget(found) is None
+        more, left = label_budget(found)
+        assert more is None
+        assert 0.8 < left <= 1.0
 
 
 def test_correlation_needs_both_to_vary():

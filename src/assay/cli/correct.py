@@ -45,7 +45,8 @@ def _sections(found: trust.Correction) -> list[Section]:
     rows: list[tuple[object, ...]] = []
     for each in found.figures:
         estimates = each.judge, each.best, each.corrected.get("rogan_gladen", ""), each.people
-        more = "too few rollouts" if each.more_labels is None else f"{each.more_labels:,} more labels"
+        left = "–" if each.left_at_most is None else f"all labelled leaves {each.left_at_most:.0%}"
+        more = left if each.more_labels is None else f"{each.more_labels:,} more labels"
         rows.append((each.name, *estimates, each.labels, each.rollouts, more if each.corrected else "–"))
     rates = [
         (each.name, each.sensitivity, each.specificity)

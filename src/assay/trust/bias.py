@@ -48,6 +48,7 @@ class Corrected(Record):
     sensitivity: Estimate = _NOT_BINARY
     specificity: Estimate = _NOT_BINARY
     more_labels: int | None = None  # how many more would halve the best interval; None when no number of them would
+    left_at_most: float | None = None  # the share of that interval that is left when every rollout is labelled
     warning: str = ""
 
     @property
@@ -217,7 +218,8 @@ def corrected_mean(
     found: dict[Method, Estimate] = {"prediction_powered": prediction_powered(observed).within(*bounds)}
     if is_binary:
         found["rogan_gladen"] = clustered_rogan_gladen(observed)
-    return Corrected(name, corrected=found, more_labels=label_budget(observed), warning=_warning(observed), **known)
+    known["more_labels"], known["left_at_most"] = label_budget(observed)
+    return Corrected(name, corrected=found, warning=_warning(observed), **known)
 
 
 def _refusal(observed: "Observed") -> str:
@@ -425,20 +427,22 @@ def power_tuning(observed: Observed) -> float:
     return float(min(max(slope / (1 + observed.labels / others), 0.0), 1.0))
 
 
-def label_budget(observed: Observed) -> int | None:
-    """How many more labels like these halve the interval; None when labelling every rollout would not.
+def label_budget(observed: Observed) -> tuple[int | None, float]:
+    """How many more labels like these halve the interval, and the share of it that is left when all are labelled.
 
-    The variance falls as `falling` / labels + `fixed`: what is fixed is left when labels cost nothing, since the
-    rollouts are too few.
+    None when labelling every rollout would not halve it. The variance falls as `falling` / labels + `fixed`: what is
+    fixed is left when labels cost nothing, since the rollouts are too few.
     """
     moments, labels, rollouts = _moments(observed, smooth=True), observed.labels, len(observed.judge)
     spread, both = moments.people_spread, moments.people_spread * moments.judge_spread
     told = min(moments.joint**2 / both, 1.0) if both > 0 and moments.joint > 0 else 0.0
     falling, fixed = spread * (1 - told), spread * told / rollouts
-    room = (falling / labels + fixed) / 4 - fixed
+    now, then = falling / labels + fixed, falling / rollouts + fixed
+    left = (then / now) ** 0.5 if now > 0 else 1.0
+    room = now / 4 - fixed
     if room <= 0 or falling / room > rollouts:
-        return None
-    return max(1, math.ceil(falling / room - 1e-9) - labels)
+        return None, left
+    return max(1, math.ceil(falling / room - 1e-9) - labels), left
 
 
 def correlation(observed: Observed) -> float | None:
