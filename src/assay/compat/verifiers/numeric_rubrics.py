@@ -144,9 +144,8 @@ class Rubric(Hooked, assay.Rubric):
         return Call(func, getattr(func, "__name__", "function")).is_group
 
     def _of_kind(self, column: int, is_group: bool) -> list[Any]:
-        pairs = zip(self.funcs, self.weights, strict=False)
-        rows = [(f, getattr(f, "__name__", repr(f)), w) for f, w in pairs if self._is_group_func(f) is is_group]
-        return [row[column] for row in rows]
+        rows = [(f, getattr(f, "__name__", repr(f)), w) for f, w in zip(self.funcs, self.weights, strict=False)]
+        return [row[column] for row in rows if self._is_group_func(row[0]) is is_group]
 
     _get_individual_reward_funcs = partialmethod(_of_kind, 0, False)
     _get_individual_reward_func_names = partialmethod(_of_kind, 1, False)
