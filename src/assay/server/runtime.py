@@ -20,7 +20,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, cast
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -267,6 +267,33 @@ def _config(app: Any, settings: Settings, *, factory: bool = False) -> uvicorn.C
     )  # fmt: skip
 
 
+class _JoinedWrites:
+    """A transport that writes a reply when it is complete."""
+
+    # uvicorn writes the head of a reply and its body one by one, and those two system calls were the most costly part
+    # of a request.
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport, self.is_closing = transport, transport.is_closing
+        self._held: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        self._held.append(data)
+        if data.startswith(b"HTTP/1.1 100 "):  # the client waits for it before it sends the body
+            self.write_held()
+
+    def write_held(self) -> None:
+        if self._held:
+            self._transport.write(b"".join(self._held))
+            self._held.clear()
+
+    def close(self) -> None:
+        self.write_held()
+        self._transport.close()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
 class _GuardedHttp(HttpToolsProtocol):
     """uvicorn's HTTP, which closes a connection whose request head is too long, or too long in coming."""
 
@@ -275,7 +302,7 @@ class _GuardedHttp(HttpToolsProtocol):
     _head = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
+        super().connection_made(cast("asyncio.Transport", _JoinedWrites(transport)))
         self.app.tasks = self.tasks
         self.app.metrics.connections.inc()
         self._expect_head()
@@ -284,6 +311,10 @@ class _GuardedHttp(HttpToolsProtocol):
         super().connection_lost(exc)
         self.app.metrics.connections.dec()
         self._have_head()
+
+    def on_response_complete(self) -> None:
+        cast("_JoinedWrites", self.transport).write_held()
+        super().on_response_complete()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
