@@ -18,7 +18,6 @@ SIDE_BY_SIDE = 1024  # how many pieces of work are under way at once unless said
 AT_ONCE = 2  # how many begin in one turn of the loop where there has to be room: more would hold up the rest
 BREATH = 0.002  # seconds of work in one go that holds up nothing else in the loop
 GLANCE = 0.005  # seconds between two looks at whether there is room
-
 FAILURES: Final = BaseException
 """What code that is not ours may fail with: also `exit()`, or a cancellation of its own. Look at `is_stop` before
 making light of one."""

@@ -307,7 +307,6 @@ def _frame_rows(frame: Any) -> Numbered:
 
 
 def _listed_columns(columns: Mapping[Any, Any], name: str) -> Numbered:
-    """The rows of a mapping of equally long lists."""
     for column, values in columns.items():
         if not isinstance(values, list | tuple):
             said = f"{name} is a mapping, and {column!r} in it is no list but a {type(values).__name__}"

@@ -9,6 +9,8 @@ import json
 import types
 from pathlib import Path
 
+from datasets import Dataset
+
 RECORDED = Path(__file__).with_suffix(".json")
 
 CLASSES = [
@@ -29,6 +31,7 @@ PARTS = [
 CALL = {"id": "c", "type": "function", "function": {"name": "add", "arguments": {"a": 1}}}
 SAID = {"role": "assistant", "content": None, "tool_calls": [CALL, {"id": "d", "name": "sub", "arguments": "{}"}]}
 UNSAID = {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "now", "arguments": None}}]}
+USER_TEXT = {"role": "user", "content": "few"}
 USER = {"role": "user", "content": PARTS}
 TOLD = {"role": "tool", "content": "3", "tool_call_id": "c"}
 
@@ -58,7 +61,7 @@ def calls(package):
     def module(path):
         return importlib.import_module(f"{package}.{path}")
 
-    vf = importlib.import_module(package)
+    vf, kinds = importlib.import_module(package), module("types")
     messages, errors, data = (module(f"utils.{name}_utils") for name in ("message", "error", "data"))
 
     def raised(*chain):
@@ -130,6 +133,28 @@ def calls(package):
             chained() == "a",
         ],
         "error info": lambda: errors.error_info(chained().root_error),
+        "task fields": lambda: kinds.TASK_INPUT_FIELDS,
+        "json": lambda: kinds.assert_json_serializable({"a": [1, None]}),
+        "task": lambda: [kinds.normalize_task_payload(task) for task in ({"a": 1}, '{"a": 1}', {})],
+        "task of info": lambda: [
+            kinds.task_payload_from_info(info)
+            for info in (None, {}, {"task": {"a": 1}}, '{"task": "{\\"a\\": 2}"}', [1], {"task": {}})
+        ],
+        "task of a row": lambda: [
+            kinds.flatten_task_input(row)
+            for row in ({"prompt": "p"}, {"info": {"task": {}}, "task": "a"}, {"task": '{"b": 1}'}, {"info": None})
+        ],
+        "data set": lambda: [
+            list(data.format_dataset(Dataset.from_list(rows), **options))
+            for rows in ([{"question": "a", "answer": "b"}], [{"question": "a", "example_id": "x", "q": "c", "r": "d"}])
+            for options in ({}, {"system_prompt": "s", "few_shot": [USER_TEXT]}, {"question_key": "question"})
+        ],
+        "data set of other columns": lambda: list(
+            data.format_dataset(Dataset.from_list([{"q": "a", "r": "b"}]), question_key="q", answer_key="r")
+        ),
+        "data set with prompts": lambda: list(
+            data.format_dataset(Dataset.from_list([{"prompt": "p", "example_id": 7}]))
+        ),
         "functions": lambda: listed(rubric),
         "functions of a group": lambda: listed(vf.RubricGroup([rubric])),
         "aime2024": lambda: question("aime2024", problem="1 + 1?", answer="002"),

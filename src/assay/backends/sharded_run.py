@@ -255,7 +255,6 @@ def _join(place: Folder, done: Sequence[Done], repeated: Collection[int]) -> Non
 def _renumbered(
     line: bytes, part: Done, repeated: Collection[int], keys: set[Key], before: Counter[str], here: Counter[str]
 ) -> bytes:
-    """A row, with the number that its rollout has in the whole run."""
     example, sample = key = opening_of(line, f"shard {part.shard}").key
     if fingerprint(example) not in repeated:
         return line

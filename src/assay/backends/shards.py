@@ -21,7 +21,6 @@ from assay.tables import objects_in, parquet_file, refuse_repeated, rows_of, wit
 ROWS = 10_000  # rows of a shard, unless said otherwise
 LINES = (".jsonl", ".ndjson")
 ENDINGS = (*LINES, ".parquet")
-
 _BLOCK = 1000  # lines that are looked at together
 
 
@@ -145,7 +144,6 @@ def _continues(file: Any, group: int, names: Sequence[str]) -> bool:
 
 
 def _same_example(rows: Sequence[Any], names: Sequence[str]) -> bool:
-    """Whether there are two rows, and they name the same example."""
     found: list[Any] = []
     for row in rows:
         if isinstance(row, bytes):

@@ -31,7 +31,6 @@ BROKEN: Final = 1  # something could not be scored, or the run broke off
 USAGE: Final = 2  # what was given cannot be used: an option, a file, a rubric, a name, a package that is missing
 MISSED: Final = 100  # everything was scored, and a threshold was missed; `assay.runs.stats` has the rule
 INTERRUPTED: Final = 130
-
 COMPLETE = "_ASSAY_COMPLETE"  # the variable by which a shell asks what could come next
 
 _TEXTS: Final[dict[str, dict[str, str]]] = tomllib.loads((get_data("assay.cli", "commands.toml") or b"").decode())

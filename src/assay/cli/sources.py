@@ -45,7 +45,6 @@ def rubric_of(rubrics: RubricOptions) -> Rubric:
 TABLES = (".jsonl", ".ndjson", ".csv", ".tsv", ".parquet")  # one text a row; a `.json` file may be the text itself
 COMPLETION = ("completion", "response", "text", "output")  # what the field of a row is called, most usual first
 PROMPT = ("prompt", "query", "question")
-
 _PATH = re.compile(r"[^\s]*(?:[/\\][^\s]*|\.[A-Za-z]\w{0,4})")
 
 

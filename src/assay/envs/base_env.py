@@ -26,7 +26,6 @@ from assay.wording import described, short_repr
 
 Moment: TypeAlias = Literal["stop", "cleanup", "teardown"]
 Method = TypeVar("Method", bound=Callable[..., Any])
-
 logger = logger_of("assay")
 
 

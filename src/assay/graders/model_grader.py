@@ -302,7 +302,6 @@ class _BatchGrader(ModelGrader[Generate]):
         return await side_by_side(settle, range(len(criteria)))
 
     async def _scores(self, opened: Opened, batch: Sequence[Criterion], text: JudgeInput) -> list[Score]:
-        """What one call says about its criteria."""
         reverse = self.options.reverse
         if self.size == 1:
             [criterion] = batch

@@ -105,7 +105,6 @@ class Ranking(_GroupJudge):
         return found
 
     async def _grades(self, texts: Sequence[str], query: str | None) -> dict[str, Score]:
-        """What one call says of each of these texts."""
         listed = [f'<candidate number="{n}">\n{_without_candidates(t)}\n</candidate>' for n, t in enumerate(texts, 1)]
         names, asked = [f"candidate {n}" for n in range(1, len(texts) + 1)], f"does this: {self.requirement}"
         criteria = [Criterion(requirement=f"How well {name} {asked}", choices=GRADES, name=name) for name in names]
@@ -194,7 +193,6 @@ class Tournament(_GroupJudge):
         return [self._standing(own) for own in games]
 
     def _standing(self, games: Sequence[Vote]) -> Score:
-        """What one text's games come to."""
         if not games:
             return Score.not_applicable("there is no other response to compare with")
         lines = tuple(line_of_vote(self.criterion, game) for game in games)
@@ -219,8 +217,6 @@ def pairings(size: int, opponents: int | None = None) -> list[tuple[int, int]]:
 
 
 def _turned(score: Score) -> Score:
-    """The same game, seen from the other side."""
-
     def other(said: Any) -> dict[str, Any]:
         value = None if said.value is None else 1.0 - said.value
         return {"value": value, "verdict": _OPPOSITE.get(said.verdict, said.verdict)}

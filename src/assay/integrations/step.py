@@ -23,7 +23,6 @@ ALONE: Final = (
 )
 """Why a rollout is unscored that a trainer hands over by itself."""
 MOST_THREADS: Final = 32  # of one call, where nothing waits and a check may block
-
 Value: TypeAlias = Literal["reward", "score"]
 """What a trainer is paid in: the weighted sum, or its normalised view between 0 and 1."""
 

@@ -33,29 +33,20 @@ STARTS: Final = 3  # how often in a row a worker or a template may fail to start
 class PoolStats:
     """How a pool is doing."""
 
-    workers: int
-    """Worker processes there are."""
-    running: int
-    """Tasks being worked on."""
-    queued: int
-    """Tasks waiting for a worker."""
-    started: int
-    """Workers started, all told."""
-    killed: int
-    """Workers killed at a deadline, for misbehaviour, or because their task was given up."""
-    recycled: int
-    """Workers replaced after many tasks, or because of what a task left behind."""
+    workers: int  # worker processes there are
+    running: int  # tasks being worked on
+    queued: int  # tasks waiting for a worker
+    started: int  # workers started, all told
+    killed: int  # workers killed at a deadline, for misbehaviour, or because their task was given up
+    recycled: int  # workers replaced after many tasks, or because of what a task left behind
 
 
 class CallOptions(TypedDict):
     """How a function is called."""
 
-    timeout: float
-    """Seconds that it may work."""
-    hard_timeout: NotRequired[float | None]
-    """Seconds from its start after which it ends in any case."""
-    keywords: NotRequired[Mapping[str, Any]]
-    """Its arguments by name."""
+    timeout: float  # seconds that it may work
+    hard_timeout: NotRequired[float | None]  # seconds from its start after which it ends in any case
+    keywords: NotRequired[Mapping[str, Any]]  # its arguments by name
 
 
 class _LostError(Exception):

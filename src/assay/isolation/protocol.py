@@ -33,7 +33,6 @@ ANSWER: Final = b"a"  # from a worker: what came of a task, as JSON
 LARGEST_VALUE: Final = 1 << 26  # characters of JSON in a result, so that no worker fills the memory of this process
 STATUS: Final = struct.Struct(">i")  # what the template says about a worker at its end: its exit status
 REFERENCE: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
-
 Function: TypeAlias = Callable[..., Any] | str  # A function, or where it is: `package.module:function`
 
 

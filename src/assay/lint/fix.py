@@ -176,7 +176,6 @@ async def _propose(items: Sequence[tuple[PlacedCriterion, list[Hit]]], model: Mo
 
 
 def _complaint(criterion: Criterion, wrong: set[str], proposed: ProposedWording) -> str | None:
-    """What is wrong with a proposal; None when it can be taken."""
     if len(proposed.requirements) > 1 and "R001" not in wrong:
         return "it splits a criterion that asks one thing: give one requirement"
     for text in proposed.requirements:

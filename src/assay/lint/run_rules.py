@@ -22,7 +22,6 @@ FEWEST_EXAMPLES: Final = 30  # examples from which verdicts can be told to be co
 FEWEST_REPEATS: Final = 10  # texts judged more than once from which verdicts can be told to be unstable
 FEWEST_OTHERS: Final = 4  # other criteria that make up a score to be told apart from
 RAREST: Final = 5  # times that the rarer verdict must occur for a correlation to mean something
-
 CHANCE: Final = (0.4, 0.6)  # separation within these bounds is no better than chance
 SAME: Final = 0.9  # a correlation of at least this much makes one of two criteria redundant
 UNSTABLE: Final = 0.05  # the share of texts with changing verdicts that is too much

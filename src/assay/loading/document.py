@@ -20,7 +20,6 @@ KeyPath: TypeAlias = tuple[str | int, ...]
 
 MOST_DEPTH: Final = 200  # how deep lists and mappings may be nested
 MOST_REPEATED: Final = 1_000_000  # values that the aliases of a text may add up to: nested aliases grow without bound
-
 HALF: Final = re.compile(r"[\ud800-\udfff]")  # half of a character, a lone surrogate, which UTF-8 cannot hold
 _FORMATS: Final = {".json": "json", ".yaml": "yaml", ".yml": "yaml", ".toml": "toml"}
 

@@ -236,7 +236,6 @@ def compare_grids(gold: tree.Node, answer: tree.Node, options: MathOptions) -> E
 
 
 def _multiplied_out(node: tree.Node) -> tree.Node:
-    """A multiple of a matrix, by its cells."""
     if not isinstance(node, tree.Product) or sum(isinstance(factor, tree.Grid) for factor in node.factors) != 1:
         return node
     grid = next(factor for factor in node.factors if isinstance(factor, tree.Grid))

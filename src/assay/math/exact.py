@@ -50,7 +50,6 @@ def rational(ratio: Ratio) -> fmpq | None:
 
 
 def _number(polynomial: Polynomial) -> fmpq:
-    """A constant polynomial as a number."""
     return polynomial.leading_coefficient() if polynomial else fmpq(0)
 
 

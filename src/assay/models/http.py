@@ -146,7 +146,6 @@ _left_behind: list[object] = []
 
 
 async def _session() -> aiohttp.ClientSession:
-    """The session of the running loop."""
     loop = asyncio.get_running_loop()
     known = _sessions.get(loop)
     if known is not None and not known[0].closed:

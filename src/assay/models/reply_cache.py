@@ -20,7 +20,6 @@ from assay.redaction import logger_of
 VERSION = "1"  # changes when what was kept must not be found any more
 # A cache; a folder, file or `postgresql://` URL; True for the default place; None for none.
 CacheSource: TypeAlias = VerdictCache | str | Path | bool | None
-
 _logger = logger_of(__name__)
 
 

@@ -23,7 +23,6 @@ _compact = partial(json.JSONEncoder, allow_nan=False, check_circular=False, sepa
 as_text = _compact(ensure_ascii=False).encode
 """A value as compact JSON. Raises TypeError, ValueError or RecursionError for what JSON cannot hold."""
 as_ascii = _compact().encode  # as `as_text`, with every other character by its number
-
 form_of = cache(TypeAdapter[Any])  # what reads and writes values of a type; made once
 
 _LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")

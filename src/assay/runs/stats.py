@@ -128,7 +128,6 @@ class Mean:
         self._sizes += 2 * before + 1
 
     def _index(self, place: int) -> int:
-        """Where the sums of an example are."""
         size = len(self._counts)
         if not size:
             self._start = place
@@ -311,7 +310,6 @@ class Thresholds:
         return None if missed is None else Failure(missed, is_missed=True)
 
     def _missed(self, score: MeanEstimate, rollouts: int, low: Sequence[str]) -> Iterator[str]:
-        """What is said of each threshold that is missed."""
         least, begins = self.fail_interval_under, score.low
         if score.mean is None:  # then there is no threshold either
             return

@@ -75,7 +75,6 @@ class RubricService:
         return await side_by_side(self._alone, rollouts)
 
     async def _answer(self) -> None:
-        """Score what waits, as one batch."""
         waiting, self._waiting = self._waiting, []
         try:
             if self.compares:  # a request is a group of its own

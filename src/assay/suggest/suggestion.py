@@ -35,7 +35,6 @@ from assay.wording import described, short_repr
 
 MOST = 12  # criteria that are judged, unless said otherwise
 _MOST_GOLDEN: Final = 3  # pairs that go into the file as golden examples
-
 Text: TypeAlias = tuple[str, str]  # a response, and the prompt that it answers
 _Verdicts: TypeAlias = Mapping[tuple[Text, str], bool | None]
 """Whether a text passes the criterion of a name; None without an answer."""
@@ -381,7 +380,6 @@ class Proposal(BaseModel):
 
 
 def _complaint(value: Any) -> str | None:
-    """What is wrong with a proposal; None when nothing is."""
     for each in Proposal.model_validate(value).criteria:
         words = each.requirement.strip()
         if not words or len(words) > 400:

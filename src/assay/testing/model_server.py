@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 TURNS = 10  # of the loop, until everything that came in has been seen
 BLOCK = 64  # characters that are remembered together: 16 tokens, as inference servers do
 CHARACTERS = 4  # in a token
-
 _TOKENS = ("prompt_tokens", "cached_tokens", "completion_tokens", "user_tokens", "user_cached_tokens")
 _Shape: TypeAlias = "Callable[[Said, Mapping[str, Any]], dict[str, Any]]"
 

@@ -17,7 +17,6 @@ from assay.trust.labels import Answer
 Weights: TypeAlias = Literal["none", "linear", "quadratic"]
 """How much worse a verdict two ranks away is than the next one: no worse, twice, four times."""
 Level: TypeAlias = Literal["nominal", "ordinal", "interval"]  # what is between answers: nothing, ranks, or a distance
-
 _NONE = "there are no pairs"
 _NO_PAIRS = Estimate(reason=_NONE)
 _NUMBERS = Estimate(reason="the answers are numbers, and not choices")

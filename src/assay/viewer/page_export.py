@@ -89,7 +89,6 @@ def _table(run: ViewedRun) -> dict[str, Any]:
 
 
 def _frame() -> tuple[str, str]:
-    """The page before and after its data."""
     page, style, code = (page_file(name) or "" for name in ("index.html", "style.css", BUNDLE))
     policy = (
         f"default-src 'none'; script-src '{_hash(code)}'; style-src '{_hash(style)}'; img-src data:; "

@@ -19,11 +19,9 @@ from assay.report import EvaluationReport
 
 Output = TypeVar("Output", bound=BaseModel)
 ToGradeInput: TypeAlias = str | ThinkingOutputDict
-
 PER_CRITERION_PROMPT = system_prompt(PerCriterionGrader.prompt)
 ONE_SHOT_PROMPT = system_prompt(PerCriterionOneShotGrader.prompt)
 WHOLE_PROMPT = system_prompt(RubricAsJudgeGrader.prompt)
-
 _LOADERS: dict[str, Callable[[Any], Any]] = {".json": json.loads, ".yaml": yaml.safe_load, ".yml": yaml.safe_load}
 
 

@@ -324,7 +324,6 @@ class Environment(envs.Environment):
 
 
 def _save(folder: Path, results: envs.Results) -> None:
-    """Write the two files that theirs writes."""
     lines = [json.dumps(to_jsonable(output)) for output in results.outputs]
     (folder / "results.jsonl").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     (folder / "metadata.json").write_text(json.dumps(to_jsonable(results.metadata)), encoding="utf-8")

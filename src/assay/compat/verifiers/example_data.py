@@ -66,6 +66,28 @@ def _question(source: dict[str, Any], seed: int, row: dict[str, Any]) -> dict[st
     return {"question": question, "answer": answer}
 
 
+def format_dataset(
+    dataset: Any,
+    system_prompt: str | None = None,
+    few_shot: list[Any] | None = None,
+    question_key: str = "question",
+    answer_key: str = "answer",
+    map_kwargs: dict[str, Any] | None = None,
+) -> Any:
+    """The data set with the columns `example_id` and `prompt`, where it has none."""
+    if "example_id" in dataset.column_names and not isinstance(dataset["example_id"][0], int):
+        dataset = dataset.rename_column("example_id", "src_id")
+    if "example_id" not in dataset.column_names:
+        dataset = dataset.add_column("example_id", range(len(dataset)))
+    before = [{"role": "system", "content": system_prompt}] * bool(system_prompt) + (few_shot or [])
+
+    def columns(row: dict[str, Any]) -> dict[str, Any]:
+        answer = {} if answer_key == "answer" else {"answer": row[answer_key]}
+        return {"prompt": [*before, {"role": "user", "content": row[question_key]}]} | answer
+
+    return dataset if "prompt" in dataset.column_names else dataset.map(columns, **(map_kwargs or {}))
+
+
 async def maybe_await(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     result = func(*args, **kwargs)
     return await result if inspect.isawaitable(result) else result

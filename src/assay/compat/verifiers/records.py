@@ -16,7 +16,7 @@ from assay.envs.dataset import copied
 from assay.envs.model_under_test import ModelUnderTest
 from assay.errors import AssayError, Refused
 from assay.redaction import logger_of
-from assay.wording import described
+from assay.wording import described, short_repr
 
 MessageType: TypeAlias = str
 
@@ -175,3 +175,35 @@ def in_turn(order: dict[str, int], models: Sequence[ModelUnderTest], again: int,
     sample = example.get("sample")
     turn = order.setdefault(str(example["example_id"]), len(order))
     return models[(turn + again * (sample if type(sample) is int else 0)) % len(models)]
+
+
+TASK_INPUT_FIELDS = {"prompt", "answer", "info", "example_id"}
+
+
+def assert_json_serializable(value: object) -> None:
+    try:
+        json.dumps(value)
+    except TypeError as error:
+        raise TypeError(f"a value of a task or a state is no JSON ({error}): give plain data") from error
+
+
+def normalize_task_payload(value: object) -> dict[str, Any]:
+    """What a task says, as a dict; it may be written as JSON."""
+    found = json.loads(value) if isinstance(value, str) else value
+    if not isinstance(found, Mapping):
+        raise TypeError(f"the task is {short_repr(value)}: give an object of JSON")
+    return dict(cast("Mapping[str, Any]", found))
+
+
+def task_payload_from_info(info: object) -> dict[str, Any] | None:
+    told: object = json.loads(info) if isinstance(info, str) else info
+    task = cast("Mapping[str, Any]", told).get("task") if isinstance(told, Mapping) else None
+    return None if task is None else normalize_task_payload(task)
+
+
+def flatten_task_input(input_data: Mapping[str, Any]) -> dict[str, Any]:
+    """The task of a row of input: that of its info, its own, or else the row itself."""
+    task, own = task_payload_from_info(input_data.get("info")), input_data.get("task")
+    if task is None and own not in (None, "default"):  # `default` is what ours say of no task
+        task = normalize_task_payload(own)
+    return dict(input_data) if task is None else task

@@ -1,10 +1,15 @@
 from typing import TypeAlias
 
+from assay.compat.verifiers.records import TASK_INPUT_FIELDS as TASK_INPUT_FIELDS
 from assay.compat.verifiers.records import ClientConfig as ClientConfig
 from assay.compat.verifiers.records import EndpointClientConfig as EndpointClientConfig
 from assay.compat.verifiers.records import EvalConfig as EvalConfig
 from assay.compat.verifiers.records import EvalRunConfig as EvalRunConfig
 from assay.compat.verifiers.records import MessageType as MessageType
+from assay.compat.verifiers.records import assert_json_serializable as assert_json_serializable
+from assay.compat.verifiers.records import flatten_task_input as flatten_task_input
+from assay.compat.verifiers.records import normalize_task_payload as normalize_task_payload
+from assay.compat.verifiers.records import task_payload_from_info as task_payload_from_info
 from assay.compat.verifiers.typed_messages import AssistantMessage as AssistantMessage
 from assay.compat.verifiers.typed_messages import AttributeRecord
 from assay.compat.verifiers.typed_messages import ImageUrlContentPart as ImageUrlContentPart
