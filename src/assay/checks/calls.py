@@ -95,7 +95,6 @@ class Called(BuiltinCheck):
 
 
 def _unmet(reason: str, at: TrajectoryStep | None = None) -> Score:
-    """A no, which cites the call that it is about."""
     return Score(False, reason, citations=() if at is None else ({"part": at.address},))
 
 

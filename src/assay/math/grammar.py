@@ -976,7 +976,6 @@ def letter(name: str) -> tree.Node:
 
 
 def _parts(node: tree.Node) -> tuple[tree.Node, ...]:
-    """What stands between commas."""
     return node.items if isinstance(node, tree.Listing) and node.kind == "bare" else (node,)
 
 

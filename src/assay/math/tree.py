@@ -298,7 +298,6 @@ def _with_one_parameter(gold: Node, answer: Node) -> tuple[Node, Node]:
 
 
 def _family(node: Node) -> Node:
-    """The solutions in `x = kπ, k ∈ Z`."""
     match node:
         case Listing("bare", (first, Relation((Symbol(name), NamedSet("Z")), ("in",)))) if name in _PARAMETERS:
             is_asked = is_inequality(first) or (is_equation(first) and name in symbols_of(first.sides[0]))

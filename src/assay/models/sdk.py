@@ -126,7 +126,6 @@ def keywords_of(function: Callable[..., Any]) -> set[str] | None:
 
 
 def _plain(value: Any) -> Any:
-    """A client's objects as mappings and lists."""
     if callable(dump := getattr(value, "model_dump", None)):
         return dump()
     if isinstance(value, list | tuple):

@@ -116,12 +116,16 @@ class Mean:
             self._binary = False
         part = value - self._first
         self._total += part
-        before, total = 0, 0.0  # how many values the example had, and their sum
-        if place is not None:
-            index = self._index(place)
-            before, total = self._counts[index], self._sums[index]
-            self._counts[index] = before + 1
-            self._sums[index] = total + part
+        if place is None:  # as in most runs, and so without the sums of an example
+            self.examples += 1
+            self._squares += part * part
+            self._cross += part
+            self._sizes += 1
+            return
+        index = self._index(place)
+        before, total = self._counts[index], self._sums[index]
+        self._counts[index] = before + 1
+        self._sums[index] = total + part
         self.examples += not before
         self._squares += part * (2 * total + part)
         self._cross += total + part * (before + 1)
