@@ -84,7 +84,7 @@ extras: $(INSTALLED)  ## Every extra alone, in an environment of its own
 # What starts servers, processes, browsers or every example of the documentation, and the longest tables.
 OUTSIDE := backends cli compat isolation local math/test_equal_pairs.py math/test_exact.py math/test_soundness.py \
 	models/test_awkward_http.py models/test_breaker.py models/test_http.py models/test_sdk_clients.py parsers/test_any_text.py \
-	properties server tools trust/test_agreement.py trust/test_trust_commands.py viewer test_docs.py test_every_way.py test_hostile_text.py \
+	properties server tools trust/test_agreement.py trust/test_golden_run.py trust/test_trust_commands.py viewer test_docs.py test_every_way.py test_hostile_text.py \
 	test_hostile_texts.py test_house.py test_imports.py test_recording.py test_redaction.py test_site.py
 
 fast: $(INSTALLED)  ## The tests of the library by itself, in a minute
