@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+import threading
 import types
 from pathlib import Path
 
@@ -281,6 +282,19 @@ def test_a_server_that_never_answers_is_an_error(monkeypatch, tmp_path):
     assert not process.exists() or " Z " in (process / "stat").read_text()
 
 
+async def test_a_server_that_dies_is_an_error_of_the_rollout_and_no_answer(tmp_path):
+    """Its own call and those of others after it: the model is told of no failure that is not its own."""
+    script = tmp_path / "server.py"
+    script.write_text(SHOP.read_text(encoding="utf-8").replace('return ["tea", "milk"]', "import os; os._exit(1)"))
+    with vf.MCPEnv(
+        [{"name": "x", "command": sys.executable, "args": [str(script)]}], dataset=[{"question": "?"}]
+    ) as env:
+        assert (await env.call_tool("price", {"item": "tea"}, "c"))["content"] == "3"
+        for tool, arguments in (("stock", {}), ("price", {"item": "tea"})):
+            with pytest.raises(vf.InfraError, match=f"the MCP server of the tool '{tool}' is gone: "):
+                await env.call_tool(tool, arguments, "c")
+
+
 def test_the_package_for_servers_is_named_when_it_is_missing(monkeypatch):
     """With the extra that has it."""
     monkeypatch.setitem(sys.modules, "mcp", None)
@@ -288,6 +302,23 @@ def test_the_package_for_servers_is_named_when_it_is_missing(monkeypatch):
         ImportError, match=r"MCPEnv needs the package 'mcp', which is not installed: pip install 'assay\[mcp\]'"
     ):
         vf.MCPEnv([shop()], dataset=[{"question": "?"}])
+
+
+async def test_a_gym_that_hangs_holds_up_no_other_rollout():
+    """Twenty episodes begin at once and wait for each other, which they could not in the thread of the loop."""
+    together = threading.Barrier(20, timeout=60)
+
+    class Waiting:
+        def reset(self, seed):
+            self.thread = threading.get_ident()
+            return f"seed {seed}"
+
+        def step(self, action):
+            together.wait()
+            return "obs", float(self.thread == threading.get_ident()), True, False, {}
+
+    env = vf.GymEnv(Waiting, num_train_episodes=0, num_eval_episodes=20)
+    assert (await evaluated(env))["reward"] == [1.0] * 20
 
 
 async def test_a_step_of_a_wrong_shape_is_an_error_of_its_rollout():

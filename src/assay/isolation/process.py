@@ -46,16 +46,11 @@ class Outcome:
     (True, False)
     """
 
-    value: Any = None
-    """What the function returned; None also when it returned nothing, so look at `ok`."""
-    kind: Kind | None = None
-    """What went wrong; None when nothing did."""
-    message: str = ""
-    """The same in words, as an error reads: `ValueError: no such field`."""
-    seconds: float = 0.0
-    """How long it worked: not counting the wait for a worker, or for a processor."""
-    trace: str = ""
-    """Where the function raised, as Python prints it."""
+    value: Any = None  # what the function returned; None also when it returned nothing, so look at `ok`
+    kind: Kind | None = None  # what went wrong; None when nothing did
+    message: str = ""  # the same in words, as an error reads: `ValueError: no such field`
+    seconds: float = 0.0  # how long it worked: not counting the wait for a worker, or for a processor
+    trace: str = ""  # where the function raised, as Python prints it
 
     @property
     def ok(self) -> bool:

@@ -40,18 +40,12 @@ class Interpreter:
     '42'
     """
 
-    seconds: float = 10.0
-    """Seconds of processor time for each process."""
-    wall_seconds: float = 30.0
-    """Seconds from start to end, whatever they are spent on."""
-    memory: int = 2**30
-    """Bytes of address space for each process (Linux)."""
-    file_size: int = 2**24
-    """Bytes of the largest file it may write, and of what it may print."""
-    processes: int = 32
-    """Processes that may run at the same time, itself included (Linux)."""
-    output: int = 10_000
-    """Bytes of what was printed that are shown: of more, the beginning and the end."""
+    seconds: float = 10.0  # seconds of processor time for each process
+    wall_seconds: float = 30.0  # seconds from start to end, whatever they are spent on
+    memory: int = 2**30  # bytes of address space for each process (Linux)
+    file_size: int = 2**24  # bytes of the largest file it may write, and of what it may print
+    processes: int = 32  # processes that may run at the same time, itself included (Linux)
+    output: int = 10_000  # bytes of what was printed that are shown: of more, the beginning and the end
 
     def __post_init__(self) -> None:
         for field in fields(self):

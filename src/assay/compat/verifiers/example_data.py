@@ -74,7 +74,6 @@ def format_dataset(
     answer_key: str = "answer",
     map_kwargs: dict[str, Any] | None = None,
 ) -> Any:
-    """The data set with the columns `example_id` and `prompt`, where it has none."""
     if "example_id" in dataset.column_names and not isinstance(dataset["example_id"][0], int):
         dataset = dataset.rename_column("example_id", "src_id")
     if "example_id" not in dataset.column_names:
@@ -134,7 +133,6 @@ async def with_sem(sem: AbstractAsyncContextManager[Any], coro: Coroutine[Any, A
 
 
 def ensure_keys(keys: list[str]) -> None:
-    """Raise a `MissingKeyError` when environment variables are not set."""
     missing = [key for key in keys if not os.environ.get(key)]
     if missing:
         raise MissingKeyError(missing)
@@ -145,7 +143,6 @@ def concat_messages(messages_list: list[list[Any]]) -> list[Any]:
 
 
 async def parse_response_message(response: Any) -> list[Any]:
-    """What a `Response` says, as a chat of one message."""
     said: Any = getattr(response, "choices", None)
     return [said[0].message if said else as_said(response.message)]
 
@@ -155,7 +152,6 @@ async def parse_response_tokens(response: Any, max_seq_len: int | None = None) -
 
 
 def setup_logging(level: str = "INFO") -> None:
-    """Show our log lines from this level on, on standard error."""
     logging.basicConfig(format="%(asctime)s %(name)s %(levelname)s %(message)s")
     logging.getLogger("assay").setLevel(level.upper())
 

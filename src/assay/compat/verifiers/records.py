@@ -188,7 +188,6 @@ def assert_json_serializable(value: object) -> None:
 
 
 def normalize_task_payload(value: object) -> dict[str, Any]:
-    """What a task says, as a dict; it may be written as JSON."""
     found = json.loads(value) if isinstance(value, str) else value
     if not isinstance(found, Mapping):
         raise TypeError(f"the task is {short_repr(value)}: give an object of JSON")

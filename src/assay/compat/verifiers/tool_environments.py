@@ -138,6 +138,7 @@ def _name(tool: Any) -> str:
 
 # Sandboxes.
 
+CONNECT_SECONDS, CLOSE_SECONDS = 60, 5  # that MCP servers may take to start, and they or gyms to answer at the end
 _COMMANDS = """
 import json, subprocess
 *earlier, last = json.loads({given!r})
@@ -422,15 +423,16 @@ class GymEnv(MultiTurnEnv):
     async def env_response(self, messages: Any, state: State, **kwargs: Any) -> Any:
         """Take the step that the model asks for, and say what came of it; its reward is that of the turn."""
         if "gym_env" not in state:
-            state["gym_env"] = self.env_cls(**self.env_kwargs)
-            state["gym_env"].reset(seed=int(state["answer"]))
+            state["gym_thread"] = LoopThread()
+            state["gym_env"] = await self._there(state, self.env_cls, **self.env_kwargs)
+            await self._there(state, state["gym_env"].reset, seed=int(state["answer"]))
         last, said = state["trajectory"][-1], self.parser.parse_answer(messages)
         try:
             action = self.action_parser(str(last["completion"][-1].content) if said is None else said)
         except Exception as error:  # noqa: BLE001 - whatever a parser raises, the model is told
             state["gym_done"], last["reward"] = True, 0.0
             return self.wrap_response(f"Action Parsing Error: {error}")
-        came: tuple[Any, ...] = tuple(state["gym_env"].step(action))
+        came: tuple[Any, ...] = tuple(await self._there(state, state["gym_env"].step, action))
         if len(came) not in (4, 5):
             raise ValueError(f"step() returned {short_repr(came)}: return (obs, reward, terminated, truncated, info)")
         obs, reward, *over, last["extras"]["gym_info"] = came
@@ -442,14 +444,22 @@ class GymEnv(MultiTurnEnv):
     async def is_done(self, state: State) -> bool:
         return state.get("gym_done", False)
 
+    def _there(self, state: State, work: Callable[..., Any], *args: Any, **given: Any) -> "asyncio.Future[Any]":
+        async def call() -> Any:
+            return work(*args, **given)
+
+        # In a thread of the rollout's own: a gym that takes its time holds up no other, and some know only one thread.
+        return state["gym_thread"].start(call())
+
     @cleanup
     async def cleanup_env(self, state: State) -> None:
-        getattr(state.pop("gym_env", None), "close", bool)()
+        if "gym_thread" in state:
+            closed = self._there(state, getattr(state.pop("gym_env", None), "close", bool))
+            await asyncio.wait([closed], timeout=CLOSE_SECONDS)
+            state.pop("gym_thread").stop()
 
 
 # The tools of MCP servers.
-
-CONNECT_SECONDS = 60  # that servers may take to start
 
 
 class MCPServerConfig(AttributeRecord, args=None, env=None, description=""):
@@ -513,7 +523,14 @@ class MCPEnv(ToolEnv):
 
     def _add_server_tool(self, session: Any, told: Any) -> None:
         async def call(**arguments: Any) -> str:
-            result = await self._thread.start(session.call_tool(told.name, arguments=arguments))
+            try:
+                result = await self._thread.start(session.call_tool(told.name, arguments=arguments))
+            except Exception as error:
+                try:  # a server that is gone would fail every rollout that follows, as if their models were at fault
+                    await asyncio.wait_for(self._thread.start(session.send_ping()), CLOSE_SECONDS)
+                except Exception:  # noqa: BLE001 - whatever the package raises, there is no answer
+                    raise InfraError(f"the MCP server of the tool {told.name!r} is gone: {described(error)}") from error
+                raise
             parts = [getattr(part, "text", None) or str(part) for part in result.content]
             return "\n".join(parts) or "No result returned from tool"
 
@@ -529,6 +546,8 @@ class MCPEnv(ToolEnv):
         try:
             if tool_name in self.tool_map:
                 content = await self.tool_map[tool_name](**tool_args)
+        except InfraError:
+            raise
         except Exception as error:  # noqa: BLE001 - whatever a server raises, the model is told
             content = self.error_formatter(error)
         return ToolMessage(content=content, tool_call_id=tool_call_id)
