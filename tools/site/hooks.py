@@ -119,8 +119,8 @@ def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> Navigation:
 def on_post_build(config: MkDocsConfig) -> None:
     """Write every page as Markdown beside its HTML, and llms.txt, which lists them."""
     site = Path(config.site_dir)
-    fences = griffe.load_extensions(str(Path(__file__).parent / "doctest_fences.py"))
-    package = griffe.load("assay", search_paths=[str(ROOT / "src")], resolve_aliases=True, extensions=fences)
+    extensions = griffe.load_extensions(str(Path(__file__).parent / "extensions.py"))
+    package = griffe.load("assay", search_paths=[str(ROOT / "src")], resolve_aliases=True, extensions=extensions)
     for uri, text in _markdown.items():
         path = site / uri
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Annotated, Any, Literal, TypeAlias, cast
 
@@ -25,7 +25,6 @@ Info: TypeAlias = Mapping[str, Any] | None
 ANY: Any = ...  # stands where no value is given, since None is one
 
 
-@dataclass(frozen=True)
 class Called(BuiltinCheck):
     """The model calls `tool`, with arguments that are `arguments`, fit `schema`, and of which `predicate` holds.
 
@@ -107,7 +106,6 @@ def _read(call: TrajectoryStep) -> tuple[Any, Hashable, str]:
         return None, call.arguments, f"its arguments cannot be read: {error}"
 
 
-@dataclass(frozen=True)
 class Trajectory(BuiltinCheck):
     """The calls are the `expected` ones: names of tools, or mappings of a `name` and the `arguments` that it should have.
 
@@ -201,7 +199,6 @@ def _said(one: tuple[str, Any]) -> str:
     return one[0] if one[1] is ANY else f"{one[0]}({json.dumps(one[1], ensure_ascii=False, default=str):.200})"
 
 
-@dataclass(frozen=True)
 class NoRepeatedCalls(BuiltinCheck):
     """No call has the tool and the arguments of an earlier one, but for the tools in `allowed`.
 
@@ -221,7 +218,6 @@ class NoRepeatedCalls(BuiltinCheck):
         return True
 
 
-@dataclass(frozen=True)
 class RecoversFromErrors(BuiltinCheck):
     """After every call that failed, a later call of the same tool succeeds; with `by_any_tool`, a call of any.
 
@@ -246,7 +242,6 @@ class RecoversFromErrors(BuiltinCheck):
         return True
 
 
-@dataclass(frozen=True)
 class FinalState(BuiltinCheck):
     """The state of the rollout at its end holds `equals` at the path `at`, or what the rollout has at `expected_in`.
 

@@ -2,9 +2,9 @@
 
 import re
 from copy import deepcopy
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, field, fields
 from functools import cache
-from typing import Annotated, Any, ClassVar, TypeAlias, cast
+from typing import Annotated, Any, ClassVar, TypeAlias, cast, dataclass_transform
 
 from annotated_types import Ge, Gt, MinLen
 from pydantic import AllowInfNan, BeforeValidator, Strict, TypeAdapter, ValidationError
@@ -31,33 +31,35 @@ Text: TypeAlias = Annotated[str, MinLen(1)]
 Texts: TypeAlias = Annotated[tuple[Text, ...], MinLen(1)]
 
 
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
 @dataclass(frozen=True)
 class BuiltinCheck:
-    """A check with a name and fields: a value that is equal to its like, and can be pickled."""
+    """A check with a name and fields: a frozen dataclass, which is equal to its like, and can be pickled."""
 
     name: ClassVar[str] = "builtin_check"
     """Its name in rubric files, and of its criterion: the name of the class in snake case."""
 
     def __init_subclass__(cls) -> None:
         cls.name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()
+        dataclass(frozen=True)(cls)
 
     def __post_init__(self) -> None:
-        for field, adapter in _adapters(type(self)):
+        for name, adapter in _adapters(type(self)):
             try:
-                value = adapter.validate_python(getattr(self, field))
+                value = adapter.validate_python(getattr(self, name))
             except ValidationError as error:
-                raise RubricError(f"{self.name}: {first_error(error, field)[1]}") from None
-            object.__setattr__(self, field, value)
+                raise RubricError(f"{self.name}: {first_error(error, name)[1]}") from None
+            object.__setattr__(self, name, value)
 
     def spec(self) -> str | dict[str, Any]:
         """Return the form it has in a rubric file; fields at their defaults are left out."""
         given: dict[str, Any] = {}
-        for field in fields(self):
-            value = getattr(self, field.name)
+        for each in fields(self):
+            value = getattr(self, each.name)
             # What is not compared changes no answer, so it is not written either.
-            if field.compare and (field.default is MISSING or value != field.default):
+            if each.compare and (each.default is MISSING or value != each.default):
                 value = path_of(value) if callable(value) else deepcopy(value)
-                given[field.name] = list(cast("tuple[Any, ...]", value)) if isinstance(value, tuple) else value
+                given[each.name] = list(cast("tuple[Any, ...]", value)) if isinstance(value, tuple) else value
         if not given:
             return self.name
         lone = self.lone_field()
@@ -73,12 +75,12 @@ class BuiltinCheck:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Made anew from its fields, so that what it has compiled need not be pickled.
-        return type(self), tuple(getattr(self, field.name) for field in fields(self))
+        return type(self), tuple(getattr(self, each.name) for each in fields(self))
 
 
 @cache
 def _adapters(kind: type[BuiltinCheck]) -> list[tuple[str, TypeAdapter[Any]]]:
-    return [(field.name, TypeAdapter[Any](cast("Any", field.type))) for field in fields(kind)]
+    return [(each.name, TypeAdapter[Any](cast("Any", each.type))) for each in fields(kind)]
 
 
 def compiled(pattern: str, flags: str = "") -> Any:

@@ -1,7 +1,6 @@
 """Check what the text holds, what pattern it matches, how long it is, and whether it opens with a stock refusal."""
 
 import re
-from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
@@ -13,7 +12,6 @@ from assay.types import Messages
 from assay.wording import counted
 
 
-@dataclass(frozen=True)
 class Contains(BuiltinCheck):
     """The text holds `value`; of several values all, or with `any_of` at least one.
 
@@ -45,7 +43,6 @@ class Contains(BuiltinCheck):
         return Score(False, f"{', '.join(map(repr, missing))} {verb} not occur")
 
 
-@dataclass(frozen=True)
 class MaxWords(BuiltinCheck):
     """The text has at most `limit` words, which are what white space separates.
 
@@ -60,7 +57,6 @@ class MaxWords(BuiltinCheck):
         return words <= self.limit or Score(False, f"{counted(words, 'word')}, {self.limit} allowed")
 
 
-@dataclass(frozen=True)
 class MinWords(BuiltinCheck):
     """The text has at least `limit` words, which are what white space separates.
 
@@ -75,7 +71,6 @@ class MinWords(BuiltinCheck):
         return words >= self.limit or Score(False, f"{counted(words, 'word')}, {self.limit} needed")
 
 
-@dataclass(frozen=True)
 class CodeBlock(BuiltinCheck):
     """The text holds a fenced code block; with `language`, one that is marked so.
 
@@ -90,7 +85,6 @@ class CodeBlock(BuiltinCheck):
         return any(wanted in (None, language) for language, _ in fences(completion_text(completion)))
 
 
-@dataclass(frozen=True)
 class Regex(BuiltinCheck):
     r"""The text holds a match of `pattern` (the whole with `\A…\Z`); a search over `timeout_seconds` is an error.
 
@@ -140,7 +134,6 @@ _IN_FULL = (
 )
 
 
-@dataclass(frozen=True)
 class Refusal(BuiltinCheck):
     """The first 400 characters hold a stock refusal, in nine languages. Yes is bad news, so give it a negative weight.
 

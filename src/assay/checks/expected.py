@@ -2,7 +2,6 @@
 
 import re
 from collections import deque
-from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from numbers import Rational, Real
@@ -17,7 +16,6 @@ from assay.report import Score
 from assay.types import Messages
 
 
-@dataclass(frozen=True)
 class ExactMatch(BuiltinCheck):
     """The answer that the rubric's parser reads is `answer`. A rollout without an `answer` is an error.
 
@@ -42,7 +40,6 @@ class ExactMatch(BuiltinCheck):
         return text.casefold() if self.ignore_case else text
 
 
-@dataclass(frozen=True)
 class OneOf(BuiltinCheck):
     """The answer that the rubric's parser reads is one of `values`.
 
@@ -61,7 +58,6 @@ class OneOf(BuiltinCheck):
         return text.casefold() in map(str.casefold, self.values) if self.ignore_case else text in self.values
 
 
-@dataclass(frozen=True)
 class NumericEqual(BuiltinCheck):
     """The last number of the answer that the rubric's parser reads is the number `answer`, which has to be one.
 
@@ -147,7 +143,6 @@ def _real(digits: str) -> Fraction:
 _MOST_PAIRS = 10_000_000_000  # characters times characters that are compared: about half a second of work
 
 
-@dataclass(frozen=True)
 class Similarity(BuiltinCheck):
     """How alike the text and `to` are, from 0 to 1; without `to`, the text and `answer`.
 

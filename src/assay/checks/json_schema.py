@@ -4,7 +4,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from importlib import import_module
 from typing import Any, NoReturn, TypeAlias, cast
@@ -18,7 +18,6 @@ from assay.report import Score
 from assay.types import Messages
 
 
-@dataclass(frozen=True)
 class JsonValid(BuiltinCheck):
     """The text is JSON; with `fenced`, the last fenced block may be it instead, one marked `json` before others.
 
@@ -38,7 +37,6 @@ class JsonValid(BuiltinCheck):
         return True
 
 
-@dataclass(frozen=True)
 class JsonSchema(BuiltinCheck):
     """The text is JSON, as for `JsonValid`, and fits the JSON Schema `schema`, whose references are never fetched.
 

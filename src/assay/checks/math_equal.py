@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from functools import cached_property, partial
 from importlib.util import find_spec
 from typing import Any, ClassVar
@@ -22,7 +22,6 @@ from assay.types import Messages
 logger = logger_of("assay")
 
 
-@dataclass(frozen=True)
 class MathEqual(BuiltinCheck):
     r"""The answer that the rubric's parser reads is the same mathematics as `answer`, which has to be readable.
 

@@ -43,7 +43,6 @@ MOST: Final = 3  # baits of one criterion that are attacked, in turn
 _TRIED: Final = 12  # responses that the judge is asked about to find baits
 
 
-@dataclass(frozen=True)
 class Trial(Record):
     """What a judge said of one criterion of one text."""
 
@@ -61,7 +60,6 @@ class Trial(Record):
     invented: tuple[str, ...] = ()  # of these, what stands neither in the text nor in the question
 
 
-@dataclass(frozen=True)
 class Rate(Record):
     """How some attacks did. Trials without an answer are errors, and count neither way."""
 
@@ -81,7 +79,6 @@ class Rate(Record):
         return cls(len(counts), len(answered), fooled, len(listed) - len(answered), clustered_wilson(counts))
 
 
-@dataclass(frozen=True)
 class Unprobed(Record):
     """What was not attacked, and why."""
 
@@ -90,8 +87,7 @@ class Unprobed(Record):
     family: str = ""  # empty when it is about all attacks
 
 
-@dataclass(frozen=True)
-class ProbeReport:
+class ProbeReport(Record):
     """What attacks did to a judge. A bad response counts only where the judge failed it before it was attacked."""
 
     judge: str

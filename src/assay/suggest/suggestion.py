@@ -3,7 +3,7 @@
 import random
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import zip_longest
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -57,7 +57,6 @@ class Pair(NamedTuple):
         return (self.chosen, self.prompt), (self.rejected, self.prompt)
 
 
-@dataclass(frozen=True)
 class Judged(Record):
     """One drafted criterion, what came of it, and why it was kept or dropped."""
 
@@ -71,8 +70,7 @@ class Judged(Record):
     agreement: Estimate = UNJUDGED  # of the pairs it tells apart, those in which it favours the preferred one
 
 
-@dataclass(frozen=True)
-class Suggestion:
+class Suggestion(Record):
     """What was drafted, and what is left of it."""
 
     source: str  # what the criteria are drafted from, in words

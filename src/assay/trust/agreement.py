@@ -19,7 +19,6 @@ from assay.trust.labels import Answer, Joined, Label, LabelledItem, Question, ba
 Reference: TypeAlias = Literal["each", "majority"]  # whom a judge is held against: each rater, or what most of them say
 
 
-@dataclass(frozen=True)
 class CriterionAgreement(Record):
     """How far a judge agrees with people on one criterion, or on all; and they with each other."""
 
@@ -31,7 +30,6 @@ class CriterionAgreement(Record):
     ties: int = 0  # those of them where people are split, so that there is no majority
 
 
-@dataclass(frozen=True)
 class RaterAgreement(Record):
     """One person: how the judge agrees with them, and how they agree with the other people."""
 
@@ -41,7 +39,6 @@ class RaterAgreement(Record):
     others: Measures
 
 
-@dataclass(frozen=True)
 class Consistency(Record):
     """How far a judge agrees with itself. `accuracy` is the share of answers that stayed the same."""
 
@@ -50,7 +47,6 @@ class Consistency(Record):
     unanswered: int = 0  # times that it was asked and did not answer, which are in none of the figures
 
 
-@dataclass(frozen=True)
 class Agreement(Record):
     """Whether a judge can stand in for people: their figures side by side."""
 

@@ -32,7 +32,6 @@ FEWEST = 30  # labelled examples below which no correction is given: intervals d
 _NOT_BINARY = Estimate(reason="only for met or not met")
 
 
-@dataclass(frozen=True)
 class Corrected(Record):
     """One figure as the judge gives it, as the labels alone give it, and corrected."""
 
@@ -57,7 +56,6 @@ class Corrected(Record):
         return self.corrected.get("prediction_powered", Estimate(reason=self.refusal))
 
 
-@dataclass(frozen=True)
 class Correction(Record):
     """What a run would come to if people had judged all of it."""
 

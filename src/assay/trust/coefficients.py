@@ -5,7 +5,7 @@ can be resampled, and one figure be had for thousands of resamples at once.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import partial
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
@@ -43,7 +43,6 @@ class AnswerUnit(NamedTuple):
     times: int = 1
 
 
-@dataclass(frozen=True)
 class Confusion(Record):
     """A table of counts: a row a verdict of people, a column a verdict of the judge."""
 
@@ -57,7 +56,6 @@ class Confusion(Record):
         return "\n".join("  ".join(cell.rjust(width) for cell in line) for line in lines)
 
 
-@dataclass(frozen=True)
 class Measures(Record):
     """How far two sides agree. A figure that is not defined has no value, and a reason.
 

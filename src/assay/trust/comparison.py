@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import product
 from statistics import fmean
 from typing import Literal
@@ -19,7 +19,6 @@ from assay.trust.labels import Answer, Label, Question, TwoAnswers, join, pair_r
 from assay.wording import counted
 
 
-@dataclass(frozen=True)
 class Difference(Record):
     """How much higher one figure is in the second run, and whether that could be chance."""
 
@@ -44,7 +43,6 @@ class Difference(Record):
         return value is not None and value < 0 and self.p is not None and self.p < 0.05
 
 
-@dataclass(frozen=True)
 class AnswerChange(Record):
     """A criterion that was answered otherwise, with both reasons."""
 
@@ -55,7 +53,6 @@ class AnswerChange(Record):
     reason_after: str = ""
 
 
-@dataclass(frozen=True)
 class Flip(Record):
     """A rollout that came out otherwise: its score in both runs, and the criteria that changed."""
 
@@ -71,7 +68,6 @@ class Flip(Record):
         return 0.0 if self.before is None or self.after is None else self.after - self.before
 
 
-@dataclass(frozen=True)
 class Comparison(Record):
     """Two runs side by side. Differences are of the second run less the first."""
 
@@ -255,7 +251,6 @@ def _flips(first: Run, second: Run, names: Container[str], examples: Container[s
 # Whether the judge has moved, on rollouts that are the same in both runs.
 
 
-@dataclass(frozen=True)
 class CriterionDrift(Record):
     """One criterion: how much the judge's answers moved, and whether that could be chance."""
 
@@ -269,7 +264,6 @@ class CriterionDrift(Record):
     accuracy: tuple[Estimate, Estimate] | None = None  # the share that agrees with people, before and after
 
 
-@dataclass(frozen=True)
 class Drift(Record):
     """How far a judge has moved since an earlier run."""
 

@@ -1,10 +1,10 @@
 """Estimate figures with confidence intervals that take whole examples for independent, and never single answers."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from importlib import import_module
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, cast, dataclass_transform
 
 from assay.errors import MissingExtraError
 from assay.runs.stats import Spread, wilson_bounds
@@ -27,8 +27,12 @@ _CELLS = 4_000_000  # random numbers held at once
 FEW = 256  # distinct values up to which it is quicker to draw how often each comes than to draw them one by one
 
 
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
 class Record:
-    """A dataclass that turns into plain data field by field."""
+    """A frozen dataclass, which a subclass need not say, that turns into plain data field by field."""
+
+    def __init_subclass__(cls) -> None:
+        dataclass(frozen=True)(cls)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
@@ -190,9 +194,8 @@ class Statistic:
 
     of: Callable[[Array], Array]  # sums of any number of resamples, and the figure of each; NaN where it is not defined
     undefined: str  # what is so when it is not defined
-    parts: Callable[[Array], tuple[Array, Array]] | None = (
-        None  # of a share, which needs no resampling: how many of how many
-    )
+    # Of a share, which needs no resampling: how many of how many.
+    parts: Callable[[Array], tuple[Array, Array]] | None = None
 
     def alone(self, sums: Array) -> Estimate:
         value = float(self.of(sums))
