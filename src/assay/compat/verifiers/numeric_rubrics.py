@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partialmethod
+from inspect import signature
 from logging import Logger
 from operator import attrgetter
 from typing import Any, cast
@@ -12,6 +13,7 @@ from typing import Any, cast
 import assay
 from assay import compat, presets
 from assay.compat.verifiers.example_data import maybe_call_with_named_args
+from assay.compat.verifiers.records import TASK_INPUT_FIELDS
 from assay.compat.verifiers.typed_messages import as_records
 from assay.criterion import Criterion
 from assay.engine import BatchResult, Outcomes, Plan, named_apart
@@ -19,7 +21,7 @@ from assay.envs.base_env import Hooked
 from assay.errors import RubricError
 from assay.graders.autograder import Autograder
 from assay.redaction import logger_of
-from assay.rollout import Batch, Call, Rollout
+from assay.rollout import PLURALS, Batch, Call
 from assay.types import State
 from assay.wording import described
 
@@ -86,7 +88,7 @@ class Rubric(Hooked, assay.Rubric):
                     with suppress(TypeError, ValueError, KeyError):  # what is no message is an error of its line
                         fields[name] = as_records(chat)
         batch = batch if rows is batch.states else replace(batch, states=states)
-        if self.score_object_providers or type(self).score_objects is not Rubric.score_objects:
+        if self.score_object_providers or self._overrides("score_objects", "task_for_state", "task_score_fields"):
             # The row below it is read when a function asks: what a function before it wrote is seen.
             found = [self._provided(self.score_objects, state) for state in batch.states]
             batch = replace(batch, rows=[ChainMap(*pair) for pair in zip(found, cast("Any", batch.rows), strict=True)])
@@ -101,19 +103,20 @@ class Rubric(Hooked, assay.Rubric):
 
     def _objects_for(self, batch: Batch) -> Mapping[str, Any]:
         objects = super()._objects_for(batch)
-        for provider in self.group_score_object_providers:
-            objects = {**objects, **self._provided(provider, [*batch.states])}
+        if self.group_score_object_providers or self._overrides("group_score_objects"):
+            return {**objects, **self._provided(self.group_score_objects, [*batch.states])}
         return objects
 
-    def add_score_object_provider(self, provider: Callable[[Any], Mapping[str, Any]]) -> None:
-        """Let functions of one rollout name what `provider(state)` returns, here and in the rubrics inside."""
-        for rubric in self._with_inner():
-            rubric.score_object_providers.append(provider)
+    def _overrides(self, *methods: str) -> bool:
+        return any(getattr(type(self), method) is not getattr(Rubric, method) for method in methods)
 
-    def add_group_score_object_provider(self, provider: Callable[[Any], Mapping[str, Any]]) -> None:
-        """Let functions of a group name what `provider(states)` returns, here and in the rubrics inside."""
+    def _add_provider(self, kind: str, provider: Callable[[Any], Mapping[str, Any]]) -> None:
+        """Let functions name what `provider(state)`, or for a group `provider(states)`, returns, in rubrics inside too."""
         for rubric in self._with_inner():
-            rubric.group_score_object_providers.append(provider)
+            getattr(rubric, kind).append(provider)
+
+    add_score_object_provider = partialmethod(_add_provider, "score_object_providers")
+    add_group_score_object_provider = partialmethod(_add_provider, "group_score_object_providers")
 
     def _with_inner(self) -> "list[Rubric]":
         inner = [r for rubric in self._inside() if isinstance(rubric, Rubric) for r in rubric._with_inner()]
@@ -121,11 +124,38 @@ class Rubric(Hooked, assay.Rubric):
 
     def score_objects(self, state: State) -> dict[str, Any]:
         """All that a function of one rollout may name. A subclass may know more."""
-        row: dict[str, Any] = state.get("input") or {}
-        objects: dict[str, Any] = {**row, **Rollout.from_state(state).fields(), "state": state, **self.class_objects}
+        objects = self._usual_objects(state)
+        objects = {**self.task_score_fields(state, objects["task"]), **objects}
         for provider in self.score_object_providers:
             objects.update(provider(state))
         return objects
+
+    def group_score_objects(self, states: Sequence[State]) -> dict[str, Any]:
+        """All that a function of a group may name. A subclass may know more."""
+        each = [self.score_objects(state) for state in states]
+        objects = {plural: [known.get(name) for known in each] for plural, name in PLURALS.items()} | self.class_objects
+        for provider in self.group_score_object_providers:
+            objects.update(provider(states))
+        return objects
+
+    def cleanup_objects(self, handler: Callable[..., Any], state: State) -> dict[str, Any]:
+        """All that a handler may name that tidies up; what only functions name is looked up if it names some of it."""
+        objects = self._usual_objects(state)
+        return objects if signature(handler).parameters.keys() <= objects.keys() else self.score_objects(state)
+
+    def task_for_state(self, state: State, resources: Any) -> Any:
+        return state.get("task")
+
+    def task_score_fields(self, state: State, task: Any) -> dict[str, Any]:
+        """The columns of a rollout's row, and the fields of its task, which functions may name."""
+        row: dict[str, Any] = state.get("input") or {}
+        columns = {name: value for name, value in row.items() if name not in TASK_INPUT_FIELDS}
+        return {**columns, **(task if isinstance(task, Mapping) else {})}
+
+    def _usual_objects(self, state: State) -> dict[str, Any]:
+        said = {name: state.get(name, "") for name in ("prompt", "completion", "answer")}
+        task = self.task_for_state(state, self.class_objects.get("resources"))
+        return {**said, "info": state.get("info", {}), "state": state, **self.class_objects, "task": task}
 
     async def dummy_score_rollout(self, state: State) -> None:
         """Write what stands for a score where rollouts are not to be scored."""
@@ -157,11 +187,14 @@ class Rubric(Hooked, assay.Rubric):
     async def _call_individual_reward_func(self, func: Any, state: State) -> float:
         return float(await maybe_call_with_named_args(func, **self.score_objects(state)))
 
+    async def _call_group_reward_func(self, func: Any, states: Sequence[State]) -> Any:
+        return await maybe_call_with_named_args(func, **self.group_score_objects(states))
+
+    async def _call_cleanup_handler(self, handler: Callable[..., Any], state: State) -> None:
+        await maybe_call_with_named_args(handler, **self.cleanup_objects(handler, state))
+
     async def call_hook(self, hook: Callable[..., Any], *args: Any) -> Any:
-        # With what it names: the state, its fields and the class objects.
-        state: State = args[0] if args else State()
-        known = {**state.get("input", {}), **state, **self.class_objects, "state": state}
-        return await maybe_call_with_named_args(hook, **known)
+        return await (self._call_cleanup_handler(hook, *args) if args else super().call_hook(hook))
 
     async def cleanup(self, state: State) -> None:
         """Call the methods marked `@cleanup`, here and in the rubrics inside, once a rollout is scored."""
