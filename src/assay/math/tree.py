@@ -318,9 +318,8 @@ def _with_names_of(gold: Node, answer: Node) -> Node:
 def spread(node: Node) -> Node:
     """`(x, y) = (1, 2)` as `x = 1, y = 2`."""
     match node:
-        case Relation((Listing(kind, names), Listing(same, values)), ("=",)) if (kind, len(names)) == (
-            same,
-            len(values),
+        case Relation((Listing(kind, names), Listing(same, values)), ("=",)) if kind == same and len(names) == len(
+            values
         ):
             return Listing("bare", tuple(Relation(pair, ("=",)) for pair in zip(names, values, strict=True)))
         case _:
