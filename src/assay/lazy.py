@@ -1,8 +1,9 @@
-"""Load the names that a package lists in its stub `__init__.pyi` when they are first used: importing it is cheap."""
+"""Load what belongs to a package when it is first used: the names of its stub `__init__.pyi`, and its tables."""
 
 import re
 import sys
 from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -32,3 +33,12 @@ def attach(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]],
         return value
 
     return load, lambda: names, names
+
+
+@cache
+def table_of(package: str, file: str) -> dict[str, Any]:
+    """The table in a TOML file of a package."""
+    import tomllib  # which takes its time to load, as the next
+    from pkgutil import get_data
+
+    return tomllib.loads((get_data(package, file) or b"").decode())

@@ -5,29 +5,13 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from assay.lazy import table_of
 from assay.redaction import redacted
 
 if TYPE_CHECKING:  # which takes longer to load than all else a worker process needs
     from pydantic import ValidationError
 
 LONGEST = 2000  # characters of an error's own message that are kept; the rest would drown a log
-
-_ADVICE = (
-    ("finite_number", "give a finite number"),
-    ("float_", "give a number"),
-    ("int_", "give a whole number"),
-    ("bool_", "give true or false"),
-    ("string_type", "give a text, in quotes"),
-    ("string_unicode", "it holds half a character, a lone surrogate: mend the text"),
-    ("string_too_short", "it may not be empty"),
-    ("too_short", "name at least one"),
-    ("tuple_type", "give a list"),
-    ("dict_type", "give a mapping"),
-    ("extra_forbidden", "there is no such field"),
-    ("less_than_equal", "give {le:g} or less"),
-    ("greater_than_equal", "give {ge:g} or more"),
-    ("greater_than", "give more than {gt:g}"),
-)
 
 
 def short_repr(value: object) -> str:
@@ -44,7 +28,8 @@ def first_error(error: "ValidationError", field: str = "") -> tuple[str, str]:
     name = str(path[0]) if path else ""
     if first["type"] == "value_error":
         return name, str(first.get("ctx", {}).get("error", first["msg"]))
-    advice = next((said.format(**first.get("ctx", {})) for kind, said in _ADVICE if first["type"].startswith(kind)), "")
+    advice = table_of("assay", "advice.toml").items()
+    advice = next((said.format(**first.get("ctx", {})) for kind, said in advice if first["type"].startswith(kind)), "")
     if first["type"] == "literal_error":
         advice = f"give {first.get('ctx', {})['expected']}"
     verb = "holds" if path and isinstance(path[-1], int) else "is"

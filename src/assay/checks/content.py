@@ -5,6 +5,7 @@ from functools import cache, cached_property
 from typing import Any
 
 from assay.checks.check import BuiltinCheck, Count, Flag, Seconds, Text, Texts, compiled, search
+from assay.lazy import table_of
 from assay.messages import completion_text
 from assay.parsers.extract import fences
 from assay.report import Score
@@ -119,11 +120,7 @@ _OPENING = 400  # characters in which a refusal shows; what a text says further 
 @cache
 def _phrases() -> tuple[str, ...]:
     """How refusals open, in small letters, written out in full and without punctuation, as the check looks for them."""
-    import tomllib  # both take their time to load, and only this check needs them
-    from importlib.resources import files
-
-    listed = tomllib.loads(files("assay.checks").joinpath("refusals.toml").read_text(encoding="utf-8"))
-    return tuple(phrase for phrases in listed.values() for phrase in phrases)
+    return tuple(phrase for phrases in table_of("assay.checks", "refusals.toml").values() for phrase in phrases)
 
 
 _SAME_LETTER = str.maketrans(dict.fromkeys("\u2018\u2019\u02bc\uff07\u00b4`", "'"))

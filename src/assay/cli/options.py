@@ -6,13 +6,11 @@ What each option is called, and what help says of it, stands in `options.toml` u
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial, wraps
 from inspect import signature
 from pathlib import Path
-from pkgutil import get_data
 from typing import Any, Final, cast, dataclass_transform, get_type_hints
 
 import click
@@ -20,6 +18,7 @@ import click
 from assay import runs, trust
 from assay.cli.formats import FORMATS
 from assay.cli.root import SETTINGS, Command, config_of
+from assay.lazy import table_of
 from assay.messages import MEDIA, SHOWS, media_access
 from assay.runs.stats import Thresholds, threshold_of
 from assay.wording import counted
@@ -65,9 +64,7 @@ def pair(value: Any) -> tuple[str, str]:
     return ours.strip(), theirs.strip()
 
 
-_TEXTS: Final[dict[str, dict[str, tuple[str, str]]]] = tomllib.loads(
-    (get_data("assay.cli", "options.toml") or b"").decode()
-)
+_TEXTS: Final[dict[str, dict[str, tuple[str, str]]]] = table_of("assay.cli", "options.toml")
 
 
 def _common(name: str, metavar: str) -> dict[str, Any]:

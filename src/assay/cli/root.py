@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from gettext import gettext
 from importlib import import_module
 from pathlib import Path
-from pkgutil import get_data
 from typing import Any, Final, TextIO, cast
 from urllib.parse import urlsplit
 
@@ -23,6 +22,7 @@ from click.shell_completion import shell_complete
 
 from assay import __version__
 from assay.errors import AssayError, CacheError, Refused
+from assay.lazy import table_of
 from assay.redaction import redacted
 from assay.wording import did_you_mean, short_repr
 
@@ -33,7 +33,7 @@ MISSED: Final = 100  # everything was scored, and a threshold was missed; `assay
 INTERRUPTED: Final = 130
 COMPLETE = "_ASSAY_COMPLETE"  # the variable by which a shell asks what could come next
 
-_TEXTS: Final[dict[str, dict[str, str]]] = tomllib.loads((get_data("assay.cli", "commands.toml") or b"").decode())
+_TEXTS: Final[dict[str, dict[str, str]]] = table_of("assay.cli", "commands.toml")
 COMMANDS: Final = {name: texts["purpose"] for name, texts in _TEXTS.items() if "purpose" in texts}
 """Every command, which is `command` in the module of its name, and its purpose."""
 

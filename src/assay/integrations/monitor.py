@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from assay.aggregation import grouped
 from assay.errors import RubricError
 from assay.graders.judge_input import degenerate
+from assay.lazy import table_of
 from assay.messages import completion_text
 from assay.redaction import logger_of
 from assay.shaping import repeated_share
@@ -30,9 +31,8 @@ FEW: Final = 5  # steps at the beginning, and at the end, whose means a drift is
 Columns = Mapping[str, Sequence[float | None]]  # the values of each criterion, one a rollout
 SecondJudge = Callable[[Sequence[Any]], Awaitable[Sequence[float | None]]]  # from rows to rewards on the scale of ours
 Values: TypeAlias = Mapping[str, float]
-Sink: TypeAlias = (
-    Callable[[int, Values], Any] | Any
-)  # a function of a step and its values, or an object with such a `log`
+# A function of a step and its values, or an object with such a `log`.
+Sink: TypeAlias = Callable[[int, Values], Any] | Any
 
 
 @dataclass(frozen=True)
@@ -211,6 +211,7 @@ class RewardMonitor:
         return values[name]
 
     def _warn(self, signs: dict[str, float]) -> None:
+        meaning = table_of("assay.integrations", "alarms.toml")
         for name, limit in vars(self.alarms).items():
             if name not in signs:
                 continue
@@ -222,22 +223,7 @@ class RewardMonitor:
             elif name not in self._raised:
                 self._raised.add(name)
                 about = f" ({self._named[name]})" if name in self._named else ""
-                self.warn(f"step {self.steps}: {name}{about} is {signs[name]:.2f}, past {limit:g}: {_MEANING[name]}")
-
-
-_MEANING: Final = {
-    "length_correlation": "longer answers are paid more; see whether they are better",
-    "saturated": "whole groups get all there is to get; make the rubric or the prompts harder",
-    "zero_variance": "whole groups get the same reward, and nothing is learnt from them",
-    "unscored": "rollouts go without a reward; look at their errors",
-    "degenerate": "completions without an answer in them",
-    "repeated": "completions are copies of each other",
-    "drift": "the reward rises away from the second judge",
-    "dominance": "one criterion decides the reward alone; see whether the others still tell answers apart",
-    "slope_break": "a mean suddenly rises or falls at another pace; read what changed in the answers",
-    "length_drift": "answers are longer or shorter than in the first steps",
-    "repetition_drift": "answers repeat themselves more than in the first steps",
-}
+                self.warn(f"step {self.steps}: {name}{about} is {signs[name]:.2f}, past {limit:g}: {meaning[name]}")
 
 
 def _step(texts: Sequence[str], rewards: Sequence[float | None], groups: Sequence[Hashable], parts: Columns) -> _Step:
@@ -284,9 +270,8 @@ def slope_break(means: Sequence[float | None]) -> float | None:
         own = [mean for mean in half if mean is not None]
         slope, start = linear_regression(range(size), own)
         rest = math.fsum((mean - start - slope * place) ** 2 for place, mean in enumerate(own))
-        variance += (
-            rest / (size - 2) / (size * (size * size - 1) / 12)
-        )  # the sum of squares of 0 to size - 1 about their mean
+        squares = size * (size * size - 1) / 12  # of 0 to size - 1 about their mean
+        variance += rest / (size - 2) / squares
         slopes.append(slope)
     apart = slopes[1] - slopes[0]
     if abs(apart) < 1e-9:  # rounding

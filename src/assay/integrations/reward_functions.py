@@ -11,21 +11,13 @@ from assay.aggregation import Policy, fill_gaps, refuse_policy
 from assay.concurrency import run_sync
 from assay.integrations.monitor import RewardMonitor
 from assay.integrations.step import RubricSource, Scored, Step, Value, paid, parts_of
+from assay.lazy import table_of
 from assay.redaction import logger_of
 from assay.runs.row import COLUMN
 
 logger = logger_of("assay")
 
-END_TOKENS: Final = (
-    "<|im_end|>", "<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "[EOS]",  # ChatML, Qwen, Kimi, Granite, Mistral
-    "<|eot_id|>", "<|eom_id|>", "<|eot|>", "<|eom|>",  # Llama 3 and 4
-    "<|end|>", "<|return|>", "<|call|>",  # Phi, gpt-oss
-    "<end_of_turn>", "<turn|>",  # Gemma
-    "<\uff5cend\u2581of\u2581sentence\uff5c>",  # DeepSeek
-    "<|END_OF_TURN_TOKEN|>", "<|END_RESPONSE|>",  # Cohere
-    "<|user|>", "<|observation|>",  # GLM, which ends a turn with the beginning of the next
-    "[EOT]", "[|endofturn|]", "[e~[", "<seed:eos>",  # Kimi, EXAONE, MiniMax, Seed
-)  # fmt: skip
+END_TOKENS: Final[tuple[str, ...]] = tuple(table_of("assay.integrations", "end_tokens.toml")["tokens"])
 """Special tokens that a response may end in, since OpenRLHF decodes with them and hands no tokenizer over."""
 
 

@@ -5,20 +5,19 @@ response is to say about the world: `says that the drug is effective` asks for n
 """
 
 import re
-import tomllib
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
-from importlib.resources import files
 from typing import Any, Final
+
+from assay.lazy import table_of
 
 LONGEST: Final = 5_000  # characters of a requirement that are read; a longer one is a document
 BLANK: Final = "¤"  # stands for each character that is not the rubric's own words
 
 
-@cache
 def word_lists(file: str = "words.toml") -> dict[str, Any]:
     """What stands in `words.toml`, or in the other file."""
-    return tomllib.loads(files("assay.lint").joinpath(file).read_text(encoding="utf-8"))
+    return table_of("assay.lint", file)
 
 
 @cache

@@ -6,16 +6,15 @@ checked; a download that was broken off goes on where it stopped.
 
 import hashlib
 import os
-import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from pkgutil import get_data
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from assay.cache.store import user_folder
 from assay.errors import Overloaded, Refused
+from assay.lazy import table_of
 from assay.wording import did_you_mean
 
 Progress: TypeAlias = Callable[[int, int], None]  # told the bytes that are here and the bytes there will be
@@ -37,8 +36,7 @@ class Weights:
     is_judge: bool = True  # whether plain `local` may choose it
 
 
-_DATA: dict[str, Any] = tomllib.loads((get_data("assay.local", "weights.toml") or b"").decode())
-KNOWN = {name: Weights(name, **known) for name, known in _DATA.items()}
+KNOWN = {name: Weights(name, **known) for name, known in table_of("assay.local", "weights.toml").items()}
 QWEN, SMOKE = KNOWN["qwen2.5-coder-1.5b"], KNOWN["smoke"]
 
 _THREE_WAYS = (

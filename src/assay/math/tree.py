@@ -318,10 +318,8 @@ def _with_names_of(gold: Node, answer: Node) -> Node:
 def spread(node: Node) -> Node:
     """`(x, y) = (1, 2)` as `x = 1, y = 2`."""
     match node:
-        case Relation((Listing(kind, names), Listing(same, values)), ("=",)) if kind == same and len(names) == len(
-            values
-        ):
-            return Listing("bare", tuple(Relation(pair, ("=",)) for pair in zip(names, values, strict=True)))
+        case Relation((Listing(kind, left), Listing(same, right)), ("=",)) if kind == same and len(left) == len(right):
+            return Listing("bare", tuple(Relation(pair, ("=",)) for pair in zip(left, right, strict=True)))
         case _:
             return node
 

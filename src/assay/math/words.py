@@ -1,10 +1,10 @@
 """Read the words, notations, units and patterns of answers from `tables.toml`: what each does to what it stands beside."""
 
 import re
-import tomllib
 from collections.abc import Sequence
-from pkgutil import get_data
 from typing import Any, Final, NamedTuple
+
+from assay.lazy import table_of
 
 
 class TableRow(NamedTuple):
@@ -18,7 +18,7 @@ class TableRow(NamedTuple):
     same: bool
 
 
-_TABLES: Final[dict[str, Any]] = tomllib.loads((get_data("assay.math", "tables.toml") or b"").decode())
+_TABLES: Final[dict[str, Any]] = table_of("assay.math", "tables.toml")
 
 
 def _rows(name: str) -> tuple[TableRow, ...]:

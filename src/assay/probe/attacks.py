@@ -5,7 +5,6 @@ import codecs
 import json
 import random
 import re
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -17,12 +16,13 @@ from typing import Final
 from assay.aggregation import grouped
 from assay.criterion import Criterion
 from assay.errors import TrustError
+from assay.lazy import table_of
 from assay.wording import did_you_mean
 
 _PLACE: Final = re.compile(r"\{(response|good|bad|payload)\}")
 
 # Disguises: the same words in another writing, which a model may still read.
-_ALPHABETS: Final = tomllib.loads(files("assay.probe").joinpath("alphabets.toml").read_text(encoding="utf-8"))
+_ALPHABETS: Final = {**table_of("assay.probe", "alphabets.toml")}
 _LETTERS, _SIGNS = _ALPHABETS.pop("morse")
 _MORSE: Final = dict(zip(_LETTERS, _SIGNS.split(), strict=True))
 
