@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from assay import Rubric
 from assay.parsers import FormatReward, MaybeThinkParser, Parser, ThinkParser, XMLParser
 from assay.parsers.extract import extract_boxed_answer, extract_hash_answer
 
@@ -87,6 +88,14 @@ def test_the_format_reward_has_the_familiar_name() -> None:
     """Metrics list it as `format_reward_func`, and its class keeps its own name."""
     assert Parser().get_format_reward_func().__name__ == "format_reward_func"
     assert FormatReward.__qualname__ == "FormatReward"
+
+
+def test_the_format_reward_may_have_another_name() -> None:
+    """A program names it as it names a function of its own, and the metric is called so; others keep theirs."""
+    reward = Parser().get_format_reward_func()
+    reward.__name__ = "tidy"
+    assert Rubric([reward]).score_rollout_sync(prompt="p", completion="x")["tidy"] == 1.0
+    assert Parser().get_format_reward_func().__name__ == "format_reward_func"
 
 
 ALIKE = [

@@ -69,7 +69,7 @@ class Parser:
         return f"{type(self).__name__}({shown})"
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)  # a program may give it another `__name__`
 class FormatReward:
     """A reward function: how well a completion keeps the format of `parser`."""
 
