@@ -263,8 +263,9 @@ def _written_check(check: Any, *, as_hash: bool) -> dict[str, Any]:
 
 def name_of(check: object) -> str:
     """The name a check goes by; empty for a lambda, which has none."""
-    while isinstance(check, partial):
+    while isinstance(check, partial) and "__name__" not in vars(check):  # which a program may have set
         check = cast("partial[Any]", check).func
+    check = cast("object", check)
     own = getattr(check, "name", None)
     if isinstance(own, str) and own:
         return own

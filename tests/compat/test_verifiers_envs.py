@@ -278,6 +278,22 @@ def test_results_are_saved_as_there(tmp_path, monkeypatch):
     assert len(list(Run.open(folder).rows())) == 2
 
 
+def test_calls_of_tools_are_saved_as_there(tmp_path):
+    """Each as JSON text, beside what the model was told of the tools."""
+
+    def double(number: int) -> int:
+        """Double a number."""
+        return 2 * number
+
+    env = vf.ToolEnv(tools=[double], dataset=[{"question": "2 + 2?", "answer": "4"}], rubric=vf.Rubric(funcs=[exact]))
+    with ModelServer(lambda messages: "4" if messages[2:] else tool_call("double", number=2)) as server:
+        env.evaluate(model=server.model, save_results=True, results_path=tmp_path)
+    row = json.loads((tmp_path / "results.jsonl").read_text(encoding="utf-8"))
+    [call] = row["completion"][0]["tool_calls"]
+    assert (json.loads(call)["name"], json.loads(json.loads(call)["arguments"])) == ("double", {"number": 2})
+    assert [tool["name"] for tool in row["tool_defs"]] == ["double"]
+
+
 def test_a_data_set_is_one_of_hugging_face():
     """With prompts, and shuffled as there."""
     env = make_env()

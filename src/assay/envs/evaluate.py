@@ -216,7 +216,7 @@ class Evaluator(pipeline.Pipeline):
             error = described(error) if isinstance(error, BaseException) else str(error)
         job.generated = Row(
             *job.key,
-            fields={**job.example, "completion": state.get("completion")},
+            fields={**job.example, **_changed(job.example, state), "completion": state.get("completion")},
             error=error,
             spent=Spending.of(ledger),
             timing={"generation": round(time.monotonic() - started, 6)},
@@ -323,6 +323,12 @@ class Evaluator(pipeline.Pipeline):
             worth = advantages([state.get("reward") for state in groups[example]])
             for state, advantage in zip(groups[example], worth, strict=True):
                 state["advantage"] = advantage
+
+
+def _changed(example: Example, state: State) -> dict[str, Any]:
+    """What an environment asked and looked for other than the example says, as when it makes up a task of its own."""
+    asked = ("prompt", "answer", "info")
+    return {name: state[name] for name in asked if name in state and state[name] != example.get(name)}
 
 
 def _end(groups: Iterable[ExampleGroup]) -> None:

@@ -99,22 +99,22 @@ class MultiTurnEnv(Environment):
     async def _dialogue(self, state: State) -> State:
         state = cast("State", await awaited(self.setup_state(state)) or state)
         while not await self._is_over(state):
-            messages = await self.get_prompt_messages(state)
-            if state.get("final_env_response") is not None:
-                continue
-            try:
-                reply = await self.get_model_response(state, messages)
-            except Refused as error:
-                if not self._outgrown(error, state):
-                    raise
-                state["prompt_too_long"] = state["is_truncated"] = True
-            else:
-                await awaited(self.add_model_response(state, messages, reply))
+            await self._turn(state)
         return state
 
-    def _outgrown(self, error: Refused, state: State) -> bool:
-        """Whether a refusal says that the dialogue is longer than what the model takes, and not the prompt alone."""
-        return bool(state["trajectory"]) and TOO_LONG.search(str(error)) is not None
+    async def _turn(self, state: State) -> None:
+        messages = self.as_messages(await self.get_prompt_messages(state), "get_prompt_messages")
+        if state.get("final_env_response") is not None:
+            return
+        try:
+            reply = await self.get_model_response(state, messages)
+        except Refused as error:
+            # That the dialogue is longer than what the model takes, and not the prompt alone.
+            if not state["trajectory"] or TOO_LONG.search(str(error)) is None:
+                raise
+            state["prompt_too_long"] = state["is_truncated"] = True
+        else:
+            await awaited(self.add_model_response(state, messages, reply))
 
     async def _is_over(self, state: State) -> bool:
         if type(self).is_completed is Environment.is_completed:

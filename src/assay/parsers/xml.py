@@ -37,6 +37,8 @@ class XMLParser(Parser):
     namespace(reasoning='2+2', tool=MISSING, answer='4')
     """
 
+    needs_fields = True
+
     def __init__(
         self,
         fields: Sequence[str | Sequence[str]],
@@ -45,6 +47,8 @@ class XMLParser(Parser):
     ) -> None:
         super().__init__(extract_fn)
         self.fields = _checked(fields)  # the names of each field; the first is canonical
+        if not self.fields and self.needs_fields:
+            raise ValueError("fields is empty: name at least one tag")
         self.answer_field = answer_field  # read by `parse_answer`; the canonical name stands for all names of its field
         self._names = tuple(name for names in self.fields for name in names)
         by_name = {name: (name,) for name in self._names} | {names[0]: names for names in self.fields}
@@ -152,8 +156,6 @@ def _checked(fields: object) -> tuple[tuple[str, ...], ...]:
                 raise ValueError(f"field {name!r} is named twice: each name may stand once")
             seen.add(name)
         checked.append(names)
-    if not checked:
-        raise ValueError("fields is empty: name at least one tag")
     return tuple(checked)
 
 

@@ -89,12 +89,7 @@ class JudgeRubric(Rubric):
         self._hardened = hardened
         self.points = points_in(self.judge_prompt) if points is None else _checked(points)
         """The scale of the judge's score; None for yes or no, or a share."""
-        self._template = PromptTemplate(self.judge_prompt)
-        if self.shows_answer and not self._template.places & set(WRITTEN):
-            told = f"the template {short_repr(self.judge_prompt)} does not show the judge what it is to judge"
-            raise RubricError(f"{told}: put {{completion}} or {{response}} in it")
-        names = judge_models if judge_model is None else [judge_model]
-        self._models, self._settings = _judges(self.judge_client, names, self.judge_sampling_args)
+        self._read_settings()
         self._system = system_prompt("judge")
         if by_template and isinstance(self.parser, XMLParser):
             # Or the parser could not read what the judge writes.
@@ -104,6 +99,13 @@ class JudgeRubric(Rubric):
         self._alone = self.judges_alone and not any(criterion.counts for criterion in self.criteria)
         if self._alone:
             super().add_reward_func(self.judge_score)
+
+    def _read_settings(self) -> None:
+        self._template = PromptTemplate(self.judge_prompt)
+        if self.shows_answer and not self._template.places & set(WRITTEN):
+            told = f"the template {short_repr(self.judge_prompt)} does not show the judge what it is to judge"
+            raise RubricError(f"{told}: put {{completion}} or {{response}} in it")
+        self._models, self._settings = _judges(self.judge_client, self.judge_model, self.judge_sampling_args)
 
     def add_reward_func(self, func: RewardFunc, weight: float = 1.0) -> None:
         """Add a check with this weight; the first one takes the place of `judge_score`."""
@@ -183,9 +185,7 @@ def _once(**given: Any) -> Any:
     return given[used[0]] if used else None
 
 
-def _judges(
-    client: Any, names: Sequence[Any] | None, sampling: Mapping[str, Any]
-) -> tuple[tuple[Model, ...], dict[str, Any]]:
+def _judges(client: Any, names: Any, sampling: Mapping[str, Any]) -> tuple[tuple[Model, ...], dict[str, Any]]:
     """The models that a client and names stand for, none when there are neither, and the fields of their requests."""
     # A temperature may be None, which leaves it to the endpoint. What is not a field of a request goes into every call.
     extra = {name: value for name, value in sampling.items() if name == "temperature" or value is not None}
@@ -206,7 +206,7 @@ def _judges(
         is_bare = not set("/:#") & set(name) and name not in ("local", "smoke")
         return model_of(f"openai/{name}" if is_bare else name, **extra)
 
-    if isinstance(names, str):
+    if names is not None and not isinstance(names, list | tuple):
         names = (names,)
     if names is None and client is None:
         refuse_extra("the configured default model")
@@ -215,7 +215,7 @@ def _judges(
         names = (client if isinstance(client, Model) else USUAL_MODEL,)
     if not names:
         raise RubricError("judge_models is empty: name at least one model")
-    return tuple(map(model, names)), settings
+    return tuple(map(model, cast("Sequence[Any]", names))), settings
 
 
 _PLACE = re.compile(r"\{([A-Za-z_]\w*)\}")

@@ -18,14 +18,14 @@ from assay import compat, envs
 from assay.compat.verifiers import records
 from assay.compat.verifiers.example_data import error_info, extract_usage_tokens, make_dataset, maybe_retry
 from assay.compat.verifiers.numeric_rubrics import Rubric, RubricGroup, tidy_up, warn_unscored, zeroed
-from assay.compat.verifiers.typed_messages import Response, ResponseMessage, Tool, as_said, typed
+from assay.compat.verifiers.typed_messages import Response, ResponseMessage, Tool, as_said, sanitize_tool_calls, typed
 from assay.concurrency import setting
 from assay.envs.base_env import Given, awaited, cleanup, stop, teardown
 from assay.envs.dataset import first_of
 from assay.envs.model_under_test import ModelUnderTest
 from assay.envs.multi_turn import TOO_LONG
 from assay.errors import ModelError as OurModelError
-from assay.errors import NotAsked, Refused
+from assay.errors import NotAsked
 from assay.models.budgets import Ledger, count_call, without_a_price
 from assay.models.model import Tool as DeclaredTool
 from assay.models.model import Usage
@@ -76,6 +76,8 @@ class Environment(envs.Environment):
         self.env_args: dict[str, Any] = given.pop("env_args", None) or {}
         self.tool_defs: list[Tool] | None = _tools(given.pop("tool_defs", None) or given.pop("oai_tools", None))
         ours = {name: value for name, value in given.items() if name in OURS and value is not None}
+        if ours.get("max_turns", 1) < 1:
+            ours["max_turns"] = -1  # 0 is no limit there either
         super().__init__(dataset, **ours)
         for name, value in given.items():
             if name not in OURS and name not in UNNEEDED:
@@ -324,14 +326,18 @@ class Environment(envs.Environment):
 
 
 def _save(folder: Path, results: envs.Results) -> None:
-    lines = [json.dumps(to_jsonable(output)) for output in results.outputs]
+    lines = [json.dumps(to_jsonable(output | _sanitized(output))) for output in results.outputs]
     (folder / "results.jsonl").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     (folder / "metadata.json").write_text(json.dumps(to_jsonable(results.metadata)), encoding="utf-8")
 
 
+def _sanitized(output: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: sanitize_tool_calls(output[name]) for name in ("prompt", "completion")}
+
+
 def state_to_output(state: State, state_columns: Sequence[str] | None = None) -> dict[str, Any]:
     """What theirs saves of a rollout, out of its state."""
-    names = ("example_id", "prompt", "completion", "answer", "info", "error", "timing", "is_truncated", "tool_defs")
+    names = ("example_id", "prompt", "completion", "answer", "info", "error", "timing", "is_truncated")
     output = {name: state.get(name) for name in (*names, "stop_condition", *(state_columns or ()))}
     _pay(output, state)
     return state["metrics"] | output
@@ -346,7 +352,7 @@ def _pay(output: dict[str, Any], state: State) -> None:
         errors: dict[str, str] = state.get("errors") or {}
         metrics = zeroed(metrics, {name: why for name, why in errors.items() if why != NOTHING_APPLIES})
         output |= metrics
-    output |= {"reward": reward, "metrics": metrics, "is_completed": True}
+    output |= {"reward": reward, "metrics": metrics, "is_completed": True, "tool_defs": state.get("tool_defs")}
     state.update(reward=reward, metrics=metrics)
     if isinstance(error := state.get("error"), BaseException):
         output["error"] = error_info(error)
@@ -409,8 +415,11 @@ class MultiTurnEnv(Environment, envs.MultiTurnEnv):  # pyright: ignore[reportInc
             self.mark_timed_out(state)
         return state
 
-    def _outgrown(self, error: Refused, state: State) -> bool:
-        return isinstance(error, records.OverlongPromptError)
+    async def _turn(self, state: State) -> None:
+        try:
+            await super()._turn(state)
+        except records.OverlongPromptError:  # also of an environment that counts by itself, or asks another model
+            state["prompt_too_long"] = state["is_truncated"] = True
 
     async def add_model_response(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, state: State, prompt_messages: Any, response: Any

@@ -87,7 +87,8 @@ class Rubric(Hooked, assay.Rubric):
                 if type(chat) is list and chat and type(chat[0]) is dict:
                     with suppress(TypeError, ValueError, KeyError):  # what is no message is an error of its line
                         fields[name] = as_records(chat)
-        batch = batch if rows is batch.states else replace(batch, states=states)
+        # A function that names what nothing supplies fails by itself, as there, and not all that is scored beside it.
+        batch = replace(batch, states=batch.states if rows is batch.states else states, is_whole=False)
         if self.score_object_providers or self._overrides("score_objects", "task_for_state", "task_score_fields"):
             # The row below it is read when a function asks: what a function before it wrote is seen.
             found = [self._provided(self.score_objects, state) for state in batch.states]
@@ -239,7 +240,7 @@ async def tidy_up(method: str, rubrics: Sequence[object], *args: Any) -> None:
 
 def zeroed(metrics: Mapping[str, float], problems: Mapping[str, str]) -> dict[str, float]:
     """The metrics with 0.0 for each that has no value, as theirs are."""
-    return {**metrics, **dict.fromkeys(problems, 0.0)}
+    return {**metrics, **{name: 0.0 for name in problems if name not in metrics}}
 
 
 class JudgeRubric(Rubric, assay.JudgeRubric):
@@ -250,6 +251,11 @@ class JudgeRubric(Rubric, assay.JudgeRubric):
     def __init__(self, parser: Any = None, parallelize_scoring: bool = False, judge_client: Any = None, **given: Any):
         self.judges_alone = compat.strict
         super().__init__(parser=parser, judge_client=judge_client, **{"hardened": compat.strict, **given})
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name.startswith("judge_") and "_system" in vars(self):
+            self._read_settings()  # a program may ask in other words from then on
 
 
 class MathRubric(Rubric, assay.MathRubric): ...

@@ -49,16 +49,23 @@ class AttributeRecord(dict[str, Any]):
         return cls(given)
 
 
-class SystemMessage(AttributeRecord, role="system"): ...
+class _Message(AttributeRecord):
+    def __init__(self, *given: Mapping[str, Any], **fields: Any) -> None:
+        super().__init__(*given, **fields)
+        if isinstance(self.get("content"), list):
+            self["content"] = [from_raw_content_part(part) for part in self["content"]]
 
 
-class UserMessage(AttributeRecord, role="user"): ...
+class SystemMessage(_Message, role="system"): ...
 
 
-class ToolMessage(AttributeRecord, role="tool"): ...
+class UserMessage(_Message, role="user"): ...
 
 
-class TextMessage(AttributeRecord, role="text"): ...
+class ToolMessage(_Message, role="tool"): ...
+
+
+class TextMessage(_Message, role="text"): ...
 
 
 class TextContentPart(AttributeRecord, type="text"): ...
@@ -87,7 +94,7 @@ class ToolCall(AttributeRecord, type="function"):
         return {"id": self.get("id"), "name": self.name, "arguments": self.arguments}
 
 
-class AssistantMessage(AttributeRecord, role="assistant", content=None):
+class AssistantMessage(_Message, role="assistant", content=None):
     OPTIONAL = ("reasoning_content", "thinking_blocks", "tool_calls")
 
     def __init__(self, *given: Mapping[str, Any], **fields: Any) -> None:
@@ -142,8 +149,6 @@ def from_raw_message(message: Mapping[str, Any]) -> Any:
     if message["role"] not in (kinds := {**_KINDS, "text": TextMessage}):
         raise ValueError(f"Unknown role: {message['role']}: give one of {', '.join(kinds)}")
     fields = kinds[message["role"]](message)
-    if isinstance(fields.get("content"), list):
-        fields["content"] = [from_raw_content_part(part) for part in fields["content"]]
     for call in (fields.get("tool_calls") or ()) if fields.role == "assistant" else ():
         given: object = call["function"].get("arguments")
         text = given if isinstance(given, str) else json.dumps({} if given is None else given, default=str)
@@ -153,7 +158,10 @@ def from_raw_message(message: Mapping[str, Any]) -> Any:
 
 def from_raw_content_part(part: Any) -> Any:
     kind = _PARTS.get(_fields(part).get("type", ""))
-    return kind({n: AttributeRecord(v) if _fields(v) else v for n, v in part.items()}) if kind else part
+    if kind is None:
+        return part
+    # A table has a cell for every field that any part has.
+    return kind({n: AttributeRecord(v) if _fields(v) else v for n, v in part.items() if v is not None})
 
 
 def _fields(message: object) -> dict[str, Any]:
