@@ -20,6 +20,7 @@ from assay.concurrency import LoopThread
 from assay.envs.base_env import awaited, cleanup, stop, teardown
 from assay.envs.tool_use import calls_of, total_tool_calls
 from assay.errors import import_extra
+from assay.lazy import table_of
 from assay.models.callable_tool import CallableTool
 from assay.tools import Interpreter, is_failure
 from assay.types import State
@@ -139,30 +140,10 @@ def _name(tool: Any) -> str:
 # Sandboxes.
 
 CONNECT_SECONDS, CLOSE_SECONDS = 60, 5  # that MCP servers may take to start, and they or gyms to answer at the end
-_COMMANDS = """
-import json, subprocess
-*earlier, last = json.loads({given!r})
-for command in earlier:
-    subprocess.run(command, shell=True, stdin=subprocess.DEVNULL, capture_output=True)
-done = subprocess.run(last, shell=True, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
-print(json.dumps([done.stdout, done.stderr, done.returncode]))
-"""
-_CELLS = """
-import ast, contextlib, io, json, traceback
-space = {{"__name__": "__main__"}}
-for number, cell in enumerate(json.loads({given!r}), 1):
-    printed, shown = io.StringIO(), ""
-    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
-        try:
-            body = ast.parse(cell).body
-            last = body.pop() if body and isinstance(body[-1], ast.Expr) else None
-            exec(compile(ast.Module(body, []), "<cell>", "exec"), space)
-            value = None if last is None else eval(compile(ast.Expression(last.value), "<cell>", "eval"), space)
-            shown = "" if value is None else f"Out[{{number}}]: {{value!r}}"
-        except Exception:
-            shown = traceback.format_exc().rstrip()
-print("\\n".join(filter(None, [printed.getvalue().rstrip(), shown])) or "(no output)")
-"""
+
+
+def _program(name: str, given: list[str]) -> str:
+    return table_of("assay.compat.verifiers", "sandbox_programs.toml")[name].replace("GIVEN", repr(json.dumps(given)))
 
 
 class CodeEngine(Protocol):
@@ -191,7 +172,7 @@ class SandboxClient:
         """What a command printed, and its exit code. The engine has its own limits, of time too."""
         whole = command if working_dir is None else f"cd {shlex.quote(working_dir)} && {command}"
         commands = [*self._commands[sandbox_id], whole]
-        printed = await self.engine.python_async(_COMMANDS.format(given=json.dumps(commands)))
+        printed = await self.engine.python_async(_program("commands", commands))
         try:
             stdout, stderr, code = json.loads(printed)
         except ValueError:
@@ -359,7 +340,7 @@ class PythonEnv(SandboxEnv):
     async def python(self, code: str, python_state: Any) -> str:
         """Execute `code` inside persistent Python REPL."""
         cells = [*python_state["cells"], code]
-        printed = await self.sandbox_client.engine.python_async(_CELLS.format(given=json.dumps(cells)))
+        printed = await self.sandbox_client.engine.python_async(_program("cells", cells))
         python_state["cells"] = python_state["cells"] if is_failure(printed) else cells
         return printed
 
@@ -483,9 +464,8 @@ class MCPEnv(ToolEnv):
         connected: Future[None] = Future()
         self._thread = LoopThread()
         self._serving = self._thread.submit(self._serve(connected))
-        self._end_servers = weakref.finalize(
-            self, _end_servers, self._thread, self._serving
-        )  # or when the program ends
+        # At the latest when the program ends.
+        self._end_servers = weakref.finalize(self, _end_servers, self._thread, self._serving)
         try:
             connected.result(CONNECT_SECONDS)
         except TimeoutError:
