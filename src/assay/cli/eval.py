@@ -67,7 +67,7 @@ def command(options: EvalOptions) -> int:
         # A path is handed on as it is, so that errors name the file and the line.
         data = rows_of(options.data, mapping=dict(options.mapping)) if options.mapping else options.data
         environment = envs.SingleTurnEnv(eval_dataset=data, rubric=rubric, system_prompt=options.system_prompt)
-    if not environment.eval_dataset and not environment.dataset:
+    if not envs.Environment.get_eval_dataset(environment):  # as it is asked, in whatever form a class shows it
         raise TableError(f"{options.data} has no rows: there is nothing to ask")
     if not options.dry_run:
         cli.see_to_engine(options.model, quiet=options.quiet)

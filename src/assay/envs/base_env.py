@@ -149,30 +149,40 @@ class Environment(Hooked, ABC):
         self._monitors: list[Rubric] = []
         self._asking = Asking(system_prompt, tuple(self.few_shot), env_id or "default", self.keeps_text, **self.asks)
         self._sources = {"dataset": dataset, "eval_dataset": eval_dataset}
+        self._examples: dict[str, list[Example] | None] = {}
         for name, source in self._sources.items():
             if source is not None and not callable(source):
-                getattr(self, name)
+                self._examples_of(name)
         self._hand_down_parser()
 
     # The data.
 
-    @cached_property
+    @property
     def dataset(self) -> list[Example] | None:
         """The examples to train on, ready to be asked; None when there are none."""
-        return examples_of(self._sources["dataset"], "dataset", self._asking)
+        return self._examples_of("dataset")
 
-    @cached_property
+    @property
     def eval_dataset(self) -> list[Example] | None:
         """The examples to evaluate on, ready to be asked; None when there are none."""
-        return examples_of(self._sources["eval_dataset"], "eval_dataset", self._asking)
+        return self._examples_of("eval_dataset")
+
+    def _examples_of(self, name: str) -> list[Example] | None:
+        # A subclass may show its data in another form; what is asked is always this.
+        if name not in self._examples:
+            self._examples[name] = examples_of(self._sources[name], name, self._asking)
+        return self._examples[name]
 
     def get_dataset(self, n: int = -1, seed: int | None = None) -> list[Example]:
         """The first `n` examples to train on, shuffled before if there is a `seed`."""
-        return first_of((self.eval_dataset if self.dataset is None else self.dataset) or [], n, seed)
+        return first_of(self._first_set("dataset", "eval_dataset"), n, seed)
 
     def get_eval_dataset(self, n: int = -1, seed: int | None = None) -> list[Example]:
         """The first `n` examples to evaluate on; those to train on when there are no others."""
-        return first_of((self.dataset if self.eval_dataset is None else self.eval_dataset) or [], n, seed)
+        return first_of(self._first_set("eval_dataset", "dataset"), n, seed)
+
+    def _first_set(self, *names: str) -> list[Example]:
+        return next((rows for rows in map(self._examples_of, names) if rows is not None), list[Example]())
 
     # The rubric.
 
@@ -249,7 +259,7 @@ class Environment(Hooked, ABC):
         return run_sync(self.generate(inputs, client, model, n_samples=n_samples, **options))
 
     async def _evaluate(self, client: Any, model: Any, num_examples: int, options: Options) -> Results:
-        data = Environment.get_eval_dataset(self)  # a subclass may show its data in another form
+        data = Environment.get_eval_dataset(self)
         return await self._carry_out(first_of(data, num_examples), data, client, model, options)
 
     async def _generate(self, inputs: Any, client: Any, model: Any, n_samples: int | None, options: Options) -> Results:

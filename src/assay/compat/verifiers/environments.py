@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from inspect import signature
@@ -54,6 +55,24 @@ def _setter(name: str) -> Callable[[Any, Any], None]:
             env.set_kwargs(**{name: value})
 
     return setter
+
+
+def _data_set(name: str) -> property:
+    """A data set as a `Dataset`, made when it is looked at. A program may put another there, whose prompts are whole."""
+
+    def look(self: Any) -> Any:
+        if name not in self.__dict__:
+            rows = self._examples_of(name)
+            self.__dict__[name] = None if rows is None else _as_dataset(rows, -1, None)
+        return self.__dict__[name]
+
+    def put(self: Any, given: Any) -> None:
+        if hasattr(self, "_asking"):  # else it is about to be made, out of what its class is given
+            whole = replace(self._asking, system_prompt=None, few_shot=())
+            self._examples[name] = None if given is None else whole.examples(given, name)
+            self.__dict__[name] = given
+
+    return property(look, put)
 
 
 class Environment(envs.Environment):
@@ -120,12 +139,15 @@ class Environment(envs.Environment):
     def get_eval_dataset(self, n: int = -1, seed: int | None = None) -> Any:
         return _as_dataset(super().get_eval_dataset(), n, seed)
 
+    dataset: Any = _data_set("dataset")
+    eval_dataset: Any = _data_set("eval_dataset")
+
     def build_dataset(self) -> Any:
         """The data set to train on, which a function that was given builds when it is first asked for; None without one."""
-        return None if self._sources["dataset"] is None else self.get_dataset()
+        return self.dataset
 
     def build_eval_dataset(self) -> Any:
-        return None if self._sources["eval_dataset"] is None else self.get_eval_dataset()
+        return self.eval_dataset
 
     # What a trainer sets and asks.
 
@@ -458,7 +480,7 @@ class EnvGroup(Environment):
         """The examples of every environment, numbered through, each with the way to its environment."""
         rows: list[dict[str, Any]] = []
         for name, env in self.env_map.items():
-            for example in getattr(env, which) or ():
+            for example in env._examples_of(which) or ():
                 route = [name, *_route(example)]
                 info = {**example["info"], "env_id": route if len(route) > 1 else name}
                 rows.append({**example, "info": info, "example_id": len(rows)})
