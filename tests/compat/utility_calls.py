@@ -3,9 +3,11 @@
 Run it where verifiers 0.1.14 is installed to record what it gives: `PYTHON tests/compat/utility_calls.py`.
 """
 
+import contextlib
 import importlib
 import itertools
 import json
+import logging
 import types
 from pathlib import Path
 
@@ -63,6 +65,7 @@ def calls(package):
 
     vf, kinds = importlib.import_module(package), module("types")
     messages, errors, data = (module(f"utils.{name}_utils") for name in ("message", "error", "data"))
+    name_of_log = package.partition(".")[0]
 
     def raised(*chain):
         for error, cause in itertools.pairwise(chain):
@@ -91,6 +94,27 @@ def calls(package):
             rubric.has_group_rewards,
         ]
 
+    @contextlib.contextmanager
+    def log():
+        """The logger of the package, which afterwards is as it was."""
+        logger = logging.getLogger(name_of_log)
+        kept = [*logger.handlers], logger.level, logger.propagate
+        try:
+            yield logger
+        finally:
+            logger.handlers[:], level, logger.propagate = kept
+            logger.setLevel(level)
+
+    def warned(*asked):
+        """The warnings of two calls: who wrote them is told once."""
+        with log() as logger:
+            logger.propagate, found = False, []
+            logger.addHandler(logging.Handler())
+            logger.handlers[-1].emit = lambda record: found.append(record.levelname)
+            logger.setLevel("WARNING")
+            kept = [messages.maybe_normalize_messages(chat, field_name="env_response") for chat in asked]
+        return [found, [each is chat for each, chat in zip(kept, asked, strict=True)], kept]
+
     rubric = vf.Rubric(funcs=[alone, compared, lambda completion: 0.0], weights=[1.0, 0.5, 0.25])
     typed = messages.from_raw_message
     return {
@@ -106,6 +130,7 @@ def calls(package):
         "normalize others": lambda: messages.normalize_messages([types.SimpleNamespace(role="a", content="b")])[0].role,
         "normalize a number": lambda: messages.normalize_messages([1], field_name="prompt"),
         "maybe": lambda: messages.maybe_normalize_messages([USER, typed(TOLD)]),
+        "maybe with a warning": lambda: warned([typed(TOLD)], [], [TOLD], "a", (typed(TOLD),)),
         "concat": lambda: messages.concat_messages([[USER], [], [TOLD, SAID]]),
         "printable": lambda: messages.message_to_printable(USER),
         "printable of a class": lambda: messages.message_to_printable(typed(USER)),
@@ -133,6 +158,14 @@ def calls(package):
             chained() == "a",
         ],
         "error info": lambda: errors.error_info(chained().root_error),
+        "error names": lambda: [
+            errors.error_type_name(error) for error in (vf.ToolError("a"), {"error": "A"}, {"error": 1}, {}, "a", None)
+        ],
+        "errors of info": lambda: [
+            errors.error_info_to_exception(info, kinds)
+            for info in (errors.error_info(chained().root_error), {"error": "ValueError"}, {"error": None}, {})
+            for kinds in ((vf.InfraError, vf.ToolError), (ValueError, vf.ToolCallError), (KeyError,), ())
+        ],
         "task fields": lambda: kinds.TASK_INPUT_FIELDS,
         "json": lambda: kinds.assert_json_serializable({"a": [1, None]}),
         "task": lambda: [kinds.normalize_task_payload(task) for task in ({"a": 1}, '{"a": 1}', {})],

@@ -6,7 +6,7 @@ import json
 import logging
 import os
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from importlib import import_module
@@ -203,3 +203,16 @@ class ErrorChain:
 def error_info(error: BaseException) -> dict[str, str]:
     chain = ErrorChain(error)
     return {"error": type(error).__name__, "error_chain_repr": repr(chain), "error_chain_str": str(chain)}
+
+
+def error_type_name(error: object) -> str | None:
+    if isinstance(error, BaseException):
+        return type(error).__name__
+    name = cast("Mapping[str, object]", error).get("error") if isinstance(error, Mapping) else None
+    return name if isinstance(name, str) else None
+
+
+def error_info_to_exception(error: Mapping[str, Any], error_types: Sequence[type[Exception]]) -> Exception | None:
+    """The first of these types that the chain names, with the words of the chain; None if it names none of them."""
+    chain, told = (str(error.get(f"error_chain_{form}") or error.get("error") or "") for form in ("str", "repr"))
+    return next((kind(told) for kind in error_types if kind.__name__ in chain), None)

@@ -3,11 +3,13 @@
 import json
 import time
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, ClassVar, Self, cast
 
 from assay.envs.dataset import messages_of
 from assay.models import Reply
 from assay.models.callable_tool import assistant_message
+from assay.redaction import logger_of
 
 
 class AttributeRecord(dict[str, Any]):
@@ -118,6 +120,7 @@ class Tool(AttributeRecord):
     OPTIONAL = ("strict",)
 
 
+_warn_once = cache(logger_of("assay").warning)
 _KINDS = {"system": SystemMessage, "user": UserMessage, "assistant": AssistantMessage, "tool": ToolMessage}
 _PARTS = {"text": TextContentPart, "image_url": ImageUrlContentPart, "input_audio": InputAudioContentPart}
 
@@ -143,6 +146,14 @@ def normalize_messages(value: Any, *, field_name: str = "messages") -> list[Any]
     if strange := [m for m in chat if not isinstance(m, dict) and not (hasattr(m, "role") and hasattr(m, "content"))]:
         raise TypeError(f"{field_name} has an item of type {type(strange[0]).__name__}: give messages, or their dicts")
     return [m if hasattr(m, "role") else from_raw_message(m) for m in chat]
+
+
+def maybe_normalize_messages(value: Any, *, field_name: str = "messages") -> list[Any]:
+    """As `normalize_messages`, with a warning the first time; a list of messages of these classes is kept as it is."""
+    if isinstance(value, list) and all(isinstance(message, AttributeRecord) for message in cast("list[Any]", value)):
+        return cast("list[Any]", value)
+    _warn_once(f"{field_name} has dicts or texts, which have to be read each time: give vf.UserMessage and its kin")
+    return normalize_messages(value, field_name=field_name)
 
 
 def from_raw_message(message: Mapping[str, Any]) -> Any:
