@@ -3,6 +3,7 @@
 import asyncio
 import json
 import sys
+import weakref
 from datetime import UTC, datetime
 
 import anthropic
@@ -325,6 +326,31 @@ class TestWhatComesBack:
         results = SingleTurnEnv([], rubric=rubric).evaluate(model=server.model)
         assert results.outputs == []
         assert results.metadata["avg_reward"] is None
+
+
+class TestWhatIsHeld:
+    """What an evaluation keeps in memory."""
+
+    def test_rows_are_let_go_of_when_their_group_is_scored(self, server, rubric):
+        """However many rollouts there are, only the rows of those under way are alive."""
+        rows, alive, questions = [], [], [{"question": f"{n} + 1?", "answer": str(n + 1)} for n in range(8, 68)]
+
+        def count(row):
+            rows.append(weakref.ref(row))
+            alive.append(sum(row() is not None for row in rows))
+
+        env = SingleTurnEnv(questions, rubric=rubric)
+        results = env.evaluate(model=f"{server.url}#m", max_concurrent=2, rollouts_per_example=2, on_row=count)
+        assert results["reward"] == [1.0] * 120
+        assert len(alive) == 120
+        assert max(alive) <= 8
+
+    def test_a_column_is_the_same_list_each_time(self, env, server):
+        """A program may sort or change it in place."""
+        results = env.evaluate(model=f"{server.url}#m")
+        assert results["reward"] is results["reward"]
+        assert results.columns["state"] is results.states
+        assert set(results.columns) == set(results)
 
 
 class TestWhatGoesWrong:

@@ -306,7 +306,7 @@ class Environment(Hooked, ABC):
         if not isinstance(client, ModelUnderTest):
             client = ModelUnderTest(client, model, sampling_args or self.sampling_args)
         return State(
-            input=copied(dict(input)),
+            input=copied(input if type(input) is dict else dict(input)),
             client=client,
             model=client.name,
             sampling_args=client.sampling_args,

@@ -12,6 +12,8 @@ from assay.tables import TableError, rows_of
 from assay.types import Message, Messages
 from assay.wording import short_repr
 
+_dict: Any = dict  # of any items to a checker of types: a `cast` at every look costs as much as the look
+_list: Any = list
 Example: TypeAlias = dict[str, Any]
 """A row with `prompt`, `answer`, `task`, `info`, `example_id`, and every other column it came with."""
 
@@ -82,11 +84,11 @@ def _info(row: Mapping[str, Any], where: str) -> dict[str, Any]:
     return dict(cast("Mapping[str, Any]", info))
 
 
-def messages_of(value: object, where: str) -> list[Message]:
+def messages_of(value: Any, where: str) -> list[Message]:
     """A chat as plain messages; a text is what the user says. Raises `TableError` on anything else."""
-    if type(value) is list and all(map(_is_plain, cast("list[Any]", value))):
+    if type(value) is _list and all(map(_is_plain, value)):
         # As nearly all are, and every turn looks at all that was said before.
-        return list(cast("list[Message]", value))
+        return value.copy()
     if isinstance(value, str):
         return [{"role": "user", "content": value}]
     if isinstance(value, Mapping) or hasattr(cast("object", value), "role"):
@@ -97,9 +99,12 @@ def messages_of(value: object, where: str) -> list[Message]:
 
 
 def _is_plain(message: Any) -> bool:
-    if type(message) is not dict or len(fields := cast("dict[str, Any]", message)) != 2:
-        return False
-    return type(fields.get("content")) is str and type(fields.get("role")) is str
+    return (
+        type(message) is _dict
+        and len(message) == 2
+        and type(message.get("content")) is str
+        and type(message.get("role")) is str
+    )
 
 
 def _message(message: object, where: str) -> Message:
@@ -114,11 +119,10 @@ def _message(message: object, where: str) -> Message:
 
 
 def copied(value: Any) -> Any:
-    if type(value) is dict:
-        fields = cast("dict[str, Any]", value).items()
+    if type(value) is _dict:
         # Nearly all that is in it are texts, and a call for each costs more than the rest.
-        return {name: v if type(v) is str else copied(v) for name, v in fields}
-    return list(map(copied, cast("list[Any]", value))) if type(value) is list else value
+        return {name: v if type(v) is str else copied(v) for name, v in value.items()}
+    return list(map(copied, value)) if type(value) is _list else value
 
 
 def examples_of(source: Any, name: str, asking: Asking) -> list[Example] | None:

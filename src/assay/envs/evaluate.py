@@ -97,7 +97,8 @@ class RolloutJob:
     number: int  # its place among all of them
     state: State | None = None  # what the rollout left behind, once it is over
     generated: Row | None = None  # what is known of it when it is over, before it is scored
-    row: Row | None = None  # what is kept of it, once it is scored
+    row: Row | None = None  # what is kept of it, once it is scored and until its group is
+    output: dict[str, Any] | None = None  # what the caller gets of it, once its group is scored
 
 
 @dataclass(slots=True)
@@ -110,7 +111,7 @@ class ExampleGroup:
 
     @property
     def over(self) -> bool:
-        return all(job.state is not None for job in self.jobs)
+        return None not in [job.state for job in self.jobs]
 
 
 def jobs_of(examples: Iterable[Example], *, times: int = 1) -> list[RolloutJob]:
@@ -157,6 +158,7 @@ class Evaluator(pipeline.Pipeline):
         self._fits = False
         self._sampled: set[str] = set()  # examples with several rollouts
         self._over: list[ExampleGroup] = []  # groups that are to be scored next, together
+        self._errors: list[str] = []
 
     async def evaluate(self, jobs: Sequence[RolloutJob]) -> None:
         if self._rubric is not None:
@@ -190,9 +192,8 @@ class Evaluator(pipeline.Pipeline):
                         await self._score_groups([group])
         finally:
             _end(job.group for job in jobs)
-        errors = [job.generated.error for job in jobs if job.generated is not None and job.generated.error is not None]
-        if errors:
-            logger.error("%d of %d rollouts failed; the first: %s", len(errors), len(jobs), errors[0])
+        if self._errors:
+            logger.error("%d of %d rollouts failed; the first: %s", len(self._errors), len(jobs), self._errors[0])
 
     async def _generate(self, job: RolloutJob) -> None:
         """Have the model do one rollout. What goes wrong is this rollout's, and no other's."""
@@ -214,6 +215,7 @@ class Evaluator(pipeline.Pipeline):
         error, replies = state.get("error"), state.get("responses")
         if error is not None:
             error = described(error) if isinstance(error, BaseException) else str(error)
+            self._errors.append(error)
         job.generated = Row(
             *job.key,
             fields={**job.example, **_changed(job.example, state), "completion": state.get("completion")},
@@ -272,6 +274,9 @@ class Evaluator(pipeline.Pipeline):
                 job.row = row
             for _, group in groupby(jobs, key=lambda job: id(job.group)):
                 await self._environment.after_scoring([job.state or State() for job in group])
+        for group in groups:
+            if group.over:
+                _give_outputs(group)
         _end(groups)
 
     async def reports(self, unit: Sequence[pipeline.Pending]) -> Sequence[EvaluationReport]:
@@ -314,9 +319,11 @@ class Evaluator(pipeline.Pipeline):
             state["metrics"] = report.metrics
             if report.unshaped is not None:
                 state["outcome"] = report.outcome
+            errors = report.errors
             if not report.scored:
                 state["partial_reward"] = report.partial_reward
-            if errors := report.errors | report.why_unscored:
+                errors |= report.why_unscored
+            if errors:
                 state["errors"] = errors
             pay_steps(state, report.raw_score, None, report.step_rewards)
         for example in groups.keys() & self._sampled:
@@ -366,19 +373,23 @@ async def carry_out(
         )
     jobs = jobs_of(examples, times=times)
     with budget() as ledger, logging_once():
-        watch = pipeline.Watch(options.get("on_progress"), len(jobs), ledger)
-        with pipeline.opened_sink(folder, about, resume=resume, on_row=options.get("on_row"), watch=watch) as sink:
+        watch, on_row = pipeline.Watch(options.get("on_progress"), len(jobs), ledger), options.get("on_row")
+        asked = {job.key[0] for job in jobs}
+        alone = len(asked) == len(jobs)
+        with pipeline.opened_sink(folder, about, resume=resume, on_row=on_row, watch=watch, alone=alone) as sink:
             if folder is not None and not sink.is_fresh:
                 _restore(jobs, folder, sink)
             evaluator = Evaluator(environment, rubric, under_test, options, sink)
             await evaluator.evaluate([job for job in jobs if job.row is None])
-            done = [job for job in jobs if job.row is not None]
+            for group in {id(job.group): job.group for job in jobs if job.row is not None}.values():
+                _give_outputs(group)
+            done = [job for job in jobs if job.output is not None]
             summary = sink.finish(complete=len(done) == len(jobs))
     metadata = {
         "env_id": environment.env_id,
         "model": under_test.name,
         "base_url": under_test.base_url,
-        "num_examples": len({job.key[0] for job in jobs}),
+        "num_examples": len(asked),
         "rollouts_per_example": times,
         "sampling_args": under_test.sampling_args,
         "date": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
@@ -396,7 +407,8 @@ async def carry_out(
         "path_to_save": None if folder is None else str(folder),
         "version_info": {"assay": __version__},
     }
-    return Results(list(_outputs(done)), [job.state or State() for job in done], metadata, summary)
+    outputs = [job.output for job in done if job.output is not None]
+    return Results(outputs, [job.state or State() for job in done], metadata, summary)
 
 
 def _restore(jobs: Sequence[RolloutJob], folder: str | os.PathLike[str], sink: pipeline.Sink) -> None:
@@ -412,19 +424,15 @@ def _restore(jobs: Sequence[RolloutJob], folder: str | os.PathLike[str], sink: p
             )
 
 
-def _outputs(jobs: Sequence[RolloutJob]) -> Iterator[dict[str, Any]]:
-    """One dict a rollout that is done, in order; every metric stands under its own name too."""
-    worth: dict[Key, float | None] = {}
-    for group in {id(job.group): job.group for job in jobs if len(job.group.jobs) > 1}.values():
-        rows = [job.row for job in group.jobs if job.row is not None]
-        worth |= zip([row.key for row in rows], advantages([row.reward for row in rows]), strict=True)
-    for job in jobs:
-        row = job.row
-        if row is None:
-            continue
+def _give_outputs(group: ExampleGroup) -> None:
+    """Make what the caller gets of the rollouts that were scored, and let go of their rows: a run may have millions."""
+    jobs = [(job, job.row) for job in group.jobs if job.row is not None]
+    worth = advantages([row.reward for _, row in jobs]) if len(group.jobs) > 1 else [None] * len(jobs)
+    for (job, row), advantage in zip(jobs, worth, strict=True):
         # Scoring left the metrics in the state; out of the report they would have to be made anew.
         metrics: Mapping[str, float] = ({} if job.state is None else job.state.get("metrics")) or {}
-        fields = {name: value for name, value in row.fields.items() if name != "sample"}
+        fields = dict(row.fields)
+        fields.pop("sample", None)
         output: dict[str, Any] = {
             "example_id": fields.pop("example_id", row.example),
             "sample": row.sample,
@@ -444,6 +452,9 @@ def _outputs(jobs: Sequence[RolloutJob]) -> Iterator[dict[str, Any]]:
             "model": row.model,
             **fields,
         }
-        if job.key in worth:
-            output["advantage"] = worth[job.key]
-        yield output | {name: value for name, value in metrics.items() if name not in output}
+        if len(group.jobs) > 1:
+            output["advantage"] = advantage
+        # Every metric stands under its own name too.
+        for name, value in metrics.items():
+            output.setdefault(name, value)
+        job.output, job.row, job.generated = output, None, None

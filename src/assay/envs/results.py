@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Coroutine, Generator, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from operator import attrgetter
 from types import TracebackType
 from typing import Any
@@ -30,24 +31,30 @@ class Results(Mapping[str, list[Any]]):
         self.summary = summary  # means with their errors, by criterion, task and tag
 
     @cached_property
+    def _columns(self) -> dict[str, list[Any] | None]:
+        """One list a column, of equal length, once it was asked for."""
+        return {**dict.fromkeys(chain.from_iterable(self.outputs)), "state": self.states}
+
+    @property
     def columns(self) -> dict[str, list[Any]]:
         """One list a column, of equal length; None where a rollout has no such field."""
-        names = dict.fromkeys(name for output in self.outputs for name in output)
-        columns = {name: [output.get(name) for output in self.outputs] for name in names}
-        return {**columns, "state": self.states}
+        return dict(self)
 
     def __getitem__(self, name: str) -> list[Any]:
         if name in ("outputs", "metadata"):
             return getattr(self, name)
-        if name in self.columns:
-            return self.columns[name]
-        raise KeyError(f"there is no column {name!r}: use {', '.join(self.columns)}")
+        if name not in self._columns:
+            raise KeyError(f"there is no column {name!r}: use {', '.join(self._columns)}")
+        known = self._columns[name]
+        if known is None:
+            known = self._columns[name] = [output.get(name) for output in self.outputs]
+        return known
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.columns)
+        return iter(self._columns)
 
     def __len__(self) -> int:
-        return len(self.columns)
+        return len(self._columns)
 
     # Two evaluations are not one because they came to the same; and asyncio keeps them in sets.
 
@@ -79,7 +86,7 @@ class Results(Mapping[str, list[Any]]):
         def cell(value: Any) -> Any:
             return json.dumps(value, default=str) if isinstance(value, Mapping) else value
 
-        names = [name for name in self.columns if name != "state"]
+        names = [name for name in self._columns if name != "state"]
         return made([{name: cell(output.get(name)) for name in names} for output in self.outputs])
 
 

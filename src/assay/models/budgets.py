@@ -19,13 +19,17 @@ from assay.models.limiter import WaitQueue
 from assay.models.model import NOTHING, Model, Usage, innermost
 
 _SLACK = 1e-12  # dollars by which sums may be off for the way they are added
+_NO_LINE = WaitQueue(lambda: None)
 
 
 class Ledger:
     """Counts and sums. Read it while the run goes on, or after."""
 
-    # Of all without a limit, where no call waits: there is a ledger for every rollout.
-    _calls_line = _rollouts_line = WaitQueue(lambda: None)
+    __slots__ = (
+        "_around", "_calls_line", "_ended", "_lock", "_ranks", "_rollouts_line", "_total", "_under_way", "_waiting",
+        "calls", "cost", "deadline", "dollars", "errors", "hits", "is_dry_run", "models", "most_calls", "most_cost",
+        "needs_prices", "on_change", "reserved", "retries", "rollout", "shared", "spent_before", "unpriced", "usage",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -62,6 +66,8 @@ class Ledger:
         self.on_change: Callable[[], None] | None = None  # called, under a lock, when cost or reservations have changed
         self._around: tuple[Ledger, ...] = () if parent is None else parent.chain()
         self._lock = threading.Lock()
+        # Those without a limit share one, where no call waits: there is a ledger for every rollout.
+        self._calls_line = self._rollouts_line = _NO_LINE
         if dollars is not None:
             self._calls_line, self._rollouts_line = WaitQueue(self._wake), WaitQueue(self._wake)
             self._ranks = count()
@@ -101,13 +107,25 @@ class Ledger:
         """Count amounts under their names here and in the ledgers around: `retries=1`, or one more `errors="Refused"`."""
         for ledger in self.chain():
             with ledger._lock:
-                counts = ledger.__dict__
                 for name, amount in amounts.items():
                     if not isinstance(amount, str):
-                        counts[name] += amount
+                        setattr(ledger, name, getattr(ledger, name) + amount)
                     elif amount:
-                        counts[name][amount] += 1
+                        getattr(ledger, name)[amount] += 1
                 if "cost" in amounts and ledger.on_change is not None:
+                    ledger.on_change()
+
+    def count_call(self, usage: Usage, cost: float | None, model: str) -> None:
+        """Count one call, as `count` would, in a third of its time: every rollout makes some."""
+        for ledger in self.chain():
+            with ledger._lock:
+                ledger.calls += 1
+                ledger.usage += usage
+                ledger.cost += cost or 0.0
+                ledger.unpriced += cost is None
+                if model:
+                    ledger.models[model] += 1
+                if ledger.on_change is not None:
                     ledger.on_change()
 
     def _reserve(self, dollars: float) -> None:
@@ -314,13 +332,14 @@ def count_here(**amounts: Any) -> None:
         ledger.count(**amounts)
 
 
-def count_call(usage: Usage, cost: float | None, model: str = "", **more: Any) -> None:
+def count_call(usage: Usage, cost: float | None, model: str = "") -> None:
     """Count a call that was answered, by the `model` of that id; None is the cost where no price is known."""
     rollout = _ROLLOUT.get()
     if rollout is not None:
         rollout.calls += 1
         rollout.cost += cost or 0.0
-    count_here(calls=1, usage=usage, cost=cost or 0.0, unpriced=int(cost is None), models=model, **more)
+    if ledger := Ledger.current():
+        ledger.count_call(usage, cost, model)
 
 
 def counting_in(ledger: Ledger) -> setting[Ledger]:

@@ -119,7 +119,8 @@ class EndpointModel:
             again = self.tokens.expected(_again(request, reply, Unreadable("it cannot be read")))
             most_calls = (2 + len(self._payload(request, frozenset()).used)) * self.endpoint.limits.attempts
             most_cost = 0.0 if self.price is None else estimate + self.price.of(again)
-            count_call(expected, None if self.price is None else estimate, most_calls=most_calls, most_cost=most_cost)
+            count_call(expected, None if self.price is None else estimate)
+            count_here(most_calls=most_calls, most_cost=most_cost)
             raise NotAsked(f"{self.id} was not asked: this is a dry run")
         total = expected.prompt + expected.completion
         with await ledger.reserve(estimate) if ledger and (estimate or ledger.needs_prices) else nullcontext():

@@ -169,7 +169,9 @@ class Endpoint:
         return error
 
     def _error_if_shut(self, model: str) -> ModelError | None:
-        shut = [self._shut[name] for name in ("", model) if name in self._shut] if self._shut else ()
+        if not self._shut:
+            return None
+        shut = [self._shut[name] for name in ("", model) if name in self._shut]
         return next((error for error, until in shut if time.monotonic() < until), None)
 
     async def _turn(self, tokens: int, model: str, call: "CallRecord", *, again: bool) -> bool:

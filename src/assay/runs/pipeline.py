@@ -189,9 +189,10 @@ def _own_sample(given: object) -> int | None:
 class Sink:
     """A journal, or a tally where nothing is saved; and the callback that sees each row."""
 
-    def __init__(self, journal: Journal | None, on_row: OnRow | None, watch: Watch) -> None:
+    def __init__(self, journal: Journal | None, on_row: OnRow | None, watch: Watch, *, alone: bool = False) -> None:
+        """`alone`: each example comes once."""
         self._journal = journal
-        self._tally = Tally()
+        self._tally = Tally(alone=alone)
         self._on_row = on_row
         self._watch = watch
         self._done = Seen() if journal is None else journal.done
@@ -203,6 +204,10 @@ class Sink:
             return False
         self._watch.kept += 1
         return True
+
+    def texts(self, rows: Iterable[Row]) -> list[tuple[str, tuple[str, ...]]]:
+        """What will be saved of the fields of rows as they are now; nothing where it is not asked for."""
+        return [] if self._journal is self._on_row is None else [holdable(row.fields) for row in rows]
 
     def take(self, rows: Sequence[Row], texts: Sequence[tuple[str, tuple[str, ...]]]) -> None:
         """Save finished rows, with their fields as they were before any check saw them."""
@@ -233,13 +238,19 @@ class Sink:
 
 @contextmanager
 def opened_sink(
-    folder: str | PathLike[str] | None, about: RunAbout, *, resume: bool, on_row: OnRow | None, watch: Watch
+    folder: str | PathLike[str] | None,
+    about: RunAbout,
+    *,
+    resume: bool,
+    on_row: OnRow | None,
+    watch: Watch,
+    alone: bool = False,
 ) -> Generator[Sink]:
     """A sink into a folder; without one nothing is saved."""
     with nullcontext() if folder is None else Journal.open(folder, about, resume=resume) as journal:
         if journal is not None:
             journal.count_spending(watch.ledger)
-        yield Sink(journal, on_row, watch)
+        yield Sink(journal, on_row, watch, alone=alone)
 
 
 _NO_TRAITS = Traits()
@@ -431,7 +442,7 @@ class Pipeline:
         started = time.perf_counter()
         to_save = [pending for pending in unit if not pending.is_done]
         # Before a check can touch them; but what is to be saved of a state is there only afterwards.
-        texts = None if unit[0].columns else [holdable(pending.row.fields) for pending in to_save]
+        texts = None if unit[0].columns else self._sink.texts(pending.row for pending in to_save)
         with budget() as ledger, logging_judges(wanted=self._judge_log) as calls:
             async with rollout_spending():
                 reports = await self.reports(unit)
@@ -445,20 +456,19 @@ class Pipeline:
         for pending in to_save:
             row, state = pending.row, pending.state or {}
             changes: dict[str, Any] = {"report": found[id(pending)], "timing": {**row.timing, "scoring": 0.0}}
-            if pending.columns:
-                kept = {name: state[name] for name in pending.columns if state.get(name)}
+            if kept := {name: state[name] for name in pending.columns if state.get(name)}:
                 changes["fields"] = {**row.fields, **kept}
             if pending.scorer is not None:
                 changes |= {"spent": row.spent + next(shares), "judge_log": log}
                 changes["timing"]["scoring"] = seconds
                 log = ()
             row.give(**changes)
-        self._sink.take(rows, texts or [holdable(row.fields) for row in rows])
+        self._sink.take(rows, texts or self._sink.texts(rows))
         return rows
 
     async def _score_chunk(self, chunk: Sequence[Pending]) -> None:
         started = time.perf_counter()
-        texts = [holdable(pending.row.fields) for pending in chunk]
+        texts = self._sink.texts(pending.row for pending in chunk)
         reports = await self.reports(chunk)
         for pending, report in zip(chunk, reports, strict=True):
             pending.row.give(report=report)

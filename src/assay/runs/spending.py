@@ -11,7 +11,7 @@ from assay.models.budgets import Ledger
 from assay.runs.folder import whole_file
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Spending:
     """Calls, tokens and dollars. They add up.
 
@@ -48,13 +48,21 @@ class Spending:
         return self.prompt + self.completion
 
     def __add__(self, other: "Spending") -> "Spending":
-        both = zip(vars(self).values(), vars(other).values(), strict=True)  # `astuple` copies deep
-        return Spending(*[(one or 0) + (more or 0) for one, more in both])
+        if other is NOTHING:  # as what scoring without a judge took, which is added to every row
+            return self
+        return Spending(
+            self.calls + other.calls,
+            self.hits + other.hits,
+            self.prompt + other.prompt,
+            self.completion + other.completion,
+            (self.cost or 0.0) + (other.cost or 0.0),
+            self.unpriced + other.unpriced,
+        )
 
     def shares(self, count: int) -> "list[Spending]":
         """The same in so many parts, which add up to it."""
         if count < 2 or self == NOTHING:
-            return [self] * count
+            return [NOTHING if self == NOTHING else self] * count
         numbers = {name: divmod(number, count) for name, number in asdict(self).items() if name != "cost"}
         cost = (self.cost or 0.0) / count
         return [

@@ -337,8 +337,8 @@ class Tally:
             self._altered += 1
         if row.spent is not NOTHING:
             self._spent += row.spent
-        if row.timing:
-            self._timing.update(row.timing)
+        for part, seconds in row.timing.items():
+            self._timing[part] += seconds  # pyright: ignore[reportArgumentType] - a `Counter` counts in any numbers
         for name, message in row.errors.items():
             found = _KIND.match(message)
             kind = found[0] if found else "Error"
