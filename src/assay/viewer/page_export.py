@@ -23,12 +23,9 @@ from assay.runs.jsonable import as_utf_8
 from assay.runs.pipeline import OnProgress, Watch
 from assay.viewer.viewed_runs import ViewedRun, ViewedRuns
 
-KINDS: Final = {
-    ".html": "text/html; charset=utf-8",
-    ".css": "text/css; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".svg": "image/svg+xml",
-}
+KINDS: Final = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+POLICY: Final = "media-src data:; object-src blob:; frame-src blob:; base-uri 'none'; form-action 'none'"
+"""What the page may do whether it is served or opened from disk."""
 BUNDLE: Final = "page.js"  # the name under which all scripts are had as one
 CHUNK: Final = 200  # rows to a chunk
 
@@ -90,10 +87,7 @@ def _table(run: ViewedRun) -> dict[str, Any]:
 
 def _frame() -> tuple[str, str]:
     page, style, code = (page_file(name) or "" for name in ("index.html", "style.css", BUNDLE))
-    policy = (
-        f"default-src 'none'; script-src '{_hash(code)}'; style-src '{_hash(style)}'; img-src data:; "
-        "media-src data:; object-src blob:; frame-src blob:; base-uri 'none'; form-action 'none'"
-    )
+    policy = f"default-src 'none'; script-src '{_hash(code)}'; style-src '{_hash(style)}'; img-src data:; {POLICY}"
     meta = f'<meta http-equiv="Content-Security-Policy" content="{html.escape(policy)}">'
     page = re.sub(r"<link[^>]*stylesheet[^>]*>", lambda _: f"<style>{style}</style>", page, count=1)
     page = re.sub(r"<script[^>]*src=[^>]*></script>\s*", "", page)

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from assay.errors import AssayError, MissingExtraError
 from assay.runs.jsonable import as_utf_8
-from assay.viewer.page_export import KINDS, page_file
+from assay.viewer.page_export import KINDS, POLICY, page_file
 from assay.viewer.viewed_runs import GLANCE, NotFoundError, ViewedRun, ViewedRuns
 
 try:
@@ -34,12 +34,9 @@ except ModuleNotFoundError as error:
     raise MissingExtraError("The page of a run", package=package, extra="server") from None
 
 HOST: Final = "127.0.0.1"
-POLICY: Final = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
-    "media-src data:; object-src blob:; frame-src blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
+_OWN: Final = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:"
 HEADERS: Final = {
-    "Content-Security-Policy": POLICY,
+    "Content-Security-Policy": f"{_OWN}; {POLICY}; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",

@@ -7,12 +7,14 @@ index is extended from where it ended.
 import hashlib
 import json
 import math
+import re
 import sqlite3
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
+from pkgutil import get_data
 from typing import Any, Final
 
 from assay.messages import completion_text, question_text
@@ -24,12 +26,8 @@ from assay.runs.summary import names_of
 from assay.viewer.filters import terms_of, where
 
 FORMAT: Final = 5  # changes when the table does; an index of another format is built anew
-COLUMNS: Final = {
-    "number": "INTEGER PRIMARY KEY", "place": "INTEGER", "example": "TEXT", "sample": "INTEGER", "task": "TEXT",
-    "score": "REAL", "reward": "REAL", "scored": "INTEGER", "errors": "TEXT", "seconds": "REAL", "cost": "REAL",
-    "preview": "TEXT", "disagreement": "REAL", "labelled": "INTEGER", "verdicts": "TEXT",
-}  # fmt: skip
-"""The last are an object of JSON: what each criterion comes to, by its name."""
+_SCHEMA: Final = (get_data("assay.viewer", "rows.sql") or b"").decode()
+COLUMNS: Final = tuple(re.findall(r"^    (\w+) ", _SCHEMA, re.MULTILINE))  # of the rows: each has a line
 BINS: Final = 20  # bars of a histogram
 PREVIEW: Final = 160  # characters of a completion that a table shows
 CHUNK: Final = 1000  # rows that are taken in at a time
@@ -69,19 +67,7 @@ class RowIndex:
             return self._opened(path)
         if known is not None and known[0] == signature:
             return base
-        columns = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
-        for table in ("rows", "texts", "upto", "own_criteria"):
-            base.execute(f"DROP TABLE IF EXISTS {table}")
-        base.executescript(
-            f"""
-            CREATE TABLE rows ({columns});
-            CREATE INDEX by_score ON rows (score, number);
-            CREATE UNIQUE INDEX by_example ON rows (example, sample);
-            CREATE TABLE texts (place INTEGER PRIMARY KEY, text TEXT);
-            CREATE TABLE upto (place INTEGER, signature TEXT);
-            CREATE TABLE own_criteria (number INTEGER PRIMARY KEY, name TEXT, tags TEXT);
-            """
-        )
+        base.executescript(_SCHEMA)
         base.execute("INSERT INTO upto VALUES (0, ?)", (signature,))
         base.commit()
         return base
@@ -182,11 +168,10 @@ class RowIndex:
         if sort in self.criteria:
             by, named = "(SELECT value FROM json_each(verdicts) WHERE key = ?)", (sort,)
         order = f"sorted IS NULL, sorted {'DESC' if descending else 'ASC'}, number"
-        sql = (
-            f"SELECT {', '.join(_SHOWN)}, {by} AS sorted FROM rows WHERE {condition} ORDER BY {order} LIMIT ? OFFSET ?"
-        )
+        found = f"FROM rows WHERE {condition}"
+        sql = f"SELECT {', '.join(_SHOWN)}, {by} AS sorted {found} ORDER BY {order} LIMIT ? OFFSET ?"
         with self._lock:
-            total: int = self._one(f"SELECT count(*) FROM rows WHERE {condition}", *values)
+            total: int = self._one(f"SELECT count(*) {found}", *values)
             rows = self._base.execute(sql, (*named, *values, limit, offset)).fetchall()
         return {"total": total, "rows": [_shown(row) for row in rows]}
 
