@@ -17,7 +17,7 @@ from assay.compat.verifiers.envs.singleturn_env import SingleTurnEnv
 from assay.compat.verifiers.utils import data_utils
 
 import assay.compat.verifiers as vf
-from assay import RubricError, envs
+from assay import RubricError, compat, envs
 from assay.models import budget, dry_run
 from assay.runs import Run
 from assay.testing import ModelServer, tool_call
@@ -175,6 +175,14 @@ def test_example_data_comes_with_questions_and_answers(monkeypatch):
     assert all(row["question"] == f"{row['answer']}?" for row in dataset)
     with pytest.raises(ValueError, match=r"'nothing' is no example that we know: use gsm8k"):
         vf.load_example_dataset("nothing")
+
+
+@pytest.mark.parametrize(("strict", "answer"), [(True, None), (False, "4 apples")])
+def test_a_row_without_a_hash_has_no_answer(monkeypatch, strict, answer):
+    """With `compat.strict = False` its whole text is the answer, as verifiers 0.1.14 says."""
+    monkeypatch.setattr(compat, "strict", strict)
+    row = data_utils.get_preprocess_fn("gsm8k")({"question": "2 + 2?", "answer": "4 apples"})
+    assert row == {"question": "2 + 2?", "answer": answer}
 
 
 CHOICES = {"text": ["iron", "wood"], "label": ["A", "B"]}

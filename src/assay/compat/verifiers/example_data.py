@@ -14,7 +14,7 @@ from operator import methodcaller
 from pkgutil import get_data
 from typing import Any, cast
 
-from assay import parsers
+from assay.compat.verifiers import lenient_parsers
 from assay.compat.verifiers.records import Error, InfraError, InvalidModelResponseError, MissingKeyError
 from assay.compat.verifiers.typed_messages import as_said
 from assay.errors import import_extra
@@ -62,7 +62,7 @@ def _question(source: dict[str, Any], seed: int, row: dict[str, Any]) -> dict[st
         listed = map("{}. {}".format, labelled["label"], labelled["text"])
         question = "\n".join([f"Question: {question}\n\nChoices:", *listed])
     if extract := source.get("extract"):
-        answer = str(int(answer)) if extract == "int" else getattr(parsers, extract)(answer)
+        answer = str(int(answer)) if extract == "int" else getattr(lenient_parsers, extract)(answer)
     return {"question": question, "answer": answer}
 
 
