@@ -483,30 +483,30 @@ class EnvGroup(Environment):
             for example in env._examples_of(which) or ():
                 route = [name, *_route(example)]
                 info = {**example["info"], "env_id": route if len(route) > 1 else name}
-                rows.append({**example, "info": info, "example_id": len(rows)})
+                rows.append({**example, "info": info, "task": name, "example_id": len(rows)})
         return rows
 
-    def env_of(self, row: Mapping[str, Any]) -> Environment:
-        route = _route(row) or self.env_names[: len(self.envs) == 1]
-        return self.get_env_for_name(route[0] if route else "")
-
     def get_env_for_name(self, name: str) -> Environment:
-        if name not in self.env_map:
-            raise ValueError(f"No environment found for info['env_id']={name!r}: use {', '.join(self.env_map)}")
-        return self.env_map[name]
+        return _env_of(self.env_map, {"info": {"env_id": name}})
+
+    def get_env_for_task(self, task: str) -> Environment:
+        return self.env_map.get(task, self.envs[0])
 
     async def rollout(self, input: Any, client: Any, model: Any, sampling_args: Any = None) -> State:
-        env, info, route = self.env_of(input), dict(input["info"]), _route(input)
+        env, info, route = _env_of(self.env_map, input), dict(input.get("info") or {}), _route(input)
         info.pop("env_id", None)
         if route[1:]:
             info["env_id"] = route[1:] if route[2:] else route[1]
         state = await env.rollout({**input, "info": info}, client, model, sampling_args)
-        state["info"] = {**state["info"], "env_id": input["info"].get("env_id")}
+        if route:
+            state["info"] = {**state["info"], "env_id": input["info"]["env_id"]}
         state.setdefault("environment", env)  # the innermost, where a group is in a group
         return state
 
     async def after_scoring(self, states: Sequence[State]) -> None:
-        await (states[0].get("environment") or self.env_of(states[0])).after_scoring(states)
+        # A rollout that no environment was found for has none.
+        env = next((state["environment"] for state in states if "environment" in state), super())
+        await env.after_scoring(states)
 
     @teardown
     async def _close_environments(self) -> None:
@@ -520,12 +520,21 @@ def _route(row: Mapping[str, Any]) -> list[str]:
     return [route] if isinstance(route, str) else list(route)
 
 
+def _env_of(env_map: Mapping[str, Environment], row: Mapping[str, Any]) -> Environment:
+    """The environment of a row: by its route, by its `task`, as before 0.1.12, or else the only one."""
+    name: str = next(iter(_route(row)), row.get("task", ""))
+    if name not in env_map and (_route(row) or len(env_map) > 1):
+        raise ValueError(f"No environment found for info['env_id']={name!r}: use {', '.join(env_map)}")
+    return env_map.get(name, next(iter(env_map.values())))
+
+
 class EnvGroupRubric(Rubric):
     """Scores each rollout by the rubrics of its own environment."""
 
     def __init__(self, env_map: Mapping[str, Environment]) -> None:
         super().__init__()
         self.env_map = env_map
+        self.all_reward_names = sorted({n for env in env_map.values() for n in env.rubric.get_reward_func_names()})
 
     async def score_group(self, states: Any, **options: Any) -> Any:
         scoring = self._scoring(states[0])
@@ -536,4 +545,4 @@ class EnvGroupRubric(Rubric):
         return None if scoring is None else await scoring.score_rollout(state)
 
     def _scoring(self, state: Mapping[str, Any]) -> Any:
-        return (state.get("environment") or self.env_map[next(iter(_route(state) or self.env_map))]).scoring
+        return (state.get("environment") or _env_of(self.env_map, state)).scoring
