@@ -18,6 +18,7 @@ from assay.criterion import Criterion, Scorer
 from assay.engine import Plan
 from assay.errors import JudgeError, RubricError
 from assay.graders.judge_input import DEGENERATE, degenerate, fenced, prompt_version, shown, system_prompt
+from assay.lazy import table_of
 from assay.models import Model, Request, default_model, model_of
 from assay.models.model import ask_judge
 from assay.models.structured import without_thoughts
@@ -284,6 +285,11 @@ class Points(NamedTuple):
         return f"{self.low:g} to {self.high:g}"
 
 
+def _pattern(*names: str) -> re.Pattern[str]:
+    table = table_of("assay.presets", "ratings.toml")
+    return re.compile("".join(table[name] for name in names).replace("\n", ""), re.IGNORECASE)
+
+
 def _checked(points: Any) -> Points:
     try:
         low, high = map(float, points)
@@ -294,14 +300,7 @@ def _checked(points: Any) -> Points:
     return Points(low, high)
 
 
-_FIGURE = r"\d+(?:\.\d+)?"
-_RANGE = re.compile(
-    rf"(?<![\w.,/:–-])(?:(?<=between )({_FIGURE}) and|({_FIGURE})\s*(?:-|–|—|to|through|\.\.+))"
-    rf"\s*({_FIGURE})(?![\w–-]|[.,]\d)",
-    re.IGNORECASE,
-)
-_OUT_OF = re.compile(r"(?:\bout of\s+|(?<=[\w})])\s*/\s*)(\d+)(?![\w/]|[.,]\d)", re.IGNORECASE)
-_ABOUT_POINTS = re.compile(r"\b(?:scor|scal|rat[ei]|grad|mark|point|number)\w*", re.IGNORECASE)
+_RANGE, _OUT_OF, _ABOUT_POINTS = map(_pattern, ("range", "out_of", "about_points"))
 
 
 def points_in(words: str) -> Points | None:
@@ -362,26 +361,9 @@ def read_rating(text: str, points: Points | None = None) -> float:
     return worth
 
 
-_SEVERAL = re.compile(rf"(?<![\w.]){_FIGURE}\s*(?:[–—-]|\b(?:to|or|through)\b)\s*{_FIGURE}(?!\w|\.\d)", re.IGNORECASE)
-_NUMBER = re.compile(
-    rf"(?<![\w.,/–-])([+-]?{_FIGURE})"
-    rf"(?:\s*/\s*({_FIGURE})|\s+out\s+of\s+({_FIGURE})|\s*(%|percent\b))?"
-    r"(?![\w%]|[.,]\d|\s*[–—-]\s*\d|-\w|\s*/\s*\d)",
-    re.IGNORECASE,
-)
-_WORD = re.compile(r"(?<![\w'’-])(yes|no)(?![\w'’]|-\w|\.\s*\d)", re.IGNORECASE)
-_OPENING = re.compile(rf"[^\w\n]*{_WORD.pattern}[\s*_\"'`)]*[.,:;!–—\n-]", re.IGNORECASE)
-_LABEL_WORD = (
-    r"\b(?:scored?|rating|rated?|graded?|marks?|points|verdict|judge?ment|decision|overall|"
-    r"(?P<weak>answer|result|total|conclusion))\b"
-)
-_LABELLED = re.compile(_LABEL_WORD, re.IGNORECASE)
-_LABEL = re.compile(
-    _LABEL_WORD + r"(?:\s*\([^()\n]{0,40}\))?[\s*_`\"':=()\[\]<>-]*"
-    r"(?:(?:is|of|as|at|it|this|would|be|an?|the|my|final)\b[\s*_`\"':=(\[-]*){0,4}$",
-    re.IGNORECASE,
-)
-_FINAL = re.compile(r"\b(?:final|overall)\b", re.IGNORECASE)
+_SEVERAL, _NUMBER, _WORD, _FINAL = map(_pattern, ("several", "number", "word", "final"))
+_OPENING = _pattern("before_opening", "word", "after_opening")
+_LABELLED, _LABEL = _pattern("label"), _pattern("label", "after_label")
 _NEAR = 80  # characters before a verdict in which its label must be, and of a line that it can have alone
 
 
