@@ -13,18 +13,13 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import Final, cast
 
+from assay.lazy import table_of
 from assay.messages import MEDIA, Part
 from assay.report import Citation
 
-_QUOTED: Final = re.compile(
-    r'"([^"\n]{2,300})"|“([^”\n]{2,300})”|„([^“”\n]{2,300})[“”]|«([^»\n]{2,300})»|`([^`\n]{2,300})`'
-    r"|「([^」\n]{2,300})」|『([^』\n]{2,300})』"
-)
-# Thai, Lao, Burmese and Khmer; kana, Chinese characters; and Korean, which adds its particles without a space.
-_UNSPACED: Final = (
-    r"\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf"
-    r"\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
-)
+_TABLE: Final[dict[str, str]] = table_of("assay.graders", "citations.toml")
+_QUOTED, _OPENED, _CITED = (re.compile(_TABLE[name].replace("\n", "")) for name in ("quoted", "opened", "cited"))
+_UNSPACED: Final = _TABLE["unspaced"].replace("\n", "")
 _WORD: Final = re.compile(rf"(?=[^\W_])[{_UNSPACED}]|[^\W_{_UNSPACED}]++")
 """A word; where words are written without spaces, every letter is one."""
 _FEWEST: Final = 3  # characters of a quotation; two do where every letter is a word
@@ -33,13 +28,6 @@ _CUT_AT_START: Final = 10
 """Characters of a quotation that may end, or begin, inside a word: `is a` is not in `this apple`."""
 MOST: Final = 20  # quotations, and citations, that are looked for in one reason
 _LONGEST: Final = 20_000  # characters of a reason in which citations are looked for
-_OPENED: Final = re.compile(r"[\[［【]\s*(?=m\d)")  # noqa: RUF001
-# An address, words in quotes, or both: the quotes end before a bracket or another citation, since JSON has quotes in it.
-_CITED: Final = re.compile(
-    r"(?P<at>m\d{1,9}(?:\.[a-z]{1,9}\d{1,9})?\b)?\s*[:：]?\s*"  # noqa: RUF001
-    r"(?:[\"“”„«»「『`'‘](?P<quote>[^\n]{1,500}?)[\"“”»«」』`'’](?=\s*(?:[\]］】]|[,;，；、]\s*(?:m\d|[\"“„«「『`'‘]))))?"  # noqa: RUF001
-    r"\s*[,;，；、]?\s*"  # noqa: RUF001
-)
 
 
 def citations_of(reason: str, parts: Sequence[Part], text: str = "", *, quotes: bool = True) -> list[Citation]:
