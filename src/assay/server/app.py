@@ -19,6 +19,7 @@ from starlette.responses import Response
 from starlette.routing import Mount, Route
 from starlette.types import Message, Receive, Scope, Send
 
+from assay.aggregation import UnscoredError
 from assay.concurrency import at_once
 from assay.integrations.monitor import RewardMonitor, to_jsonl
 from assay.integrations.step import ALONE, Scored, watched
@@ -235,9 +236,8 @@ class RewardApp(Starlette):
 
     def _rubric(self, request: Request) -> Any:
         rubric, bounds = self.service.rubric, self.settings.bounds
-        criteria = [
-            {"name": c.name, "weight": c.weight, "counts": c.counts, "judged": c.judged} for c in rubric.criteria
-        ]
+        shown = ("name", "weight", "counts", "judged")
+        criteria = [{name: getattr(criterion, name) for name in shown} for criterion in rubric.criteria]
         told = {"rubric": self.service.hash, "name": rubric.name, "criteria": criteria}
         limits = {"max_batch": bounds.max_batch, "max_bytes": bounds.max_bytes}
         return told | {"compares": list(self.service.compares)} | limits
@@ -310,6 +310,8 @@ class _Scoring:
                 _refuse_unscored(reports)
             scored = ScoredRequest(rollouts, detail, reports, service, app.settings.unscored)
             return encode(protocol.write(scored)), service.hash.encode()
+        except UnscoredError as error:
+            raise HttpRefusal(422, str(error)) from None
         finally:
             app.requests -= 1
             app.bytes -= held

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from assay.aggregation import Policy, UnscoredError, fill_gaps, grouped
+from assay.aggregation import Policy, fill_gaps, grouped
 from assay.integrations.reward_functions import fields_of_label, response_of, rewards_of
 from assay.integrations.step import Scored
 from assay.messages import completion_text
@@ -107,10 +107,7 @@ class ScoredRequest(NamedTuple):
         """The numbers, with what the policy says in the place of each that is missing; those of one prompt are a group."""
         if None not in numbers:
             return list(numbers)
-        try:
-            return fill_gaps(numbers, self.unscored, self.groups)
-        except UnscoredError as error:
-            raise HttpRefusal(422, str(error)) from None
+        return fill_gaps(numbers, self.unscored, self.groups)
 
 
 class ScoringProtocol(NamedTuple):
@@ -122,7 +119,7 @@ class ScoringProtocol(NamedTuple):
     request: Any
     reply: Any
     read: Callable[[Any], Asked]  # what a decoded body asks for; raises `HttpRefusal` when it is not as it should be
-    write: Callable[[ScoredRequest], Any]  # the reply; raises `HttpRefusal` when there can be none
+    write: Callable[[ScoredRequest], Any]  # the reply; raises `UnscoredError` when there can be none
     numbers_only: bool = True  # whether a reply has no place for a rollout without a score
     marks: bool = False  # whether a reply can still mark such a rollout as failed, so that it need not be refused
 
@@ -240,10 +237,7 @@ def _labelled(prompt: str | Chat, completion: str, label: Any) -> Rollout:
 
 def _write_openrlhf(scored: ScoredRequest) -> OpenRLHFReply:
     found = [Scored.of(report, scored.service.names) for report in scored.reports]
-    try:
-        return OpenRLHFReply(**rewards_of(found, scored.unscored, scored.groups))
-    except UnscoredError as error:
-        raise HttpRefusal(422, str(error)) from None
+    return OpenRLHFReply(**rewards_of(found, scored.unscored, scored.groups))
 
 
 # POST /slime: as slime asks with `--rm-type remote_rm`; and a list of samples for a group
