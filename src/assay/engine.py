@@ -42,13 +42,11 @@ class Traits(NamedTuple):
     """What has to be known of a rubric before rollouts are handed to it."""
 
     waits: bool = False  # whether a model, another process or a network is waited for, so that rollouts go side by side
-    takes_many: bool = (
-        False  # whether an async function answers for many rollouts at once: it is better off with a batch
-    )
+    # Whether an async function answers for many rollouts at once: it is better off with a batch.
+    takes_many: bool = False
     asks: bool = False  # whether a model answers anything, here or in a rubric inside
-    compares: tuple[
-        str, ...
-    ] = ()  # the criteria that weigh the rollouts of a group against each other, also further in
+    # The criteria that weigh the rollouts of a group against each other, also further in.
+    compares: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, scorer: object) -> "Traits":

@@ -359,13 +359,12 @@ class EvaluationReport:
         scored = any(part.scored for part in parts)
         unshaped = total(part.partial_reward if part.unshaped is None else part.unshaped for part in parts)
         whole = [part.llm_raw_score for part in parts if part.llm_raw_score is not None]
+        lines = None if all(part.report is None for part in parts) else [line for part in parts for line in part.lines]
         return EvaluationReport(
             score=normalise(totals._replace(raw=worth), scale) if scored else None,
             raw_score=totals.raw if scored else None,
             llm_raw_score=whole[0] if len(whole) == 1 else None,
-            report=None
-            if all(part.report is None for part in parts)
-            else [line for part in parts for line in part.lines],
+            report=lines,
             gain=totals.gain,
             loss=totals.loss,
             asked=sum(part.asked for part in parts),

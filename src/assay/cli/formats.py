@@ -301,10 +301,8 @@ class Junit(Format):
             failure = self.thresholds.failure(
                 summary.score, rollouts=summary.rollouts, unscored=summary.unscored, complete=summary.complete
             )
-            fault = None
-            if failure is not None:
-                kind, type = ("failure", "below") if failure.is_missed else ("error", "unscored")
-                fault = kind, type, failure.reason
+            kind, type = ("failure", "below") if failure and failure.is_missed else ("error", "unscored")
+            fault = (kind, type, failure.reason) if failure else None
             self.suite.add("assay", "mean score", fault, seconds=0.0)
         self.suite.write(self.out, time=f"{self.seconds:.3f}")
 

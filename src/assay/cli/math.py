@@ -120,11 +120,8 @@ def _verdicts(
     from assay.math import verify_many
 
     parser = assay.MaybeThinkParser(partial(assay.extract_boxed_answer, strict=strict))
-    read = [
-        (pair["gold"], parser.parse(answer) if isinstance(answer, str) else answer)
-        for pair in pairs
-        for answer in [pair["answer"]]
-    ]
+    given = [(pair["gold"], pair["answer"]) for pair in pairs]
+    read = [(gold, parser.parse(answer) if isinstance(answer, str) else answer) for gold, answer in given]
     verdicts = verify_many(read, options=options, timeout=timeout)
     no_box = assay.MathVerdict("no_answer", "no boxed answer", "normalize")
     return [no_box if strict and answer == "" else verdict for (_, answer), verdict in zip(read, verdicts, strict=True)]

@@ -150,9 +150,8 @@ def _settings(path: Path) -> dict[str, Any] | None:
             raise ConfigError(f"{path}: there is no setting {key!r}: {did_you_mean(key, known)}")
         kind = SETTINGS[name]
         # To Python True is an int, and 1 is no float.
-        if isinstance(value, bool) is not (kind is bool) or not isinstance(
-            value, (int, float) if kind is float else kind
-        ):
+        kinds = (int, float) if kind is float else kind
+        if isinstance(value, bool) is not (kind is bool) or not isinstance(value, kinds):
             raise ConfigError(f"{path}: {key} is {short_repr(value)}: give {_FORMS[kind]}")
         if name in ("rubric", "cache") and "://" not in value and ":" not in value[2:]:
             value = str(path.parent / Path(value).expanduser())  # as it is seen from the folder of the file

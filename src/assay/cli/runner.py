@@ -318,9 +318,8 @@ def _resumes(output: OutputOptions) -> bool:
         raise click.UsageError("--output is empty: name a folder")
     folder = Folder(output.folder)
     if not output.resume and folder.has_rows and folder.run_json.exists():
-        raise click.UsageError(
-            f"{output.folder} holds a run already: give --resume to go on with it, or name another folder"
-        )
+        instead = "give --resume to go on with it, or name another folder"
+        raise click.UsageError(f"{output.folder} holds a run already: {instead}")
     return output.resume and folder.run_json.exists()
 
 

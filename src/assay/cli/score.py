@@ -110,9 +110,8 @@ class Rows:
             raise TableError(f"{given.data} has no rows: there is nothing to score")
         theirs = next((name for name in cli.COMPLETION if name in first), "completion")
         if theirs != "completion":
-            raise click.UsageError(
-                f"{given.data} has no column 'completion' (there: {', '.join(first)}): give --map completion={theirs}"
-            )
+            lacks = f"{given.data} has no column 'completion' (there: {', '.join(first)})"
+            raise click.UsageError(f"{lacks}: give --map completion={theirs}")
         self.have_rubrics = COLUMN in first  # whether they bring their own
         self._rows = islice(chain([first], rows), given.limit)
 

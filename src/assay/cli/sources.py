@@ -48,9 +48,8 @@ PROMPT = ("prompt", "query", "question")
 _PATH = re.compile(r"[^\s]*(?:[/\\][^\s]*|\.[A-Za-z]\w{0,4})")
 
 
-Text = tuple[
-    str, dict[str, Any]
-]  # its name, which is the file it is in or the words themselves, and the rollout it is from
+# Its name, which is the file it is in or the words themselves, and the rollout it is from.
+Text = tuple[str, dict[str, Any]]
 
 
 def texts_of(arguments: Sequence[str], query: str = "", *, are_words: bool = False) -> list[Text]:
@@ -107,9 +106,8 @@ def judging_with(
     """
     asks, keeps_own = Traits.of(rubric).asks, judging.judge is None and has_own_grader(rubric)
     if keeps_own and getattr(judging, "workspace", None):
-        raise click.UsageError(
-            "the rubric has a judge of its own, which does not look at --workspace: name one with -m"
-        )
+        own = "the rubric has a judge of its own, which does not look at --workspace"
+        raise click.UsageError(f"{own}: name one with -m")
     with media_allowed(judging):
         if keeps_own or not (asks or rows_may_ask):
             yield None

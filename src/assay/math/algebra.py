@@ -46,15 +46,12 @@ _CALLED_MATRIX: Final = re.compile(r"\A(?:Matrix|array)\s*\((\[\[.*\]\])\)\Z", r
 # A brace is closed where it was opened: `\frac{4 A}{3}` holds no `4 A 3`.
 _N, _K = (rf"(?P<{name}_brace>\{{)?(?P<{name}>\d+|[a-z])(?({name}_brace)\}})" for name in "nk")
 _SIGN: Final = r"(?P<sign_brace>\\(?:mathrm|text)\s*\{)?(?P<sign>[CPA])(?(sign_brace)\})"
-_COMBINATIONS: Final = tuple(
-    re.compile(pattern)
-    for pattern in (
-        rf"(?:\{{\}})?[_^]{_N}\s*{_SIGN}\s*_{_K}",
-        rf"(?<![\w}}]){_SIGN}_{_N}\^{_K}",
-        rf"(?<![\w}}]){_SIGN}\^{_K}_{_N}",
-        rf"(?<![\w}}]){_SIGN}\s*\({_N}\s*,\s*{_K}\)",
-        rf"(?<![\w}}]){_N}\s*{_SIGN}\s*{_K}(?![\w(])",
-    )
+_COMBINATIONS: Final = (
+    re.compile(rf"(?:\{{\}})?[_^]{_N}\s*{_SIGN}\s*_{_K}"),
+    re.compile(rf"(?<![\w}}]){_SIGN}_{_N}\^{_K}"),
+    re.compile(rf"(?<![\w}}]){_SIGN}\^{_K}_{_N}"),
+    re.compile(rf"(?<![\w}}]){_SIGN}\s*\({_N}\s*,\s*{_K}\)"),
+    re.compile(rf"(?<![\w}}]){_N}\s*{_SIGN}\s*{_K}(?![\w(])"),
 )
 
 

@@ -161,10 +161,8 @@ class ProbeReport(Record):
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
         names = ("judge", "complete", "overall", "families", "criteria", "unprobed", "quoting", "spent")
-        counts = {
-            "invented": len(self.invented),
-            "false_alarms": dict(zip(("alarms", "texts"), self.alarms, strict=True)),
-        }
+        alarms, texts = self.alarms
+        counts = {"invented": len(self.invented), "false_alarms": {"alarms": alarms, "texts": texts}}
         return {name: plain(getattr(self, name)) for name in names} | counts | {"trials": plain(self.everything)}
 
 

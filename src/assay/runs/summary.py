@@ -158,19 +158,14 @@ class Summary:
 
 def _criteria(summary: Summary) -> Section:
     columns = ("criterion", "weight", "mean", "met", "unmet", "n/a", "errors", "verdicts")
-    rows = [
-        (
-            name,
-            "varies" if found.weight is None else f"{found.weight:+g}",
-            found.value.mean,
-            # Of a scale, what counts as met is somewhere in the middle of it.
-            *((None, None) if found.is_scale else (found.met, found.unmet)),
-            found.not_applicable,
-            found.errors,
-            ", ".join(f"{verdict} {count:,}" for verdict, count in found.verdicts.items()) if found.is_scale else "",
-        )
-        for name, found in summary.criteria.items()
-    ]
+    rows: list[tuple[Any, ...]] = []
+    for name, found in summary.criteria.items():
+        weight = "varies" if found.weight is None else f"{found.weight:+g}"
+        # Of a scale, what counts as met is somewhere in the middle of it.
+        met = (None, None) if found.is_scale else (found.met, found.unmet)
+        counts = [f"{verdict} {count:,}" for verdict, count in found.verdicts.items()] if found.is_scale else []
+        errors = found.errors
+        rows.append((name, weight, found.value.mean, *met, found.not_applicable, errors, ", ".join(counts)))
     # A column in which nothing ever happened tells nothing.
     kept = [i for i in range(8) if i < 5 or any(row[i] for row in rows)]
     return Section([columns[i] for i in kept], [[row[i] for i in kept] for row in rows])

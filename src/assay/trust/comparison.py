@@ -212,9 +212,8 @@ def _difference(name: str, one: _Column, other: _Column, paired: Sequence[str], 
     both = [example for example in paired if example in one.values and example in other.values]
     unanswered = (one.unanswered, other.unanswered)
     if not both:
-        return Difference(
-            name, None, None, Estimate(reason="no example has a value in both runs"), unanswered=unanswered
-        )
+        none = Estimate(reason="no example has a value in both runs")
+        return Difference(name, None, None, none, unanswered=unanswered)
     first = np.array([fmean(one.values[example]) for example in both])
     second = np.array([fmean(other.values[example]) for example in both])
     gaps = second - first

@@ -120,10 +120,8 @@ class ViewedRun:
         if not rows:
             raise NotFoundError(f"there is no example {example!r}")
         over = zip(rows, advantages([row["reward"] for row in rows]), strict=True)
-        return {
-            **{name: rows[0][name] for name in ("example", "prompt")},
-            "rows": [{**row, "media": [], "advantage": advantage} for row, advantage in over],
-        }
+        held: list[dict[str, Any]] = [{**row, "media": [], "advantage": advantage} for row, advantage in over]
+        return {"example": rows[0]["example"], "prompt": rows[0]["prompt"], "rows": held}
 
     def labels(self) -> list[Label]:
         """What people said about this run; read again when the file has changed."""

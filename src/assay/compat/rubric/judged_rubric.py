@@ -67,9 +67,8 @@ class Rubric(assay.Rubric):
             fields = _mapping(f"item at index {place}", item)
             section = fields.get("criteria", [item])
             if not isinstance(section, list):
-                raise RubricError(
-                    f"Invalid section at index {place}: 'criteria' must be a list, got {type(section).__name__}"
-                )
+                found = type(section).__name__
+                raise RubricError(f"Invalid section at index {place}: 'criteria' must be a list, got {found}")
             entries += section
         if not entries:
             raise RubricError("No criteria found")
@@ -130,9 +129,8 @@ def _parsed(text: Any, suffix: str, where: str) -> Any:
 def _suffix(path: Path, what: str) -> str:
     suffix = path.suffix.lower()
     if suffix not in _LOADERS:
-        raise RubricError(
-            f"Unsupported file format {suffix!r} for {what}: {path}\nSupported formats: {', '.join(_LOADERS)}"
-        )
+        supported = f"Supported formats: {', '.join(_LOADERS)}"
+        raise RubricError(f"Unsupported file format {suffix!r} for {what}: {path}\n{supported}")
     return suffix
 
 
