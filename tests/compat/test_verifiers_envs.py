@@ -496,6 +496,12 @@ def test_lists_that_do_not_match_are_refused():
     assert rubric.score_rollout_sync(completion=[{"role": "assistant", "content": "4"}], answer="4")["reward"] == 2.0
     rubric.funcs, rubric.weights = [lambda answer: 0.25], [1.0]
     assert rubric.score_rollout_sync(answer="4") == {"<lambda>": 0.25, "reward": 0.25}
+    # By the names of older versions too, as the environment for tools in XML does.
+    rubric.reward_funcs, rubric.reward_weights = [lambda answer: 0.5], [1.0]
+    rubric.reward_funcs.append(lambda answer: 0.25)
+    rubric.reward_weights.append(1.0)
+    assert rubric.score_rollout_sync(answer="4")["reward"] == 0.75
+    rubric.funcs, rubric.weights = [lambda answer: 0.25], [1.0]
     rubric.add_metric(exact)
     assert (len(rubric.funcs), rubric.weights, len(held)) == (2, [1.0, 0.0], 2)
 

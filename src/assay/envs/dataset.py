@@ -113,9 +113,16 @@ def _message(message: object, where: str) -> Message:
     fields = cast("Mapping[str, Any]", given if isinstance(given, Mapping) else {})
     if not role_of(fields):
         raise TableError(f'{where}: {short_repr(message)} is no message: give {{"role": ..., "content": ...}}')
-    # A table has a cell for every field that any message has; an empty one says nothing.
+    # A table has a cell for every field that any message has, or any part of one; an empty one says nothing.
     kept = {name: value for name, value in fields.items() if value is not None}
-    return {"role": kept.pop("role"), "content": kept.pop("content", ""), **kept}
+    return {"role": kept.pop("role"), "content": _filled(kept.pop("content", "")), **kept}
+
+
+def _filled(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        fields = cast("Mapping[str, Any]", value).items()
+        return {name: _filled(field) for name, field in fields if field is not None}
+    return list(map(_filled, cast("list[Any]", value))) if type(value) is list else value
 
 
 def copied(value: Any) -> Any:

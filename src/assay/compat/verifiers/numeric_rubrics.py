@@ -36,8 +36,8 @@ class Rubric(Hooked, assay.Rubric):
 
     funcs: Any = ()
     weights: Any = ()
-    reward_funcs = property(attrgetter("funcs"))
-    reward_weights = property(attrgetter("weights"))
+    reward_funcs = property(attrgetter("funcs"), lambda self, funcs: setattr(self, "funcs", funcs))
+    reward_weights = property(attrgetter("weights"), lambda self, weights: setattr(self, "weights", weights))
     has_group_rewards = property(attrgetter("compares"))
     _has_warned = False
     _alone = False
