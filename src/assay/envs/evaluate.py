@@ -419,9 +419,8 @@ def _restore(jobs: Sequence[RolloutJob], folder: str | os.PathLike[str], sink: p
             row = job.row = saved[job.key]
             fields, report = dict(row.fields), row.report
             completion = fields.pop("completion", None)
-            job.state = State(
-                input=fields, completion=completion, reward=report.raw_score, metrics=report.metrics, error=row.error
-            )
+            scored = {"reward": report.raw_score, "metrics": report.metrics, "error": row.error}
+            job.state = State(input=fields, completion=completion, **scored)
 
 
 def _give_outputs(group: ExampleGroup) -> None:

@@ -168,9 +168,8 @@ class MultiTurnEnv(Environment):
         said = self._said(state)[asked:] if state["trajectory"] else []
         last = state.get("final_env_response")
         said = said + self.as_messages(last, "final_env_response") if last else said
-        state["completion"] = (
-            message_text(said[-1]) if said and self.keeps_text and isinstance(state["prompt"], str) else said
-        )
+        as_text = said and self.keeps_text and isinstance(state["prompt"], str)
+        state["completion"] = message_text(said[-1]) if as_text else said
 
     def _said(self, state: State) -> list[Any]:
         if not state["trajectory"]:

@@ -269,9 +269,8 @@ class SandboxEnv(StatefulToolEnv):
                 await self.sandbox_client.wait_for_creation(sandbox_id)
                 sandbox_state |= {"ready": True, "ready_wait_time": time.monotonic() - started}
                 started = time.monotonic()
-            done = await self.sandbox_client.execute_command(
-                sandbox_id, command, working_dir=working_dir, timeout=limit
-            )
+            execute = self.sandbox_client.execute_command
+            done = await execute(sandbox_id, command, working_dir=working_dir, timeout=limit)
         except TimeoutError:
             return f"Error: Command timed out after {limit}s"
         except Exception as error:
