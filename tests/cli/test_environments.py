@@ -98,6 +98,8 @@ def test_the_rubric_of_an_environment_is_served(assay):
         ("raise RuntimeError('boom')", "cannot be imported: RuntimeError: boom"),
         ("import nosuch_package", "cannot be imported: ModuleNotFoundError: No module named 'nosuch_package'"),
         ("def load_environment():\n    raise KeyError('HF_TOKEN')", "load_environment() of"),
+        ("raise SystemExit('no key')", "cannot be imported: SystemExit: no key"),
+        ("def load_environment():\n    raise SystemExit(3)", "failed: SystemExit: 3"),
     ],
 )
 def test_an_environment_that_fails_says_so_in_a_sentence(assay, tmp_path, code, told, request):

@@ -798,3 +798,53 @@ async def test_what_environments_use_to_run_things_side_by_side():
     assert group.get_env_for_name("sums") is env
     with pytest.raises(ValueError, match="No environment found for info\\['env_id'\\]='other': use sums"):
         group.get_env_for_name("other")
+
+
+class _OldRollout(vf.Environment):
+    """As in 0.1.3: a rollout is of the fields of a row, and the model is asked by a client, a name and a prompt."""
+
+    async def rollout(self, client, model, prompt, answer="", task="default", info=None, sampling_args=None, **kwargs):
+        asked = {"client": client, "model": model, "prompt": prompt}
+        named = await self.get_model_response(**asked, oai_tools=None, sampling_args=sampling_args, message_type="chat")
+        placed = await self.get_model_response(client, model, prompt, sampling_args=sampling_args)
+        said = [{"role": "assistant", "content": reply.choices[0].message.content} for reply in (named, placed)]
+        return said, {"answer": f"{answer} for {task}", "responses": [named, placed]}
+
+
+class _OldTurns(vf.MultiTurnEnv):
+    """As in 0.1.5: it is asked whether messages and a state are over, and returns a state beside its messages."""
+
+    def env_response(self, messages, state, **kwargs):
+        state["told"] = [*state.get("told", []), (state["turn"], len(state["responses"]))]
+        return [{"role": "user", "content": "And then?"}], state
+
+    async def is_completed(self, messages, state, **kwargs):
+        return await super().is_completed(messages, state, **kwargs) or len(state.get("told", [])) >= 2
+
+
+class _AsksAgain(vf.MultiTurnEnv):
+    async def env_response(self, messages, state):
+        asked = [vf.UserMessage(content="Are you sure?")]
+        reply = await self.get_model_response(state, asked, client=state["client"], model=state["model"])
+        return [vf.UserMessage(content=f"Somebody says {reply.message.content}.")]
+
+
+async def test_the_client_of_a_state_can_be_asked_again():
+    """Also where there is none of an SDK, but the name of a model, as on the command line."""
+    env = _AsksAgain(dataset=ROWS[:1], rubric=vf.Rubric(funcs=[lambda completion: len(completion)]), max_turns=2)
+    with ModelServer("4") as server:
+        [output] = (await env.evaluate(model=server.model))["outputs"]
+    assert (output["error"], output["completion"][1]["content"]) == (None, "Somebody says 4.")
+
+
+async def test_environments_of_earlier_versions_run():
+    """Alone and in a group, which calls them as it calls those of today."""
+    old = _OldRollout(dataset=ROWS[:1], rubric=vf.Rubric(funcs=[lambda answer: float(answer.startswith("4 for "))]))
+    turns = _OldTurns(dataset=ROWS[:1], rubric=vf.Rubric(funcs=[lambda state: len(state["told"])]), max_turns=9)
+    with ModelServer("4") as server:
+        for env in (old, vf.EnvGroup([old])):
+            [output] = (await env.evaluate(model=server.model))["outputs"]
+            assert (output["reward"], len(output["completion"]), output["error"]) == (1.0, 2, None)
+        results = await turns.evaluate(model=server.model, state_columns=["told"])
+    assert results["told"] == [[(1, 1), (2, 2)]]
+    assert results["reward"] == [2.0]

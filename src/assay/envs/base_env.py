@@ -115,6 +115,7 @@ class Environment(Hooked, ABC):
 
     keeps_text = False  # whether an example whose prompt is a plain text is asked and answered in plain text
     asks: Mapping[str, Any] = {}  # more fields of the `Asking` that makes prompts of rows
+    env_args: Mapping[str, Any] = {}  # what `load_environment` was given to make it
     scores_failures = False  # whether a rollout that failed is scored nevertheless, by what was said until then
     _closed = False
     _awaits_exit = False
@@ -345,9 +346,9 @@ class Environment(Hooked, ABC):
 
     # Hooks.
 
-    def is_completed(self, state: State) -> Any:
+    def is_completed(self, *told: Any, **named: Any) -> Any:
         """Tell whether a stop condition holds. A subclass may have its own, of `(state)` or `(messages, state)`."""
-        return self._stopped(state)
+        return self._stopped(named["state"] if "state" in named else told[-1])
 
     async def _stopped(self, state: State) -> bool:
         for condition in self.hooks["stop"]:

@@ -51,7 +51,7 @@ def load_environment(name: str, **arguments: Any) -> Environment:
         why = f"no module {module} is there, in a folder of that name or installed"
         why = f"it imports verifiers, which is not installed: {_ON_ASSAY}" if error.name == "verifiers" else why
         raise EnvironmentLoadError(f"there is no environment {name!r}: {why}") from None
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise EnvironmentLoadError(f"{name} cannot be imported: {described(error)}") from error
     if not callable(load):
         raise EnvironmentLoadError(f"{name} has no function {FUNCTION}(): it is no environment")
@@ -61,12 +61,13 @@ def load_environment(name: str, **arguments: Any) -> Environment:
         raise EnvironmentLoadError(f"{FUNCTION}() of {name} cannot be called with {arguments}: {error}") from None
     try:
         environment: Any = load(**arguments)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise EnvironmentLoadError(f"{FUNCTION}() of {name} failed: {described(error)}") from error
     if not isinstance(environment, Environment):
         gave = f"{FUNCTION}() of {name} gave {short_repr(environment)}, which is no environment of assay"
         raise EnvironmentLoadError(f"{gave}: {_ON_ASSAY}, if it was written for verifiers")
     environment.env_id = environment.env_id or name
+    environment.env_args = environment.env_args or arguments
     return environment
 
 

@@ -12,12 +12,18 @@ from logging import Logger
 from operator import attrgetter
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
 from assay import compat, envs
 from assay.compat.verifiers import records
-from assay.compat.verifiers.example_data import error_info, extract_usage_tokens, make_dataset, maybe_retry
+from assay.compat.verifiers.example_data import (
+    error_info,
+    extract_usage_tokens,
+    make_dataset,
+    maybe_call_with_named_args,
+    maybe_retry,
+)
 from assay.compat.verifiers.numeric_rubrics import Rubric, RubricGroup, tidy_up, warn_unscored, zeroed
 from assay.compat.verifiers.typed_messages import Response, ResponseMessage, Tool, as_said, sanitize_tool_calls, typed
 from assay.concurrency import setting
@@ -34,7 +40,7 @@ from assay.redaction import logger_of
 from assay.report import NOTHING_APPLIES
 from assay.rubric import Rubric as OurRubric
 from assay.runs.jsonable import to_jsonable
-from assay.types import Message, Messages, State
+from assay.types import Message, State
 from assay.wording import short_repr
 
 OURS = frozenset({"dataset", "max_turns", *Given.__annotations__})
@@ -92,7 +98,7 @@ class Environment(envs.Environment):
         self.keeps_text = own or self.message_type == "completion"
         self.asks = {"numbered": True, "shots_in_prompts": compat.strict}
         self.scores_failures = not compat.strict
-        self.env_args: dict[str, Any] = given.pop("env_args", None) or {}
+        self.env_args = given.pop("env_args", None) or {}
         self.tool_defs: list[Tool] | None = _tools(given.pop("tool_defs", None) or given.pop("oai_tools", None))
         ours = {name: value for name, value in given.items() if name in OURS and value is not None}
         if ours.get("max_turns", 1) < 1:
@@ -201,15 +207,20 @@ class Environment(envs.Environment):
 
     async def get_model_response(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,
-        state: State,
-        prompt: Messages,
+        state: Any = None,
+        prompt: Any = None,
         client: Any = None,
         model: Any = None,
         tool_defs: Sequence[Tool] | None = None,
         sampling_args: Mapping[str, Any] | None = None,
+        oai_tools: Any = None,
         **unneeded: Any,
     ) -> Response:
         """What the model says, or another model, or the same otherwise asked. An error of ours is one of theirs."""
+        if not isinstance(cast("object", state), dict):
+            # Before 0.1.8 it was of a client, a model and a prompt, by name or in this order.
+            client, model, prompt = (client, model, prompt) if state is None else (state, prompt, client)
+            state, tool_defs = await self.init_state({"prompt": prompt}, client, model), _tools(oai_tools)
         asked, known = state, state["client"] if client is None else client
         if own := records.own_client(known):
             known = {"model": model or state["model"], "sampling_args": sampling_args or state["sampling_args"] or {}}
@@ -217,13 +228,14 @@ class Environment(envs.Environment):
             return await self._ask(own, state, prompt=self.as_messages(prompt, "the prompt"), **known)
         if not (client is None and model is None and sampling_args is None):
             settings = state["sampling_args"] if sampling_args is None else sampling_args
-            asked = State(state, client=ModelUnderTest(client or known.client, model or state["model"], settings))
+            sdk = client.client if isinstance(client, ModelUnderTest) else client or known.client
+            asked = State(state, client=ModelUnderTest(sdk, model or state["model"], settings))
         tools = None if tool_defs is None else _declared(tool_defs)
         try:
             reply = await super().get_model_response(asked, prompt, tools=tools)
         except records.Error:
             raise
-        except OurModelError as error:
+        except (OurModelError, UnicodeError) as error:
             kind = records.OverlongPromptError if TOO_LONG.search(str(error)) else records.ModelError
             raise kind(str(error)) from error
         self.increment_state_usage(state, reply.usage.prompt, reply.usage.completion)
@@ -253,7 +265,18 @@ class Environment(envs.Environment):
         """As ours, and again after an error of the infrastructure, so often as `max_retries` says."""
         if choose := _choose.get():
             asked = (asked[0], choose(asked[0]), *asked[2:])
-        return await maybe_retry(super().attempt, _retries.get())(*asked)
+        return await maybe_retry(self.roll_out, _retries.get())(*asked)
+
+    async def roll_out(self, input: Any, client: Any, model: Any, sampling_args: Any = None) -> State:
+        """A rollout. One as before 0.1.8 is given the fields of a row, and returns what was said, and its own state."""
+        if "prompt" not in signature(self.rollout).parameters:
+            return await self.rollout(input, client, model, sampling_args)
+        state = await self.init_state(input, client, model, sampling_args)
+        fields = {name: state.get(name) for name in ("prompt", "answer", "task", "info", "example_id")}
+        asked = {"client": client, "model": model, "sampling_args": sampling_args, "state": state}
+        said, own = await maybe_call_with_named_args(self.rollout, **fields, **asked)
+        state.update(own, completion=self.as_messages(said, "the completion"), is_completed=True)
+        return state
 
     async def _carry_out(self, examples: Any, data: Any, client: Any, model: Any, options: Any) -> envs.Results:
         """As ours, with their options. Every reward is a number; what is unscored has its errors beside it."""
@@ -497,7 +520,7 @@ class EnvGroup(Environment):
         info.pop("env_id", None)
         if route[1:]:
             info["env_id"] = route[1:] if route[2:] else route[1]
-        state = await env.rollout({**input, "info": info}, client, model, sampling_args)
+        state = await env.roll_out({**input, "info": info}, client, model, sampling_args)
         if route:
             state["info"] = {**state["info"], "env_id": input["info"]["env_id"]}
         state.setdefault("environment", env)  # the innermost, where a group is in a group
