@@ -33,15 +33,16 @@ Numbered = Iterator[tuple[int, dict[str, Any]]]
 
 
 def rows_of(
-    source: object, *, mapping: Mapping[str, str] | None = None, fields: Sequence[str] = (), where: str | None = None
-) -> Iterator[dict[str, Any]]:
+    source: object, *, mapping: Mapping[str, str] | None = None, fields: Sequence[str] = (), where: str | None = None,
+    media: bool = True,
+) -> Iterator[dict[str, Any]]:  # fmt: skip
     """The rows of a file, a list, a Hugging Face data set or a pandas frame, one dict after another.
 
     A path says by its ending what it is: `.jsonl`, `.ndjson`, `.json`, `.csv`, `.tsv` (these also
     with `.gz` after it) or `.parquet`; `-` is standard input. `mapping={"completion": "output"}`
     calls the foreign column `output` completion. Every row has these `fields`, or a `TableError`
     says where one is missing; `where` is what the source is called in such messages. The columns `image`, `audio` and `pdf`,
-    and their plurals, become parts of the prompt.
+    and their plurals, become parts of the prompt, unless `media` is false.
 
     >>> list(rows_of([{"output": "4", "answer": "4"}], mapping={"completion": "output"}))
     [{'completion': '4', 'answer': '4'}]
@@ -57,7 +58,8 @@ def rows_of(
     def place(number: int) -> str:
         return f"{name}:{number}" if by_line else f"row {number} of {name}"
 
-    return map(with_media_columns, _renamed(numbered, mapping or {}, fields, place))
+    rows = _renamed(numbered, mapping or {}, fields, place)
+    return map(with_media_columns, rows) if media else rows
 
 
 def with_media_columns(row: dict[str, Any]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ KEPT = {
     "few_shot_before_a_prompt": "| `few_shot` with a `prompt` column |",
     "format_of_plain_text": "| the format reward of a text without tags, or with a tag that is not closed |",
     "group_function_raises": "| a reward function raises |",
-    "hash_answers": "| `extract_hash_answer` of a text without `####` |",
+    "hash_answers": "| `extract_hash_answer` of a text without `####`",
     "odd_functions": "| a reward function names an argument that nothing supplies |",
     "own_client": FAILED,
     "odd_returns": "| a reward function returns None |",

@@ -32,11 +32,12 @@ class Asking:
     task: str = "default"  # what rows without a `task` are called
     keeps_text: bool = False  # whether a plain text under `prompt` stays one, if nothing goes before it
     shots_in_prompts: bool = True  # whether examples of answers go into a `prompt` too, or only before a `question`
+    media: bool = True  # whether a column such as `image` is part of the prompt
     numbered: bool = False  # whether an `example_id` that is no whole number is replaced by the number of the row
 
     def examples(self, source: object, name: str) -> list[Example]:
         """The rows of a source, each ready to be asked. A wrong row is named in a `TableError`."""
-        rows = rows_of(source, where=name)
+        rows = rows_of(source, where=name, media=self.media)
         return [self._example(row, number, name) for number, row in enumerate(rows)]
 
     def _example(self, row: dict[str, Any], number: int, name: str) -> Example:

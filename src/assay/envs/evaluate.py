@@ -449,11 +449,10 @@ def _give_outputs(group: ExampleGroup) -> None:
             "token_usage": {"input_tokens": row.spent.prompt, "output_tokens": row.spent.completion},
             "cost": row.spent.cost,
             "model": row.model,
-            **fields,
         }
         if len(group.jobs) > 1:
             output["advantage"] = advantage
-        # Every metric stands under its own name too.
-        for name, value in metrics.items():
+        # Every column and metric stands under its own name, unless it is called as one of these: a data set may have `error`.
+        for name, value in (*fields.items(), *metrics.items()):
             output.setdefault(name, value)
         job.output, job.row, job.generated = output, None, None

@@ -40,10 +40,12 @@ from assay.redaction import logger_of
 from assay.report import NOTHING_APPLIES
 from assay.rubric import Rubric as OurRubric
 from assay.runs.jsonable import to_jsonable
+from assay.runs.row import COLUMN
 from assay.types import Message, State
 from assay.wording import short_repr
 
 OURS = frozenset({"dataset", "max_turns", *Given.__annotations__})
+HELD = "row_rubric"  # what a column `rubric` is called but for functions: here it is not what scores the row
 UNNEEDED = frozenset({"max_workers", "map_kwargs", "interleaved_rollouts"})
 """What theirs takes, and ours has no use for."""
 
@@ -96,7 +98,7 @@ class Environment(envs.Environment):
         # A `prompt` that is a text is answered by a text, as in the seeds' own examples; verifiers 0.1.14 makes a chat of it.
         own = compat.strict and asked_for is None and type(self).keeps_text
         self.keeps_text = own or self.message_type == "completion"
-        self.asks = {"numbered": True, "shots_in_prompts": compat.strict}
+        self.asks = {"numbered": True, "media": False, "shots_in_prompts": compat.strict}
         self.scores_failures = not compat.strict
         self.env_args = given.pop("env_args", None) or {}
         self.tool_defs: list[Tool] | None = _tools(given.pop("tool_defs", None) or given.pop("oai_tools", None))
@@ -265,6 +267,7 @@ class Environment(envs.Environment):
         """As ours, and again after an error of the infrastructure, so often as `max_retries` says."""
         if choose := _choose.get():
             asked = (asked[0], choose(asked[0]), *asked[2:])
+        asked = (_renamed(asked[0], HELD, COLUMN), *asked[1:])
         return await maybe_retry(self.roll_out, _retries.get())(*asked)
 
     async def roll_out(self, input: Any, client: Any, model: Any, sampling_args: Any = None) -> State:
@@ -310,7 +313,8 @@ class Environment(envs.Environment):
             choose = partial(records.in_turn, {}, asked, len(examples) if alone else 0)
         try:
             with setting(_retries, given.pop("max_retries", 0)), setting(_tell, tell), setting(_choose, choose):
-                results = await super()._carry_out(examples, data, asked[0], model, given)
+                held = [_renamed(example, COLUMN, HELD) for example in examples]
+                results = await super()._carry_out(held, data, asked[0], model, given)
         finally:
             for made in clients if endpoints else ():
                 await made.close()
@@ -368,6 +372,10 @@ class Environment(envs.Environment):
     async def run_rollout(self, input: Mapping[str, Any], *asked: Any, **given: Any) -> dict[str, Any]:
         """Generate and score one rollout, asked for as by `run_group`, and return its output."""
         return (await self.run_group([input], *asked, **given))[0]
+
+
+def _renamed(row: dict[str, Any], name: str, to: str) -> dict[str, Any]:
+    return {to if each == name else each: value for each, value in row.items()} if name in row else row
 
 
 def _save(folder: Path, results: envs.Results) -> None:

@@ -22,7 +22,7 @@ from assay.errors import RubricError
 from assay.graders.autograder import Autograder
 from assay.redaction import logger_of
 from assay.rollout import PLURALS, Batch, Call
-from assay.types import State
+from assay.types import INPUT_FIELDS, State
 from assay.wording import described
 
 logger = logger_of("assay")
@@ -89,9 +89,11 @@ class Rubric(Hooked, assay.Rubric):
                         fields[name] = as_records(chat)
         # A function that names what nothing supplies fails by itself, as there, and not all that is scored beside it.
         batch = replace(batch, states=batch.states if rows is batch.states else states, is_whole=False)
+        found = [*map(_clashing, batch.states)]
         if self.score_object_providers or self._overrides("score_objects", "task_for_state", "task_score_fields"):
-            # The row below it is read when a function asks: what a function before it wrote is seen.
             found = [self._provided(self.score_objects, state) for state in batch.states]
+        if any(found):
+            # The row below it is read when a function asks: what a function before it wrote is seen.
             batch = replace(batch, rows=[ChainMap(*pair) for pair in zip(found, cast("Any", batch.rows), strict=True)])
         return await super().score_batch(batch, autograder)
 
@@ -230,6 +232,12 @@ class Rubric(Hooked, assay.Rubric):
             self._has_warned = True
             warn_unscored([*outcomes.rewards].count(None), len(outcomes.rewards))
         return outcomes._replace(rewards=outcomes.partial)
+
+
+def _clashing(state: Any) -> dict[str, Any]:
+    """The columns that are called as a field of the state, such as `error`: a function that names one gets the column."""
+    row: Any = state.get("input") if isinstance(cast("object", state.get("input")), dict) else {}
+    return {name: row[name] for name in row.keys() & {*state} - {*INPUT_FIELDS, "completion", "state"}}
 
 
 async def tidy_up(method: str, rubrics: Sequence[object], *args: Any) -> None:
