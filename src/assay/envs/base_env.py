@@ -60,6 +60,13 @@ async def awaited(value: Any) -> Any:
     return await value if inspect.isawaitable(value) else value
 
 
+async def called_by_name(func: Callable[..., Any], /, **known: Any) -> Any:
+    """Call a function with those of the arguments that it names, or all if it takes any."""
+    parameters = inspect.signature(func).parameters
+    takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+    return await awaited(func(**(known if takes_all else {n: v for n, v in known.items() if n in parameters})))
+
+
 class Hooked:
     """Has methods that are marked for a moment."""
 

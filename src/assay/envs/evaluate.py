@@ -216,9 +216,11 @@ class Evaluator(pipeline.Pipeline):
         if error is not None:
             error = described(error) if isinstance(error, BaseException) else str(error)
             self._errors.append(error)
+        # An environment may ask and look for something else than the example says, as when it makes up a task of its own.
+        own = {n: state[n] for n in ("prompt", "answer", "info") if n in state and state[n] != job.example.get(n)}
         job.generated = Row(
             *job.key,
-            fields={**job.example, **_changed(job.example, state), "completion": state.get("completion")},
+            fields={**job.example, **own, "completion": state.get("completion")},
             error=error,
             spent=Spending.of(ledger),
             timing={"generation": round(time.monotonic() - started, 6)},
@@ -330,12 +332,6 @@ class Evaluator(pipeline.Pipeline):
             worth = advantages([state.get("reward") for state in groups[example]])
             for state, advantage in zip(groups[example], worth, strict=True):
                 state["advantage"] = advantage
-
-
-def _changed(example: Example, state: State) -> dict[str, Any]:
-    """What an environment asked and looked for other than the example says, as when it makes up a task of its own."""
-    asked = ("prompt", "answer", "info")
-    return {name: state[name] for name in asked if name in state and state[name] != example.get(name)}
 
 
 def _end(groups: Iterable[ExampleGroup]) -> None:

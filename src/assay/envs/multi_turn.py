@@ -1,6 +1,5 @@
 """MultiTurnEnv lets the model and the environment take turns until a stop condition holds; SingleTurnEnv asks once."""
 
-import inspect
 import re
 import time
 from abc import abstractmethod
@@ -8,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Unpack, cast
 
 from assay.concurrency import FAILURES, is_stop
-from assay.envs.base_env import Environment, Given, awaited, stop
+from assay.envs.base_env import Environment, Given, awaited, called_by_name, stop
 from assay.envs.dataset import Example
 from assay.errors import Refused
 from assay.messages import chat_of, message_text, role_of
@@ -120,11 +119,7 @@ class MultiTurnEnv(Environment):
         if type(self).is_completed is Environment.is_completed:
             return await self._stopped(state)
         # A condition of its own says when it is done, and never that an error or a limit is not one.
-        parameters = inspect.signature(self.is_completed).parameters.values()
-        takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
-        known: dict[str, Any] = {"messages": self._said(state), "state": state}
-        given = known if takes_all else {each.name: known[each.name] for each in parameters if each.name in known}
-        own = await awaited(self.is_completed(**given))
+        own = await called_by_name(self.is_completed, messages=self._said(state), state=state)
         if own and state["stop_condition"] is None:
             state["stop_condition"] = "is_completed"
         return bool(own) or await self._stopped(state)

@@ -17,17 +17,11 @@ from uuid import uuid4
 
 from assay import compat, envs
 from assay.compat.verifiers import records
-from assay.compat.verifiers.example_data import (
-    error_info,
-    extract_usage_tokens,
-    make_dataset,
-    maybe_call_with_named_args,
-    maybe_retry,
-)
+from assay.compat.verifiers.example_data import error_info, extract_usage_tokens, make_dataset, maybe_retry
 from assay.compat.verifiers.numeric_rubrics import Rubric, RubricGroup, tidy_up, warn_unscored, zeroed
 from assay.compat.verifiers.typed_messages import Response, ResponseMessage, Tool, as_said, sanitize_tool_calls, typed
 from assay.concurrency import setting
-from assay.envs.base_env import Given, awaited, cleanup, stop, teardown
+from assay.envs.base_env import Given, awaited, called_by_name, cleanup, stop, teardown
 from assay.envs.dataset import first_of
 from assay.envs.model_under_test import ModelUnderTest
 from assay.envs.multi_turn import TOO_LONG
@@ -215,14 +209,13 @@ class Environment(envs.Environment):
         model: Any = None,
         tool_defs: Sequence[Tool] | None = None,
         sampling_args: Mapping[str, Any] | None = None,
-        oai_tools: Any = None,
-        **unneeded: Any,
+        **others: Any,
     ) -> Response:
         """What the model says, or another model, or the same otherwise asked. An error of ours is one of theirs."""
         if not isinstance(cast("object", state), dict):
             # Before 0.1.8 it was of a client, a model and a prompt, by name or in this order.
             client, model, prompt = (client, model, prompt) if state is None else (state, prompt, client)
-            state, tool_defs = await self.init_state({"prompt": prompt}, client, model), _tools(oai_tools)
+            state, tool_defs = await self.init_state({"prompt": prompt}, client, model), _tools(others.get("oai_tools"))
         asked, known = state, state["client"] if client is None else client
         if own := records.own_client(known):
             known = {"model": model or state["model"], "sampling_args": sampling_args or state["sampling_args"] or {}}
@@ -265,9 +258,8 @@ class Environment(envs.Environment):
 
     async def attempt(self, *asked: Any) -> State:
         """As ours, and again after an error of the infrastructure, so often as `max_retries` says."""
-        if choose := _choose.get():
-            asked = (asked[0], choose(asked[0]), *asked[2:])
-        asked = (_renamed(asked[0], HELD, COLUMN), *asked[1:])
+        (input, client, *rest), choose = asked, _choose.get()
+        asked = (_renamed(input, HELD, COLUMN), client if choose is None else choose(input), *rest)
         return await maybe_retry(self.roll_out, _retries.get())(*asked)
 
     async def roll_out(self, input: Any, client: Any, model: Any, sampling_args: Any = None) -> State:
@@ -277,7 +269,7 @@ class Environment(envs.Environment):
         state = await self.init_state(input, client, model, sampling_args)
         fields = {name: state.get(name) for name in ("prompt", "answer", "task", "info", "example_id")}
         asked = {"client": client, "model": model, "sampling_args": sampling_args, "state": state}
-        said, own = await maybe_call_with_named_args(self.rollout, **fields, **asked)
+        said, own = await called_by_name(self.rollout, **fields, **asked)
         state.update(own, completion=self.as_messages(said, "the completion"), is_completed=True)
         return state
 
@@ -379,13 +371,12 @@ def _renamed(row: dict[str, Any], name: str, to: str) -> dict[str, Any]:
 
 
 def _save(folder: Path, results: envs.Results) -> None:
-    lines = [json.dumps(to_jsonable(output | _sanitized(output))) for output in results.outputs]
+    chats = [
+        {name: sanitize_tool_calls(output[name]) for name in ("prompt", "completion")} for output in results.outputs
+    ]
+    lines = [json.dumps(to_jsonable(output | chat)) for output, chat in zip(results.outputs, chats, strict=True)]
     (folder / "results.jsonl").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     (folder / "metadata.json").write_text(json.dumps(to_jsonable(results.metadata)), encoding="utf-8")
-
-
-def _sanitized(output: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: sanitize_tool_calls(output[name]) for name in ("prompt", "completion")}
 
 
 def state_to_output(state: State, state_columns: Sequence[str] | None = None) -> dict[str, Any]:

@@ -92,13 +92,6 @@ async def maybe_await(func: Callable[..., Any], *args: Any, **kwargs: Any) -> An
     return await result if inspect.isawaitable(result) else result
 
 
-async def maybe_call_with_named_args(func: Callable[..., Any], /, **known: Any) -> Any:
-    """Call a function with those of the arguments that it names, or all if it takes any."""
-    parameters = inspect.signature(func).parameters
-    takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
-    return await maybe_await(func, **(known if takes_all else {n: v for n, v in known.items() if n in parameters}))
-
-
 def maybe_retry(
     func: Callable[..., Any],
     max_retries: int = 0,

@@ -12,12 +12,11 @@ from typing import Any, cast
 
 import assay
 from assay import compat, presets
-from assay.compat.verifiers.example_data import maybe_call_with_named_args
 from assay.compat.verifiers.records import TASK_INPUT_FIELDS
 from assay.compat.verifiers.typed_messages import as_records
 from assay.criterion import Criterion
 from assay.engine import BatchResult, Outcomes, Plan, named_apart
-from assay.envs.base_env import Hooked
+from assay.envs.base_env import Hooked, called_by_name
 from assay.errors import RubricError
 from assay.graders.autograder import Autograder
 from assay.redaction import logger_of
@@ -188,13 +187,13 @@ class Rubric(Hooked, assay.Rubric):
     _get_group_reward_weights = partialmethod(_of_kind, 2, True)
 
     async def _call_individual_reward_func(self, func: Any, state: State) -> float:
-        return float(await maybe_call_with_named_args(func, **self.score_objects(state)))
+        return float(await called_by_name(func, **self.score_objects(state)))
 
     async def _call_group_reward_func(self, func: Any, states: Sequence[State]) -> Any:
-        return await maybe_call_with_named_args(func, **self.group_score_objects(states))
+        return await called_by_name(func, **self.group_score_objects(states))
 
     async def _call_cleanup_handler(self, handler: Callable[..., Any], state: State) -> None:
-        await maybe_call_with_named_args(handler, **self.cleanup_objects(handler, state))
+        await called_by_name(handler, **self.cleanup_objects(handler, state))
 
     async def call_hook(self, hook: Callable[..., Any], *args: Any) -> Any:
         return await (self._call_cleanup_handler(hook, *args) if args else super().call_hook(hook))
