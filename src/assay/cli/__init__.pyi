@@ -1,5 +1,9 @@
 from collections.abc import Sequence
 
+from assay.backends.shards import files_of as files_of
+from assay.backends.shards import tables_in as tables_in
+from assay.cache import default_place as default_place
+from assay.cache.store import file_of as file_of
 from assay.cli.formats import FOR_PEOPLE as FOR_PEOPLE
 from assay.cli.formats import FORMATS as FORMATS
 from assay.cli.formats import JunitSuite as JunitSuite
@@ -62,6 +66,27 @@ from assay.cli.sources import opened_cache as opened_cache
 from assay.cli.sources import rubric_of as rubric_of
 from assay.cli.sources import see_to_engine as see_to_engine
 from assay.cli.sources import texts_of as texts_of
+from assay.concurrency import side_by_side as side_by_side
+from assay.criterion import NOT_APPLICABLE as NOT_APPLICABLE
+from assay.engine import Traits as Traits
+from assay.graders.judge_input import view_of as view_of
+from assay.lint.findings import SEVERITIES as SEVERITIES
+from assay.loading import SCHEMA_FILE as SCHEMA_FILE
+from assay.local.weights import pull as pull
+from assay.local.weights import weights_file as weights_file
 from assay.models import Ledger as Ledger
+from assay.models import budget as budget
+from assay.models.budgets import rollout_spending as rollout_spending
+from assay.runs.folder import Folder as Folder
+from assay.runs.folder import whole_file as whole_file
+from assay.runs.metadata import files_about as files_about
+from assay.runs.pipeline import Watch as Watch
+from assay.server.reload import Published as Published
+from assay.server.reload import RubricLoader as RubricLoader
+from assay.server.settings import key_from as key_from
+from assay.suggest.suggestion import UNJUDGED as UNJUDGED
+from assay.trust.coefficients import UNRANKED as UNRANKED
+from assay.viewer.page_export import write_report as write_report
+from assay.viewer.page_server import serve_page as serve_page
 
 def main(arguments: Sequence[str] | None = None) -> int: ...

@@ -47,18 +47,14 @@ _OF_SCALES = ("linear_kappa", "quadratic_kappa", "ordinal_alpha", "interval_alph
 
 
 def _choices(measures: trust.Measures) -> list[str]:
-    from assay.criterion import NOT_APPLICABLE
-
     table = measures.confusion
-    return [name for name in table.categories if name != NOT_APPLICABLE] if table else []
+    return [name for name in table.categories if name != cli.NOT_APPLICABLE] if table else []
 
 
 def _shown(judge: trust.Measures, choices: int) -> Iterator[tuple[str, trust.Estimate]]:
     """The figures that say something about so many choices."""
-    from assay.trust.coefficients import UNRANKED
-
     for name, estimate in judge.figures().items():
-        if estimate != UNRANKED and (choices > 2 or name not in _OF_SCALES):
+        if estimate != cli.UNRANKED and (choices > 2 or name not in _OF_SCALES):
             yield name, estimate
 
 
@@ -108,8 +104,6 @@ def _criteria(found: trust.Agreement) -> Section:
 
 def _notes(found: trust.Agreement) -> Iterator[str]:
     """What the tables do not say: what is missing from them, and why."""
-    from assay.trust.coefficients import UNRANKED
-
     judge, unanswered = found.overall.judge, sum(each.unanswered for each in found.criteria)
     if unanswered:
         labelled = sum(each.labelled for each in found.criteria)
@@ -127,5 +121,5 @@ def _notes(found: trust.Agreement) -> Iterator[str]:
             reasons.setdefault(estimate.reason, name)
     for reason, name in reasons.items():
         yield f"no {_FIGURES[name].format(best='the best choice')}: {reason}"
-    if UNRANKED in judge.figures().values():
-        yield f"{UNRANKED.reason}: what needs one is left out overall"
+    if cli.UNRANKED in judge.figures().values():
+        yield f"{cli.UNRANKED.reason}: what needs one is left out overall"

@@ -38,10 +38,8 @@ class SelectionOptions(CacheOptions):
 
 def _opened(cache: str | None, *, make: bool = False) -> AbstractContextManager[verdict_cache.Store]:
     """The store; looking for one does not make one."""
-    from assay.cache.store import file_of
-
     place = cache or verdict_cache.default_place()
-    file = file_of(place)
+    file = cli.file_of(place)
     if not make and file is not None and not file.exists():
         raise CacheError(f"there is no cache at {file}: nothing was graded with it yet")
     return closing(verdict_cache.open_store(place))

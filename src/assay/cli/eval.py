@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import click
 
+import assay
 from assay import cli, envs, runs
 from assay.tables import TableError, rows_of
 
@@ -50,14 +51,12 @@ def command(options: EvalOptions) -> int:
     for verifiers 0.1. --judge is who judges the answers, where the rubric asks a model; not the
     model that is asked, unless you say so.
     """
-    from assay.rubric import Rubric
-
     if envs.is_environment(options.data):
         given = {"--rubric": options.rubric, "--map": options.mapping, "--system-prompt": options.system_prompt}
         if unfit := [name for name, value in given.items() if value]:
             raise click.UsageError(f"{unfit[0]} is for a data set: the environment {options.data} has its own")
         environment = envs.load_environment(options.data, **options.env_args)
-        rubric = environment.scoring or Rubric()
+        rubric = environment.scoring or assay.Rubric()
     else:
         if options.rubric is None or options.env_args:
             raise click.UsageError(

@@ -22,10 +22,6 @@ def command(options: GradeOptions) -> int:
     A TEXT is a file, - for standard input, a .jsonl file with one text a line (completion, prompt,
     answer), or the words themselves.
     """
-    from assay.concurrency import side_by_side
-    from assay.models.budgets import budget, rollout_spending
-    from assay.runs.pipeline import Watch
-
     rubric = cli.rubric_of(options)
     texts = cli.texts_of(options.texts, options.query, are_words=options.are_words)
     if not texts:
@@ -34,19 +30,19 @@ def command(options: GradeOptions) -> int:
     with cli.judging_with(options, rubric, quiet=options.quiet) as grader:
 
         async def work(under: cli.Conditions) -> None:
-            with budget() as spent:
-                watch = Watch(under.on_progress, len(texts), spent)
+            with cli.budget() as spent:
+                watch = cli.Watch(under.on_progress, len(texts), spent)
 
                 async def grade(place: int) -> None:
                     name, rollout = texts[place]
-                    async with rollout_spending():
+                    async with cli.rollout_spending():
                         [report] = await rubric.score([rollout], autograder=grader)
                     if under.on_row is not None:
                         under.on_row(runs.Row(name, fields=rollout, report=report, number=place))
                     watch.fresh += 1
                     watch.tell()
 
-                await side_by_side(grade, range(len(texts)))
+                await cli.side_by_side(grade, range(len(texts)))
 
         kept = "" if grader is None else cli.kept_answers(options)
         criteria, judge = [criterion.name for criterion in rubric.criteria], None if grader is None else grader.title

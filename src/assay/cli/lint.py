@@ -37,16 +37,13 @@ def command(
     a line with file, line, rule, and what to do. A comment in the file, `# assay: ignore R004`, leaves
     a rule out for the criterion it stands at.
     """
-    from assay import models
-    from assay.lint.findings import SEVERITIES
-
     as_json = form == "json"
     if fix and as_json:
         raise click.UsageError("--fix prints a diff: leave --format json out")
     if fix:
         if model is None:
             _say("no model is named, so only what is certain is mended: -m names one")
-        with models.budget(dollars=budget) as spent:
+        with cli.budget(dollars=budget) as spent:
             for name in rubrics:
                 _offer(lint.fix_rubric(name, model=model, ignore=ignore, allow_code=allow_code), writes=yes)
             if spent.calls:
@@ -67,19 +64,17 @@ def command(
             _print(named, found)
     if as_json:
         counts = Counter(finding.severity for finding in everything)
-        told = {severity: counts[severity] for severity in reversed(SEVERITIES)}
+        told = {severity: counts[severity] for severity in reversed(cli.SEVERITIES)}
         data = {"findings": [finding.to_dict() for finding in everything], "counts": told}
         print(json.dumps(data, ensure_ascii=False, indent=1))
     if is_missing or any(finding.id == "R000" for finding in everything):
         return cli.USAGE
-    severe = SEVERITIES[SEVERITIES.index(fail_on) :]
+    severe = cli.SEVERITIES[cli.SEVERITIES.index(fail_on) :]
     return cli.MISSED if any(finding.severity in severe for finding in everything) else cli.FINE
 
 
 def _print(named: cli.RubricOptions, found: list[lint.Finding]) -> None:
     """A line a finding, and how many there are of each kind, in how many criteria."""
-    from assay.lint.findings import SEVERITIES
-
     for finding in found:
         said, colour = f"{finding.severity} {finding.id}", _COLOURS[finding.severity]
         print(printable(str(finding)).replace(said, painted(said, colour), 1))
@@ -90,7 +85,7 @@ def _print(named: cli.RubricOptions, found: list[lint.Finding]) -> None:
     except AssayError:  # a `when` that no rubric can have
         size = "it cannot be loaded"
     counts = Counter(finding.severity for finding in found)
-    told = [counted(counts[severity], severity) for severity in reversed(SEVERITIES) if counts[severity]]
+    told = [counted(counts[severity], severity) for severity in reversed(cli.SEVERITIES) if counts[severity]]
     print(f"{named.rubric}: {', '.join([size, *told])}")
 
 

@@ -117,12 +117,10 @@ def _compare_file(path: str, verify: partial[list[assay.MathVerdict]]) -> Counte
 def _verdicts(
     pairs: Iterable[Mapping[str, Any]], *, options: assay.MathOptions, strict: bool, timeout: float
 ) -> list[assay.MathVerdict]:
-    from assay.math import verify_many
-
     parser = assay.MaybeThinkParser(partial(assay.extract_boxed_answer, strict=strict))
     given = [(pair["gold"], pair["answer"]) for pair in pairs]
     read = [(gold, parser.parse(answer) if isinstance(answer, str) else answer) for gold, answer in given]
-    verdicts = verify_many(read, options=options, timeout=timeout)
+    verdicts = assay.math.verify_many(read, options=options, timeout=timeout)
     no_box = assay.MathVerdict("no_answer", "no boxed answer", "normalize")
     return [no_box if strict and answer == "" else verdict for (_, answer), verdict in zip(read, verdicts, strict=True)]
 

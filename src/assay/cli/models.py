@@ -42,10 +42,8 @@ def _default() -> str:
 
 
 def _file(source: str) -> tuple[str, Path] | None:
-    from assay.local.weights import weights_file
-
     try:
-        return weights_file(source)
+        return cli.weights_file(source)
     except Refused:
         return None
 
@@ -56,10 +54,8 @@ def pull(name: str = cli.argument("NAME"), quiet: bool = cli.value_of()) -> None
 
     A download that was broken off goes on where it stopped.
     """
-    from assay.local.weights import pull as fetch
-
     shows = sys.stderr.isatty() and not quiet
-    print(fetch(name, progress=_bar if shows else None))
+    print(cli.pull(name, progress=_bar if shows else None))
 
 
 def _bar(here: int, size: int) -> None:

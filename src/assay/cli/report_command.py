@@ -18,13 +18,10 @@ def command(
 
     It holds every rollout, so give it only to those who may read them.
     """
-    from assay.runs.folder import whole_file
-    from assay.viewer.page_export import write_report
-
     path = Path(output)
     if path.is_dir():
         raise click.UsageError(f"{output} is a folder: name a file")
-    with whole_file(path, "w") as file, cli.shown_progress("rollouts", quiet=quiet) as tell:
-        rows = write_report(runs, file, tell)
+    with cli.whole_file(path, "w") as file, cli.shown_progress("rollouts", quiet=quiet) as tell:
+        rows = cli.write_report(runs, file, tell)
     if not quiet:
         click.echo(f"{rows:,} rollouts in {output} ({path.stat().st_size / 1e6:.1f} MB)", err=True)

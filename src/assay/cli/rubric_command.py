@@ -139,6 +139,4 @@ def convert(
 @command.command("rubric schema")
 def schema() -> None:
     """Print the JSON Schema of rubric files, for editors."""
-    from assay.loading import SCHEMA_FILE
-
-    sys.stdout.write(SCHEMA_FILE.read_text(encoding="utf-8"))
+    sys.stdout.write(cli.SCHEMA_FILE.read_text(encoding="utf-8"))

@@ -46,9 +46,6 @@ def command(options: ScoreOptions) -> int:
     Where DATA is the folder of a run, that run is scored again by the rubric, into another folder:
     nothing is generated, and judges are asked only what they were not asked before.
     """
-    from assay.runs.folder import Folder
-    from assay.runs.metadata import files_about
-
     rubric = None if options.rubric is None else cli.rubric_of(options)
     rows = None if _is_run(options) else Rows(options)
     if rows is not None and rubric is None and not rows.have_rubrics:
@@ -59,7 +56,7 @@ def command(options: ScoreOptions) -> int:
         work = _by_workers(options, rubric, rows.have_rubrics)
         return cli.Runner(options, rubric).run(work, by_workers=True)
     if options.folder is not None and options.resume:
-        run = Folder(options.folder)
+        run = cli.Folder(options.folder)
         if (run.path / "manifest.jsonl").exists() and not run.has_rows:
             # One process would begin it anew.
             raise click.UsageError(f"{options.folder} is in shards: go on with it by --backend")
@@ -71,7 +68,7 @@ def command(options: ScoreOptions) -> int:
             )
     with cli.judging_with(options, rubric, quiet=options.quiet, rows_may_ask=rows.have_rubrics) as grader:
         how = {"limit": options.limit, "concurrency": options.concurrency, "budget": options.budget}
-        config, data = {"map": dict(options.mapping)}, files_about(rows.paths)
+        config, data = {"map": dict(options.mapping)}, cli.files_about(rows.paths)
         rubrics = runs.RowRubrics(rubric, shows=options.shows or None)
         about = runs.RunAbout.of("score", config=config, options=how, data=data)
 
@@ -83,27 +80,23 @@ def command(options: ScoreOptions) -> int:
 
 
 def _is_run(given: cli.InputOptions) -> bool:
-    from assay.backends.shards import tables_in
-    from assay.runs.folder import Folder
-
     if len(given.files) > 1 or given.data == "-":
         return False
     folder = Path(given.data)
     # A folder without a table in it is a run that lacks something, or not what was meant.
-    return folder.is_dir() and (Folder(folder).run_json.exists() or not tables_in(folder))
+    return folder.is_dir() and (cli.Folder(folder).run_json.exists() or not cli.tables_in(folder))
 
 
 class Rows:
     """The rows of tables, one of them looked at before the work begins."""
 
     def __init__(self, given: cli.InputOptions) -> None:
-        from assay.backends.shards import tables_in
         from assay.runs.row import COLUMN
 
         self.given = given
         self.paths: list[str] = []
         for name in given.files:
-            self.paths += map(str, tables_in(Path(name))) if name != "-" and Path(name).is_dir() else [name]
+            self.paths += map(str, cli.tables_in(Path(name))) if name != "-" and Path(name).is_dir() else [name]
         rows = chain.from_iterable(rows_of(path, mapping=dict(given.mapping)) for path in self.paths)
         first = next(rows, None)
         if first is None:
@@ -154,13 +147,11 @@ def _made(options: ScoreOptions, rubric: assay.Rubric | None, may_ask: bool) -> 
 
 
 def _by_workers(options: ScoreOptions, rubric: assay.Rubric | None, rows_may_ask: bool) -> cli.Work[runs.Summary]:
-    from assay.backends.shards import ROWS, files_of
-    from assay.engine import Traits
-    from assay.runs.metadata import files_about
+    from assay.backends.shards import ROWS
 
     judge = options.judge or cli.LOCAL
     is_asked = options.judge is not None or not cli.has_own_grader(rubric)
-    if is_asked and Traits.of(rubric).asks and judge.partition(":")[0] in (cli.LOCAL, "smoke"):
+    if is_asked and cli.Traits.of(rubric).asks and judge.partition(":")[0] in (cli.LOCAL, "smoke"):
         raise click.UsageError(
             f"every worker would load the model {judge!r}: name a judge that they can share with "
             "--judge, or leave --backend out"
@@ -177,7 +168,7 @@ def _by_workers(options: ScoreOptions, rubric: assay.Rubric | None, rows_may_ask
     else:
         backend = backends.Processes() if options.workers is None else backends.Processes(options.workers)
     how: dict[str, Any] = {name: getattr(options, name) for name in ("concurrency", "budget", "backend", "workers")}
-    config, data = {"map": dict(options.mapping)}, files_about(files_of(options.files))
+    config, data = {"map": dict(options.mapping)}, cli.files_about(cli.files_of(options.files))
     about = runs.RunAbout.of("score", config=config, options=how, data=data)
     is_file = options.rubric is not None and Path(options.rubric).is_file()
     make = partial(_made, options, rubric if is_file else None, rows_may_ask)

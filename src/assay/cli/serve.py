@@ -38,15 +38,12 @@ def command(options: ServeOptions) -> None:
     and /verify (NeMo-Gym) take what those trainers send. With --dry-run everything is looked at and nothing
     is served.
     """
-    from assay.cache import default_place
     from assay.server import Bounds, Judge, Settings, serve
-    from assay.server.reload import Published, RubricLoader
-    from assay.server.settings import key_from
 
     given = {name: getattr(options, name) for name in ("host", "port", "workers", "unscored", "allow_hosts", "monitor")}
     bounds = Bounds(**{each.name: getattr(options, each.name) for each in fields(Bounds)})
-    settings = Settings(**given, key=key_from(options.key_file), bounds=bounds)
-    cache = None if options.no_cache else options.cache or str(default_place())
+    settings = Settings(**given, key=cli.key_from(options.key_file), bounds=bounds)
+    cache = None if options.no_cache else options.cache or str(cli.default_place())
     asked: dict[str, Any] = {name: getattr(options, name) for name in ("grader", "guard", "budget", "shows", "window")}
     judge = Judge(options.judge or "local", cache=cache, **asked)
     where = options.rubric
@@ -56,6 +53,6 @@ def command(options: ServeOptions) -> None:
             where, settings, judge, allow_code=options.allow_code, started=lambda url: click.echo(told % url, err=True)
         )
         return
-    with closing(RubricLoader(judge)) as loader:  # as a worker would load it
-        rubric = loader.rubric(Published.at(where, allow_code=options.allow_code))
+    with closing(cli.RubricLoader(judge)) as loader:  # as a worker would load it
+        rubric = loader.rubric(cli.Published.at(where, allow_code=options.allow_code))
     click.echo(f"{rubric!r} would be served on {settings.url}", err=True)

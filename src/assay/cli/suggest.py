@@ -82,27 +82,23 @@ def _new_file(name: str) -> Path:
 
 
 def _texts(name: str | None) -> list[str]:
-    from assay.graders.judge_input import view_of
-
     if name is None:
         return []
     if name != "-" and not Path(name).is_file():
         raise click.UsageError(f"{name} is no file: name a text, or a table")
     try:
-        return [view_of(rollout["completion"])[1] for _, rollout in cli.texts_of([name])]
+        return [cli.view_of(rollout["completion"])[1] for _, rollout in cli.texts_of([name])]
     except TypeError as error:
         raise click.UsageError(f"{name}: {error}") from None
 
 
 def _told(suggestion: suggest.Suggestion, output: Path | None, errors: int) -> list[str]:
-    from assay.suggest.suggestion import UNJUDGED
-
     kept = f"{len(suggestion.kept):,} of {counted(len(suggestion.criteria), 'criterion', 'criteria')}"
     parts = [f"{kept} kept{f', written to {output}' if output is not None and suggestion.kept else ''}"]
     rows: list[tuple[object, ...]] = []
     for judged in suggestion.criteria:
         requirement, weight = judged.criterion.requirement or "", f"{judged.criterion.weight:+g}"
-        agreement = "" if judged.agreement == UNJUDGED else judged.agreement
+        agreement = "" if judged.agreement == cli.UNJUDGED else judged.agreement
         rows.append(("kept" if judged.kept else "dropped", requirement, weight, agreement, judged.why))
     if rows:
         parts.append(laid_out(Section(("", "criterion", "weight", "agreement", "why"), rows)))

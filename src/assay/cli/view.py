@@ -16,6 +16,4 @@ def command(
 
     A run that is still being written is shown as it grows. Only this machine can open the page. Press Ctrl-C to stop.
     """
-    from assay.viewer.page_server import serve_page
-
-    serve_page(runs, port=port, browser=browser, told=lambda address: click.echo(address))
+    cli.serve_page(runs, port=port, browser=browser, told=lambda address: click.echo(address))
