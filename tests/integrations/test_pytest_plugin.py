@@ -81,8 +81,11 @@ def test_no_rollouts_prove_nothing():
 
 
 @pytest.mark.slow
-def test_the_fixture_takes_its_threshold_from_the_command_line(pytester):
+def test_the_fixture_takes_its_threshold_from_the_command_line(pytester, monkeypatch):
     """And the summary tells what came out."""
+    # The plugins of other packages take longer to load than all the rest.
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setenv("PYTEST_PLUGINS", "assay.integrations.pytest_plugin")
     pytester.makepyfile(
         """
         from assay import Rubric
