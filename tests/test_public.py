@@ -95,8 +95,8 @@ async def test_a_program_for_verifiers_runs():
     maybe_await = importlib.import_module("assay.compat.verifiers.utils.async_utils").maybe_await
     assert issubclass(vf.EmptyModelResponseError, vf.ModelError)
     assert await maybe_await(len, "abc") == 3
-    vf.setup_logging("WARNING")
     rubric = vf.Rubric(funcs=[lambda completion, **kwargs: 1.0])
     state: vf.State = {"prompt": "", "completion": "", "answer": "", "task": "", "timing": {}}
-    await rubric.score_rollout(state)
+    with vf.quiet_verifiers():
+        await rubric.score_rollout(state)
     assert state["reward"] == 1.0

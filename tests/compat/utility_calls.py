@@ -5,9 +5,11 @@ Run it where verifiers 0.1.14 is installed to record what it gives: `PYTHON test
 
 import contextlib
 import importlib
+import io
 import itertools
 import json
 import logging
+import tempfile
 import types
 from pathlib import Path
 
@@ -105,6 +107,37 @@ def calls(package):
             logger.handlers[:], level, logger.propagate = kept
             logger.setLevel(level)
 
+    def levels():
+        with log() as logger, contextlib.suppress(ValueError):
+            vf.setup_logging("debug")
+            vf.setup_logging("Warning")
+            seen = [logger.level, len(logger.handlers), logger.propagate]
+            for context in (vf.log_level("error"), vf.log_level(5), vf.quiet_verifiers()):
+                with context:
+                    seen.append(logger.level)
+            with vf.log_level("info"):
+                seen.append(logger.level)
+                raise ValueError
+        with log() as logger:
+            vf.setup_logging(None)
+            return [*seen, logger.handlers, logger.propagate]
+
+    def logged(**options):
+        """What two lines look like on the console and in a file, the time and the name aside."""
+        with (
+            log() as logger,
+            tempfile.TemporaryDirectory() as folder,
+            contextlib.redirect_stderr(io.StringIO()) as told,
+        ):
+            file = Path(folder, "log.txt")
+            vf.setup_logging("INFO", log_file=str(file), **options)
+            logger.debug("one")
+            logger.warning("two %s", 2)
+            lines = [told.getvalue(), file.read_text(encoding="utf-8") if file.exists() else None]
+            for handler in logger.handlers:
+                handler.close()
+        return [line and line.replace(name_of_log, "NAME")[-len("NAME - WARNING - two 2\n") :] for line in lines]
+
     def warned(*asked):
         """The warnings of two calls: who wrote them is told once."""
         with log() as logger:
@@ -157,6 +190,11 @@ def calls(package):
             chained() == errors.ErrorChain(ValueError("y")),
             chained() == "a",
         ],
+        "log levels": levels,
+        "log file": lambda: logged(file_logging=True, console_logging=False),
+        "log on the console": logged,
+        "log in both": lambda: logged(file_logging=True, log_format="%(levelname)s", date_format="%H"),
+        "log file without a path": lambda: vf.setup_logging(file_logging=True),
         "error info": lambda: errors.error_info(chained().root_error),
         "error names": lambda: [
             errors.error_type_name(error) for error in (vf.ToolError("a"), {"error": "A"}, {"error": 1}, {}, "a", None)

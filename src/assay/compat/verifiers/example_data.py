@@ -6,8 +6,8 @@ import json
 import logging
 import os
 import random
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from functools import partial
 from importlib import import_module
 from operator import methodcaller
@@ -18,12 +18,14 @@ from assay.compat.verifiers import lenient_parsers
 from assay.compat.verifiers.records import Error, InfraError, InvalidModelResponseError, MissingKeyError
 from assay.compat.verifiers.typed_messages import as_said
 from assay.errors import import_extra
+from assay.redaction import logger_of
 
 # In their words, spaces included: what a model is asked is part of its score.
 BOXED_SYSTEM_PROMPT = "Please reason step by step, and put your final answer within \\boxed{}."
 THINK_BOXED_SYSTEM_PROMPT = (
     "Think step-by-step inside <think>...</think> tags.     Then, give your final answer inside \\boxed{}."
 )
+_logger = logger_of("assay")
 _SOURCES: dict[str, dict[str, Any]] = json.loads(get_data("assay.compat.verifiers", "example_data.json") or b"")
 
 
@@ -144,9 +146,38 @@ async def parse_response_tokens(response: Any, max_seq_len: int | None = None) -
     """Nothing, since no model here tells its tokens by number."""
 
 
-def setup_logging(level: str = "INFO") -> None:
-    logging.basicConfig(format="%(asctime)s %(name)s %(levelname)s %(message)s")
-    logging.getLogger("assay").setLevel(level.upper())
+def setup_logging(
+    level: str | None = "INFO", log_format: str | None = None, date_format: str | None = None,
+    log_file: str | None = None, console_logging: bool = True, file_logging: bool = False,
+) -> None:  # fmt: skip
+    """Log to the console, to a file or to both, and nowhere else; with the level None nowhere at all."""
+    if file_logging and log_file is None:
+        raise ValueError("file_logging=True needs a file: give its path as log_file=")
+    _logger.handlers.clear()
+    _logger.propagate = False
+    if level is None:
+        return
+    _logger.setLevel(level.upper())
+    console = [logging.StreamHandler()] if console_logging else []
+    file = [logging.FileHandler(log_file, encoding="utf-8")] if file_logging and log_file else []
+    line = log_format or "%(asctime)s - %(name)s - %(levelname)s - %(message)s"
+    for handler in (*console, *file):
+        handler.setFormatter(logging.Formatter(line, date_format or "%Y-%m-%d %H:%M:%S"))
+        _logger.addHandler(handler)
+
+
+@contextmanager
+def log_level(level: str | int) -> Generator[None]:
+    """Log from this level on inside a `with` block, and as before after it."""
+    before = _logger.level
+    _logger.setLevel(level.upper() if isinstance(level, str) else level)
+    try:
+        yield
+    finally:
+        _logger.setLevel(before)
+
+
+quiet_verifiers = partial(log_level, "WARNING")
 
 
 def make_dataset(results: Any) -> Any:
