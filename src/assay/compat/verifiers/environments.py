@@ -90,10 +90,11 @@ class Environment(envs.Environment):
         self.message_type: str = asked_for or "chat"
         # Before 0.1.11 an environment of this type asked with a text, and its completions were texts.
         # A `prompt` that is a text is answered by a text, as in the seeds' own examples; verifiers 0.1.14 makes a chat of it.
-        own = compat.strict and asked_for is None and type(self).keeps_text
-        self.keeps_text = own or self.message_type == "completion"
+        by_text = type(self).keeps_text if asked_for is None else asked_for == "completion"
+        self.keeps_text = compat.strict and by_text
         self.asks = {"numbered": True, "media": False, "shots_in_prompts": compat.strict}
         self.scores_failures = not compat.strict
+        self._by_fields = "prompt" in signature(self.rollout).parameters
         self.env_args = given.pop("env_args", None) or {}
         self.tool_defs: list[Tool] | None = _tools(given.pop("tool_defs", None) or given.pop("oai_tools", None))
         ours = {name: value for name, value in given.items() if name in OURS and value is not None}
@@ -264,7 +265,7 @@ class Environment(envs.Environment):
 
     async def roll_out(self, input: Any, client: Any, model: Any, sampling_args: Any = None) -> State:
         """A rollout. One as before 0.1.8 is given the fields of a row, and returns what was said, and its own state."""
-        if "prompt" not in signature(self.rollout).parameters:
+        if not self._by_fields:
             return await self.rollout(input, client, model, sampling_args)
         state = await self.init_state(input, client, model, sampling_args)
         fields = {name: state.get(name) for name in ("prompt", "answer", "task", "info", "example_id")}

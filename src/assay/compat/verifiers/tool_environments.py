@@ -21,7 +21,7 @@ from assay.envs.base_env import awaited, cleanup, stop, teardown
 from assay.envs.tool_use import calls_of, total_tool_calls
 from assay.errors import import_extra
 from assay.lazy import table_of
-from assay.models.callable_tool import CallableTool
+from assay.models.callable_tool import CallableTool, name_of
 from assay.tools import Interpreter, is_failure
 from assay.types import State
 from assay.wording import described, short_repr
@@ -54,7 +54,7 @@ class ToolEnv(MultiTurnEnv):
         self.error_formatter = error_formatter
         self.stop_errors = list(stop_errors or ())
         self.skipped_args: dict[str, Sequence[str]] = {}
-        self.tool_map: dict[str, Callable[..., Any]] = {_name(tool): tool for tool in self.tools}
+        self.tool_map: dict[str, Callable[..., Any]] = {name_of(tool): tool for tool in self.tools}
         defined = [convert_func_to_tool_def(tool) for tool in self.tools]
         super().__init__(tool_defs=defined, max_turns=max_turns, **given)
         counted = [total_tool_calls, *map(calls_of, self.tool_map)]
@@ -65,14 +65,14 @@ class ToolEnv(MultiTurnEnv):
         """Let the model call it. Of `args_to_skip` it is not told; `update_tool_args` of a subclass gives them."""
         self.tools.append(tool)
         self.tool_defs = [*(self.tool_defs or ()), convert_func_to_tool_def(tool, args_to_skip)]
-        self.tool_map[_name(tool)] = tool
-        self.skipped_args[_name(tool)] = args_to_skip
-        self.tool_monitor_rubric.add_metric(calls_of(_name(tool)))
+        self.tool_map[name_of(tool)] = tool
+        self.skipped_args[name_of(tool)] = args_to_skip
+        self.tool_monitor_rubric.add_metric(calls_of(name_of(tool)))
 
     def remove_tool(self, tool: Callable[..., Any]) -> None:
         """Let the model call it no more."""
         self.tools.remove(tool)
-        name = _name(tool)
+        name = name_of(tool)
         self.tool_defs = [each for each in self.tool_defs or () if each["name"] != name]
         del self.tool_map[name]
         counters = self.tool_monitor_rubric
@@ -131,10 +131,6 @@ class StatefulToolEnv(ToolEnv):
             kind = type(found).__name__
             raise ValueError(f"Expected tool arguments to be a dict, got {kind}: {found}")
         return found  # pyright: ignore[reportUnknownVariableType]
-
-
-def _name(tool: Any) -> str:
-    return getattr(tool, "__name__", type(tool).__name__)
 
 
 # Sandboxes.
