@@ -353,3 +353,16 @@ def test_what_is_not_there_says_why_when_it_is_imported(path, name, why):
     with pytest.raises(ImportError, match=f"{name} is not there: it.*{why}.*: .*"):
         getattr(module, name)
     assert not hasattr(module, "Nonsense")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["OpenAIChatCompletionsClient", "OpenAICompletionsClient", "OpenAIResponsesClient", "AnthropicMessagesClient"],
+)
+def test_a_client_for_one_api_is_that_of_the_sdk(name):
+    """It is not wrapped, and a class derived from it is refused with what to derive from."""
+    client, kind = object(), getattr(vf, name)
+    assert kind(client) is client
+    assert not isinstance(client, kind)
+    with pytest.raises(TypeError, match=r"Mine is derived from the client for one API: derive it from vf\.Client"):
+        type("Mine", (kind,), {})

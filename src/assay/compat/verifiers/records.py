@@ -170,6 +170,17 @@ def resolve_client(client: Any) -> Any:
     return getattr(import_module(sdk[0]), sdk[1])(api_key=os.environ.get(config.api_key_var) or "EMPTY", **given)
 
 
+class SdkClient:
+    """Stands for their class of each API, which wraps the client of an SDK. Here that is asked as it is."""
+
+    def __new__(cls, client_or_config: Any) -> Any:
+        return resolve_client(client_or_config)
+
+    def __init_subclass__(cls) -> None:
+        told = f"{cls.__name__} is derived from the client for one API"
+        raise TypeError(f"{told}: derive it from vf.Client, and write all of its methods")
+
+
 def in_turn(order: dict[str, int], models: Sequence[ModelUnderTest], again: int, example: Any) -> ModelUnderTest:
     """The model for a rollout: they take turns by the example, in the `order` kept; asked again it is `again` turns later."""
     sample = example.get("sample")
