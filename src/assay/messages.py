@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 from assay.errors import MediaError, RubricError
+from assay.lazy import table_of
 from assay.types import Messages
 from assay.wording import did_you_mean, short_repr
 
@@ -196,9 +197,8 @@ def _tool_call(entry: object) -> ToolCall | None:
 
 Kind: TypeAlias = Literal["text", "thinking", "call", "result", "image", "audio", "file"]
 MEDIA: Final = frozenset({"image", "audio", "file"})  # the kinds of part that are not made of text
-MEDIA_COLUMNS: Final[Mapping[str, Kind]] = {
-    "image": "image", "images": "image", "audio": "audio", "audios": "audio", "pdf": "file", "pdfs": "file"
-}  # fmt: skip
+_NAMES: Final = table_of("assay", "parts.toml")
+MEDIA_COLUMNS: Final[Mapping[str, Kind]] = {name: kind for kind, names in _NAMES["columns"].items() for name in names}
 """The columns of a table that hold media, of paths, URLs, bytes, or as Hugging Face has them; one or a list of them."""
 
 
@@ -388,17 +388,9 @@ def _is_list(content: Any) -> bool:
     return not is_record and isinstance(content, Iterable)
 
 
-_BY_FIELD: Final = {
-    "function_call": "functionCall", "function_response": "functionResponse", "inline_data": "inlineData",
-    "file_data": "fileData", "executable_code": "executableCode", "code_execution_result": "codeExecutionResult",
-}  # fmt: skip
+_BY_FIELD: Final[dict[str, str]] = _NAMES["gemini"]
 """The fields by which Gemini says what a part is, and how its JSON spells them."""
-_MEDIA_TYPES: Final[Mapping[str, Kind]] = {
-    "image_url": "image", "input_image": "image", "image": "image", "image_file": "image", "computer_screenshot": "image",
-    "input_audio": "audio", "audio": "audio", "audio_url": "audio", "inline_data": "file", "file_data": "file",
-    "file": "file", "input_file": "file", "document": "file", "container_upload": "file", "video": "file",
-    "video_url": "file", "input_video": "file",
-}  # fmt: skip
+_MEDIA_TYPES: Final[Mapping[str, Kind]] = {name: kind for kind, names in _NAMES["types"].items() for name in names}
 
 
 def _type(part: object) -> str:

@@ -8,6 +8,7 @@ from typing import Literal
 
 from assay import cli, trust
 from assay.display import Page, Section
+from assay.lazy import table_of
 from assay.wording import counted
 
 
@@ -36,13 +37,7 @@ def command(
     print(cli.page_text(Page(title, sections, list(_notes(found)), found.to_dict()), layout))
 
 
-_FIGURES = {
-    "accuracy": "same verdict", "kappa": "Cohen's kappa", "linear_kappa": "kappa, linear weights",
-    "quadratic_kappa": "kappa, quadratic weights", "nominal_alpha": "Krippendorff's alpha",
-    "ordinal_alpha": "alpha, ordinal", "interval_alpha": "alpha, interval", "matthews": "Matthews correlation",
-    "macro_f1": "macro-F1", "precision": "precision of {best}", "recall": "recall of {best}",
-    "bias": "bias (judge – people)",
-}  # fmt: skip
+_FIGURES: dict[str, str] = table_of("assay.cli", "figures.toml")
 _OF_SCALES = ("linear_kappa", "quadratic_kappa", "ordinal_alpha", "interval_alpha")  # nothing new of two choices
 
 

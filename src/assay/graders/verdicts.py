@@ -20,6 +20,7 @@ from assay.wording import short_repr
 _Reason = Annotated[str, Field(description="Why, in one to three sentences that point at the response.")]
 # As a model may spell it: ` met` is MET.
 _SPELLED = BeforeValidator(lambda word: word.strip().upper() if isinstance(word, str) else word)
+_STATUS = Field(description="MET when what the criterion describes is present in the response, else UNMET.")
 _CHOICE = Field(description="One of the labels that were offered, spelled as they are.")
 _EACH = Field(description="One entry for every criterion.", min_length=1)
 
@@ -32,11 +33,7 @@ class PerCriterionOutput(BaseModel):
     """
 
     explanation: _Reason
-    criterion_status: Annotated[
-        Literal["MET", "UNMET"],
-        _SPELLED,
-        Field(description="MET when what the criterion describes is present in the response, else UNMET."),
-    ]
+    criterion_status: Annotated[Literal["MET", "UNMET"], _SPELLED, _STATUS]
 
 
 class ChoiceOutput(BaseModel):
