@@ -7,6 +7,7 @@ import weakref
 from datetime import UTC, datetime
 
 import anthropic
+import numpy
 import openai
 import pytest
 
@@ -326,6 +327,22 @@ class TestWhatComesBack:
         results = SingleTurnEnv([], rubric=rubric).evaluate(model=server.model)
         assert results.outputs == []
         assert results.metadata["avg_reward"] is None
+
+    def test_arrays_of_a_data_set_have_no_truth_and_need_none(self, server):
+        """Whether an environment changed what was asked is found without it."""
+
+        class Drawing(SingleTurnEnv):
+            async def setup_state(self, state):
+                state["info"] = {"drawn": numpy.arange(3)}
+                return state
+
+        rows = [
+            {"question": f"{n} + 1?", "answer": numpy.arange(3), "info": {"drawn": numpy.arange(2)}} for n in (1, 2)
+        ]
+        env = Drawing(rows, rubric=Rubric([lambda answer, info: len(answer) == len(info["drawn"])]))
+        results = env.evaluate(model=f"{server.url}#m")
+        assert results["reward"] == [1.0, 1.0]
+        assert [len(info["drawn"]) for info in results["info"]] == [3, 3]
 
 
 class TestWhatIsHeld:
