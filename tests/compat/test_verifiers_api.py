@@ -8,6 +8,7 @@ from pathlib import Path
 
 import datasets
 import pytest
+from assay.compat.verifiers.utils.save_utils import state_to_output
 
 import assay.compat.verifiers as vf
 from assay.testing import ModelServer
@@ -366,3 +367,64 @@ def test_a_client_for_one_api_is_that_of_the_sdk(name):
     assert not isinstance(client, kind)
     with pytest.raises(TypeError, match=r"Mine is derived from the client for one API: derive it from vf\.Client"):
         type("Mine", (kind,), {})
+
+
+async def test_whatever_a_client_raises_is_an_error_of_the_model():
+    """An error of the program's own client too, with its cause, as there; a budget that is spent stays what it is."""
+
+    class Broken:
+        class chat:  # noqa: N801 - as an SDK spells it
+            class completions:  # noqa: N801
+                @staticmethod
+                async def create(**asked):
+                    raise RuntimeError("the wire is cut")
+
+    env = vf.SingleTurnEnv(dataset=[{"question": "2 + 2?", "answer": "4"}], rubric=vf.Rubric())
+    state = await env.rollout(env.get_dataset()[0], Broken(), "m")
+    assert isinstance(state["error"], vf.ModelError)
+    assert isinstance(state["error"].__cause__, RuntimeError)
+    assert "the wire is cut" in str(state["error"])
+
+
+async def test_hooks_that_tidy_up_get_what_they_name():
+    """The environment beside the state, in any order; one that names the state alone may call it as it likes."""
+    seen = []
+
+    class Named(vf.SingleTurnEnv):
+        @vf.cleanup
+        async def tidy(self, resources, env, state):
+            seen.append((env is self, resources, state["answer"]))
+
+        @vf.cleanup
+        def plain(self, rollout):
+            seen.append(rollout["answer"])
+
+    env = Named(dataset=[{"question": "2 + 2?", "answer": "4"}])
+    with ModelServer("4") as server:
+        [output] = (await env.evaluate(model=server.model))["outputs"]
+    assert output["error"] is None
+    assert seen == ["4", (True, None, "4")]
+
+
+def test_small_things_that_a_program_may_touch(tmp_path):
+    """Endpoints are records and hold no endpoints, parsers are of their kind, and a system message comes out of a file."""
+    config = vf.ClientConfig(endpoint_configs=[{"api_base_url": "http://a/v1"}, vf.EndpointClientConfig(timeout=1.0)])
+    assert config.endpoint_configs[0].api_base_url == "http://a/v1"
+    assert config.endpoint_configs[1].max_retries == 10
+    with pytest.raises(ValueError, match="endpoint_configs cannot include endpoint_configs"):
+        vf.ClientConfig(endpoint_configs=[{"endpoint_configs": [{"api_base_url": "http://b/v1"}]}])
+    assert type(vf.Rubric().parser) is vf.Parser
+    (tmp_path / "system.md").write_text("Add.\n", encoding="utf-8")
+    assert vf.SystemMessage.from_path(tmp_path / "system.md") == {"role": "system", "content": "Add.\n"}
+
+
+async def test_what_is_saved_of_a_rollout_has_its_tokens():
+    """Those that were counted, and none where no model told any."""
+    env = vf.SingleTurnEnv(dataset=[{"question": "2 + 2?", "answer": "4"}], rubric=vf.Rubric())
+    with ModelServer("4") as server:
+        state = await env.rollout(env.get_dataset()[0], None, server.model)
+    state["metrics"] = {}
+    usage = state["usage"]
+    assert usage["output_tokens"] > 0
+    assert state_to_output(state)["token_usage"] == usage
+    assert "token_usage" not in state_to_output(vf.State(state, usage={"input_tokens": 0.0, "output_tokens": 0.0}))

@@ -1,6 +1,15 @@
 """Programs that were written for `verifiers` before 0.1.11 find what they used there."""
 
+from assay.compat.verifiers.utils.message_utils import concat_messages
+from assay.compat.verifiers.utils.response_utils import (
+    parse_is_truncated,
+    parse_response_messages,
+    parse_response_tokens,
+)
+from assay.compat.verifiers.utils.tool_utils import convert_func_to_oai_tool
+
 import assay.compat.verifiers as vf
+from assay.compat.verifiers.types import ChatCompletion, Completion
 from assay.testing import ModelServer
 
 
@@ -26,3 +35,56 @@ async def test_the_task_of_an_example_is_the_way_to_its_environment():
     assert [bool(output["error"]) for output in outputs] == [False, False, True]
     assert "use sums, words" in outputs[2]["error"]["error_chain_repr"]
     assert group.rubric.all_reward_names == ["num_turns", "right"]
+
+
+async def test_tools_in_the_form_of_openai_are_those_of_the_environment():
+    """Set, added to or taken out under the name that they had, and read by either form."""
+
+    def add(a: int, b: int) -> int:
+        """Add two numbers."""
+        return a + b
+
+    def shout(text: str) -> str:
+        return text.upper()
+
+    env = vf.ToolEnv(tools=[add], dataset=[{"question": "2 + 2?", "answer": "4"}])
+    assert [tool["function"]["name"] for tool in env.oai_tools] == ["add"]
+    assert env.oai_tools[0]["type"] == "function"
+    assert convert_func_to_oai_tool(add)["function"]["parameters"]["required"] == ["a", "b"]
+    env.oai_tools.append({"type": "function", "function": {"name": "stop"}})
+    with ModelServer("4") as server:
+        await env.evaluate(model=server.model)
+        env.remove_tool(add)
+        env.oai_tools = [*env.oai_tools, convert_func_to_oai_tool(shout)]
+        await env.evaluate(model=server.model)
+    told = [[tool["function"]["name"] for tool in asked.body["tools"]] for asked in server.asked]
+    assert told == [["add", "stop"], ["stop", "shout"]]
+    assert list(env.tool_monitor_rubric.tool_names) == []
+
+
+async def test_an_environment_with_a_loop_of_its_own_reads_responses_by_the_functions_of_its_time():
+    """A chat gives messages, and a completion a text; texts are joined to a text."""
+
+    class Own(vf.Environment):
+        async def rollout(self, input, client, model, sampling_args=None):
+            state = await self.init_state(input, client, model, sampling_args)
+            response = await self.get_model_response(state, state["prompt"])
+            assert isinstance(response, ChatCompletion)
+            assert not isinstance(response, Completion)
+            said = await parse_response_messages(response, self.message_type)
+            state["completion"] = concat_messages([state["prompt"], said])[len(state["prompt"]) :]
+            state["cut"] = await parse_is_truncated(response, self.message_type)
+            assert await parse_response_tokens(response, self.message_type, self.max_seq_len) is None
+            assert response.choices[0].text == "4"
+            return state
+
+    for kind, prompt, said in (
+        ("chat", [{"role": "user", "content": "2 + 2?"}], [{"role": "assistant", "content": "4"}]),
+        ("completion", "2 + 2 =", "4"),
+    ):
+        env = Own(dataset=[{"prompt": prompt}], message_type=kind)
+        with ModelServer("4") as server:
+            results = await env.evaluate(model=server.model, state_columns=["cut"])
+        assert (results["completion"], results["cut"]) == ([said], [False])
+    assert concat_messages([prompt, said]) == "2 + 2 =4"
+    assert concat_messages([[{"role": "user", "content": "a"}], {"role": "user", "content": "b"}])[1]["content"] == "b"

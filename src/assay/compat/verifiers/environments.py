@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
-from functools import partial
+from functools import partial, partialmethod
 from importlib import import_module
 from inspect import signature
 from logging import Logger
@@ -16,8 +16,7 @@ from typing import Any, cast
 from uuid import uuid4
 
 from assay import compat, envs
-from assay.compat.verifiers import records
-from assay.compat.verifiers.example_data import error_info, extract_usage_tokens, make_dataset, maybe_retry
+from assay.compat.verifiers import example_data, records
 from assay.compat.verifiers.numeric_rubrics import Rubric, RubricGroup, tidy_up, warn_unscored, zeroed
 from assay.compat.verifiers.typed_messages import Response, ResponseMessage, Tool, as_said, sanitize_tool_calls, typed
 from assay.concurrency import setting
@@ -25,8 +24,8 @@ from assay.envs.base_env import Given, awaited, called_by_name, cleanup, stop, t
 from assay.envs.dataset import first_of
 from assay.envs.model_under_test import ModelUnderTest
 from assay.envs.multi_turn import TOO_LONG
+from assay.errors import AssayError, NotAsked
 from assay.errors import ModelError as OurModelError
-from assay.errors import NotAsked
 from assay.models.budgets import Ledger, count_call, without_a_price
 from assay.models.model import Tool as DeclaredTool
 from assay.models.model import Usage
@@ -36,7 +35,7 @@ from assay.rubric import Rubric as OurRubric
 from assay.runs.jsonable import to_jsonable
 from assay.runs.row import COLUMN
 from assay.types import Message, State
-from assay.wording import short_repr
+from assay.wording import described, short_repr
 
 OURS = frozenset({"dataset", "max_turns", *Given.__annotations__})
 HELD = "row_rubric"  # what a column `rubric` is called but for functions: here it is not what scores the row
@@ -53,7 +52,7 @@ def _setter(name: str) -> Callable[[Any, Any], None]:
 
     def setter(self: Any, value: Any) -> None:
         setattr(self, name, value)
-        for env in getattr(self, "envs", ()):
+        for env in self.envs if isinstance(self, EnvGroup) else ():
             env.set_kwargs(**{name: value})
 
     return setter
@@ -117,7 +116,13 @@ class Environment(envs.Environment):
         _tell.get()(states)
 
     async def cleanup(self, state: State, task: Any = None, resources: Any = None) -> None:
-        await self.call_all("cleanup", state)
+        await self.call_all("cleanup", state, task, resources)
+
+    async def call_hook(self, hook: Callable[..., Any], *args: Any) -> Any:
+        # One that names the environment gets what it names; the state may have any name.
+        if "env" in signature(hook).parameters:
+            return await called_by_name(hook, env=self, **dict(zip(("state", "task", "resources"), args, strict=False)))
+        return await awaited(hook(*args[:1]))
 
     @teardown(priority=100)
     async def _tear_down_rubric(self) -> None:
@@ -145,12 +150,9 @@ class Environment(envs.Environment):
     dataset: Any = _data_set("dataset")
     eval_dataset: Any = _data_set("eval_dataset")
 
-    def build_dataset(self) -> Any:
-        """The data set to train on, which a function that was given builds when it is first asked for; None without one."""
-        return self.dataset
-
-    def build_eval_dataset(self) -> Any:
-        return self.eval_dataset
+    # None without one; a function that was given builds it when it is first asked for.
+    build_dataset = partialmethod(getattr, "dataset")
+    build_eval_dataset = partialmethod(getattr, "eval_dataset")
 
     # What a trainer sets and asks.
 
@@ -163,7 +165,8 @@ class Environment(envs.Environment):
     set_max_seq_len = _setter("max_seq_len")
     set_max_total_completion_tokens = _setter("max_total_completion_tokens")
     set_score_rollouts = _setter("score_rollouts")
-    make_dataset = staticmethod(make_dataset)
+    make_dataset = staticmethod(example_data.make_dataset)
+    oai_tools = property(attrgetter("tool_defs"), _setter("tool_defs"))  # their name before 0.1.11
     requires_group_rollouts = property(attrgetter("rubric.compares"))
     provides_advantages = property(attrgetter("rubric.has_advantages"))
 
@@ -176,7 +179,7 @@ class Environment(envs.Environment):
         usage["output_tokens"] += output_tokens
 
     def increment_state_usage_from_response(self, state: State, response: Any) -> None:
-        self.increment_state_usage(state, *extract_usage_tokens(response))
+        self.increment_state_usage(state, *example_data.extract_usage_tokens(response))
 
     def get_state_usage(self, state: State) -> dict[str, float] | None:
         """The tokens of a rollout until now; None when no model has told any."""
@@ -203,15 +206,9 @@ class Environment(envs.Environment):
         return _declared(_tools(state.get("oai_tools")) or state.get("tool_defs") or ())
 
     async def get_model_response(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self,
-        state: Any = None,
-        prompt: Any = None,
-        client: Any = None,
-        model: Any = None,
-        tool_defs: Sequence[Tool] | None = None,
-        sampling_args: Mapping[str, Any] | None = None,
-        **others: Any,
-    ) -> Response:
+        self, state: Any = None, prompt: Any = None, client: Any = None, model: Any = None,
+        tool_defs: Sequence[Tool] | None = None, sampling_args: Mapping[str, Any] | None = None, **others: Any,
+    ) -> Response:  # fmt: skip
         """What the model says, or another model, or the same otherwise asked. An error of ours is one of theirs."""
         if not isinstance(cast("object", state), dict):
             # Before 0.1.8 it was of a client, a model and a prompt, by name or in this order.
@@ -226,14 +223,16 @@ class Environment(envs.Environment):
             settings = state["sampling_args"] if sampling_args is None else sampling_args
             sdk = client.client if isinstance(client, ModelUnderTest) else client or known.client
             asked = State(state, client=ModelUnderTest(sdk, model or state["model"], settings))
-        tools = None if tool_defs is None else _declared(tool_defs)
+        tools, prompt = None if tool_defs is None else _declared(tool_defs), self.as_messages(prompt, "the prompt")
         try:
             reply = await super().get_model_response(asked, prompt, tools=tools)
-        except records.Error:
-            raise
-        except (OurModelError, UnicodeError) as error:
+        except AssayError as error:
+            if isinstance(error, records.Error) or not isinstance(error, OurModelError):
+                raise
             kind = records.OverlongPromptError if TOO_LONG.search(str(error)) else records.ModelError
             raise kind(str(error)) from error
+        except Exception as error:  # whatever a client of a program's own raises, as there
+            raise records.ModelError(described(error)) from error
         self.increment_state_usage(state, reply.usage.prompt, reply.usage.completion)
         if not compat.strict and not reply.text and not reply.tool_calls:
             raise records.EmptyModelResponseError("Model returned no content, reasoning, and did not call any tools")
@@ -251,7 +250,7 @@ class Environment(envs.Environment):
         if not isinstance(said, Response):
             raise TypeError(f"get_response of {type(client).__name__} gave {short_repr(said)}: return a vf.Response")
         said["message"] = ResponseMessage(said["message"])
-        sent, written = extract_usage_tokens(said)
+        sent, written = example_data.extract_usage_tokens(said)
         count_call(Usage(prompt=sent, completion=written), None, said.model or "")
         self.increment_state_usage(state, sent, written)
         state.setdefault("responses", []).append(said)
@@ -261,7 +260,7 @@ class Environment(envs.Environment):
         """As ours, and again after an error of the infrastructure, so often as `max_retries` says."""
         (input, client, *rest), choose = asked, _choose.get()
         asked = (_renamed(input, HELD, COLUMN), client if choose is None else choose(input), *rest)
-        return await maybe_retry(self.roll_out, _retries.get())(*asked)
+        return await example_data.maybe_retry(self.roll_out, _retries.get())(*asked)
 
     async def roll_out(self, input: Any, client: Any, model: Any, sampling_args: Any = None) -> State:
         """A rollout. One as before 0.1.8 is given the fields of a row, and returns what was said, and its own state."""
@@ -348,15 +347,9 @@ class Environment(envs.Environment):
         return tell
 
     async def run_group(
-        self,
-        group_inputs: Any,
-        client: Any,
-        model: Any,
-        sampling_args: Any = None,
-        max_retries: int = 0,
-        state_columns: Any = None,
-        **unneeded: Any,
-    ) -> list[dict[str, Any]]:
+        self, group_inputs: Any, client: Any, model: Any, sampling_args: Any = None, max_retries: int = 0,
+        state_columns: Any = None, **unneeded: Any,
+    ) -> list[dict[str, Any]]:  # fmt: skip
         """Generate and score the rollouts of one example, and return the output of each."""
         given: Any = {"sampling_args": sampling_args, "max_retries": max_retries, "state_columns": state_columns}
         client = records.resolve_client_config(client) if isinstance(client, records.ClientConfig) else client
@@ -372,9 +365,8 @@ def _renamed(row: dict[str, Any], name: str, to: str) -> dict[str, Any]:
 
 
 def _save(folder: Path, results: envs.Results) -> None:
-    chats = [
-        {name: sanitize_tool_calls(output[name]) for name in ("prompt", "completion")} for output in results.outputs
-    ]
+    both = ("prompt", "completion")
+    chats = [{name: sanitize_tool_calls(output[name]) for name in both} for output in results.outputs]
     lines = [json.dumps(to_jsonable(output | chat)) for output, chat in zip(results.outputs, chats, strict=True)]
     (folder / "results.jsonl").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     (folder / "metadata.json").write_text(json.dumps(to_jsonable(results.metadata)), encoding="utf-8")
@@ -385,7 +377,8 @@ def state_to_output(state: State, state_columns: Sequence[str] | None = None) ->
     names = ("example_id", "prompt", "completion", "answer", "info", "error", "timing", "is_truncated")
     output = {name: state.get(name) for name in (*names, "stop_condition", *(state_columns or ()))}
     _pay(output, state)
-    return state["metrics"] | output
+    usage: dict[str, float] = state.get("usage") or {}
+    return state["metrics"] | output | ({"token_usage": dict(usage)} if any(usage.values()) else {})
 
 
 def _pay(output: dict[str, Any], state: State) -> None:
@@ -400,7 +393,7 @@ def _pay(output: dict[str, Any], state: State) -> None:
     output |= {"reward": reward, "metrics": metrics, "is_completed": True, "tool_defs": state.get("tool_defs")}
     state.update(reward=reward, metrics=metrics)
     if isinstance(error := state.get("error"), BaseException):
-        output["error"] = error_info(error)
+        output["error"] = example_data.error_info(error)
 
 
 def _as_dataset(rows: list[dict[str, Any]], n: int, seed: int | None) -> Any:
@@ -422,7 +415,8 @@ def _tools(given: Sequence[Mapping[str, Any]] | None) -> list[Tool] | None:
 
 
 def _declared(tools: Sequence[Tool]) -> tuple[DeclaredTool, ...]:
-    return tuple(DeclaredTool(t["name"], t.get("description") or "", json.dumps(t["parameters"])) for t in tools)
+    every: list[Any] = [(tool["name"], tool.get("description") or "", tool.get("parameters") or {}) for tool in tools]
+    return tuple(DeclaredTool(name, told, json.dumps(parameters)) for name, told, parameters in every)
 
 
 class MultiTurnEnv(Environment, envs.MultiTurnEnv):  # pyright: ignore[reportIncompatibleMethodOverride]

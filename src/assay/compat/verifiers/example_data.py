@@ -1,7 +1,6 @@
 """load_example_dataset loads a data set to try things on; beside it the small functions of `verifiers.utils`."""
 
 import asyncio
-import inspect
 import json
 import logging
 import os
@@ -17,6 +16,7 @@ from typing import Any, cast
 from assay.compat.verifiers import lenient_parsers
 from assay.compat.verifiers.records import Error, InfraError, InvalidModelResponseError, MissingKeyError
 from assay.compat.verifiers.typed_messages import as_said
+from assay.envs.base_env import awaited
 from assay.errors import import_extra
 from assay.redaction import logger_of
 
@@ -90,8 +90,7 @@ def format_dataset(
 
 
 async def maybe_await(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    result = func(*args, **kwargs)
-    return await result if inspect.isawaitable(result) else result
+    return await awaited(func(*args, **kwargs))
 
 
 def maybe_retry(
@@ -128,21 +127,26 @@ async def with_sem(sem: AbstractAsyncContextManager[Any], coro: Coroutine[Any, A
 
 
 def ensure_keys(keys: list[str]) -> None:
-    missing = [key for key in keys if not os.environ.get(key)]
-    if missing:
+    if missing := [key for key in keys if not os.environ.get(key)]:
         raise MissingKeyError(missing)
 
 
-def concat_messages(messages_list: list[list[Any]]) -> list[Any]:
-    return [message for messages in messages_list for message in messages]
+def concat_messages(messages_list: list[Any]) -> Any:
+    every = [said for each in messages_list for said in (cast("Any", each) if isinstance(each, list) else [each])]
+    return "".join(every) if every and all(isinstance(said, str) for said in every) else every
 
 
-async def parse_response_message(response: Any) -> list[Any]:
+async def parse_response_message(response: Any, message_type: str = "chat") -> Any:
     said: Any = getattr(response, "choices", None)
-    return [said[0].message if said else as_said(response.message)]
+    message = said[0].message if said else as_said(response.message)
+    return message.content or "" if message_type == "completion" else [message]
 
 
-async def parse_response_tokens(response: Any, max_seq_len: int | None = None) -> None:
+async def parse_is_truncated(response: Any, message_type: str = "chat") -> bool:
+    return response.choices[0].finish_reason == "length"
+
+
+async def parse_response_tokens(response: Any, *unneeded: Any, **given: Any) -> None:
     """Nothing, since no model here tells its tokens by number."""
 
 

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import assay
 from assay import compat, presets
+from assay.compat.verifiers.lenient_parsers import Parser
 from assay.compat.verifiers.records import TASK_INPUT_FIELDS
 from assay.compat.verifiers.typed_messages import as_records
 from assay.criterion import Criterion
@@ -217,6 +218,10 @@ class Rubric(Hooked, assay.Rubric):
     def _criteria_of(self, funcs: Any, weights: Iterable[float | None] | None) -> list[Criterion]:
         criteria = super()._criteria_of(funcs, weights)
         return [c if c.name or c.judged else c.with_fields(name="<lambda>") for c in criteria]
+
+    def _default_parser(self) -> Any:
+        parser = super()._default_parser()
+        return Parser() if type(parser) is assay.Parser else parser
 
     def _read_completion(self, completion: object) -> Any:
         # Their functions get what was said as it is, and also nothing: a rollout may end before the model is asked.

@@ -77,6 +77,13 @@ class Config(AttributeRecord):
 class ClientConfig(Config):
     """Where a model is, and how it is asked. What takes a client takes this in its place."""
 
+    def __init__(self, *given: Mapping[str, Any], **fields: Any) -> None:
+        super().__init__(*given, **fields)
+        every = [EndpointClientConfig(each) for each in self.endpoint_configs]
+        self |= {"endpoint_configs": every} if every else {}
+        if any(each.get("endpoint_configs") for each in every):
+            raise ValueError("endpoint_configs cannot include endpoint_configs: list every endpoint side by side")
+
 
 class SandboxRequest(Config):
     """What a client of sandboxes is asked for; the engine here has no use for it."""

@@ -59,6 +59,7 @@ class ToolEnv(MultiTurnEnv):
         super().__init__(tool_defs=defined, max_turns=max_turns, **given)
         counted = [total_tool_calls, *map(calls_of, self.tool_map)]
         self.tool_monitor_rubric = Rubric(counted, weights=[0.0] * len(counted))
+        self.tool_monitor_rubric.tool_names = self.tool_map.keys()
         self.add_rubric(self.tool_monitor_rubric)
 
     def add_tool(self, tool: Callable[..., Any], args_to_skip: Sequence[str] = ()) -> None:
@@ -73,7 +74,7 @@ class ToolEnv(MultiTurnEnv):
         """Let the model call it no more."""
         self.tools.remove(tool)
         name = name_of(tool)
-        self.tool_defs = [each for each in self.tool_defs or () if each["name"] != name]
+        self.tool_defs = [each for each in self.tool_defs or () if each.get("function", each)["name"] != name]
         del self.tool_map[name]
         counters = self.tool_monitor_rubric
         place = counters.get_reward_func_names().index(f"{name}_calls")
@@ -128,8 +129,7 @@ class StatefulToolEnv(ToolEnv):
     def _read_arguments(self, given: str) -> Any:
         found: Any = json.loads(given)
         if not isinstance(found, dict):
-            kind = type(found).__name__
-            raise ValueError(f"Expected tool arguments to be a dict, got {kind}: {found}")
+            raise ValueError(f"Expected tool arguments to be a dict, got {type(found).__name__}: {found}")
         return found  # pyright: ignore[reportUnknownVariableType]
 
 
@@ -162,9 +162,7 @@ class SandboxClient:
 
     async def wait_for_creation(self, sandbox_id: str) -> None: ...
 
-    async def execute_command(
-        self, sandbox_id: str, command: str, working_dir: str | None = None, **limits: Any
-    ) -> AttributeRecord:
+    async def execute_command(self, sandbox_id: str, command: str, working_dir: str | None = None, **_: Any) -> Any:
         """What a command printed, and its exit code. The engine has its own limits, of time too."""
         whole = command if working_dir is None else f"cd {shlex.quote(working_dir)} && {command}"
         commands = [*self._commands[sandbox_id], whole]
@@ -477,9 +475,8 @@ class MCPEnv(ToolEnv):
             async with AsyncExitStack() as stack:
                 for config in self.mcp_servers:
                     name = config.name
-                    asked = self._mcp.StdioServerParameters(
-                        command=config.command, args=config.args or [], env=config.env
-                    )
+                    started: Any = {"command": config.command, "args": config.args or [], "env": config.env}
+                    asked = self._mcp.StdioServerParameters(**started)
                     streams = await stack.enter_async_context(self._stdio.stdio_client(asked))
                     session = await stack.enter_async_context(self._mcp.ClientSession(*streams))
                     await session.initialize()

@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any, ClassVar, Self, cast
 
 from assay.envs.dataset import messages_of
@@ -58,7 +59,10 @@ class _Message(AttributeRecord):
             self["content"] = [from_raw_content_part(part) for part in self["content"]]
 
 
-class SystemMessage(_Message, role="system"): ...
+class SystemMessage(_Message, role="system"):
+    @classmethod
+    def from_path(cls, path: Any) -> Self:
+        return cls(content=Path(path).read_text(encoding="utf-8"))
 
 
 class UserMessage(_Message, role="user"): ...
@@ -118,6 +122,10 @@ class Tool(AttributeRecord):
     """What a model is told of a tool: `name`, `description` and the JSON schema of its `parameters`."""
 
     OPTIONAL = ("strict",)
+
+    def __missing__(self, name: str) -> Any:
+        # In OpenAI's form, as before 0.1.11, all stands in a `function`.
+        return self if name == "function" else "function" if name == "type" else super().__missing__(name)
 
 
 _warn_once = cache(logger_of("assay").warning)
@@ -225,6 +233,6 @@ class Response(AttributeRecord):
         asked, said = reply.usage.prompt, reply.usage.completion
         usage = AttributeRecord(prompt_tokens=asked, completion_tokens=said, total_tokens=asked + said)
         whole = ResponseMessage(message, finish_reason=ended, is_truncated=ended == "length", tokens=None)
-        choice = AttributeRecord(index=0, message=message, finish_reason=ended, logprobs=None)
+        choice = AttributeRecord(index=0, message=message, text=reply.text, finish_reason=ended, logprobs=None)
         told = {"id": "", "created": int(time.time()), "model": reply.model, "usage": usage}
         return cls(told, message=whole, choices=[choice])
