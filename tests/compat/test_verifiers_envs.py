@@ -282,8 +282,22 @@ def test_results_are_saved_as_there(tmp_path, monkeypatch):
     [folder] = tmp_path.glob("outputs/evals/sums--*/*")
     rows = [json.loads(line) for line in (folder / "results.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [(row["reward"], row["completion"][-1]["content"]) for row in rows] == [(1.0, "4"), (0.0, "4")]
-    assert json.loads((folder / "metadata.json").read_text(encoding="utf-8"))["avg_reward"] == 0.5
+    about = json.loads((folder / "metadata.json").read_text(encoding="utf-8"))
+    assert (about["avg_reward"], about["pass_at_k"]) == (0.5, {})
     assert len(list(Run.open(folder).rows())) == 2
+
+
+def test_the_metadata_say_how_often_one_of_several_rollouts_passes():
+    """Or all of them, by the powers of two, from the threshold of the environment on."""
+    replies = iter("4545")
+    env = make_env(pass_threshold=1.0)
+    with ModelServer(lambda messages: next(replies)) as server:
+        about = env.evaluate(
+            model=server.model, num_examples=1, rollouts_per_example=4, state_columns=["turn"]
+        ).metadata
+    assert about["pass_at_k"] == pytest.approx({"1": 1 / 2, "2": 5 / 6, "4": 1.0})
+    assert about["pass_all_k"] == pytest.approx({"1": 1 / 2, "2": 1 / 6, "4": 0.0})
+    assert (about["pass_threshold"], about["state_columns"], about["tools"]) == (1.0, ["turn"], None)
 
 
 def test_calls_of_tools_are_saved_as_there(tmp_path):

@@ -34,6 +34,7 @@ from assay.report import NOTHING_APPLIES
 from assay.rubric import Rubric as OurRubric
 from assay.runs.jsonable import to_jsonable
 from assay.runs.row import COLUMN
+from assay.runs.stats import Passes
 from assay.types import Message, State
 from assay.wording import described, short_repr
 
@@ -82,6 +83,7 @@ class Environment(envs.Environment):
     logger: Logger = logger_of("assay")
     max_seq_len: int | None = None
     score_rollouts = True
+    pass_threshold = 0.5  # the reward from which on a rollout counts for `pass_at_k` and `pass_all_k`
     concurrency: int | None = None  # the rollouts under way at once, where `max_concurrent` does not say
 
     def __init__(self, dataset: Any = None, **given: Any) -> None:
@@ -315,14 +317,25 @@ class Environment(envs.Environment):
         rows = list(zip(results.outputs, results.states, strict=True))
         # To which no counted criterion applies is as it should be.
         unscored = [output for output, _ in rows if output["reward"] is None and (output["error"] or output["errors"])]
+        passes, places = Passes(), dict[Any, int]()
         for output, state in rows:
             _pay(output, state)
+            passes.add(output["reward"] >= self.pass_threshold, places.setdefault(output["example_id"], len(places)))
             output |= {name: state.get(name) for name in given.get("state_columns", ())}
         if unscored:
             warn_unscored(len(unscored), len(rows))
         if rows and not compat.strict:
             results.metadata["avg_reward"] = fmean(output["reward"] for output, _ in rows)
-        results.metadata |= {"env_args": self.env_args, "time": results.metadata["time_ms"] / 1000}
+        rates = {str(k): rate for k, rate in passes.rates().items() if len(rows) > len(places) and not k & (k - 1)}
+        results.metadata |= {
+            "env_args": self.env_args,
+            "time": results.metadata["time_ms"] / 1000,
+            "pass_at_k": {k: rate.any for k, rate in rates.items()},
+            "pass_all_k": {k: rate.all for k, rate in rates.items()},
+            "pass_threshold": self.pass_threshold,
+            "state_columns": [*given.get("state_columns", ())],
+            "tools": self.tool_defs,
+        }
         if saves and path is not None:
             _save(Path(path), results)
             log(f"Saved final results to {path}")
