@@ -151,10 +151,9 @@ def _remarks(report: probe.ProbeReport) -> Iterator[str]:
         which = f" by {', '.join(families)}" if any(families) else ""
         yield f"{criterion} was not attacked{which}: {why}"
     if report.invented:
-        yield (
-            f"{len(report.invented):,} of {counted(report.quoting, 'reason')} that quote, quote words that are "
-            f"not in the text, such as {shortened(report.invented[0].invented[0], _REASON)!r}"
-        )
+        some = f"{len(report.invented):,} of {counted(report.quoting, 'reason')} that quote"
+        first = shortened(report.invented[0].invented[0], _REASON)
+        yield f"{some}, quote words that are not in the text, such as {first!r}"
     alarms, texts = report.alarms
     if alarms:
         yield f"false alarms: the guard took {alarms:,} of {counted(texts, 'harmless text')} for attacks"

@@ -187,10 +187,8 @@ def shown_dry_run(spent: Ledger) -> str:
     if not spent.calls:
         return told
     most_cost = "" if spent.unpriced else f" and ${spent.most_cost:.4f}"
-    return (
-        f"{told}; at most {counted(spent.most_calls, 'call')}{most_cost}, if every call were tried as often as "
-        "allowed and every reply asked for again"
-    )
+    most = f"at most {counted(spent.most_calls, 'call')}{most_cost}"
+    return f"{told}; {most}, if every call were tried as often as allowed and every reply asked for again"
 
 
 def say_budget(spent: Ledger, hint: str = "", *, quiet: bool) -> None:

@@ -152,10 +152,8 @@ def _by_workers(options: ScoreOptions, rubric: assay.Rubric | None, rows_may_ask
     judge = options.judge or cli.LOCAL
     is_asked = options.judge is not None or not cli.has_own_grader(rubric)
     if is_asked and cli.Traits.of(rubric).asks and judge.partition(":")[0] in (cli.LOCAL, "smoke"):
-        raise click.UsageError(
-            f"every worker would load the model {judge!r}: name a judge that they can share with "
-            "--judge, or leave --backend out"
-        )
+        instead = "name a judge that they can share with --judge, or leave --backend out"
+        raise click.UsageError(f"every worker would load the model {judge!r}: {instead}")
     folder = options.folder
     if folder is None:
         raise click.UsageError("--backend needs a folder that all workers can write to: give -o")

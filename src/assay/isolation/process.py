@@ -300,10 +300,8 @@ class Template:
         self.control, theirs = socket.socketpair()
         # In a session of its own, where a Ctrl-C at the terminal does not reach it. Not `-m`: the interpreter
         # might find this package only by the path we have now.
-        code = (
-            "import json, sys; sys.path[:] = json.loads(sys.argv[2])['path']; "
-            "from assay.isolation.forkserver import template_main; template_main()"
-        )
+        code = "import json, sys; sys.path[:] = json.loads(sys.argv[2])['path']; "
+        code += "from assay.isolation.forkserver import template_main; template_main()"
         flags: Any = getattr(subprocess, "_args_from_interpreter_flags", list)
         path = [entry for entry in sys.path if isinstance(entry, str)]  # pyright: ignore[reportUnnecessaryIsInstance]
         said = json.dumps({"settings": settings._asdict(), "path": path})
