@@ -2,16 +2,14 @@
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
+from assay import isolation  # loads its pool when that is used: a number is compared without one
 from assay.errors import MissingExtraError, import_extra
 from assay.math import normalization
 from assay.math.answer_text import last_box
 from assay.math.verdict import DEFAULT, MathOptions, MathVerdict, Open, Status
 from assay.wording import described
-
-if TYPE_CHECKING:  # a number is compared without an event loop and without a pool
-    from assay.isolation import Outcome, Pool
 
 HARD_TIMEOUT: Final = 120.0  # seconds after which a comparison ends in any case, however busy the machine is
 _MOST_KNOWN: Final = 50_000
@@ -63,7 +61,7 @@ async def verify_many_async(
     rules = options or DEFAULT
     findings = await each(lambda pair: _settled(*pair, rules), pairs)
 
-    async def compared(question: Open) -> "Outcome":
+    async def compared(question: Open) -> "isolation.Outcome":
         return await _pool().run(*_call(question, rules), timeout=timeout, hard_timeout=HARD_TIMEOUT)
 
     questions = _open(findings)
@@ -123,17 +121,15 @@ def _by_algebra(gold: str, answer: str, options: MathOptions) -> MathVerdict | O
 # The last tier: math-verify in a worker.
 
 
-def _pool() -> "Pool":
-    from assay.isolation import shared_pool
-
-    return shared_pool("assay.math.symbolic")
+def _pool() -> "isolation.Pool":
+    return isolation.shared_pool("assay.math.symbolic")
 
 
 def _call(question: Open, options: MathOptions) -> tuple[str, str, str, int]:
     return "assay.math.symbolic:compare", question.gold, question.answer, options.rounding
 
 
-def _remembered(question: Open, options: MathOptions, outcome: "Outcome", timeout: float) -> MathVerdict:
+def _remembered(question: Open, options: MathOptions, outcome: "isolation.Outcome", timeout: float) -> MathVerdict:
     """The verdict that an outcome is, kept when it will be the same next time."""
     verdict = MathVerdict(*_verdict(question, outcome, timeout), "symbolic")
     if outcome.ok:
@@ -143,7 +139,7 @@ def _remembered(question: Open, options: MathOptions, outcome: "Outcome", timeou
     return verdict
 
 
-def _verdict(question: Open, outcome: "Outcome", timeout: float) -> tuple[Status, str]:
+def _verdict(question: Open, outcome: "isolation.Outcome", timeout: float) -> tuple[Status, str]:
     if outcome.kind == "timeout":
         return "out_of_time", f"undecided after {timeout:g} seconds of work"
     if outcome.kind == "memory":

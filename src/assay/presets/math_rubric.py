@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
+from assay import isolation
 from assay.checks.math_equal import MathEqual, strictly_boxed
 from assay.criterion import Criterion, Scorer
 from assay.errors import GradingError, RubricError
@@ -100,11 +101,8 @@ class WorkerExecutor(ThreadPoolExecutor):
         self._timeout = timeout
 
     def submit(self, fn: Callable[..., Result], /, *args: Any, **kwargs: Any) -> "Future[Result]":
-        # Imported late: few rubrics have functions for it.
-        from assay.isolation import shared_pool
-
         def work() -> Any:
-            outcome = shared_pool().submit(fn, *args, timeout=self._timeout, keywords=kwargs).result()
+            outcome = isolation.shared_pool().submit(fn, *args, timeout=self._timeout, keywords=kwargs).result()
             if outcome.ok:
                 return outcome.value
             errors: dict[Any, type[Exception]] = {"timeout": TimeoutError, "memory": MemoryError}

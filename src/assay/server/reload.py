@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 from prometheus_client import multiprocess
 
+from assay import cache, models
 from assay.engine import Traits
 from assay.envs.environment_loader import is_environment, load_environment
 from assay.graders import Autograder
@@ -79,14 +80,11 @@ class RubricLoader:
 
     @cached_property
     def _grader(self) -> Autograder:
-        from assay.cache import VerdictCache
-        from assay.models import default_model, model_of
-
         judge = self._judge
         if judge.cache is not None:
-            self._cache = VerdictCache(judge.cache)
-        named = judge.model if judge.model is not None else default_model()
-        return judge.grader_around(model_of(named, cache=self._cache))
+            self._cache = cache.VerdictCache(judge.cache)
+        named = judge.model if judge.model is not None else models.default_model()
+        return judge.grader_around(models.model_of(named, cache=self._cache))
 
     def close(self) -> None:
         if self._cache is not None:

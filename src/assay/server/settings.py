@@ -4,15 +4,12 @@ import os
 from dataclasses import asdict, dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
+from assay import graders, models, tools
 from assay.aggregation import POLICIES, Policy
 from assay.errors import AssayError
 from assay.wording import did_you_mean, short_repr
-
-if TYPE_CHECKING:
-    from assay.graders import Autograder
-    from assay.models import Model
 
 KEY: Final = "ASSAY_SERVER_KEY"  # the environment variable that holds the key
 
@@ -68,10 +65,8 @@ class Judge:
     workspace: str | None = None
     """A folder at whose files it may look before it answers about a criterion; None is none."""
 
-    def grader_around(self, model: "Model") -> "Autograder":
+    def grader_around(self, model: "models.Model") -> "graders.Autograder":
         """The grader of this kind that asks a model, behind a guard on request."""
-        from assay import graders, tools
-
         kinds = {"per-criterion": graders.PerCriterionGrader, "one-shot": graders.PerCriterionOneShotGrader}
         grader = kinds.get(self.grader, graders.RubricAsJudgeGrader)(model=model, window=self.window)
         if self.workspace:

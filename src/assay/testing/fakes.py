@@ -4,6 +4,7 @@ import inspect
 import json
 from typing import TYPE_CHECKING, Any, cast
 
+import assay
 from assay.criterion import BINARY, Criterion
 from assay.errors import import_extra
 from assay.graders import OneShotOutput, PerCriterionOutput, RubricAsJudgeOutput
@@ -13,8 +14,6 @@ from assay.types import Messages
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
-
-    from assay.rubric import Rubric
 
 
 class FakeModel:
@@ -90,7 +89,7 @@ def tool_call(name: str, /, **arguments: Any) -> ToolCall:
     return ToolCall(name, json.dumps(arguments))
 
 
-def rubrics(*, max_criteria: int = 5, weights: "SearchStrategy[float] | None" = None) -> "SearchStrategy[Rubric]":
+def rubrics(*, max_criteria: int = 5, weights: "SearchStrategy[float] | None" = None) -> "SearchStrategy[assay.Rubric]":
     """A hypothesis strategy for rubrics whose checks give a fixed number each.
 
     >>> from hypothesis import given
@@ -100,13 +99,11 @@ def rubrics(*, max_criteria: int = 5, weights: "SearchStrategy[float] | None" = 
     ...     assert score is None or 0 <= score <= 1
     >>> scores_stay_in_range()
     """
-    from assay.rubric import Rubric
-
     st = import_extra("hypothesis.strategies", "assay.testing.rubrics", extra="testing")
     weight = weights if weights is not None else st.integers(-10, 10).map(float)
     value = st.one_of(st.booleans(), st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]))
     criterion = st.builds(Criterion, check=value.map(Fixed), weight=weight)
-    return st.lists(criterion, min_size=1, max_size=max_criteria).map(Rubric)
+    return st.lists(criterion, min_size=1, max_size=max_criteria).map(assay.Rubric)
 
 
 class Fixed:

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from assay import trust
 from assay.advantage import advantages
 from assay.errors import AssayError, LabelError
 from assay.messages import MEDIA_PLACES, media_access
@@ -180,13 +181,11 @@ class ViewedRuns:
 
     def compare(self, first: str, second: str) -> dict[str, Any]:
         """Two runs held against each other; flips know the rows of both."""
-        # Statistics need an extra that looking at runs does not.
-        from assay.trust import compare
-
         one, other = self.run(first), self.run(second)
         one.look()
         other.look()
-        found = compare(one.run, other.run).to_dict()
+        # Only now, since statistics need an extra that looking at runs does not.
+        found = trust.compare(one.run, other.run).to_dict()
         for flip in found["flips"]:
             key = (flip["example"], flip["sample"])
             flip |= {"first_row": one.index.number_of(*key), "second_row": other.index.number_of(*key)}
