@@ -15,7 +15,7 @@ from assay import __version__
 from assay.advantage import advantages
 from assay.concurrency import FAILURES, is_stop, walk_together
 from assay.engine import Traits, logging_once
-from assay.envs.dataset import Example
+from assay.envs.dataset import Example, copied
 from assay.envs.model_under_test import ModelUnderTest
 from assay.envs.results import Results
 from assay.errors import RubricError, SignatureError
@@ -216,9 +216,11 @@ class Evaluator(pipeline.Pipeline):
         if error is not None:
             error = described(error) if isinstance(error, BaseException) else str(error)
             self._errors.append(error)
+        # What was asked and looked for: an environment may make up a task of its own out of the example.
+        own = {name: copied(state[name]) for name in ("prompt", "answer", "info") if name in state}
         job.generated = Row(
             *job.key,
-            fields={**job.example, **_changed(job.example, state), "completion": state.get("completion")},
+            fields={**job.example, **own, "completion": state.get("completion")},
             error=error,
             spent=Spending.of(ledger),
             timing={"generation": round(time.monotonic() - started, 6)},
@@ -330,23 +332,6 @@ class Evaluator(pipeline.Pipeline):
             worth = advantages([state.get("reward") for state in groups[example]])
             for state, advantage in zip(groups[example], worth, strict=True):
                 state["advantage"] = advantage
-
-
-def _changed(example: Example, state: State) -> dict[str, Any]:
-    """What an environment asked and looked for other than the example says, as when it makes up a task of its own."""
-    changed: dict[str, Any] = {}
-    for name in ("prompt", "answer", "info"):
-        before = example.get(name)
-        now = state.get(name, before)
-        try:
-            same = now is before or bool(now == before)
-        except FAILURES as error:  # an array has no truth
-            if is_stop(error):
-                raise
-            same = False
-        if not same:
-            changed[name] = now
-    return changed
 
 
 def _end(groups: Iterable[ExampleGroup]) -> None:
