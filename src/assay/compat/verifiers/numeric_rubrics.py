@@ -26,6 +26,7 @@ from assay.types import INPUT_FIELDS, State
 from assay.wording import described
 
 logger = logger_of("assay")
+_SHARED = INPUT_FIELDS | {"completion", "state"}  # what a function that names it gets from the state
 
 
 class Rubric(Hooked, assay.Rubric):
@@ -241,7 +242,7 @@ class Rubric(Hooked, assay.Rubric):
 def _clashing(state: Any) -> dict[str, Any]:
     """The columns that are called as a field of the state, such as `error`: a function that names one gets the column."""
     row: Any = state.get("input") if isinstance(cast("object", state.get("input")), dict) else {}
-    return {name: row[name] for name in row.keys() & {*state} - {*INPUT_FIELDS, "completion", "state"}}
+    return {name: row[name] for name in (row.keys() & state.keys()) - _SHARED}
 
 
 async def tidy_up(method: str, rubrics: Sequence[object], *args: Any) -> None:

@@ -231,7 +231,9 @@ class Response(AttributeRecord):
         message = AssistantMessage(assistant_message(reply, turn))
         ended = reply.finish_reason
         asked, said = reply.usage.prompt, reply.usage.completion
-        usage = AttributeRecord(prompt_tokens=asked, completion_tokens=said, total_tokens=asked + said)
+        usage = AttributeRecord(
+            prompt_tokens=asked, completion_tokens=said, reasoning_tokens=0, total_tokens=asked + said
+        )
         whole = ResponseMessage(message, finish_reason=ended, is_truncated=ended == "length", tokens=None)
         choice = AttributeRecord(index=0, message=message, text=reply.text, finish_reason=ended, logprobs=None)
         told = {"id": "", "created": int(time.time()), "model": reply.model, "usage": usage}
