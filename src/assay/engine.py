@@ -13,6 +13,7 @@ from itertools import groupby, islice
 from types import FunctionType
 from typing import Any, NamedTuple, TypeAlias, cast
 
+from assay import isolation  # whose modules load when a check is isolated
 from assay.aggregation import AGGREGATIONS, Aggregation, Scale, stakes, summed_by_name, total, weighted_sums
 from assay.concurrency import FAILURES, is_stop, setting, side_by_side
 from assay.criterion import LARGEST, Criterion, is_scorer
@@ -158,23 +159,19 @@ def _layers(criteria: Mapping[str, Criterion]) -> Iterator[frozenset[str]]:
 
 def _isolate(call: Call, criterion: Criterion) -> None:
     """Have a call made in a worker process. A check that cannot be sent there is refused now, at construction."""
-    # Late, since a rubric that isolates nothing needs none of it.
-    from assay.isolation import shared_pool
-    from assay.isolation.protocol import packed, readable
-
-    readable(Score)
+    isolation.protocol.readable(Score)
     if call.is_group:
         said = f"criterion {criterion.name!r} scores a whole group"
         raise RubricError(f"{said}, and only a check of single rollouts can be isolated: drop `isolate`")
     check, seconds = call.function, criterion.timeout
     try:
-        home = packed(check).home
+        home = isolation.protocol.packed(check).home
     except (TypeError, MissingExtraError) as error:
         raise RubricError(f"criterion {criterion.name!r} cannot be isolated: {error}") from error
     preload = (home,) if home else ()
 
     async def checked(*args: Any, **keywords: Any) -> Any:
-        outcome = await shared_pool(*preload).run(check, *args, timeout=seconds, keywords=keywords)
+        outcome = await isolation.shared_pool(*preload).run(check, *args, timeout=seconds, keywords=keywords)
         return outcome.value if outcome.ok else Score.failed(outcome.message)
 
     call.run_by(checked)

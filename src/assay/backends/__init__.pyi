@@ -1,3 +1,4 @@
+from assay.backends import shards as shards
 from assay.backends.driver import Backend as Backend
 from assay.backends.driver import score_shards as score_shards
 from assay.backends.processes import Processes as Processes

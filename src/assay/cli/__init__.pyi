@@ -1,7 +1,5 @@
 from collections.abc import Sequence
 
-from assay.backends.shards import files_of as files_of
-from assay.backends.shards import tables_in as tables_in
 from assay.cache import default_place as default_place
 from assay.cache.store import file_of as file_of
 from assay.cli.formats import FOR_PEOPLE as FOR_PEOPLE

@@ -59,9 +59,8 @@ def command(options: EvalOptions) -> int:
         rubric = environment.scoring or assay.Rubric()
     else:
         if options.rubric is None or options.env_args:
-            raise click.UsageError(
-                "Missing option '-r'" if options.rubric is None else "--env-args is for an environment"
-            )
+            wrong = "Missing option '-r'" if options.rubric is None else "--env-args is for an environment"
+            raise click.UsageError(wrong)
         rubric = cli.rubric_of(options)
         # A path is handed on as it is, so that errors name the file and the line.
         data = rows_of(options.data, mapping=dict(options.mapping)) if options.mapping else options.data

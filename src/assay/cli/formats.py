@@ -96,8 +96,7 @@ def page_text(page: Page, layout: str) -> str:
 
 def json_text(data: object) -> str:
     """JSON on one line; what JSON has no word for is null, and an object of Python what comes nearest to it."""
-    from assay.runs.jsonable import to_jsonable
-
+    to_jsonable = runs.jsonable.to_jsonable
     try:
         return json.dumps(data, allow_nan=False, default=to_jsonable)
     except ValueError:
@@ -259,13 +258,10 @@ class Csv(Format):
 
 def _metrics(row: runs.Row) -> dict[str, float]:
     """The value of every criterion by the name that it has in a summary; equal names are summed."""
-    from assay.runs.row import own_rubric
-    from assay.runs.summary import names_of
-
-    if own_rubric(row.fields) is None:
+    if runs.row.own_rubric(row.fields) is None:
         return row.report.metrics
     lines = row.report.lines
-    named = zip(names_of(lines, is_own=True), lines, strict=True)
+    named = zip(runs.summary.names_of(lines, is_own=True), lines, strict=True)
     return {name: line.value for name, line in named if line.value is not None}
 
 

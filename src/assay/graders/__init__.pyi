@@ -1,3 +1,5 @@
+from assay.graders import evidence as evidence
+from assay.graders import expectation as expectation
 from assay.graders.autograder import Autograder as Autograder
 from assay.graders.autograder import Composite as Composite
 from assay.graders.autograder import Grader as Grader

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Protocol, TypeAlias, cast
 
 from pydantic import BaseModel, BeforeValidator, Field, model_validator
 
+from assay import graders
 from assay.concurrency import is_stop
 from assay.criterion import BINARY, LARGEST, Criterion
 from assay.errors import JudgeError
@@ -158,10 +159,8 @@ def read_verdict(criterion: Criterion, reply: object) -> Score:
     tokens = field_of(reply, "tokens")
     if tokens is None:
         return score
-    # Imported late: only a judge that is asked for log-probabilities needs it.
-    from assay.graders.expectation import expected
-
-    return expected(criterion, score, tokens)
+    # Loaded late: only a judge that is asked for log-probabilities needs it.
+    return graders.expectation.expected(criterion, score, tokens)
 
 
 def score_of(criterion: Criterion, answer: object) -> Score:
@@ -188,10 +187,9 @@ def cited(criterion: Criterion, score: Score, text: str) -> Score:
     parts, required = getattr(text, "parts", ()), criterion.requires_evidence
     if score.error is not None or not (parts or required):
         return score
-    from assay.graders.evidence import citations_of  # imported late: most judges read a plain text
-
     looked = any(part.role == "judge" for part in parts)  # so that words may stand in what only the judge has seen
-    found = citations_of(score.reason, parts, "" if parts else text, quotes=required or looked)
+    # Loaded late: most judges read a plain text.
+    found = graders.evidence.citations_of(score.reason, parts, "" if parts else text, quotes=required or looked)
     score = score._replace(citations=tuple(found)) if found else score
     low = score.value is None or (score.value <= 0 if score.verdict is None else score.verdict == criterion.choices[0])
     if not required or low or not all("found" in each for each in found):

@@ -1,3 +1,4 @@
+from assay.isolation import protocol as protocol
 from assay.isolation.pool import Pool as Pool
 from assay.isolation.pool import PoolStats as PoolStats
 from assay.isolation.pool import shared_pool as shared_pool

@@ -1,3 +1,6 @@
+from assay.runs import jsonable as jsonable
+from assay.runs import row as row
+from assay.runs import summary as summary
 from assay.runs.folder import RunError as RunError
 from assay.runs.folder import RunRefused as RunRefused
 from assay.runs.journal import Journal as Journal
