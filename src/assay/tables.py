@@ -321,8 +321,7 @@ def _listed_columns(columns: Mapping[Any, Any], name: str) -> Numbered:
 
 
 _READERS: Mapping[str, Callable[[Path, str], Numbered]] = {
-    ".jsonl": partial(_json_file, may_be_list=False),
-    ".ndjson": partial(_json_file, may_be_list=False),
+    **dict.fromkeys((".jsonl", ".ndjson"), partial(_json_file, may_be_list=False)),
     ".json": _json_file,
     ".csv": _separated,
     ".tsv": partial(_separated, delimiter="\t"),

@@ -150,11 +150,10 @@ def refuse_media(parts: Sequence[Part], who: str) -> None:
     if parts:
         held = ", ".join(f"{part.address} ({part.text.partition(', sha256')[0]:.200})" for part in parts[:3])
         more = f" and {len(parts) - 3} more" if len(parts) > 3 else ""
-        raise JudgeError(
-            f"{who}, and cannot take {held}{more}: ask a model that takes {parts[0].kind} (model_of(..., media={parts[0].kind!r}) "
-            f"or --judge-media {parts[0].kind} says so of one); `shows: described` puts a line about it in its place, and "
-            "`shows: no_media` leaves it out"
-        )
+        kind = parts[0].kind
+        ask = f"ask a model that takes {kind} (model_of(..., media={kind!r}) or --judge-media {kind} says so of one)"
+        other = "`shows: described` puts a line about it in its place, and `shows: no_media` leaves it out"
+        raise JudgeError(f"{who}, and cannot take {held}{more}: {ask}; {other}")
 
 
 _NOUNS = {"thinking": "thought", "call": "tool call", "result": "tool result", "audio": "audio clip"}

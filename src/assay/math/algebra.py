@@ -20,11 +20,9 @@ from assay.math.words import FUNCTIONS, GREEK, LEADS, PERCENT, PHRASES, SCALES, 
 
 _WORD: Final = re.compile(r"(?<![\\a-zA-Z])[a-zA-Z]{3,}")
 _FORMULA: Final = re.compile(r"(?<!\\)\$|\\\(|\\\[")
-_LEADING: Final = re.compile(
-    rf"(?:(?:{'|'.join(map(re.escape, sorted(LEADS, key=len, reverse=True)))})\b\s*:?\s*"
-    r"|\\(?:therefore|approx|Rightarrow|implies|sim|because)(?![a-zA-Z])\s*|[~≈:=]\s*)+",
-    re.IGNORECASE,
-)
+_LEADS: Final = "|".join(map(re.escape, sorted(LEADS, key=len, reverse=True)))
+_THEREFORE: Final = r"\\(?:therefore|approx|Rightarrow|implies|sim|because)(?![a-zA-Z])"
+_LEADING: Final = re.compile(rf"(?:(?:{_LEADS})\b\s*:?\s*|{_THEREFORE}\s*|[~≈:=]\s*)+", re.IGNORECASE)
 _TRAILING: Final = words.pattern("trailing")
 _LETTER_UNIT: Final = re.compile(r"(?<=[\d})])\s*([a-zA-Z]+(?:\s*/\s*[a-zA-Z]+)?(?:\^\{?-?\d\}?)?)$")
 _DECIMAL_COMMA: Final = re.compile(r"-?\d+,\d+")

@@ -68,15 +68,8 @@ class CriterionAbout:
         known |= {"hash": criterion.content_hash, "question": criterion.question_hash, "when": bool(criterion.when)}
         return cls(**known)
 
-    @property
-    def judged(self) -> bool:
-        """Whether a model answers, rather than code."""
-        return self.requirement is not None
-
-    @property
-    def counts(self) -> bool:
-        """Whether an answer changes the score."""
-        return (self.weight != 0 or self.required) and not self.report_only
+    # Whether a model answers, and whether an answer changes the score: by the rules of a criterion.
+    judged, counts = Criterion.judged, Criterion.counts
 
     def criterion(self) -> Criterion:
         """A criterion that makes the same report lines. What code answered cannot be asked again."""

@@ -191,6 +191,7 @@ def compare(first: Run, second: Run) -> Comparison:
     differences = [_difference(name, criteria[name], others[name], paired, len(same)) for name in same]
     tested = [difference for difference in differences if difference.p is not None]
     adjusted = dict(zip((each.name for each in tested), holm([each.p or 0.0 for each in tested]), strict=True))
+    gone, new = tuple(n for n in asked if n not in later), tuple(n for n in later if n not in asked)
     return Comparison(
         score=_difference("score", score, other_score, paired),
         criteria=tuple(replace(each, p=adjusted.get(each.name)) for each in differences),
@@ -201,10 +202,7 @@ def compare(first: Run, second: Run) -> Comparison:
         other_prompt=len(shared) - len(paired),
         other_wording=tuple(n for n in asked if n in later and n not in same),
         other_rubric=len({run.about.rubric and run.about.rubric.hash for run in (first, second)}) > 1,
-        missing={
-            "first": tuple(n for n in asked if n not in later),
-            "second": tuple(n for n in later if n not in asked),
-        },
+        missing={"first": gone, "second": new},
     )
 
 

@@ -109,11 +109,8 @@ class RowIndex:
     def _insert(self, placed: Sequence[tuple[int, int, Row]]) -> None:
         """Add rows. One that was done again takes the place of what it was, unless that had no error."""
         again = ", ".join(f"{name} = excluded.{name}" for name in COLUMNS if name != "number")
-        sql = (
-            f"INSERT INTO rows VALUES ({', '.join('?' * len(COLUMNS))}) "
-            f"ON CONFLICT (example, sample) DO UPDATE SET {again} "
-            "WHERE rows.errors <> '' OR excluded.errors = ''"
-        )
+        sql = f"INSERT INTO rows VALUES ({', '.join('?' * len(COLUMNS))}) ON CONFLICT (example, sample) "
+        sql += f"DO UPDATE SET {again} WHERE rows.errors <> '' OR excluded.errors = ''"
         texts: list[tuple[int, str]] = []
         for place, _, row in placed:
             prompt = question_text(row.fields.get("prompt", ""))
