@@ -33,6 +33,7 @@ from assay.errors import JudgeError as JudgeError
 from assay.errors import MediaError as MediaError
 from assay.errors import MissingExtraError as MissingExtraError
 from assay.errors import ModelError as ModelError
+from assay.errors import NoReply as NoReply
 from assay.errors import NotAsked as NotAsked
 from assay.errors import OffMenu as OffMenu
 from assay.errors import Overloaded as Overloaded

@@ -9,7 +9,8 @@
     │   ├── Refused                         the endpoint refuses the request: key, name, parameters
     │   ├── RateLimited                     … asks to be left alone, still after the last retry
     │   ├── Overloaded                      … fails or cannot be reached, still after the last retry
-    │   │   └── CircuitOpen                 … and has for so long that it is not asked for now
+    │   │   ├── CircuitOpen                 … and has for so long that it is not asked for now
+    │   │   └── NoReply                     … or answers with no reply in it
     │   ├── DeadlineExceeded (TimeoutError) no answer in the time given
     │   ├── BudgetExceeded                  the run may not spend more
     │   │   └── NotAsked                    … and nothing at all: it is a dry run
@@ -95,6 +96,10 @@ class Overloaded(ModelError):
 
 class CircuitOpen(Overloaded):
     """The endpoint has failed for so long that it is not asked for now."""
+
+
+class NoReply(Overloaded):
+    """The endpoint answered, and there is no reply in what it answered."""
 
 
 class DeadlineExceeded(ModelError, TimeoutError):

@@ -1,5 +1,11 @@
 """Programs that were written for `verifiers` before 0.1.11 find what they used there."""
 
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import openai
+import pytest
 from assay.compat.verifiers.utils.message_utils import concat_messages
 from assay.compat.verifiers.utils.response_utils import (
     parse_is_truncated,
@@ -88,3 +94,36 @@ async def test_an_environment_with_a_loop_of_its_own_reads_responses_by_the_func
         assert (results["completion"], results["cut"]) == ([said], [False])
     assert concat_messages([prompt, said]) == "2 + 2 =4"
     assert concat_messages([[{"role": "user", "content": "a"}], {"role": "user", "content": "b"}])[1]["content"] == "b"
+
+
+@pytest.mark.parametrize(("retries", "kind"), [(1, None), (0, "InvalidModelResponseError")])
+async def test_an_answer_without_a_reply_is_asked_for_again(monkeypatch, retries, kind):
+    """So often as `max_retries` says; then it is an invalid response, as there."""
+    choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "4"}}
+    answers = iter([{"choices": None}, {"choices": [choice]}])
+
+    class Endpoint(BaseHTTPRequestHandler):
+        def do_POST(self):
+            self.rfile.read(int(self.headers["content-length"]))
+            self.send_response(200)
+            self.send_header("content-type", "application/json")
+            self.end_headers()
+            self.wfile.write(json.dumps({"id": "1", "model": "m", **next(answers)}).encode())
+
+        def log_message(self, *told):
+            pass
+
+    async def at_once(seconds):
+        return None
+
+    monkeypatch.setattr("assay.compat.verifiers.example_data.asyncio.sleep", at_once)
+    env = vf.SingleTurnEnv(
+        dataset=[{"question": "2 + 2?", "answer": "4"}], rubric=vf.Rubric(funcs=[lambda answer: 1.0])
+    )
+    with ThreadingHTTPServer(("127.0.0.1", 0), Endpoint) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        async with openai.AsyncOpenAI(base_url=f"http://127.0.0.1:{server.server_port}/v1", api_key="k") as client:
+            [output] = (await env.evaluate(client, "m", max_retries=retries))["outputs"]
+        server.shutdown()
+    assert (output["error"] or {}).get("error") == kind
+    assert output["reward"] == (kind is None)

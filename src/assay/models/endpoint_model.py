@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Set
 from contextlib import nullcontext
 from dataclasses import replace
 
-from assay.errors import ModelError, NotAsked, Overloaded, Refused, Unreadable
+from assay.errors import ModelError, NoReply, NotAsked, Refused, Unreadable
 from assay.media import Medium
 from assay.models.budgets import Ledger, count_call, count_here, without_a_price
 from assay.models.model import Model, Price, Reply, Request, Usage, parts_in, schema_text
@@ -128,7 +128,7 @@ class EndpointModel:
             try:
                 reply = self._format.reply(answer.data)
             except (KeyError, IndexError, TypeError, AttributeError) as error:
-                raise Overloaded(f"{self.id} answered with no reply in it ({error!r}): {answer.data!r:.200}") from None
+                raise NoReply(f"{self.id} answered with no reply in it ({error!r}): {answer.data!r:.200}") from None
             usage = reply.usage if reply.usage.prompt else self.tokens.expected(request, reply.text)
             self.tokens.learn(request, usage)
             self.endpoint.limiter.tokens.take(usage.prompt + usage.completion - total)

@@ -24,7 +24,7 @@ from assay.envs.base_env import Given, awaited, called_by_name, cleanup, stop, t
 from assay.envs.dataset import first_of
 from assay.envs.model_under_test import ModelUnderTest
 from assay.envs.multi_turn import TOO_LONG
-from assay.errors import AssayError, NotAsked
+from assay.errors import AssayError, NoReply, NotAsked
 from assay.errors import ModelError as OurModelError
 from assay.models.budgets import Ledger, count_call, without_a_price
 from assay.models.model import Tool as DeclaredTool
@@ -231,8 +231,8 @@ class Environment(envs.Environment):
         except AssayError as error:
             if isinstance(error, records.Error) or not isinstance(error, OurModelError):
                 raise
-            kind = records.OverlongPromptError if TOO_LONG.search(str(error)) else records.ModelError
-            raise kind(str(error)) from error
+            kind = records.InvalidModelResponseError if isinstance(error, NoReply) else records.ModelError
+            raise (records.OverlongPromptError if TOO_LONG.search(str(error)) else kind)(str(error)) from error
         except Exception as error:  # whatever a client of a program's own raises, as there
             raise records.ModelError(described(error)) from error
         self.increment_state_usage(state, reply.usage.prompt, reply.usage.completion)
