@@ -1,7 +1,7 @@
 """Rubric is a list of judged criteria, read and graded as the package `rubric` does. Its tests know these messages."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Self, TypeAlias, TypeVar, cast
 
@@ -134,22 +134,16 @@ def _suffix(path: Path, what: str) -> str:
     return suffix
 
 
-async def default_per_criterion_generate_fn(system_prompt: str, user_prompt: str, **kwargs: Any) -> PerCriterionOutput:
-    return await _asked(system_prompt, user_prompt, PerCriterionOutput)
+def _default(schema: type[Output]) -> Callable[..., Awaitable[Output]]:
+    async def generate(system_prompt: str, user_prompt: str, **kwargs: Any) -> Output:
+        model = configured_model() or model_by_key()
+        if model is None:
+            raise JudgeError(f"no default model is configured: set GEMINI_API_KEY, as for rubric; or {what_to_set()}")
+        return (await model(Request.of(system_prompt, user_prompt, schema=schema))).value
+
+    return generate
 
 
-async def default_oneshot_generate_fn(system_prompt: str, user_prompt: str, **kwargs: Any) -> OneShotOutput:
-    return await _asked(system_prompt, user_prompt, OneShotOutput)
-
-
-async def default_rubric_as_judge_generate_fn(
-    system_prompt: str, user_prompt: str, **kwargs: Any
-) -> RubricAsJudgeOutput:
-    return await _asked(system_prompt, user_prompt, RubricAsJudgeOutput)
-
-
-async def _asked(system: str, user: str, schema: type[Output]) -> Output:
-    model = configured_model() or model_by_key()
-    if model is None:
-        raise JudgeError(f"no default model is configured: set GEMINI_API_KEY, as for rubric; or {what_to_set()}")
-    return (await model(Request.of(system, user, schema=schema))).value
+default_per_criterion_generate_fn = _default(PerCriterionOutput)
+default_oneshot_generate_fn = _default(OneShotOutput)
+default_rubric_as_judge_generate_fn = _default(RubricAsJudgeOutput)
