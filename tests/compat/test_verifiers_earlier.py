@@ -82,7 +82,12 @@ async def test_an_environment_with_a_loop_of_its_own_reads_responses_by_the_func
             state["cut"] = await parse_is_truncated(response, self.message_type)
             assert await parse_response_tokens(response, self.message_type, self.max_seq_len) is None
             assert response.choices[0].text == "4"
+            await self._cleanup(state)
             return state
+
+        @vf.cleanup
+        async def mark(self, state):
+            state["tidied"] = True
 
     for kind, prompt, said in (
         ("chat", [{"role": "user", "content": "2 + 2?"}], [{"role": "assistant", "content": "4"}]),
@@ -90,8 +95,8 @@ async def test_an_environment_with_a_loop_of_its_own_reads_responses_by_the_func
     ):
         env = Own(dataset=[{"prompt": prompt}], message_type=kind)
         with ModelServer("4") as server:
-            results = await env.evaluate(model=server.model, state_columns=["cut"])
-        assert (results["completion"], results["cut"]) == ([said], [False])
+            results = await env.evaluate(model=server.model, state_columns=["cut", "tidied"])
+        assert (results["completion"], results["cut"], results["tidied"]) == ([said], [False], [True])
     assert concat_messages([prompt, said]) == "2 + 2 =4"
     assert concat_messages([[{"role": "user", "content": "a"}], {"role": "user", "content": "b"}])[1]["content"] == "b"
 

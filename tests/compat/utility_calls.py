@@ -3,6 +3,7 @@
 Run it where verifiers 0.1.14 is installed to record what it gives: `PYTHON tests/compat/utility_calls.py`.
 """
 
+import asyncio
 import contextlib
 import importlib
 import io
@@ -10,10 +11,13 @@ import itertools
 import json
 import logging
 import tempfile
+import threading
 import types
+from datetime import date, datetime
 from pathlib import Path
 
 from datasets import Dataset
+from pydantic import BaseModel
 
 RECORDED = Path(__file__).with_suffix(".json")
 
@@ -38,6 +42,32 @@ UNSAID = {"role": "assistant", "content": "", "tool_calls": [{"function": {"name
 USER_TEXT = {"role": "user", "content": "few"}
 USER = {"role": "user", "content": PARTS}
 TOLD = {"role": "tool", "content": "3", "tool_call_id": "c"}
+
+
+class Point(BaseModel):
+    x: int
+    y: int | None = None
+
+
+def in_threads(utils):
+    """How many values and loops two threads make that ask for each twice, and whether the loops are those set."""
+    made, loops = [], []
+
+    def ask():
+        for _ in range(2):
+            utils.get_or_create_thread_attr(
+                "point", lambda *args, **given: made.append((args, given)) or "made", 1, x=2
+            )
+            loops.append(utils.get_or_create_thread_loop())
+        assert loops[-1] is asyncio.get_event_loop()
+        assert utils.THREAD_LOCAL_STORAGE.point == "made"
+        loops[-1].close()
+
+    for _ in range(2):
+        thread = threading.Thread(target=ask)
+        thread.start()
+        thread.join()
+    return [made, len(set(map(id, loops)))]
 
 
 def plain(value):
@@ -226,6 +256,11 @@ def calls(package):
         "data set with prompts": lambda: list(
             data.format_dataset(Dataset.from_list([{"prompt": "p", "example_id": 7}]))
         ),
+        "in json": lambda: [
+            module("utils.save_utils").make_serializable(value)
+            for value in (Point(x=1), datetime(2025, 1, 15, 10, 30), date(2025, 1, 2), Path("/a/b"), KeyError("k"), {3})
+        ],
+        "values of a thread": lambda: in_threads(module("utils.thread_utils")),
         "functions": lambda: listed(rubric),
         "functions of a group": lambda: listed(vf.RubricGroup([rubric])),
         "aime2024": lambda: question("aime2024", problem="1 + 1?", answer="002"),

@@ -120,6 +120,9 @@ class Environment(envs.Environment):
     async def cleanup(self, state: State, task: Any = None, resources: Any = None) -> None:
         await self.call_all("cleanup", state, task, resources)
 
+    async def _cleanup(self, state: State) -> None:
+        await self.cleanup(state)  # by its name before 0.1.11, for a loop of a program's own
+
     async def call_hook(self, hook: Callable[..., Any], *args: Any) -> Any:
         # One that names the environment gets what it names; the state may have any name.
         if "env" in signature(hook).parameters:

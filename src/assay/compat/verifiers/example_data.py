@@ -5,13 +5,17 @@ import json
 import logging
 import os
 import random
+import threading
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
+from datetime import date
 from functools import partial
 from importlib import import_module
 from operator import methodcaller
 from pkgutil import get_data
 from typing import Any, cast
+
+from pydantic import BaseModel
 
 from assay.compat.verifiers import lenient_parsers
 from assay.compat.verifiers.records import Error, InfraError, InvalidModelResponseError, MissingKeyError
@@ -126,6 +130,22 @@ async def with_sem(sem: AbstractAsyncContextManager[Any], coro: Coroutine[Any, A
         coro.close()  # it was not begun when the waiting for the semaphore was cancelled
 
 
+THREAD_LOCAL_STORAGE = threading.local()
+
+
+def get_or_create_thread_attr(key: str, factory: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """A value of this thread alone, made when it is first asked for."""
+    if getattr(THREAD_LOCAL_STORAGE, key, None) is None:
+        setattr(THREAD_LOCAL_STORAGE, key, factory(*args, **kwargs))
+    return getattr(THREAD_LOCAL_STORAGE, key)
+
+
+def get_or_create_thread_loop() -> asyncio.AbstractEventLoop:
+    loop = get_or_create_thread_attr("loop", asyncio.new_event_loop)
+    asyncio.set_event_loop(loop)
+    return loop
+
+
 def ensure_keys(keys: list[str]) -> None:
     if missing := [key for key in keys if not os.environ.get(key)]:
         raise MissingKeyError(missing)
@@ -188,6 +208,17 @@ def make_dataset(results: Any) -> Any:
     """Results as a Hugging Face data set: ours, or the outputs of others as they are."""
     ours = getattr(results, "to_dataset", None)
     return ours() if ours else import_module("datasets").Dataset.from_list(list(results["outputs"]))
+
+
+def make_serializable(value: object) -> Any:
+    """What stands in JSON for a value that it cannot hold: give it to `json.dumps` as `default`."""
+    if isinstance(value, Mapping):
+        return dict(cast("Mapping[str, Any]", value))
+    if isinstance(value, BaseModel):
+        return value.model_dump(exclude_none=True)
+    if isinstance(value, date):
+        return value.isoformat()
+    return repr(value) if isinstance(value, BaseException) else str(value)
 
 
 def extract_usage_tokens(response: Any) -> tuple[int, int]:
