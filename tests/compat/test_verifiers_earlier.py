@@ -132,3 +132,19 @@ async def test_an_answer_without_a_reply_is_asked_for_again(monkeypatch, retries
         server.shutdown()
     assert (output["error"] or {}).get("error") == kind
     assert output["reward"] == (kind is None)
+
+
+async def test_a_gym_is_played_in_texts_where_the_type_is_completion():
+    """Its examples begin with a text, and the completion is one."""
+
+    class Count:
+        def reset(self, seed=None):
+            return f"x={seed}"
+
+        def step(self, action):
+            return "x=1", float(action == "4"), True, {}
+
+    env = vf.GymEnv(Count, message_type="completion", num_train_episodes=0, num_eval_episodes=1)
+    with ModelServer("4") as server:
+        [output] = (await env.evaluate(model=server.model))["outputs"]
+    assert (output["prompt"], type(output["completion"]), output["reward"]) == ("x=0", str, 1.0)

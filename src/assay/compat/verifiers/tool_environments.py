@@ -373,6 +373,7 @@ class GymEnv(MultiTurnEnv):
         self.env_cls, self.env_kwargs, self.seed = env_cls, dict(env_kwargs or {}), seed
         self.action_parser, self.obs_to_text_fn = action_parser or str, obs_to_text or str
         self.num_train_episodes, self.num_eval_episodes = num_train_episodes, num_eval_episodes
+        self._asked_in = "prompt" if given.get("message_type") == "completion" else "question"  # a text, before 0.1.11
         dataset, eval_dataset = self.gym_to_hf()
         own = {"rubric": given.pop("rubric", None) or EpisodicSumRubric(), "max_turns": max_episode_steps or 1000}
         super().__init__(dataset, eval_dataset=eval_dataset, **own, **given)
@@ -384,7 +385,7 @@ class GymEnv(MultiTurnEnv):
             told: Any = gym.reset(seed=seed)
             if isinstance(told, tuple) and len(cast("Any", told)) == 2:  # newer gyms return an `info` beside it
                 told = cast("Any", told)[0]
-            rows.append({"question": self.obs_to_text(told), "answer": str(seed)})
+            rows.append({self._asked_in: self.obs_to_text(told), "answer": str(seed)})
         getattr(gym, "close", bool)()
         return rows[: self.num_train_episodes], rows[self.num_train_episodes :] or None
 
