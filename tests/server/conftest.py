@@ -9,6 +9,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -171,10 +172,13 @@ class Running:
 
     def workers(self) -> list[int]:
         """The process ids of the workers."""
-        of = self.process.pid
-        children = Path(f"/proc/{of}/task/{of}/children").read_text().split()
-        # Python's multiprocessing has a process of its own beside those that it is asked for.
-        return [int(c) for c in children if b"spawn_main" in Path(f"/proc/{c}/cmdline").read_bytes()]
+        of, found = self.process.pid, []
+        for child in Path(f"/proc/{of}/task/{of}/children").read_text().split():
+            with suppress(OSError):  # one may end while it is looked at
+                # Python's multiprocessing has a process of its own beside those that it is asked for.
+                if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes():
+                    found.append(int(child))
+        return found
 
     def stop(self, number: int = signal.SIGTERM) -> str:
         """End it, and give what it said on standard error."""

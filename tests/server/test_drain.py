@@ -3,10 +3,15 @@
 import http.client
 import os
 import signal
+import socket
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, suppress
 from urllib.parse import urlsplit
 
 import pytest
+
+from assay import Rubric
+from assay.server import RewardServer
 
 pytestmark = pytest.mark.slow
 
@@ -69,6 +74,32 @@ def test_an_idle_connection_is_told_before_it_is_closed(start):
     response.read()
     connection.close()
     assert server.process.wait(30) == 0
+
+
+def test_a_connection_that_was_just_taken_may_send_its_request(until):
+    """As when a server is restarted while requests are on their way over a network."""
+    with ThreadPoolExecutor(1) as pool, ExitStack() as stack:
+        server = stack.enter_context(RewardServer(Rubric([lambda completion: 1.0])))
+        place = urlsplit(server.url)
+        new = http.client.HTTPConnection(place.netloc, timeout=30)
+        new.connect()
+        with closing(http.client.HTTPConnection(place.netloc, timeout=30)) as after:
+            after.request("GET", "/health")
+            assert after.getresponse().status == 200  # so the one before it is taken
+
+        def is_closed():
+            with suppress(ConnectionRefusedError), socket.create_connection((place.hostname, place.port)):
+                return False
+            return True
+
+        ending = pool.submit(stack.pop_all().close)
+        until(is_closed)
+        new.request("POST", "/v1/score", b'{"rollouts": [{"completion": "4"}]}', {"Content-Type": "application/json"})
+        response = new.getresponse()
+        assert response.status == 503
+        assert response.headers["connection"] == "close"
+        new.close()
+        ending.result()
 
 
 def test_a_second_ctrl_c_ends_it_at_once(start, until, tmp_path):

@@ -47,6 +47,7 @@ HEALTH_SECONDS: Final = 30
 """How long a worker may take to start, or to answer its supervisor. `_Worker` itself sees to an event loop that
 stands still: uvicorn has a thread answer, which goes on turning."""
 LONGEST_HEAD: Final = 64 << 10  # bytes of the line and headers of a request
+NEW_SECONDS: Final = 1.0  # how long a worker that ends waits for the first request of a connection that it has taken
 
 
 class ServeError(AssayError):
@@ -311,6 +312,14 @@ class _GuardedHttp(HttpToolsProtocol):
         super().connection_lost(exc)
         self.app.metrics.connections.dec()
         self._have_head()
+
+    def shutdown(self) -> None:
+        # A request that is on its way to a connection just taken would find it closed; so it is told to come back.
+        cycle: Any = self.cycle
+        if cycle is None:
+            self.loop.call_later(NEW_SECONDS, super().shutdown)
+        else:
+            super().shutdown()
 
     def on_response_complete(self) -> None:
         cast("_JoinedWrites", self.transport).write_held()
