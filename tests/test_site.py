@@ -58,3 +58,5 @@ def test_the_reference_is_made_from_docstrings(site):
     assert "## Rubric\n" in page
     assert "```pycon\n>>> Criterion(" in page
     assert ":::" not in page
+    for name in ("runs.html", "runs.md"):  # what a comment says of a field
+        assert "What generation and judging took." in (site / "reference" / "api" / name).read_text()

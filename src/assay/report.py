@@ -35,10 +35,8 @@ class Score(NamedTuple):
     reason: str = ""
     verdict: str | None = None
     """The choice that was made, where the question offers choices; `N/A` when it does not apply."""
-    error: str | None = None
-    """Kind and message of what went wrong."""
-    lines: Sequence[Any] = ()
-    """The report lines of a nested rubric, or of each judge that was asked."""
+    error: str | None = None  # kind and message of what went wrong
+    lines: Sequence[Any] = ()  # the report lines of a nested rubric, or of each judge that was asked
     disagreement: float | None = None
     """How far apart two of several answers are on average, 0 to 1; None when there was only one."""
     citations: Sequence[Citation] = ()
@@ -70,26 +68,19 @@ class CriterionReport(BaseModel):
     name: str = ""
     weight: float = 1.0
     requirement: str | None = None
-    value: float | None = None
-    """Between 0 and 1 for a verdict, any number for a check; None when there is no answer."""
+    value: float | None = None  # between 0 and 1 for a verdict, any number for a check; None when there is no answer
     verdict: str | None = None
     reason: str = ""
-    error: str | None = None
-    """Why there is no answer; None when there is one."""
-    counted: bool = True
-    """Whether the line is part of the score, and not a metric or report-only."""
+    error: str | None = None  # why there is no answer; None when there is one
+    counted: bool = True  # whether the line is part of the score, and not a metric or report-only
     passed: bool | None = None
     tags: tuple[str, ...] = ()
-    lines: tuple["CriterionReport", ...] = ()
-    """The lines of a nested rubric, or one a judge where several were asked."""
+    lines: tuple["CriterionReport", ...] = ()  # the lines of a nested rubric, or one a judge where several were asked
     disagreement: float | None = None
     """How far apart two of several answers are on average, 0 to 1; None when there was only one."""
-    asked: bool = True
-    """False when the result was decided without it, so that it was not asked."""
-    step: bool = False
-    """Whether it is about one step of the rollout, whose address is its name."""
-    citations: tuple[Citation, ...] = ()
-    """What the reason points at, each with whether it is there; see `Citation`."""
+    asked: bool = True  # False when the result was decided without it, so that it was not asked
+    step: bool = False  # whether it is about one step of the rollout, whose address is its name
+    citations: tuple[Citation, ...] = ()  # what the reason points at, each with whether it is there; see `Citation`
 
     @property
     def answered(self) -> bool:
@@ -216,27 +207,18 @@ class EvaluationReport:
 
     score: float | None = None
     """0 to 1 (unless the rubric asks otherwise); None when unscored, or when nothing can be gained."""
-    raw_score: float | None = None
-    """The sum of weight × value over the lines; None when unscored."""
-    llm_raw_score: float | None = None
-    """What a judge of the whole said, before conversion."""
+    raw_score: float | None = None  # the sum of weight × value over the lines; None when unscored
+    llm_raw_score: float | None = None  # what a judge of the whole said, before conversion
     report: Sequence[CriterionReport] | None = None
     """One line a criterion; None when a judge gave one number for the whole."""
-    gain: float = 0.0
-    """The most the answered lines could add."""
-    loss: float = 0.0
-    """The most they could take away."""
-    asked: int = 0
-    """Counted lines that apply."""
-    answered: int = 0
-    """Those of them that have an answer."""
-    unneeded: int = 0
-    """Further counted lines without an answer, since the result was decided without them."""
-    vetoed_by: tuple[str, ...] = ()
-    """Required criteria that failed and capped the score."""
+    gain: float = 0.0  # the most the answered lines could add
+    loss: float = 0.0  # the most they could take away
+    asked: int = 0  # counted lines that apply
+    answered: int = 0  # those of them that have an answer
+    unneeded: int = 0  # further counted lines without an answer, since the result was decided without them
+    vetoed_by: tuple[str, ...] = ()  # required criteria that failed and capped the score
     scale: Scale = "unit"
-    reason: str = ""
-    """What a judge of the whole gave as its reason."""
+    reason: str = ""  # what a judge of the whole gave as its reason
     worth: float | None = None
     """The sum that `score` stands for, where a penalty, a shaping or a grader's own formula moved it off `raw_score`."""
     partial_reward: float = 0.0

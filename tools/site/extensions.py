@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from griffe import Class, Decorator, Expr, Extension, Object
+from griffe import Attribute, Class, Decorator, Docstring, Expr, Extension, Object
 
 _EXAMPLE = re.compile(r"(?:^|\n)((?: *>>> .*\n?)(?:.+(?:\n|$))*)")
 
@@ -29,3 +29,18 @@ class InheritedDataclasses(Extension):
         """Add the decorator that the base class applies when it is inherited from."""
         if {str(base) for base in cls.bases} & {"BuiltinCheck", "Record"}:
             cls.decorators.append(Decorator(_Dataclass(), lineno=cls.lineno, endlineno=cls.lineno))
+
+
+_COMMENT = re.compile(r"  # (?!noqa|pyright|type:|fmt:)(\S.*)$")
+
+
+class FieldComments(Extension):
+    """Show the comment behind a field of a class as what is said of it, where it has no docstring."""
+
+    def on_attribute_instance(self, *, attr: Attribute, **kwargs: Any) -> None:
+        """Take the comment at the end of its line, as a sentence."""
+        if attr.docstring or attr.lineno is None or not isinstance(attr.parent, Class) or attr.name.startswith("_"):
+            return
+        found = _COMMENT.search(attr.lines_collection[attr.filepath][attr.endlineno - 1])
+        if found:
+            attr.docstring = Docstring(f"{found[1][0].upper()}{found[1][1:].rstrip('.')}.", parent=attr)

@@ -25,8 +25,7 @@ class RayTasks:
     """
 
     address: str | None = None
-    workers: int | None = None
-    """Tasks under way at once; as many as the cluster has processors unless said otherwise."""
+    workers: int | None = None  # tasks under way at once; as many as the cluster has processors unless said otherwise
 
     def __post_init__(self) -> None:
         if self.workers is not None and self.workers < 1:

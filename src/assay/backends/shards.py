@@ -28,17 +28,12 @@ _BLOCK = 1000  # lines that are looked at together
 class Shard:
     """A piece of one file."""
 
-    number: int
-    """Its place among all shards."""
+    number: int  # its place among all shards
     path: str
-    begin: int
-    """The byte where it begins, or for Parquet the row group."""
-    end: int
-    """The byte or row group after its last."""
-    line: int
-    """The line of the file on which it begins; 0 for Parquet."""
-    first: int
-    """The number that its first row has in the whole input."""
+    begin: int  # the byte where it begins, or for Parquet the row group
+    end: int  # the byte or row group after its last
+    line: int  # the line of the file on which it begins; 0 for Parquet
+    first: int  # the number that its first row has in the whole input
     rows: int
 
     @property

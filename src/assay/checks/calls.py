@@ -39,8 +39,7 @@ class Called(BuiltinCheck):
     tool: Text
     arguments: dict[str, Any] | None = field(default=None, hash=False)
     schema: dict[str, Any] | None = field(default=None, hash=False)
-    predicate: Predicate | None = None
-    """A function of the arguments; a file names it as `package.module:function`."""
+    predicate: Predicate | None = None  # a function of the arguments; a file names it as `package.module:function`
     before: Text | None = None
     times: Count | tuple[Count, Count | None] | None = None
     succeeded: Flag = False

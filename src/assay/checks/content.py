@@ -95,10 +95,8 @@ class Regex(BuiltinCheck):
 
     pattern: Text
     ignore_case: Flag = False
-    multiline: Flag = False
-    """Whether `^` and `$` match at every line."""
-    dot_all: Flag = False
-    """Whether `.` matches a line break too."""
+    multiline: Flag = False  # whether `^` and `$` match at every line
+    dot_all: Flag = False  # whether `.` matches a line break too
     timeout_seconds: Seconds = 1.0
 
     def __post_init__(self) -> None:

@@ -34,10 +34,8 @@ class MathEqual(BuiltinCheck):
 
     strict: Flag = False
     r"""Whether only the last `\boxed{…}` after any thought counts, whatever the parser reads."""
-    extract: Flag = True
-    """Whether the parser reads the answer; if not, it is the whole text."""
-    timeout_seconds: Seconds = 5.0
-    """Seconds of work that one comparison may take; time in a queue does not count."""
+    extract: Flag = True  # whether the parser reads the answer; if not, it is the whole text
+    timeout_seconds: Seconds = 5.0  # seconds of work that one comparison may take; time in a queue does not count
     rounding: Count = 6
     tolerance: Number = 0.0
     units: Flag = True

@@ -100,18 +100,13 @@ class Hooked:
 class Given(TypedDict, total=False):
     """What every environment is made from, besides the data set that comes first."""
 
-    eval_dataset: Any
-    """What `evaluate` asks about; the data set when there is none."""
+    eval_dataset: Any  # what `evaluate` asks about; the data set when there is none
     system_prompt: str | None
-    few_shot: Sequence[Message] | None
-    """Messages between the system prompt and the question."""
-    parser: Parser | None
-    """How answers are read, by a rubric too that was given no parser."""
+    few_shot: Sequence[Message] | None  # messages between the system prompt and the question
+    parser: Parser | None  # how answers are read, by a rubric too that was given no parser
     rubric: Rubric | None
-    sampling_args: Mapping[str, Any] | None
-    """For every call; those given to `evaluate` go before."""
-    env_id: str
-    """Its name, and the task of examples that name none."""
+    sampling_args: Mapping[str, Any] | None  # for every call; those given to `evaluate` go before
+    env_id: str  # its name, and the task of examples that name none
 
 
 class Environment(Hooked, ABC):

@@ -39,24 +39,19 @@ Sink: TypeAlias = Callable[[int, Values], Any] | Any
 class Alarms:
     """Where each sign becomes a warning."""
 
-    length_correlation: float = 0.5
-    """Rank correlation of reward and length that its interval lies wholly above."""
-    saturated: float = 0.5
-    """Share of groups in which every rollout got the highest reward of the window."""
+    length_correlation: float = 0.5  # rank correlation of reward and length that its interval lies wholly above
+    saturated: float = 0.5  # share of groups in which every rollout got the highest reward of the window
     zero_variance: float = 0.7
     """Share of groups whose rollouts all got the same reward, so that nothing is learnt from them."""
     unscored: float = 0.05
     degenerate: float = 0.05
-    repeated: float = 0.2
-    """Share of completions that are word for word another one of the step."""
-    drift: float = 0.1
-    """How far the reward has risen over a second judge's since the beginning."""
+    repeated: float = 0.2  # share of completions that are word for word another one of the step
+    drift: float = 0.1  # how far the reward has risen over a second judge's since the beginning
     dominance: float = 0.95
     """Share of the spread of rewards that one criterion of several explains alone, by the lower end of its interval."""
     slope_break: float = 5.0
     """By how many standard errors the slope of a mean in the newer half of the window differs from that in the older half."""
-    length_drift: float = 0.5
-    """Relative change of the mean length since the first steps."""
+    length_drift: float = 0.5  # relative change of the mean length since the first steps
     repetition_drift: float = 0.1
     """Change of the share of runs of three words that a text repeats, since the first steps."""
 
@@ -91,8 +86,7 @@ class RewardMonitor:
     """Told once when a sign passes its limit, and again when it does after having come back."""
     sinks: Sequence[Sink] = ()
     """Where the signs of every step are written: functions of `(step, values)`, or objects with `log(step, values)`."""
-    second: SecondJudge | None = None
-    """Another judge, asked by `watch` about a sample of each step."""
+    second: SecondJudge | None = None  # another judge, asked by `watch` about a sample of each step
     sample: int = 16  # how many rollouts of a step the second judge is asked about
     step_size: int = 256  # how many rollouts `watch` gathers into a step
     steps: int = field(default=0, init=False)

@@ -42,24 +42,17 @@ LARGEST_CHUNK = 256
 class Progress:
     """How far a run is, and what it took so far."""
 
-    done: int
-    """Rows that are finished, those of earlier sittings included."""
-    total: int | None = None
-    """None when that is not known."""
-    kept: int = 0
-    """Of the finished rows, those that were there before and not done again."""
-    errors: int = 0
-    """Rows of this sitting on which something went wrong."""
+    done: int  # rows that are finished, those of earlier sittings included
+    total: int | None = None  # None when that is not known
+    kept: int = 0  # of the finished rows, those that were there before and not done again
+    errors: int = 0  # rows of this sitting on which something went wrong
     unscored: int = 0
     hits: int = 0
     calls: int = 0
     tokens: int = 0
-    cost: float = 0.0
-    """Dollars, as far as prices are known."""
-    unpriced: int = 0
-    """Calls whose price is not known."""
-    seconds: float = 0.0
-    """Since this sitting began."""
+    cost: float = 0.0  # dollars, as far as prices are known
+    unpriced: int = 0  # calls whose price is not known
+    seconds: float = 0.0  # since this sitting began
 
     @property
     def eta(self) -> float | None:

@@ -89,24 +89,17 @@ class Row:
     'capitals'
     """
 
-    example: str
-    """The `example_id` or `id` that the row came with, else its number in the input."""
-    sample: int = 0
-    """Which of several rollouts of the example this is."""
+    example: str  # the `example_id` or `id` that the row came with, else its number in the input
+    sample: int = 0  # which of several rollouts of the example this is
     fields: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Prompt, completion, answer, and every other column, as JSON values."""
-    report: EvaluationReport = _NOTHING_SAID
-    """What scoring gave; empty when there was nothing to score."""
-    error: str | None = None
-    """Kind and message when there is nothing to score, as when generation failed."""
-    spent: Spending = NOTHING
-    """What generation and judging took."""
+    report: EvaluationReport = _NOTHING_SAID  # what scoring gave; empty when there was nothing to score
+    error: str | None = None  # kind and message when there is nothing to score, as when generation failed
+    spent: Spending = NOTHING  # what generation and judging took
     timing: Mapping[str, float] = field(default_factory=dict[str, float])
     """Seconds, under `generation` and `scoring`, where they were measured."""
-    model: str | None = None
-    """The id that the endpoint gave the model under test."""
-    judge_log: tuple[Mapping[str, Any], ...] = ()
-    """What judges were asked and said, word for word, where that is kept."""
+    model: str | None = None  # the id that the endpoint gave the model under test
+    judge_log: tuple[Mapping[str, Any], ...] = ()  # what judges were asked and said, word for word, where that is kept
     altered: tuple[str, ...] = ()
     """Fields that JSON could not hold as they were, so that what is saved only resembles them."""
     number: int | None = None

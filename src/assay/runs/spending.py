@@ -19,18 +19,12 @@ class Spending:
     Spending(calls=2, hits=0, prompt=90, completion=10, cost=0.002, unpriced=1)
     """
 
-    calls: int = 0
-    """Calls that an endpoint answered."""
-    hits: int = 0
-    """Replies that a cache had."""
-    prompt: int = 0
-    """Input tokens."""
-    completion: int = 0
-    """Output tokens."""
-    cost: float | None = 0.0
-    """Dollars, as far as prices are known; None when calls were made and no price is known."""
-    unpriced: int = 0
-    """Calls whose price is not known, and which are not in `cost`."""
+    calls: int = 0  # calls that an endpoint answered
+    hits: int = 0  # replies that a cache had
+    prompt: int = 0  # input tokens
+    completion: int = 0  # output tokens
+    cost: float | None = 0.0  # dollars, as far as prices are known; None when calls were made and no price is known
+    unpriced: int = 0  # calls whose price is not known, and which are not in `cost`
 
     def __post_init__(self) -> None:
         if self.calls and self.unpriced >= self.calls and not self.cost:

@@ -68,15 +68,11 @@ def student(free: int) -> float:
 class MeanEstimate:
     """A mean, and between which bounds it lies with 95 % confidence."""
 
-    mean: float | None = None
-    """None when there was nothing to average."""
-    low: float | None = None
-    """None when too little is known to say."""
+    mean: float | None = None  # None when there was nothing to average
+    low: float | None = None  # None when too little is known to say
     high: float | None = None
-    count: int = 0
-    """Values averaged."""
-    examples: int = 0
-    """Examples they came from."""
+    count: int = 0  # values averaged
+    examples: int = 0  # examples they came from
 
     def within(self, least: float, most: float) -> "MeanEstimate":
         """The same, where nothing outside of these is possible."""

@@ -61,13 +61,10 @@ class Summary:
 
     rollouts: int = 0
     examples: int = 0
-    scored: int = 0
-    """Rollouts whose counted criteria all have an answer. Only these are in means."""
+    scored: int = 0  # rollouts whose counted criteria all have an answer. Only these are in means
     unscored: int = 0
-    failed: int = 0
-    """Of the unscored, those where there was nothing to score, as when generation failed."""
-    errors: Mapping[str, int] = field(default_factory=dict[Any, Any])
-    """Errors by kind."""
+    failed: int = 0  # of the unscored, those where there was nothing to score, as when generation failed
+    errors: Mapping[str, int] = field(default_factory=dict[Any, Any])  # errors by kind
     errors_by_criterion: Mapping[str, Mapping[str, int]] = field(default_factory=dict[Any, Any])
     """Errors by criterion and kind; under `rollout` why there was nothing to score."""
     reward: MeanEstimate = NO_ESTIMATE
@@ -82,10 +79,8 @@ class Summary:
     spent: Spending = NOTHING
     timing: Mapping[str, float] = field(default_factory=dict[Any, Any])
     """Seconds by part, added up over the rollouts that were timed."""
-    altered: int = 0
-    """Rows with a field that JSON could not hold as it was."""
-    complete: bool = True
-    """Whether the run went through; False when it was stopped and can be resumed."""
+    altered: int = 0  # rows with a field that JSON could not hold as it was
+    complete: bool = True  # whether the run went through; False when it was stopped and can be resumed
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""

@@ -131,8 +131,7 @@ class RolloutBody(Struct, forbid_unknown_fields=True):
     """A rollout: its completion and further fields that checks name; or a state alone, which holds everything."""
 
     prompt: str | Chat | UnsetType = UNSET
-    completion: Any = UNSET
-    """A text or messages. Anything else is an error of this rollout, not of the request."""
+    completion: Any = UNSET  # a text or messages. Anything else is an error of this rollout, not of the request
     answer: Any = UNSET
     task: str | UnsetType = UNSET
     info: dict[str, Any] | UnsetType = UNSET
@@ -153,10 +152,8 @@ class Item(Struct, omit_defaults=True):
     reward: Number
     score: Number
     errors: dict[str, str] | None = None
-    partial_reward: Number = None
-    """The sum of what was answered, where there is no reward."""
-    outcome: Number = None
-    """The reward before shaping, where the rubric shapes it."""
+    partial_reward: Number = None  # the sum of what was answered, where there is no reward
+    outcome: Number = None  # the reward before shaping, where the rubric shapes it
     report: dict[str, Any] | None = None
 
 
@@ -199,8 +196,7 @@ def _write_score(scored: ScoredRequest) -> ScoreReply:
 class OpenRLHFBody(Struct):
     """One list each, of one length; OpenRLHF sends lists of one, and empty ones to further servers."""
 
-    query: list[str]
-    """The prompt and the response, as one text with special tokens."""
+    query: list[str]  # the prompt and the response, as one text with special tokens
     prompts: list[str] = []
     labels: list[Any] = []
 

@@ -22,18 +22,13 @@ class SettingsError(AssayError, ValueError):
 class Bounds:
     """How much one worker process takes on, and how long it may take."""
 
-    at_once: int = 1024
-    """Scoring requests under way at once; more are refused with 429."""
-    max_bytes: int = 16 << 20
-    """Size of one request. Together, those under way may take eight times as much."""
-    max_batch: int = 1024
-    """Rollouts in one request."""
+    at_once: int = 1024  # scoring requests under way at once; more are refused with 429
+    max_bytes: int = 16 << 20  # size of one request. Together, those under way may take eight times as much
+    max_batch: int = 1024  # rollouts in one request
     item_seconds: float = 60.0
     """How long one rollout may take to score; then it is unscored. A check that never waits is not stopped."""
-    body_seconds: float = 30.0
-    """How long a client may take to send a request."""
-    drain_seconds: float = 30.0
-    """How long requests under way may go on once the server is told to stop."""
+    body_seconds: float = 30.0  # how long a client may take to send a request
+    drain_seconds: float = 30.0  # how long requests under way may go on once the server is told to stop
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
@@ -48,17 +43,12 @@ class Bounds:
 class Judge:
     """The model that answers judged criteria, and how it is asked."""
 
-    model: str | None = None
-    """A name as `model_of` takes it; None is the default model."""
+    model: str | None = None  # a name as `model_of` takes it; None is the default model
     grader: Literal["per-criterion", "one-shot", "holistic"] = "per-criterion"
-    guard: bool = False
-    """Ask first whether a text holds a prompt injection."""
-    cache: str | None = None
-    """Where verdicts are kept; None is nowhere."""
-    budget: float | None = None
-    """Dollars that all workers together may spend; None is no limit."""
-    shows: tuple[str, ...] = ()
-    """What it reads of a rollout, before what a rubric says; the rubric says so when empty."""
+    guard: bool = False  # ask first whether a text holds a prompt injection
+    cache: str | None = None  # where verdicts are kept; None is nowhere
+    budget: float | None = None  # dollars that all workers together may spend; None is no limit
+    shows: tuple[str, ...] = ()  # what it reads of a rollout, before what a rubric says; the rubric says so when empty
 
     window: int | None = None
     """Tokens that the model takes in one call; None is what is known of it. A longer text is read in pieces."""
@@ -83,8 +73,7 @@ class Settings:
     """
 
     host: str = "127.0.0.1"
-    port: int = 8000
-    """0 takes any that is free."""
+    port: int = 8000  # 0 takes any that is free
     workers: int = 1
     unscored: Policy = "raise"
     """What goes where a trainer takes a number only, and there is none: `raise` answers with an error, `zero` with 0,
