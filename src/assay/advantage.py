@@ -7,9 +7,10 @@ from typing import Final, Literal, TypeAlias
 
 from assay.types import Rewards
 
+# `mean` and `dr_grpo` are the reward less the mean of its group; `grpo` divides that by the standard deviation of the
+# group; `rloo` is the reward less the mean of the others; `gdpo` does as `grpo` for every criterion by itself, and
+# adds them up.
 Estimator: TypeAlias = Literal["mean", "dr_grpo", "grpo", "rloo", "gdpo"]
-"""`mean` and `dr_grpo` are the reward less the mean of its group; `grpo` divides that by the standard deviation of the group;
-`rloo` is the reward less the mean of the others; `gdpo` does as `grpo` for every criterion by itself, and adds them up."""
 EPSILON: Final = 1e-6  # added to a standard deviation, as verl does; TRL adds 1e-4
 # Added to that of all rollouts at the end of GDPO, as TRL does; verl adds its square to the variance.
 WHITENING: Final = 1e-4

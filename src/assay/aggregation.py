@@ -13,8 +13,8 @@ from assay.wording import short_repr
 
 Key = TypeVar("Key", bound=Hashable)
 Item = TypeVar("Item")
+# How totals become a score: a share clamped to 0…1, a share left as it is, or the raw sum.
 Scale: TypeAlias = Literal["unit", "open", "raw"]
-"""How totals become a score: a share clamped to 0…1, a share left as it is, or the raw sum."""
 
 
 class Totals(NamedTuple):
@@ -151,9 +151,9 @@ def aggregation_of(spec: object) -> Aggregation:
     raise RubricError(f"aggregation {spec!r} is not known: give one of {', '.join(AGGREGATIONS)}, or a function")
 
 
+# `raise` stops; `zero` pays 0; `group_mean` pays what the group's scored rollouts got on average, so that its
+# advantage is 0; `drop` leaves the rollout out, where the trainer can.
 Policy: TypeAlias = Literal["raise", "zero", "group_mean", "drop"]
-"""`raise` stops; `zero` pays 0; `group_mean` pays what the group's scored rollouts got on average, so
-that its advantage is 0; `drop` leaves the rollout out, where the trainer can."""
 
 POLICIES: Final[tuple[Policy, ...]] = get_args(Policy)
 

@@ -11,16 +11,17 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+# Whether more would get through the narrow place all work ends up in, where there is one: what begins too early only
+# waits.
 Room: TypeAlias = Callable[[], bool] | None
-"""Whether more would get through the narrow place all work ends up in, where there is one: what begins too early only waits."""
 
 SIDE_BY_SIDE = 1024  # how many pieces of work are under way at once unless said otherwise
 AT_ONCE = 2  # how many begin in one turn of the loop where there has to be room: more would hold up the rest
 BREATH = 0.002  # seconds of work in one go that holds up nothing else in the loop
 GLANCE = 0.005  # seconds between two looks at whether there is room
+# What code that is not ours may fail with: also `exit()`, or a cancellation of its own. Look at `is_stop` before
+# making light of one.
 FAILURES: Final = BaseException
-"""What code that is not ours may fail with: also `exit()`, or a cancellation of its own. Look at `is_stop` before
-making light of one."""
 
 
 class setting(Generic[Item]):  # noqa: N801 - read as a function; a generator takes four times as long

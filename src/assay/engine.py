@@ -314,8 +314,8 @@ class Summed(BatchResult):
 # The engine: the criteria, asked.
 
 _Ask: TypeAlias = Callable[[PlannedCriterion, Batch], Awaitable[list[Any]]]
+# Criteria whose errors were logged, where each is to be logged once.
 _LOGGED: ContextVar[set[str] | None] = ContextVar("logged", default=None)
-"""Criteria whose errors were logged, where each is to be logged once."""
 
 
 def logging_once() -> AbstractContextManager[object]:

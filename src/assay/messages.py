@@ -198,8 +198,8 @@ def _tool_call(entry: object) -> ToolCall | None:
 Kind: TypeAlias = Literal["text", "thinking", "call", "result", "image", "audio", "file"]
 MEDIA: Final = frozenset({"image", "audio", "file"})  # the kinds of part that are not made of text
 _NAMES: Final = table_of("assay", "parts.toml")
+# The columns of a table that hold media, of paths, URLs, bytes, or as Hugging Face has them; one or a list of them.
 MEDIA_COLUMNS: Final[Mapping[str, Kind]] = {name: kind for kind, names in _NAMES["columns"].items() for name in names}
-"""The columns of a table that hold media, of paths, URLs, bytes, or as Hugging Face has them; one or a list of them."""
 
 
 class Part(NamedTuple):
@@ -252,8 +252,9 @@ def media_access(
 
 
 Shows: TypeAlias = tuple[str, ...]
+# What a judge may be shown of a rollout, by name; several narrow it together. `docs/concepts/judging.md` explains
+# each.
 SHOWS: Final = ("all", "last", "transcript", "no_thinking", "no_tools", "no_media", "described")
-"""What a judge may be shown of a rollout, by name; several narrow it together. `docs/concepts/judging.md` explains each."""
 
 
 def shows_of(given: object) -> Shows:
@@ -388,8 +389,8 @@ def _is_list(content: Any) -> bool:
     return not is_record and isinstance(content, Iterable)
 
 
+# The fields by which Gemini says what a part is, and how its JSON spells them.
 _BY_FIELD: Final[dict[str, str]] = _NAMES["gemini"]
-"""The fields by which Gemini says what a part is, and how its JSON spells them."""
 _MEDIA_TYPES: Final[Mapping[str, Kind]] = {name: kind for kind, names in _NAMES["types"].items() for name in names}
 
 

@@ -21,6 +21,7 @@ _ALWAYS = frozenset({
     "apikey", "auth", "authorization", "bearer", "cookie", "credential", "credentials", "passphrase",
     "passwd", "password", "pwd", "secret",
 })  # fmt: skip
+# What a name may be about that ends in a word for a secret and is none: `sort_key`, `eos_token`.
 _HARMLESS = {
     "key": frozenset({
         "answer", "cache", "column", "data", "dict", "field", "group", "id", "image", "input", "json",
@@ -31,7 +32,6 @@ _HARMLESS = {
         "start", "stop", "unk",
     }),
 }  # fmt: skip
-"""What a name may be about that ends in a word for a secret and is none: `sort_key`, `eos_token`."""
 
 _kept: set[str] = set()
 

@@ -415,8 +415,8 @@ class EvaluationReport:
 
 _EMPTY = EvaluationReport()
 
+# Why a rollout is unscored although nothing failed.
 NOTHING_APPLIES = "NotApplicable: no counted criterion applies to this rollout"
-"""Why a rollout is unscored although nothing failed."""
 
 
 def _summed_steps(parts: Sequence[EvaluationReport]) -> dict[str, float | None] | None:

@@ -17,12 +17,12 @@ from assay.wording import described
 
 Read: TypeAlias = Callable[[object], Any]  # reads a completion, or raises a TypeError
 ABSENT: Final[Any] = Parameter.empty  # stands where a rollout does not have a field, or a parameter no default
+# What scoring writes into a state; no check may name one as an argument.
 OUTPUTS: Final = frozenset({"reward", "partial_reward", "metrics", "advantage", "errors"})
-"""What scoring writes into a state; no check may name one as an argument."""
 SINGULAR: Final = frozenset({"prompt", "completion", "answer", "task", "state", "info"})
 PLURALS: Final = {f"{name}s": name for name in SINGULAR}
+# Fields that every rollout has, given or not.
 _DEFAULTS: Final[Mapping[str, Callable[[], Any]]] = {"answer": str, "task": lambda: "default", "info": dict[str, Any]}
-"""Fields that every rollout has, given or not."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,8 +36,8 @@ from assay.wording import counted, described, short_repr
 logger = logger_of("assay")
 
 _WRITTEN: Final = OUTPUTS | {"outcome"}  # a check may name a field `outcome`: only a shaping writes it
+# What environments hand over, one a rollout; scoring writes into them.
 States: TypeAlias = Sequence[MutableMapping[str, Any]]
-"""What environments hand over, one a rollout; scoring writes into them."""
 
 
 class BaseRubric(ABC):

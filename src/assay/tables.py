@@ -160,8 +160,8 @@ def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 # json.loads looks at every text's type and encoding; the decoder alone takes half the time.
 _decoder = json.JSONDecoder(object_pairs_hook=_unrepeated)
+# A text of JSON as a value. Raises ValueError for what is no JSON, of which `RepeatedFieldError` is one.
 decoded = _decoder.decode
-"""A text of JSON as a value. Raises ValueError for what is no JSON, of which `RepeatedFieldError` is one."""
 
 
 def objects_in(lines: Iterable[bytes], name: str, start: int = 1) -> Numbered:

@@ -22,8 +22,8 @@ Rewards: TypeAlias = Sequence[float | None]  # one a rollout; None where it is u
 
 OnError: TypeAlias = Literal["record", "raise"]  # what a failure becomes: an error on its line, or the exception itself
 
+# What a `State` reads from its `input` row when it does not hold the field itself.
 INPUT_FIELDS = frozenset({"prompt", "answer", "task", "info", "example_id"})
-"""What a `State` reads from its `input` row when it does not hold the field itself."""
 
 _own: Any = dict  # whose methods are called straight: every turn of a rollout looks at a dozen fields
 

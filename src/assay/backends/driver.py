@@ -42,8 +42,8 @@ PATIENCE: Final = 0.2  # seconds after which a backend that waits gives the driv
 
 _SUMMED = ("done", "errors", "unscored", "hits", "calls", "tokens", "cost", "unpriced")
 
+# Gives the next task for a worker that is free; None when there is none for now.
 TakeTask: TypeAlias = Callable[[], Task | None]
-"""Gives the next task for a worker that is free; None when there is none for now."""
 
 Results: TypeAlias = Generator[ShardResult | ShardFailure | None]
 """What comes of shards, as it comes; None now and then while nothing does."""

@@ -30,8 +30,8 @@ from assay.runs.row_rubrics import RowRubrics
 from assay.runs.spending import SpendingLog
 from assay.runs.summary import Tally
 
+# Makes the rubric and the grader, in the process that uses them: connections do not travel.
 Make: TypeAlias = Callable[[], tuple[Any, Autograder | None]]
-"""Makes the rubric and the grader, in the process that uses them: connections do not travel."""
 
 PROGRESS_SECONDS = 1.0  # how often a worker writes down how far its shard is
 

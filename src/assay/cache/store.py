@@ -359,12 +359,12 @@ class PostgresStore(Store):
             raise CacheError(f"the verdict cache {self.where} cannot be used ({said}): {advice}") from None
 
 
+# File systems, as the kernel names them, that several hosts may use at once.
 NETWORK_DISKS = frozenset(
     {"9p", "afs", "beegfs", "ceph", "cifs", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs", "nfs4"}
     | {"orangefs", "panfs", "smb2", "smb3", "smbfs", "virtiofs", "wekafs"}
     | {"fuse.ceph", "fuse.glusterfs", "fuse.s3fs", "fuse.sshfs"}
 )
-"""File systems, as the kernel names them, that several hosts may use at once."""
 
 
 def is_on_network_disk(path: Path) -> bool:

@@ -19,8 +19,8 @@ from assay.types import Messages
 from assay.wording import counted, short_repr
 
 Predicate: TypeAlias = Annotated[Callable[[Any], Any], WithJsonSchema({"type": "string", "pattern": ":"})]
+# Where a rollout has what is expected: `answer`, or a path such as `info.actions`.
 InRow: TypeAlias = Annotated[str, StringConstraints(pattern=r"^(answer|info)(\.|$)")]
-"""Where a rollout has what is expected: `answer`, or a path such as `info.actions`."""
 Info: TypeAlias = Mapping[str, Any] | None
 ANY: Any = ...  # stands where no value is given, since None is one
 

@@ -101,8 +101,8 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
+# How `jsonschema` asks about one keyword: validator, its value, the instance, the schema.
 Keyword: TypeAlias = Callable[[Any, Any, Any, Any], Iterator[Any]]
-"""How `jsonschema` asks about one keyword: validator, its value, the instance, the schema."""
 
 PATTERN_SECONDS = 1.0  # how long one match of a schema's pattern may take
 

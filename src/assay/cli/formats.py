@@ -336,8 +336,8 @@ class JunitSuite:
         out.write("  </testsuite>\n</testsuites>\n")
 
 
+# What an XML file may not even hold as an escape: control characters and half characters.
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What an XML file may not even hold as an escape: control characters and half characters."""
 
 
 def _xml_safe(text: str) -> str:

@@ -34,8 +34,8 @@ INTERRUPTED: Final = 130
 COMPLETE = "_ASSAY_COMPLETE"  # the variable by which a shell asks what could come next
 
 _TEXTS: Final[dict[str, dict[str, str]]] = table_of("assay.cli", "commands.toml")
+# Every command, which is `command` in the module of its name, and its purpose.
 COMMANDS: Final = {name: texts["purpose"] for name, texts in _TEXTS.items() if "purpose" in texts}
-"""Every command, which is `command` in the module of its name, and its purpose."""
 
 
 def code_of(error: AssayError | OSError) -> int:
@@ -56,12 +56,12 @@ def _complaint(error: click.ClickException, command: str) -> str:
     return f"{path}: {origin}{error.format_message().rstrip('.')} ({path} --help tells more)"
 
 
+# Every key that a file may have, and what it holds; each is an option of the same name.
 SETTINGS: Final[dict[str, type]] = {
     "rubric": str, "model": str, "judge": str, "grader": str, "guard": bool, "cache": str, "budget": float,
     "concurrency": int, "samples": int, "temperature": float, "max_tokens": int, "system_prompt": str, "format": str,
     "fail_under": float, "fail_interval_under": float, "fail_rollout_under": float, "quiet": bool,
 }  # fmt: skip
-"""Every key that a file may have, and what it holds; each is an option of the same name."""
 
 _FORMS: Final = {str: "a text, in quotes", bool: "true or false", float: "a number", int: "a whole number"}
 

@@ -14,8 +14,8 @@ from assay.wording import short_repr
 
 _dict: Any = dict  # of any items to a checker of types: a `cast` at every look costs as much as the look
 _list: Any = list
+# A row with `prompt`, `answer`, `task`, `info`, `example_id`, and every other column it came with.
 Example: TypeAlias = dict[str, Any]
-"""A row with `prompt`, `answer`, `task`, `info`, `example_id`, and every other column it came with."""
 
 NEEDED = (
     "an environment asks what stands under `question` or `prompt`, and checks see `answer`, `task`, "

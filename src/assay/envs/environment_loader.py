@@ -14,8 +14,8 @@ from assay.errors import AssayError
 from assay.wording import described, short_repr
 
 FUNCTION = "load_environment"
+# The variable that, set to anything but 0, has `import verifiers` in an environment find `assay.compat.verifiers`.
 AS_VERIFIERS = "ASSAY_AS_VERIFIERS"
-"""The variable that, set to anything but 0, has `import verifiers` in an environment find `assay.compat.verifiers`."""
 _ON_ASSAY = f"to run it on assay, set {AS_VERIFIERS}=1 or call assay.compat.verifiers.install() before"
 
 

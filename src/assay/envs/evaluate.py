@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from assay.envs.base_env import Environment
 
 SIDE_BY_SIDE = 256  # rollouts under way at once, unless said otherwise; the endpoint's limits may allow fewer
+# Fields of a state that are kept with every rollout that has them.
 KEPT = ("is_truncated", "stop_condition", "tool_failures")
-"""Fields of a state that are kept with every rollout that has them."""
 STAND_IN = "An answer of about this length stands for what the model would have written. " * 8  # what a dry run scores
 logger = logger_of("assay")
 

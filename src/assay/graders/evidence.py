@@ -20,12 +20,12 @@ from assay.report import Citation
 _TABLE: Final[dict[str, str]] = table_of("assay.graders", "citations.toml")
 _QUOTED, _OPENED, _CITED = (re.compile(_TABLE[name].replace("\n", "")) for name in ("quoted", "opened", "cited"))
 _UNSPACED: Final = _TABLE["unspaced"].replace("\n", "")
+# A word; where words are written without spaces, every letter is one.
 _WORD: Final = re.compile(rf"(?=[^\W_])[{_UNSPACED}]|[^\W_{_UNSPACED}]++")
-"""A word; where words are written without spaces, every letter is one."""
 _FEWEST: Final = 3  # characters of a quotation; two do where every letter is a word
 _CUT_AT_END: Final = 5
+# Characters of a quotation that may end, or begin, inside a word: `is a` is not in `this apple`.
 _CUT_AT_START: Final = 10
-"""Characters of a quotation that may end, or begin, inside a word: `is a` is not in `this apple`."""
 MOST: Final = 20  # quotations, and citations, that are looked for in one reason
 _LONGEST: Final = 20_000  # characters of a reason in which citations are looked for
 

@@ -345,8 +345,8 @@ def _requirement(criterion: Criterion) -> str:
     return without_prompt_tags(criterion.requirement)
 
 
+# What to do about a text without an answer: give wanted criteria their lowest choice, or ask all the same.
 Degenerate: TypeAlias = Literal["lowest", "ask"]
-"""What to do about a text without an answer: give wanted criteria their lowest choice, or ask all the same."""
 
 DEGENERATE = "degenerate answer"  # how the reason begins that a text without an answer gets
 

@@ -17,8 +17,8 @@ from assay.runs.row import COLUMN
 
 logger = logger_of("assay")
 
+# Special tokens that a response may end in, since OpenRLHF decodes with them and hands no tokenizer over.
 END_TOKENS: Final[tuple[str, ...]] = tuple(table_of("assay.integrations", "end_tokens.toml")["tokens"])
-"""Special tokens that a response may end in, since OpenRLHF decodes with them and hands no tokenizer over."""
 
 
 def reward_func_of(

@@ -18,13 +18,13 @@ from assay.runs.row import own_rubric
 from assay.runs.row_rubrics import RowRubrics
 
 OUTCOME: Final = "outcome"  # the name under which trainers get what the criteria came to, to filter groups by
+# Why a rollout is unscored that a trainer hands over by itself.
 ALONE: Final = (
     "RubricError: a check compares the rollouts of a group, and this one came alone: send groups, or score without it"
 )
-"""Why a rollout is unscored that a trainer hands over by itself."""
 MOST_THREADS: Final = 32  # of one call, where nothing waits and a check may block
+# What a trainer is paid in: the weighted sum, or its normalised view between 0 and 1.
 Value: TypeAlias = Literal["reward", "score"]
-"""What a trainer is paid in: the weighted sum, or its normalised view between 0 and 1."""
 
 RubricSource: TypeAlias = BaseRubric | str | Path  # a rubric, here or behind a server, or the file it stands in
 

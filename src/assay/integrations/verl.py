@@ -16,8 +16,9 @@ from assay.integrations.step import RubricSource, Scored, Step, Value, paid, par
 # What verl is told of a sample; a text is left out of its metrics, and kept in its rows.
 Told: TypeAlias = dict[str, float | str]
 QUESTIONS: Final = ("question", "prompt", "index", "uid")  # what tells the questions of a batch apart, in extra_info
+# The keys that are ours beside `outcome`: what verl reads, 1 where a rollout has no score, and the hash of a rubric
+# that changes.
 OWN: Final = ("score", "unscored", "rubric_version")
-"""The keys that are ours beside `outcome`: what verl reads, 1 where a rollout has no score, and the hash of a rubric that changes."""
 
 
 async def compute_score(

@@ -30,12 +30,12 @@ DELIVERY: Final = 10.0  # seconds past the deadline for which an answer that has
 PATIENCE: Final = 1.0  # seconds that a process which should end may take
 _CHUNK: Final = 1 << 18
 _QUIETLY: Final[int] = getattr(socket, "MSG_NOSIGNAL", 0)  # if the other end is gone, an error here and no SIGPIPE
+# Signals that a process gets for what it did itself. Any other came from outside.
 _OWN_FAULT: Final = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGSYS", "SIGTRAP", "SIGXCPU", "SIGXFSZ")
-"""Signals that a process gets for what it did itself. Any other came from outside."""
 
+# What went wrong: out of time, out of memory, an exception, a worker that died of the task, or one that died of
+# something else, twice.
 Kind: TypeAlias = Literal["timeout", "memory", "raised", "crashed", "lost"]
-"""What went wrong: out of time, out of memory, an exception, a worker that died of the task, or one
-that died of something else, twice."""
 
 
 @dataclass(frozen=True, slots=True)

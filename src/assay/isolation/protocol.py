@@ -23,12 +23,12 @@ from assay.wording import short_repr
 HEAD: Final = struct.Struct(">c16sQ")  # how every message begins: one letter, a token, and the length of what follows
 TOKEN_BYTES: Final = 16
 NO_TOKEN: Final = bytes(TOKEN_BYTES)
+# To a worker: a call, with the token that every message about it must carry. Pickled, the number of the function, the
+# function (None when the worker has it), and the arguments; function and arguments pickled too.
 TASK: Final = b"t"
-"""To a worker: a call, with the token that every message about it must carry. Pickled, the number of the function, the
-function (None when the worker has it), and the arguments; function and arguments pickled too."""
 HELLO: Final = b"h"  # from a worker: it is there, and this is its process id
+# From a worker: function and arguments are loaded, and work begins. A `forkserver.Reading` follows, as JSON.
 STARTED: Final = b"s"
-"""From a worker: function and arguments are loaded, and work begins. A `forkserver.Reading` follows, as JSON."""
 ANSWER: Final = b"a"  # from a worker: what came of a task, as JSON
 LARGEST_VALUE: Final = 1 << 26  # characters of JSON in a result, so that no worker fills the memory of this process
 STATUS: Final = struct.Struct(">i")  # what the template says about a worker at its end: its exit status
@@ -62,8 +62,8 @@ class Packed(NamedTuple):
 
 
 _numbers = count(1)
+# Functions that were packed before, by identity, for as long as they live, so that a worker knows them again.
 _known: dict[int, tuple[Callable[[], Any], Packed]] = {}
-"""Functions that were packed before, by identity, for as long as they live, so that a worker knows them again."""
 
 
 def packed(function: Function) -> Packed:

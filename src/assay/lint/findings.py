@@ -5,8 +5,8 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from assay.lint.lexicon import word_lists
 
+# `error`: the score comes out wrong. `warning`: judges will differ. `note`: good to know.
 Severity: TypeAlias = Literal["note", "warning", "error"]
-"""`error`: the score comes out wrong. `warning`: judges will differ. `note`: good to know."""
 
 SEVERITIES: Final[tuple[Severity, ...]] = ("note", "warning", "error")  # from the least to the most
 

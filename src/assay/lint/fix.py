@@ -28,8 +28,8 @@ from assay.loading.document import KeyPath, Node, Position, dump_yaml, read_file
 from assay.models import Model, Request, model_of
 from assay.rubric import rubric_at
 
+# What other words can mend. What is at odds with something else is for people to settle.
 REWRITABLE: Final = frozenset(("R001", "R002", "R003", "R004", "R006"))
-"""What other words can mend. What is at odds with something else is for people to settle."""
 
 
 @dataclass(frozen=True)
@@ -113,8 +113,8 @@ class Change(NamedTuple):
 
 # What is certain.
 
+# Scales of two that can only be meant the other way round.
 _SURELY_REVERSED: Final = frozenset((("met", "unmet"), ("pass", "fail"), ("passed", "failed"), ("good", "bad")))
-"""Scales of two that can only be meant the other way round."""
 
 
 def _certain(item: PlacedCriterion, broken: Collection[str]) -> Change:

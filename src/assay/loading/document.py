@@ -15,8 +15,8 @@ from typing import Any, Final, NamedTuple, TypeAlias, cast
 from assay.errors import RubricError, RubricFileError
 from assay.wording import did_you_mean, short_repr
 
+# The keys and places that lead to a value, such as `("criteria", 3, "weight")`.
 KeyPath: TypeAlias = tuple[str | int, ...]
-"""The keys and places that lead to a value, such as `("criteria", 3, "weight")`."""
 
 MOST_DEPTH: Final = 200  # how deep lists and mappings may be nested
 MOST_REPEATED: Final = 1_000_000  # values that the aliases of a text may add up to: nested aliases grow without bound

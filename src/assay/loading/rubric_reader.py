@@ -22,8 +22,8 @@ Expected: TypeAlias = str | float  # a verdict on offer; or a number, of what co
 
 MOST_LEVELS: Final = 50  # how deep rubrics and sections may be nested in each other
 
+# A function that a file names, as `package.module:function`.
 REFERENCE: Final = r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$"
-"""A function that a file names, as `package.module:function`."""
 
 _HOLDERS: Final = ("criteria", "sections", "rubric")  # the keys that the criteria of a rubric stand under; one of them
 _RUBRIC_KEYS: Final = (*_HOLDERS, "name", "description", "aggregation", "golden", "shows", "shaping", "$schema")

@@ -15,8 +15,8 @@ from assay.models.retry import Endpoint
 from assay.redaction import logger_of
 
 NOT_A_JUDGEMENT = "smoke judge: not a judgement"  # part of that model's id, which stands wherever the judge is named
+# A slow machine is no outage: long prompts take minutes, and every caller has to wait for them.
 PATIENT = Limits(concurrency=64, timeout=1800.0, deadline=86_400.0, attempts=3)
-"""A slow machine is no outage: long prompts take minutes, and every caller has to wait for them."""
 
 REMEMBERED = 4  # how many beginnings of prompts count as still in the engine's memory
 

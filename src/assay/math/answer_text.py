@@ -134,9 +134,9 @@ _SIGN: Final = re.compile(r"\\\$|[€£¥₹]")
 _AMOUNT: Final = re.compile(r"\s*-?[\d.]")
 _MONEY: Final = words.pattern("money", re.ASCII)
 _MOST_LAYERS: Final = 12
+# What may stand around an answer, and what inside shows that these do not belong together.
 _WRAPPINGS: Final = (("$$", "$$", "$"), ("$", "$", "$"), (r"\(", r"\)", r"\("), (r"\[", r"\]", r"\["),
                      ("**", "**", "**"), ("`", "`", "`"), ('"', '"', '"'))  # fmt: skip
-"""What may stand around an answer, and what inside shows that these do not belong together."""
 DEEPEST: Final = 60  # how deep brackets may nest
 
 _SIGNS_BY_CODE: Final = {
@@ -219,8 +219,8 @@ def closing(text: str, start: int) -> int:
 
 
 _NEXT_STATEMENT: Final = words.pattern("next_statement")
+# Rows of a matrix that ended in one backslash, the other lost on the way.
 _SINGLE_BREAK: Final = re.compile(r"\\(?=[\s\d-])")
-"""Rows of a matrix that ended in one backslash, the other lost on the way."""
 _UNIT_FONT: Final = re.compile(r"(?<=[\d)}\s/])\\(?:mathrm|rm|textrm)\s*\{\s*([^{}]*?)\s*\}")
 
 

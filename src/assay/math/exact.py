@@ -21,8 +21,8 @@ Polynomial: TypeAlias = fmpq_mpoly
 MOST_ATOMS: Final = 40
 MOST_TERMS: Final = 2000
 _RING: Final = fmpq_mpoly_ctx.get(("x", MOST_ATOMS), "lex")
+# The atoms in the order in which they are met. A later one leads an earlier one, as its equation asks for.
 ATOMS: Final = _RING.gens()[::-1]
-"""The atoms in the order in which they are met. A later one leads an earlier one, as its equation asks for."""
 ONE: Final = _RING.constant(1)
 
 
@@ -72,10 +72,10 @@ MOST_BITS: Final = 4096  # rational numbers beyond so many bits are not computed
 _MOST_WORK: Final = 200_000  # products of terms that one comparison may take: some milliseconds
 _MOST_SHARED: Final = 900  # products of terms of two polynomials up to which their common factor is looked for
 _FACTORED: Final = fmpz(10) ** 30  # larger numbers are not factored
+# Kinds of atoms that are positive, variables by assumption.
 _POSITIVE: Final = frozenset({"symbol", "pi", "e", "exp", "root", "power", "factorial", "abs"})
-"""Kinds of atoms that are positive, variables by assumption."""
+# Kinds of atoms that are real when they are of a number, and i.
 _REAL: Final = frozenset({"symbol", "pi", "e", "root", "ln", "i"})
-"""Kinds of atoms that are real when they are of a number, and i."""
 _MAYBE_COMPLEX: Final = frozenset({"i", "arcsin", "arccosh", "arctanh"})
 _MOST_FACTORED: Final = 40  # terms of a polynomial up to which its squares are looked for under a root
 _MOST_ANGLES: Final = 64  # how often one inverse function may count in a sum of them

@@ -113,10 +113,10 @@ _ORDINALS: Final = tuple(
 )
 _BEHIND_UNITS: Final = frozenset({",", ";", ")", "]", "/", "^", r"\}", "}"})
 _MODULI: Final = frozenset(words.notations("modulus"))
+# Commands that end a run of factors.
 _STOPS: Final = SIGNS.union(
     words.notations("stop"), _MODULI, words.RELATIONS, SET_OPERATIONS, TIMES, DIVIDED, _CONNECTIVES
 )
-"""Commands that end a run of factors."""
 _FENCES: Final = {r"\lfloor": (r"\rfloor", "floor"), r"\lceil": (r"\rceil", "ceil"), r"\lvert": (r"\rvert", "abs")}
 _RAISED_CIRCLES: Final = ((r"\circ",), ("{", r"\circ", "}"), ("{", r"\degree", "}"))
 _DECORATIONS, _FONTS = frozenset(words.notations("decoration")), frozenset(words.notations("font"))

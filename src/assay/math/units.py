@@ -12,8 +12,8 @@ from assay.math.words import GENERIC, UNIT_TABLES, is_label, words_of
 
 _WORDS_OF_SHAPE: Final = {"square": 2, "squared": 2, "sq": 2, "cubic": 3, "cubed": 3, "cu": 3}
 _PIECE: Final = re.compile(r"[a-zA-Z¢]+|\^\{?-?\d+\}?|[/·*]|\\cdot")
+# Units that may as well be two letters side by side.
 _NO_UNITS_IN_LETTERS: Final = frozenset({"mg", "ms", "gm", "mV", "mA", "in", "mi", "am", "pm"})
-"""Units that may as well be two letters side by side."""
 SHAPES: Final[dict[str, str]] = UNIT_TABLES["chinese_shapes"]
 CHINESE: Final[dict[str, str]] = UNIT_TABLES["chinese"] | dict.fromkeys(UNIT_TABLES["chinese_counters"], "units")
 

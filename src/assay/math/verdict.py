@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
+# How a comparison ended. Only `equal` is a yes; `gold_unparsable` and `error` say nothing of the answer.
 Status = Literal[
     "equal", "different", "no_answer", "answer_unparsable", "gold_unparsable", "out_of_time", "too_large", "error"
 ]
-"""How a comparison ended. Only `equal` is a yes; `gold_unparsable` and `error` say nothing of the answer."""
 
 Tier = Literal["normalize", "algebra", "symbolic"]
 

@@ -13,8 +13,8 @@ from assay.wording import described
 
 HARD_TIMEOUT: Final = 120.0  # seconds after which a comparison ends in any case, however busy the machine is
 _MOST_KNOWN: Final = 50_000
+# What workers found, so that a group of rollouts asks once. Only what will not change is kept.
 _known: dict[tuple[Open, int], MathVerdict] = {}
-"""What workers found, so that a group of rollouts asks once. Only what will not change is kept."""
 
 Pair = tuple[object, object]
 

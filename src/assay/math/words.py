@@ -65,8 +65,8 @@ FUNCTIONS: Final = _of_kind("function")  # how functions may be written, and wha
 GREEK: Final = frozenset(_of_kind("letter"))
 CONSTANTS: Final = _of_kind("constant")
 SETS: Final = frozenset("RZNQC")  # letters that name a set of numbers, in blackboard bold
+# Sentences that stand for a set of numbers, by its name, or for infinity.
 PHRASES: Final = {phrase: kind for kind in ("R", "Z", "empty", "infinity") for phrase in _of_kind(kind)}
-"""Sentences that stand for a set of numbers, by its name, or for infinity."""
 VERDICTS: Final = frozenset(_of_kind("verdict"))
 SPELLED: Final = {word: int(number) for word, number in _of_kind("numeral").items()}
 SCALES: Final = {word: int(number) for word, number in _of_kind("scale").items()}
@@ -80,12 +80,12 @@ VERBS: Final = LEADS & frozenset(_TABLES["sets"]["verbs"].split())
 LINKS: Final = frozenset(_TABLES["sets"]["links"].split())
 GENERIC: Final = _LABELS | frozenset({"square", "cubic", "sq", "in", "of", "the", "all"})
 DENIALS: Final = frozenset(_of_kind("denial"))
+# Words that make another number, or none, of the number that they stand beside.
 CHANGES: Final = frozenset(_of_kind("part", "scale", "sign", "operation", "bound", "denial")) | {"percent", "third"}
-"""Words that make another number, or none, of the number that they stand beside."""
+# What may stand between two answers, and which connective it is.
 CONNECTIVES: Final = {"and": "and", "or": "or", ", and": "and", ", or": "or", ",": ",", "and/or": "or"}
-"""What may stand between two answers, and which connective it is."""
+# Words that are never multiplied by standing beside a number.
 NO_FACTORS: Final = frozenset({"and", "or", "if", "for", "where", "mod", "to"})
-"""Words that are never multiplied by standing beside a number."""
 NO_UNITS: Final = NO_FACTORS | CONNECTIVES.keys() | PERCENT | {"with", "when", "such that"}
 """Words in `\\text{…}` behind a number that are not its unit."""
 NO_LABELS: Final = (

@@ -15,8 +15,8 @@ from assay.redaction import redacted, without
 from assay.wording import short_repr
 
 CONNECTIONS = 1000  # that a client keeps open at most
+# What the SDKs, and the HTTP clients under them, raise when there is no whole answer.
 _CONNECTION = ("APIConnectionError", "TransportError", "ClientConnectionError", "ClientPayloadError")
-"""What the SDKs, and the HTTP clients under them, raise when there is no whole answer."""
 Protocol: TypeAlias = Literal["openai", "anthropic", "genai"]
 _METHODS: Mapping[Protocol, str] = {
     "openai": "chat.completions.create", "anthropic": "messages.create", "genai": "models.generate_content"

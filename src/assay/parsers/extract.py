@@ -147,8 +147,8 @@ _JSON_NUMBER = r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][-+]?[0-9]++)?+"
 _ITEM = rf"(?:(?P<open>[{{\[])|(?P<string>{_STRING})|{_JSON_NUMBER}|true|false|null)"
 _MEMBER = rf"{_STRING}{_GAP}:{_GAP}{_ITEM}"
 
+# A bracket, and after it what a value can go on with: most brackets in prose are not JSON.
 _OPENING = re.compile(rf'\{{(?={_GAP}["}}])|\[(?={_GAP}[\]\[{{"0-9tfn-])')
-"""A bracket, and after it what a value can go on with: most brackets in prose are not JSON."""
 _STEPS = {
     ("[", True): re.compile(rf"{_GAP}(?:(?P<close>\])|{_ITEM})"),
     ("[", False): re.compile(rf"{_GAP}(?:(?P<close>\])|,{_GAP}{_ITEM})"),

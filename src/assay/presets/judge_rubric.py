@@ -28,13 +28,13 @@ from assay.rubric import Rubric
 from assay.types import Message, Messages, RewardFunc
 from assay.wording import short_repr
 
+# Asks whether `{response}` gives the `{answer}` to the `{question}`, yes or no.
 DEFAULT_JUDGE_PROMPT = system_prompt("judge_answer")
-"""Asks whether `{response}` gives the `{answer}` to the `{question}`, yes or no."""
 USUAL_MODEL = "gpt-4.1-nano"  # asked of a client without a name of a model: what people who come from verifiers expect
 KEPT = "judge_response"  # the field of a state in which replies are kept, by judge and prompt
 WRITTEN = ("completion", "response")  # the places for what the model under test wrote; a template needs one of them
+# What a field with the score is called, most likely first; else the parser's answer, or its first.
 SCORES = ("score", "rating", "grade", "points", "verdict", "judgment", "judgement", "decision")
-"""What a field with the score is called, most likely first; else the parser's answer, or its first."""
 SHOWN = 200  # characters of a reply that go into a message
 
 

@@ -19,8 +19,8 @@ from assay.trajectory import calls_of
 from assay.types import Messages
 from assay.wording import short_repr
 
+# Of the answer, the calls and the format, unless you say otherwise: what people from verifiers expect.
 USUAL_WEIGHTS = (1.0, 0.2, 0.2)
-"""Of the answer, the calls and the format, unless you say otherwise: what people from verifiers expect."""
 TAG = "tool"  # the tag in which a model writes a call, where it has no other way to call
 RESULT = "result"  # the tag in which the environment replies to such a call
 MEASURES = ("reward", "count", "attempt")  # the lines without weight of each tool

@@ -20,8 +20,8 @@ _UNHOLDABLE = (TypeError, ValueError, RecursionError)
 
 # Without a look for circles, which costs a third of the time: they end in a RecursionError.
 _compact = partial(json.JSONEncoder, allow_nan=False, check_circular=False, separators=(",", ":"))
+# A value as compact JSON. Raises TypeError, ValueError or RecursionError for what JSON cannot hold.
 as_text = _compact(ensure_ascii=False).encode
-"""A value as compact JSON. Raises TypeError, ValueError or RecursionError for what JSON cannot hold."""
 as_ascii = _compact().encode  # as `as_text`, with every other character by its number
 form_of = cache(TypeAdapter[Any])  # what reads and writes values of a type; made once
 

@@ -26,10 +26,10 @@ from assay.wording import first_error, short_repr
 
 FORMAT = "assay.run/1"
 
+# What is known of a criterion as the criterion itself has it.
 _SAME = (
     "name", "weight", "requirement", "choices", "allow_na", "required", "cap", "pass_at", "tags", "report_only",
 )  # fmt: skip
-"""What is known of a criterion as the criterion itself has it."""
 
 
 def _not_here() -> None:
@@ -271,8 +271,8 @@ def judge_name(grader: Autograder) -> str:
     return ", ".join([*words, *_settings(grader)])
 
 
+# Parameters of graders that are named already, or decide no answer.
 _NO_SETTINGS = frozenset({"self", "generate_fn", "model", "grader", "judges", "inner", "warm"})
-"""Parameters of graders that are named already, or decide no answer."""
 
 
 def _settings(grader: Autograder) -> Iterator[str]:

@@ -23,8 +23,8 @@ from assay.wording import first_error
 
 Key: TypeAlias = tuple[str, int]  # what a row goes by: the example, and which of its rollouts this is
 
+# The largest number of a rollout that every reader of JSON, and the table of the page, holds exactly.
 LARGEST_SAMPLE = 2**53 - 1
-"""The largest number of a rollout that every reader of JSON, and the table of the page, holds exactly."""
 
 Number: TypeAlias = bool | int | float
 
@@ -142,16 +142,16 @@ class Row:
         return str(self.fields.get("task") or "default")
 
 
+# The fields of a report that are nearly always what its criteria say they are.
 _REST = (
     "gain", "loss", "asked", "answered", "unneeded", "vetoed_by", "scale", "reason", "worth", "shown", "unshaped",
     "step_rewards", "version",
 )  # fmt: skip
-"""The fields of a report that are nearly always what its criteria say they are."""
 _rest_of = attrgetter(*_REST)
+# What the line of a report takes from its criterion.
 _LINE = attrgetter("name", "weight", "requirement", "choices", "required", "pass_at", "tags", "report_only")
-"""What the line of a report takes from its criterion."""
+# How nearly every line begins: enough to know whose it is, and whether it is to be done again.
 _OPENING = re.compile(rb'\{"example":"([^"\\]*)","sample":(\d{1,15}),(?:"row":(\d{1,15}),)?("errors":)?')
-"""How nearly every line begins: enough to know whose it is, and whether it is to be done again."""
 
 
 class SavedAnswer(NamedTuple):

@@ -168,8 +168,8 @@ def _criteria(summary: Summary) -> Section:
 
 LONGEST_TITLE = 300  # characters of a requirement by which a criterion of a row's own rubric goes
 
+# What a derived name leaves out and what may make all the difference: `x > 5` and `x < 5` are both `x_5`.
 _TELLING = re.compile(r"[^\w\s,.;:!?'\"()\-–—’“”]|-\d")
-"""What a derived name leaves out and what may make all the difference: `x > 5` and `x < 5` are both `x_5`."""
 
 
 def title_of(name: str, requirement: str | None) -> str:

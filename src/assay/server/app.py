@@ -43,11 +43,11 @@ MOST_VERSIONS: Final = 8  # of a rubric that changes: a group under way is finis
 # Requests after which metrics are written: writing them for each would cost a tenth as much as answering it, since
 # they lie in files that are shared with the other workers.
 MOST_UNWRITTEN: Final = 256
+# Seconds without a request after which a server that was told to stop does: clients that are about to ask on an open
+# connection are told so, and not cut off.
 LINGER: Final = 0.3
-"""Seconds without a request after which a server that was told to stop does: clients that are about to ask on an
-open connection are told so, and not cut off."""
+# How long a body that is too large is read and thrown away: a client that is still sending reads no reply.
 DISCARD_SECONDS: Final = 5.0
-"""How long a body that is too large is read and thrown away: a client that is still sending reads no reply."""
 
 
 class ClientGoneError(Exception):

@@ -263,8 +263,8 @@ def _write_slime(scored: ScoredRequest) -> SlimeReply:
 
 # POST /verify: as NeMo-Gym asks a resources server; its reply is the request with a reward
 
+# Fields of a row that hold what a good answer would be; the first that is there counts.
 ANSWERS: Final = ("answer", "expected_answer", "ground_truth", "label")
-"""Fields of a row that hold what a good answer would be; the first that is there counts."""
 
 
 class ResponsesRequest(Struct):
@@ -296,8 +296,8 @@ class VerifyReply(Struct):
     failure_reason: str = ""
 
 
+# Fields of a reply, which a row that is verified again may still have from the time before.
 _REPLIED: Final = {*VerifyReply.__struct_fields__, "_ng_failure_class", "_ng_failure_judge_error"}
-"""Fields of a reply, which a row that is verified again may still have from the time before."""
 
 
 def _read_verify(value: Any) -> Asked:

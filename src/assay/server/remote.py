@@ -24,10 +24,10 @@ from assay.rubric import BaseRubric
 from assay.types import OnError
 from assay.wording import described, short_repr
 
+# Statuses that another try may change; None is a server that was never reached, 409 a worker without that version.
 TEMPORARY: Final = frozenset({None, 408, 409, 429, 502, 503, 504})
-"""Statuses that another try may change; None is a server that was never reached, 409 a worker without that version."""
+# How long one answer may take. The server limits how long scoring takes; this is for one that is gone.
 ANSWER_SECONDS: Final = 900.0
-"""How long one answer may take. The server limits how long scoring takes; this is for one that is gone."""
 AROUND: Final = 64  # bytes of a request around its rollouts
 _FIELDS: Final = frozenset({"prompt", "completion", "answer", "task", "info"})
 

@@ -41,11 +41,11 @@ logger = logger_of("assay.server")
 
 BEAT: Final = 0.5  # seconds between two looks of a worker at its supervisor and at what was published
 GRACE: Final = 5.0  # seconds beyond the deadline of a rollout for which the event loop of a worker may stand still
+# Seconds that an idle connection is kept: longer than clients keep theirs, so that they close it first.
 KEEP_ALIVE: Final = 120
-"""Seconds that an idle connection is kept: longer than clients keep theirs, so that they close it first."""
+# How long a worker may take to start, or to answer its supervisor. `_Worker` itself sees to an event loop that stands
+# still: uvicorn has a thread answer, which goes on turning.
 HEALTH_SECONDS: Final = 30
-"""How long a worker may take to start, or to answer its supervisor. `_Worker` itself sees to an event loop that
-stands still: uvicorn has a thread answer, which goes on turning."""
 LONGEST_HEAD: Final = 64 << 10  # bytes of the line and headers of a request
 NEW_SECONDS: Final = 1.0  # how long a worker that ends waits for the first request of a connection that it has taken
 

@@ -36,8 +36,8 @@ from assay.wording import described, short_repr
 MOST = 12  # criteria that are judged, unless said otherwise
 _MOST_GOLDEN: Final = 3  # pairs that go into the file as golden examples
 Text: TypeAlias = tuple[str, str]  # a response, and the prompt that it answers
+# Whether a text passes the criterion of a name; None without an answer.
 _Verdicts: TypeAlias = Mapping[tuple[Text, str], bool | None]
-"""Whether a text passes the criterion of a name; None without an answer."""
 
 UNJUDGED = Estimate(reason="it was not held against pairs")
 _FEWEST: Final = 5  # pairs without which no criterion could be told from chance

@@ -85,8 +85,8 @@ class Fault:
         return cls("truncated", text=text, finish_reason="length")
 
 
+# The fault of each call, by its number from 0, or in order; None is none.
 FaultPlan: TypeAlias = Callable[[int], Fault | None] | Sequence[Fault | None]
-"""The fault of each call, by its number from 0, or in order; None is none."""
 
 
 def mixed(shares: Mapping[Fault, float], *, seed: int = 0) -> Callable[[int], Fault | None]:

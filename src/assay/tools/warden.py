@@ -232,8 +232,8 @@ def holds(put_up: Callable[[], object]) -> bool:
 
 _PROCESSES: Final = 0x20000000 | 0x08000000  # new namespaces for process ids and for shared memory and queues
 _NETWORK, _USERS = 0x40000000, 0x10000000
+# What `prctl` is asked for: a signal when the parent dies, the descendants of processes that die, and no new rights.
 _DIE_WITH_PARENT, _ADOPT_ORPHANS, _NO_NEW_PRIVILEGES = 1, 36, 38
-"""What `prctl` is asked for: a signal when the parent dies, the descendants of processes that die, and no new rights."""
 
 
 def unshare(namespaces: int) -> None:
@@ -267,10 +267,10 @@ def call_c(function: str, *arguments: int | bytes) -> int:
 
 _CREATE, _ADD, _RESTRICT = 444, 445, 446  # the numbers of its three calls, on every machine
 _WRITE, _TRUNCATE = 1 << 1, 1 << 14
+# The rights to write, to remove, and to make files of all kinds.
 _CHANGES: Final = _WRITE | sum(1 << right for right in range(4, 13))
-"""The rights to write, to remove, and to make files of all kinds."""
+# More of them, by the version that brought them: to link elsewhere, to cut short.
 _CHANGES_SINCE: Final = {2: 1 << 13, 3: _TRUNCATE}
-"""More of them, by the version that brought them: to link elsewhere, to cut short."""
 _SCOPES, _SCOPES_SINCE = 0b11, 6  # signals, and local sockets without a path, reach no process outside; by version too
 
 

@@ -14,8 +14,8 @@ from assay.trust import estimate
 from assay.trust.estimate import MEAN, Array, Clustered, Estimate, Record, Statistic, np, ratio, share
 from assay.trust.labels import Answer
 
+# How much worse a verdict two ranks away is than the next one: no worse, twice, four times.
 Weights: TypeAlias = Literal["none", "linear", "quadratic"]
-"""How much worse a verdict two ranks away is than the next one: no worse, twice, four times."""
 Level: TypeAlias = Literal["nominal", "ordinal", "interval"]  # what is between answers: nothing, ranks, or a distance
 _NONE = "there are no pairs"
 _NO_PAIRS = Estimate(reason=_NONE)

@@ -206,8 +206,8 @@ def share(parts: Callable[[Array], tuple[Array, Array]], undefined: str) -> Stat
     return Statistic(lambda sums: ratio(*parts(sums)), undefined, parts)
 
 
+# The first sum over the second, of values that are 0 or 1.
 SHARE = share(lambda sums: (sums[..., 0], sums[..., 1]), _NOTHING)
-"""The first sum over the second, of values that are 0 or 1."""
 MEAN = Statistic(SHARE.of, _NOTHING)  # the same of any values
 
 

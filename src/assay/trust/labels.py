@@ -191,12 +191,12 @@ def pair_runs(before: Run, after: Run) -> PairedRuns:
 LABELS = "labels.jsonl"
 """The file of labels in the folder of a run. Lines are added at its end, and the last word counts."""
 
+# What is wrong with a label that does not fit a run, in short and in a sentence.
 _MISFITS = {
     "unknown criterion": "about criteria it does not have",
     "unknown example": "about examples it does not have",
     "verdict not on offer": "with a verdict that is not on offer",
 }
-"""What is wrong with a label that does not fit a run, in short and in a sentence."""
 _SHOWN = 3  # wrong labels of a kind that a message quotes
 _FIELDS = ("example", "sample", "criterion", "verdict", "rater", "note", "time", "guideline")
 _OTHER_NAMES = {"example_id": "example", "id": "example", "value": "verdict", "label": "verdict"}

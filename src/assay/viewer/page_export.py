@@ -24,8 +24,8 @@ from assay.runs.pipeline import OnProgress, Watch
 from assay.viewer.viewed_runs import ViewedRun, ViewedRuns
 
 KINDS: Final = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+# What the page may do whether it is served or opened from disk.
 POLICY: Final = "media-src data:; object-src blob:; frame-src blob:; base-uri 'none'; form-action 'none'"
-"""What the page may do whether it is served or opened from disk."""
 BUNDLE: Final = "page.js"  # the name under which all scripts are had as one
 CHUNK: Final = 200  # rows to a chunk
 

@@ -40,8 +40,8 @@ from assay.wording import described, short_repr
 
 OURS = frozenset({"dataset", "max_turns", *Given.__annotations__})
 HELD = "row_rubric"  # what a column `rubric` is called but for functions: here it is not what scores the row
+# What theirs takes, and ours has no use for.
 UNNEEDED = frozenset({"max_workers", "map_kwargs", "interleaved_rollouts"})
-"""What theirs takes, and ours has no use for."""
 
 _retries: ContextVar[int] = ContextVar("retries", default=0)
 _choose: ContextVar[Callable[[Any], ModelUnderTest] | None] = ContextVar("choose", default=None)
