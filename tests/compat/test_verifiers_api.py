@@ -343,7 +343,7 @@ async def test_a_step_of_a_wrong_shape_is_an_error_of_its_rollout():
     [
         ("", "CliAgentEnv", "runs an agent in containers of Prime's service"),
         ("envs.experimental.rlm_env", "RLMEnv", "runs an agent in containers"),
-        ("envs.integrations.textarena_env", "TextArenaEnv", "joins another package"),
+        ("envs.integrations.browser_env", "BrowserEnv", "joins another package"),
         ("v1", "Taskset", "belongs to verifiers.v1"),
         ("", "GRPOTrainer", "a part of the trainer"),
     ],

@@ -49,14 +49,15 @@ harness = _harness()
 
 @pytest.fixture
 def installed(monkeypatch):
-    """`import verifiers` finds ours, until the test is over."""
+    """`import verifiers` finds ours, and games are those of `packages/`, until the test is over."""
     before = set(sys.modules)
+    monkeypatch.syspath_prepend(harness.PACKAGES)
     for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY"):
         monkeypatch.setenv(name, "")
     install()
     yield
     for name in set(sys.modules) - before:
-        if name.partition(".")[0] == "verifiers":
+        if name.partition(".")[0] in ("verifiers", "textarena", "reasoning_gym"):
             del sys.modules[name]
 
 

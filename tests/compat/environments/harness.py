@@ -17,6 +17,7 @@ from assay.messages import ToolCall
 from assay.testing import Fault, ModelServer
 
 HERE = Path(__file__).parent
+PACKAGES = HERE / "packages"  # small ones with the interface of those that environments join
 NAMES = sorted(path.stem for path in HERE.glob("*.py") if "\ndef load_environment(" in path.read_text(encoding="utf-8"))
 
 

@@ -1,0 +1,3 @@
+"""What models are told."""
+
+SYSTEM_PROMPTS = {"default": "Write <answer>...</answer>."}
