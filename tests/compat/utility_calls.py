@@ -10,6 +10,7 @@ import io
 import itertools
 import json
 import logging
+import os
 import tempfile
 import threading
 import types
@@ -168,6 +169,19 @@ def calls(package):
                 handler.close()
         return [line and line.replace(name_of_log, "NAME")[-len("NAME - WARNING - two 2\n") :] for line in lines]
 
+    def printed(*asked, **options):
+        with contextlib.redirect_stdout(io.StringIO()) as told:
+            os.environ["COLUMNS"] = "80"
+            try:
+                vf.print_prompt_completions_sample(*asked, **options)
+            finally:
+                del os.environ["COLUMNS"]
+        return told.getvalue().splitlines()
+
+    def shown(chat):
+        text = messages.format_messages(chat)
+        return [text.plain, [f"{span.start}-{span.end} {span.style}" for span in text.spans]]
+
     def warned(*asked):
         """The warnings of two calls: who wrote them is told once."""
         with log() as logger:
@@ -225,6 +239,22 @@ def calls(package):
         "log on the console": logged,
         "log in both": lambda: logged(file_logging=True, log_format="%(levelname)s", date_format="%H"),
         "log file without a path": lambda: vf.setup_logging(file_logging=True),
+        "samples": lambda: printed([[USER_TEXT], "a"], [[SAID], "b"], [None, None], [0.5, 1.0], 3),
+        "samples with errors": lambda: printed(
+            [[USER_TEXT], "a"], [[SAID], "b"], [chained().root_error, errors.error_info(ValueError("x"))], [0.5], 3, 5
+        ),
+        "formatted": lambda: shown([USER_TEXT, SAID, UNSAID, typed(TOLD), typed(SAID)]),
+        "formatted thoughts": lambda: shown(
+            [
+                {"role": "assistant", "content": said, "reasoning_content": thought}
+                for said in "a\x07 "
+                for thought in "b "
+            ]
+        ),
+        "formatted calls": lambda: shown(
+            [{"role": "assistant", "tool_calls": ['{"name": "f", "arguments": {"ä": 1}}']}]
+        ),
+        "formatted text": lambda: shown("a\x00\n\ud800"),
         "error info": lambda: errors.error_info(chained().root_error),
         "error names": lambda: [
             errors.error_type_name(error) for error in (vf.ToolError("a"), {"error": "A"}, {"error": 1}, {}, "a", None)

@@ -19,7 +19,7 @@ from pydantic import BaseModel
 
 from assay.compat.verifiers import lenient_parsers
 from assay.compat.verifiers.records import Error, InfraError, InvalidModelResponseError, MissingKeyError
-from assay.compat.verifiers.typed_messages import as_said
+from assay.compat.verifiers.typed_messages import as_said, format_messages
 from assay.envs.base_env import awaited
 from assay.errors import import_extra
 from assay.redaction import logger_of
@@ -275,3 +275,23 @@ def error_info_to_exception(error: Mapping[str, Any], error_types: Sequence[type
     """The first of these types that the chain names, with the words of the chain; None if it names none of them."""
     chain, told = (str(error.get(f"error_chain_{form}") or error.get("error") or "") for form in ("str", "repr"))
     return next((kind(told) for kind in error_types if kind.__name__ in chain), None)
+
+
+def print_prompt_completions_sample(
+    prompts: Any, completions: Any, errors: Any, rewards: Sequence[float], step: int, num_samples: int = 1
+) -> None:
+    """Print the first rollouts as a table: what was asked, what was said and went wrong, and the reward."""
+    parts = (import_extra(f"rich.{name}", "a table", extra="cli") for name in ("console", "panel", "table"))
+    console, panel, table = parts
+    shown = table.Table(header_style="bold white", expand=True)
+    shown.add_column("Prompt", style="bright_yellow")
+    shown.add_column("Completion", style="bright_green")
+    shown.add_column("Reward", style="bold cyan", justify="right")
+    paid = [*rewards, *[0.0] * len(prompts)]
+    for prompt, completion, error, reward in [*zip(prompts, completions, errors, paid, strict=False)][:num_samples]:
+        said = format_messages(completion)
+        if error is not None:
+            chain = ErrorChain(error) if isinstance(error, BaseException) else error["error_chain_repr"]
+            said.append(f"\n\nerror: {chain}", style="bold red")
+        shown.add_row(format_messages(prompt), said, f"{reward:.2f}", end_section=True)
+    console.Console().print(panel.Panel(shown, expand=False, title=f"Step {step}", border_style="bold white"))

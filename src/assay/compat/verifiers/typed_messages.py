@@ -1,6 +1,7 @@
 """Messages, tools and replies have their fields by key, as ours do, and by attribute, as those of `verifiers` do."""
 
 import json
+import re
 import time
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self, cast
 
 from assay.envs.dataset import messages_of
+from assay.errors import import_extra
 from assay.models import Reply
 from assay.models.callable_tool import assistant_message
 from assay.redaction import logger_of
@@ -203,6 +205,35 @@ def message_to_printable(message: Any) -> Any:
 
 def messages_to_printable(messages: Any) -> Any:
     return cast("Any", messages) if isinstance(messages, str) else [*map(message_to_printable, messages or [])]
+
+
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+
+
+def format_messages(messages: Any) -> Any:
+    """A chat as a `Text` of rich, in colours; characters that a terminal cannot show are replaced."""
+    text = import_extra("rich.text", "a chat in colours", extra="cli").Text
+    chat = [[(messages, "")]] if isinstance(messages, str) else [_styled(_fields(message)) for message in messages]
+    shown = [[(_UNPRINTABLE.sub("\ufffd", said), style) for said, style in parts] for parts in chat]
+    return text("\n\n").join([text.assemble(*parts) for parts in shown])
+
+
+def _styled(message: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The parts of a message, each with its style."""
+    style = "bright_cyan" if message.get("role") == "assistant" else "bright_magenta"
+    parts = [(f"{message.get('role', '')}: ", "bold")]
+    thought, content = message.get("reasoning_content"), message.get("content")
+    if isinstance(thought, str) and thought.strip():
+        parts += [("\n", ""), ("[reasoning]\n", "dim"), (thought, "dim"), ("\n\n" if content else "\n", "")]
+    if content:
+        parts.append((str(content), style))
+    for call in message.get("tool_calls") or ():
+        called = _fields(json.loads(call) if isinstance(call, str) else call)
+        function = _fields(called.get("function") or called)
+        given: object = function.get("arguments") or {}
+        told = {"name": function.get("name", ""), "args": given if isinstance(given, str) else json.dumps(given)}
+        parts.append((f"\n\n[tool call]\n{json.dumps(told, indent=2, ensure_ascii=False)}", style))
+    return parts
 
 
 def sanitize_tool_calls(messages: Any) -> Any:
