@@ -43,6 +43,15 @@ UNSAID = {"role": "assistant", "content": "", "tool_calls": [{"function": {"name
 USER_TEXT = {"role": "user", "content": "few"}
 USER = {"role": "user", "content": PARTS}
 TOLD = {"role": "tool", "content": "3", "tool_call_id": "c"}
+KINDS = ["text", "image_url", "input_audio", "audio"]
+ODD = [
+    {},
+    {"text": 1},
+    {"image_url": "data:,b"},
+    {"image_url": {"url": None}},
+    {"data": "a\nb", "format": "MP3 "},
+    {"input_audio": {"data": " ", "format": "wav"}},
+]
 
 
 class Point(BaseModel):
@@ -263,6 +272,25 @@ def calls(package):
             errors.error_info_to_exception(info, kinds)
             for info in (errors.error_info(chained().root_error), {"error": "ValueError"}, {"error": None}, {})
             for kinds in ((vf.InfraError, vf.ToolError), (ValueError, vf.ToolCallError), (KeyError,), ())
+        ],
+        "output": lambda: [
+            messages.serialize_message_for_output(message)
+            for message in (
+                USER | {"name": "x", "other": 1},
+                typed(USER),
+                SAID | {"content": PARTS[:1], "reasoning_content": "b"},
+                typed(SAID | {"content": PARTS[:2]}),
+                TOLD | {"content": PARTS[:1]},
+            )
+        ],
+        "output of odd parts": lambda: messages.serialize_message_for_output(
+            {"role": "user", "content": [{"type": kind, **odd} for kind in KINDS for odd in ODD] + ["a", {}]}
+        ),
+        "output kept": lambda: [
+            messages.serialize_message_for_output(message) is message for message in (TOLD, SAID, typed(TOLD))
+        ],
+        "outputs": lambda: [
+            messages.serialize_messages_for_output(chat) for chat in ([USER_TEXT, USER], "a", None, [])
         ],
         "task fields": lambda: kinds.TASK_INPUT_FIELDS,
         "json": lambda: kinds.assert_json_serializable({"a": [1, None]}),

@@ -3,8 +3,8 @@
 import json
 import re
 import time
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, ClassVar, Self, cast
 
@@ -203,10 +203,44 @@ def message_to_printable(message: Any) -> Any:
     return message.model_copy(update={"content": text}) if hasattr(message, "model_copy") else plain
 
 
-def messages_to_printable(messages: Any) -> Any:
-    return cast("Any", messages) if isinstance(messages, str) else [*map(message_to_printable, messages or [])]
+def serialize_message_for_output(message: Any) -> Any:
+    """The message with its parts in the form of OpenAI, and with no field that is unknown there."""
+    fields = _fields(message)
+    if not isinstance(fields.get("content"), list):
+        return message
+    parts = [part for part in map(_plain_part, fields["content"]) if part is not None]
+    names = ("reasoning_content", "tool_calls", "tool_call_id", "name")
+    kept = {name: fields[name] for name in names if fields.get(name) is not None}
+    if "tool_calls" in kept:
+        kept["tool_calls"] = [call.model_dump() if isinstance(call, ToolCall) else call for call in kept["tool_calls"]]
+    return {"role": fields.get("role"), "content": parts, **kept}
 
 
+def _plain_part(part: Any) -> Any:
+    """A part in the form of OpenAI; None for a text or an image that is not there."""
+    fields = _fields(part)
+    if fields.get("type") == "audio":  # whose fields may stand in it
+        fields = {"input_audio": fields, **fields, "type": "input_audio"}
+    match fields:
+        case {"type": "text", "text": str(text)}:
+            return {"type": "text", "text": text}
+        case {"type": "image_url", "image_url": str(url) | {"url": str(url)}}:
+            return {"type": "image_url", "image_url": {"url": url}}
+        case {"type": "input_audio", "input_audio": {"data": str(data), "format": str(form)}} if data.strip() and form:
+            audio = {"data": "".join(data.split()), "format": form.strip().lower()}
+            return {"type": "input_audio", "input_audio": audio}
+        case {"type": "input_audio"}:
+            return {"type": "text", "text": "[audio]"}
+        case _:
+            return None if fields.get("type") in ("text", "image_url") else part
+
+
+def _each(change: Callable[[Any], Any], messages: Any) -> Any:
+    return cast("Any", messages) if isinstance(messages, str) else [*map(change, messages or [])]
+
+
+messages_to_printable = partial(_each, message_to_printable)
+serialize_messages_for_output = partial(_each, serialize_message_for_output)
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
