@@ -45,13 +45,9 @@ class Spending:
         if other is NOTHING:  # as what scoring without a judge took, which is added to every row
             return self
         return Spending(
-            self.calls + other.calls,
-            self.hits + other.hits,
-            self.prompt + other.prompt,
-            self.completion + other.completion,
-            (self.cost or 0.0) + (other.cost or 0.0),
-            self.unpriced + other.unpriced,
-        )
+            self.calls + other.calls, self.hits + other.hits, self.prompt + other.prompt,
+            self.completion + other.completion, (self.cost or 0.0) + (other.cost or 0.0), self.unpriced + other.unpriced,
+        )  # fmt: skip
 
     def shares(self, count: int) -> "list[Spending]":
         """The same in so many parts, which add up to it."""
