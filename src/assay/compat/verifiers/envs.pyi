@@ -2,11 +2,11 @@ from assay.compat.verifiers.environments import EnvGroup as EnvGroup
 from assay.compat.verifiers.environments import Environment as Environment
 from assay.compat.verifiers.environments import MultiTurnEnv as MultiTurnEnv
 from assay.compat.verifiers.environments import SingleTurnEnv as SingleTurnEnv
-from assay.compat.verifiers.tool_environments import GymEnv as GymEnv
+from assay.compat.verifiers.game_environments import GymEnv as GymEnv
+from assay.compat.verifiers.game_environments import ReasoningGymEnv as ReasoningGymEnv
+from assay.compat.verifiers.game_environments import TextArenaEnv as TextArenaEnv
 from assay.compat.verifiers.tool_environments import MCPEnv as MCPEnv
 from assay.compat.verifiers.tool_environments import PythonEnv as PythonEnv
-from assay.compat.verifiers.tool_environments import ReasoningGymEnv as ReasoningGymEnv
 from assay.compat.verifiers.tool_environments import SandboxEnv as SandboxEnv
 from assay.compat.verifiers.tool_environments import StatefulToolEnv as StatefulToolEnv
-from assay.compat.verifiers.tool_environments import TextArenaEnv as TextArenaEnv
 from assay.compat.verifiers.tool_environments import ToolEnv as ToolEnv
