@@ -208,8 +208,8 @@ class Part(NamedTuple):
     address: str  # `m3` for the text of the third message, `m3.call1` or `m3.image1` for what else it holds
     kind: Kind
     role: str
+    # What it says. Of a call its name and arguments; of media their type and size, and a digest of the content.
     text: str
-    """What it says. Of a call its name and arguments; of media their type and size, and a digest of the content."""
     in_prompt: bool
     call: str = ""  # of the result of a tool, the address of the call
     given: Any = None  # media as they were given

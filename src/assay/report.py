@@ -33,14 +33,14 @@ class Score(NamedTuple):
 
     value: float | None = None
     reason: str = ""
+    # The choice that was made, where the question offers choices; `N/A` when it does not apply.
     verdict: str | None = None
-    """The choice that was made, where the question offers choices; `N/A` when it does not apply."""
     error: str | None = None  # kind and message of what went wrong
     lines: Sequence[Any] = ()  # the report lines of a nested rubric, or of each judge that was asked
+    # How far apart two of several answers are on average, 0 to 1; None when there was only one.
     disagreement: float | None = None
-    """How far apart two of several answers are on average, 0 to 1; None when there was only one."""
+    # What the reason points at, where a conversation was judged or evidence is required.
     citations: Sequence[Citation] = ()
-    """What the reason points at, where a conversation was judged or evidence is required."""
 
     @classmethod
     def failed(cls, error: BaseException | str, reason: str = "") -> "Score":
@@ -76,8 +76,8 @@ class CriterionReport(BaseModel):
     passed: bool | None = None
     tags: tuple[str, ...] = ()
     lines: tuple["CriterionReport", ...] = ()  # the lines of a nested rubric, or one a judge where several were asked
+    # How far apart two of several answers are on average, 0 to 1; None when there was only one.
     disagreement: float | None = None
-    """How far apart two of several answers are on average, 0 to 1; None when there was only one."""
     asked: bool = True  # False when the result was decided without it, so that it was not asked
     step: bool = False  # whether it is about one step of the rollout, whose address is its name
     citations: tuple[Citation, ...] = ()  # what the reason points at, each with whether it is there; see `Citation`
@@ -205,12 +205,12 @@ class EvaluationReport:
     criterion applies; `partial_reward` holds the sum of what was answered.
     """
 
+    # 0 to 1 (unless the rubric asks otherwise); None when unscored, or when nothing can be gained.
     score: float | None = None
-    """0 to 1 (unless the rubric asks otherwise); None when unscored, or when nothing can be gained."""
     raw_score: float | None = None  # the sum of weight × value over the lines; None when unscored
     llm_raw_score: float | None = None  # what a judge of the whole said, before conversion
+    # One line a criterion; None when a judge gave one number for the whole.
     report: Sequence[CriterionReport] | None = None
-    """One line a criterion; None when a judge gave one number for the whole."""
     gain: float = 0.0  # the most the answered lines could add
     loss: float = 0.0  # the most they could take away
     asked: int = 0  # counted lines that apply
@@ -219,18 +219,18 @@ class EvaluationReport:
     vetoed_by: tuple[str, ...] = ()  # required criteria that failed and capped the score
     scale: Scale = "unit"
     reason: str = ""  # what a judge of the whole gave as its reason
+    # The sum that `score` stands for, where a penalty, a shaping or a grader's own formula moved it off `raw_score`.
     worth: float | None = None
-    """The sum that `score` stands for, where a penalty, a shaping or a grader's own formula moved it off `raw_score`."""
+    # The sum of weight × value over the answered lines: equal to `raw_score` where there is one.
     partial_reward: float = 0.0
-    """The sum of weight × value over the answered lines: equal to `raw_score` where there is one."""
+    # What judges were shown of the rollout where it was not all of it, as `last; left out: 3 texts`; else empty.
     shown: str = ""
-    """What judges were shown of the rollout where it was not all of it, as `last; left out: 3 texts`; else empty."""
+    # The reward before the rubric's shaping; None where nothing shaped it, or where there is no reward.
     unshaped: float | None = None
-    """The reward before the rubric's shaping; None where nothing shaped it, or where there is no reward."""
+    # The hash of the rubric that it comes from, where that may change meanwhile: a `VersionedRubric`, or a server's.
     version: str = ""
-    """The hash of the rubric that it comes from, where that may change meanwhile: a `VersionedRubric`, or a server's."""
+    # The reward of each turn of the assistant, by address; None where no criterion is about steps.
     step_rewards: Mapping[str, float | None] | None = None
-    """The reward of each turn of the assistant, by address; None where no criterion is about steps."""
 
     def __post_init__(self) -> None:
         if self.answered < self.asked:

@@ -38,10 +38,10 @@ class Rollout:
     answer: Any = ""
     task: str = "default"
     info: Info = field(default_factory=dict[str, Any])
+    # What checks receive as `state`; theirs to read and to write.
     state: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """What checks receive as `state`; theirs to read and to write."""
+    # Further fields that checks may name, such as dataset columns.
     columns: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Further fields that checks may name, such as dataset columns."""
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> "Rollout":

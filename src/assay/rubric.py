@@ -384,10 +384,10 @@ class _Call:
 
     rubric: BaseRubric
     grader: Autograder | None
+    # Whether time and steps are left alone, since those of a whole group are written by the group.
     quietly: bool = False
-    """Whether time and steps are left alone, since those of a whole group are written by the group."""
+    # What the base class's method found, by the id of the state.
     found: dict[int, EvaluationReport] = field(default_factory=dict[int, EvaluationReport])
-    """What the base class's method found, by the id of the state."""
 
 
 _METHODS = ("score_group", "score_rollout", "score")

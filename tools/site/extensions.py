@@ -31,16 +31,21 @@ class InheritedDataclasses(Extension):
             cls.decorators.append(Decorator(_Dataclass(), lineno=cls.lineno, endlineno=cls.lineno))
 
 
-_COMMENT = re.compile(r"  # (?!noqa|pyright|type:|fmt:)(\S.*)$")
+_BEHIND = re.compile(r"  # (?!noqa|pyright|type:|fmt:)(\S.*)$")
+_ABOVE = re.compile(r"^ +# (.*)$")
 
 
 class FieldComments(Extension):
-    """Show the comment behind a field of a class as what is said of it, where it has no docstring."""
+    """Show the comment behind a field of a class, or above it, as what is said of it, where it has no docstring."""
 
     def on_attribute_instance(self, *, attr: Attribute, **kwargs: Any) -> None:
-        """Take the comment at the end of its line, as a sentence."""
+        """Make a sentence of it."""
         if attr.docstring or attr.lineno is None or not isinstance(attr.parent, Class) or attr.name.startswith("_"):
             return
-        found = _COMMENT.search(attr.lines_collection[attr.filepath][attr.endlineno - 1])
-        if found:
-            attr.docstring = Docstring(f"{found[1][0].upper()}{found[1][1:].rstrip('.')}.", parent=attr)
+        lines = attr.lines_collection[attr.filepath]
+        behind, above = _BEHIND.search(lines[attr.endlineno - 1]), list[str]()
+        while not behind and (found := _ABOVE.match(lines[attr.lineno - 2 - len(above)])):
+            above.insert(0, found[1])
+        said = behind[1] if behind else " ".join(above)
+        if said:
+            attr.docstring = Docstring(f"{said[0].upper()}{said[1:].rstrip('.')}.", parent=attr)

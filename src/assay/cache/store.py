@@ -72,8 +72,8 @@ class CachedVerdict:
     reason: str = ""
     usage: Mapping[str, int] = field(default_factory=dict[str, int])  # tokens by kind, as the endpoint counted them
     cost: float | None = None  # US dollars paid for it, once; None when the price is not known
+    # Anything else worth keeping that JSON can hold: resolved model id, log-probabilities.
     details: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Anything else worth keeping that JSON can hold: resolved model id, log-probabilities."""
     created: float = field(default_factory=time.time)  # seconds since 1970
 
     def __post_init__(self) -> None:

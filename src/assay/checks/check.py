@@ -36,8 +36,8 @@ Texts: TypeAlias = Annotated[tuple[Text, ...], MinLen(1)]
 class BuiltinCheck:
     """A check with a name and fields: a frozen dataclass, which is equal to its like, and can be pickled."""
 
+    # Its name in rubric files, and of its criterion: the name of the class in snake case.
     name: ClassVar[str] = "builtin_check"
-    """Its name in rubric files, and of its criterion: the name of the class in snake case."""
 
     def __init_subclass__(cls) -> None:
         cls.name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()

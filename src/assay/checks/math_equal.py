@@ -45,10 +45,10 @@ class MathEqual(BuiltinCheck):
     positive: Flag = False
     solved: Flag = True
     symbolic: Flag = True
+    # At most so many of its comparisons are in worker processes at once.
     max_workers: Places = field(default=50, compare=False)
-    """At most so many of its comparisons are in worker processes at once."""
+    # Running out of time is worth a warning if the limit is this long.
     warn_from: Seconds = field(default=120.0, compare=False)
-    """Running out of time is worth a warning if the limit is this long."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

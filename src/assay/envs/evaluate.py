@@ -48,19 +48,19 @@ class Options(TypedDict, total=False):
     """What `evaluate` and `generate` take besides what is asked of whom."""
 
     rollouts_per_example: int  # how often each example is asked; the answers to one are scored as a group. 1
+    # Rollouts under way at once; None or -1 is no limit. A number given is the concurrency from the start.
     max_concurrent: int | None
-    """Rollouts under way at once; None or -1 is no limit. A number given is the concurrency from the start."""
     sampling_args: Mapping[str, Any] | None  # `temperature`, `max_tokens`, `seed`, and whatever else the endpoint takes
     grader: Autograder | None  # who answers the criteria for a model, where the rubric does not say
     state_columns: Sequence[str]  # fields of the state to keep with each result
     run: str | os.PathLike[str] | None  # the folder to keep the run in, a row as soon as its group is scored
     judge_log: bool  # whether to keep what judges were asked and said, word for word; on the first row of a group
     resume: bool  # whether to go on with the run in that folder: only what is missing or failed is done
+    # Called with the `Row` of each rollout as soon as it is scored, and kept if there is a folder.
     on_row: pipeline.OnRow | None
-    """Called with the `Row` of each rollout as soon as it is scored, and kept if there is a folder."""
     on_progress: pipeline.OnProgress | None  # called with a `Progress` now and then
+    # Asked between rollouts. Once true, what is under way is finished, and no more begun.
     stopping: Callable[[], bool] | None
-    """Asked between rollouts. Once true, what is under way is finished, and no more begun."""
 
 
 def refuse_wrong(options: Options) -> None:
@@ -98,8 +98,8 @@ class ExampleGroup:
     """The rollouts of one example, which are scored together."""
 
     jobs: list[RolloutJob] = field(default_factory=list[RolloutJob])
+    # What it has asked of models so far, where there is a budget in dollars and it has begun.
     spending: RolloutSpending | None = None
-    """What it has asked of models so far, where there is a budget in dollars and it has begun."""
 
     @property
     def over(self) -> bool:

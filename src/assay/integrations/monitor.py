@@ -41,19 +41,20 @@ class Alarms:
 
     length_correlation: float = 0.5  # rank correlation of reward and length that its interval lies wholly above
     saturated: float = 0.5  # share of groups in which every rollout got the highest reward of the window
+    # Share of groups whose rollouts all got the same reward, so that nothing is learnt from them.
     zero_variance: float = 0.7
-    """Share of groups whose rollouts all got the same reward, so that nothing is learnt from them."""
     unscored: float = 0.05
     degenerate: float = 0.05
     repeated: float = 0.2  # share of completions that are word for word another one of the step
     drift: float = 0.1  # how far the reward has risen over a second judge's since the beginning
+    # Share of the spread of rewards that one criterion of several explains alone, by the lower end of its interval.
     dominance: float = 0.95
-    """Share of the spread of rewards that one criterion of several explains alone, by the lower end of its interval."""
+    # By how many standard errors the slope of a mean in the newer half of the window differs from that in the older
+    # half.
     slope_break: float = 5.0
-    """By how many standard errors the slope of a mean in the newer half of the window differs from that in the older half."""
     length_drift: float = 0.5  # relative change of the mean length since the first steps
+    # Change of the share of runs of three words that a text repeats, since the first steps.
     repetition_drift: float = 0.1
-    """Change of the share of runs of three words that a text repeats, since the first steps."""
 
 
 # What a monitor tells besides the share of unscored rollouts; not all of them can be told at every step.
@@ -82,10 +83,10 @@ class RewardMonitor:
 
     window: int = 20
     alarms: Alarms = field(default_factory=Alarms)
+    # Told once when a sign passes its limit, and again when it does after having come back.
     warn: Callable[[str], None] = logger.warning
-    """Told once when a sign passes its limit, and again when it does after having come back."""
+    # Where the signs of every step are written: functions of `(step, values)`, or objects with `log(step, values)`.
     sinks: Sequence[Sink] = ()
-    """Where the signs of every step are written: functions of `(step, values)`, or objects with `log(step, values)`."""
     second: SecondJudge | None = None  # another judge, asked by `watch` about a sample of each step
     sample: int = 16  # how many rollouts of a step the second judge is asked about
     step_size: int = 256  # how many rollouts `watch` gathers into a step

@@ -35,8 +35,9 @@ class Scored:
 
     reward: float | None  # None when it is unscored
     score: float | None  # the same between 0 and 1, whatever the trainer is paid in
+    # The `outcome` before shaping, and the value of every criterion, always under the same names; None without an
+    # answer.
     parts: Mapping[str, float | None]
-    """The `outcome` before shaping, and the value of every criterion, always under the same names; None without an answer."""
     error: str = ""  # why it is unscored
     version: str = ""  # the hash of the rubric, where that may change while training runs
     steps: Sequence[float | None] | None = None  # the reward of each turn, where the rubric has criteria about steps

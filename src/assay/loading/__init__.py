@@ -30,8 +30,8 @@ class Loadable:
     shows: Shows | None = None
     told_shows: Shows | None = None  # what a caller said instead, which holds for the rubrics that rows bring too
     shaping: tuple[ShapingPart, ...] = ()
+    # Examples with the verdicts that they should get; no part of what the rubric is, or of its hash.
     golden: tuple[Golden, ...] = ()
-    """Examples with the verdicts that they should get; no part of what the rubric is, or of its hash."""
 
     @property
     def criteria(self) -> tuple[Criterion, ...]:

@@ -46,8 +46,8 @@ class Document:
     format: str = ""
     text: str = ""
     path: str | None = None
+    # Where every value stands. What an alias repeats has no positions of its own.
     positions: Mapping[KeyPath, Position] = field(default_factory=dict[KeyPath, Position], repr=False)
-    """Where every value stands. What an alias repeats has no positions of its own."""
 
     def line(self, path: KeyPath) -> int | None:
         """The line of a path, or of as much of it as is there; None when nothing of it is."""

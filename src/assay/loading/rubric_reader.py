@@ -305,8 +305,8 @@ class Golden:
 
     name: str
     fields: Mapping[str, Any]  # the rollout: `completion`, and any of `prompt`, `answer`, `task` and `info`
+    # What the criteria should answer, by name; those that are left out may answer anything.
     expect: Mapping[str, Expected]
-    """What the criteria should answer, by name; those that are left out may answer anything."""
 
     def to_dict(self) -> dict[str, Any]:
         return {"name": self.name, **self.fields, "expect": dict(self.expect)}

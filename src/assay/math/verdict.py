@@ -46,9 +46,9 @@ class MathOptions:
     assignments: bool = True  # whether `x = 3` equals `3`
     rename_variables: bool = False  # whether `2x + 1` equals `2y + 1`
     positive: bool = False  # whether letters stand for positive numbers, so that the root of x² is x
+    # Whether an answer must be solved as far as the gold is, so that `2x + 3 = 7` is no `x = 2`: None for no, and for
+    # yes in rewards.
     solved: bool | None = None
-    """Whether an answer must be solved as far as the gold is, so that `2x + 3 = 7` is no `x = 2`: None for no, and for
-    yes in rewards."""
     symbolic: bool = True  # whether undecided pairs go to math-verify in a worker process
 
 

@@ -27,8 +27,8 @@ class MathRubric(Rubric):
     1.0
     """
 
+    # The most that `timeout_seconds` can be; an answer that runs into this is worth a warning.
     HARD_TIMEOUT_SECONDS: float = 120
-    """The most that `timeout_seconds` can be; an answer that runs into this is worth a warning."""
 
     def __init__(
         self,

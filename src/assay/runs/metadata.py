@@ -129,17 +129,17 @@ class RunAbout:
     kind: str  # `score`, `evaluate` or `rescore`
     created: str = ""  # when, in UTC, as `2026-01-31T09:30:00Z`
     versions: Mapping[str, str] = field(default_factory=dict[str, Any])
+    # Settings that decide the results: with another value it is another run.
     config: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Settings that decide the results: with another value it is another run."""
+    # How it was run, such as how much at once and with which budget; may change on resuming.
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """How it was run, such as how much at once and with which budget; may change on resuming."""
     rubric: RubricAbout | None = None  # None when every row brings its own
     model: str | None = None  # the model under test; None when nothing was generated
     judge: str | None = None  # who answers what a model is asked; None when code answers everything
+    # The ids that endpoints gave the models that answered; more than one for a name if it was moved.
     resolved: tuple[str, ...] = ()
-    """The ids that endpoints gave the models that answered; more than one for a name if it was moved."""
+    # Where the rows came from, and what they are known by.
     data: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Where the rows came from, and what they are known by."""
     resumed: int = 0  # how often the run was gone on with
 
     @classmethod

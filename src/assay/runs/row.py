@@ -91,19 +91,19 @@ class Row:
 
     example: str  # the `example_id` or `id` that the row came with, else its number in the input
     sample: int = 0  # which of several rollouts of the example this is
+    # Prompt, completion, answer, and every other column, as JSON values.
     fields: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Prompt, completion, answer, and every other column, as JSON values."""
     report: EvaluationReport = _NOTHING_SAID  # what scoring gave; empty when there was nothing to score
     error: str | None = None  # kind and message when there is nothing to score, as when generation failed
     spent: Spending = NOTHING  # what generation and judging took
+    # Seconds, under `generation` and `scoring`, where they were measured.
     timing: Mapping[str, float] = field(default_factory=dict[str, float])
-    """Seconds, under `generation` and `scoring`, where they were measured."""
     model: str | None = None  # the id that the endpoint gave the model under test
     judge_log: tuple[Mapping[str, Any], ...] = ()  # what judges were asked and said, word for word, where that is kept
+    # Fields that JSON could not hold as they were, so that what is saved only resembles them.
     altered: tuple[str, ...] = ()
-    """Fields that JSON could not hold as they were, so that what is saved only resembles them."""
+    # Its place in the data, from 0, by which a run gives its rows in order; None when that is not known.
     number: int | None = None
-    """Its place in the data, from 0, by which a run gives its rows in order; None when that is not known."""
 
     def give(self, **found: Any) -> None:
         """Set the report and more of a row that nothing else has seen yet: a copy for each of a million rows is dear."""

@@ -32,8 +32,8 @@ class CriterionSummary:
     not_applicable: int = 0
     errors: int = 0
     unneeded: int = 0  # not asked, since the result was decided without it
+    # How often a model gave each verdict, from worst to best; empty where code answers.
     verdicts: Mapping[str, int] = field(default_factory=dict[Any, Any])
-    """How often a model gave each verdict, from worst to best; empty where code answers."""
 
     @property
     def is_scale(self) -> bool:
@@ -65,20 +65,20 @@ class Summary:
     unscored: int = 0
     failed: int = 0  # of the unscored, those where there was nothing to score, as when generation failed
     errors: Mapping[str, int] = field(default_factory=dict[Any, Any])  # errors by kind
+    # Errors by criterion and kind; under `rollout` why there was nothing to score.
     errors_by_criterion: Mapping[str, Mapping[str, int]] = field(default_factory=dict[Any, Any])
-    """Errors by criterion and kind; under `rollout` why there was nothing to score."""
     reward: MeanEstimate = NO_ESTIMATE
     score: MeanEstimate = NO_ESTIMATE
     criteria: Mapping[str, CriterionSummary] = field(default_factory=dict[Any, Any])
+    # The score over the criteria of each tag alone.
     tags: Mapping[str, MeanEstimate] = field(default_factory=dict[Any, Any])
-    """The score over the criteria of each tag alone."""
     tasks: Mapping[str, TaskSummary] = field(default_factory=dict[Any, Any])
+    # pass@k and pass^k by k, a rollout being a success when its score reaches `threshold`.
     passes: Mapping[int, PassRates] = field(default_factory=dict[Any, Any])
-    """pass@k and pass^k by k, a rollout being a success when its score reaches `threshold`."""
     threshold: float = 1.0
     spent: Spending = NOTHING
+    # Seconds by part, added up over the rollouts that were timed.
     timing: Mapping[str, float] = field(default_factory=dict[Any, Any])
-    """Seconds by part, added up over the rollouts that were timed."""
     altered: int = 0  # rows with a field that JSON could not hold as it was
     complete: bool = True  # whether the run went through; False when it was stopped and can be resumed
 
@@ -192,8 +192,8 @@ class CriterionTally:
     weight: float | None  # None when rows weigh it differently
     values: Mean = field(default_factory=Mean)
     counts: Counter[str] = field(default_factory=Counter[str])  # by the fields of a `CriterionSummary`
+    # How often a model gave each verdict, and what it is worth.
     verdicts: dict[str, tuple[int, float]] = field(default_factory=dict[str, tuple[int, float]])
-    """How often a model gave each verdict, and what it is worth."""
 
     def add_value(self, value: float, met: bool, place: int | None) -> None:
         self.values.add(value, place)

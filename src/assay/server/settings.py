@@ -25,8 +25,8 @@ class Bounds:
     at_once: int = 1024  # scoring requests under way at once; more are refused with 429
     max_bytes: int = 16 << 20  # size of one request. Together, those under way may take eight times as much
     max_batch: int = 1024  # rollouts in one request
+    # How long one rollout may take to score; then it is unscored. A check that never waits is not stopped.
     item_seconds: float = 60.0
-    """How long one rollout may take to score; then it is unscored. A check that never waits is not stopped."""
     body_seconds: float = 30.0  # how long a client may take to send a request
     drain_seconds: float = 30.0  # how long requests under way may go on once the server is told to stop
 
@@ -50,10 +50,10 @@ class Judge:
     budget: float | None = None  # dollars that all workers together may spend; None is no limit
     shows: tuple[str, ...] = ()  # what it reads of a rollout, before what a rubric says; the rubric says so when empty
 
+    # Tokens that the model takes in one call; None is what is known of it. A longer text is read in pieces.
     window: int | None = None
-    """Tokens that the model takes in one call; None is what is known of it. A longer text is read in pieces."""
+    # A folder at whose files it may look before it answers about a criterion; None is none.
     workspace: str | None = None
-    """A folder at whose files it may look before it answers about a criterion; None is none."""
 
     def grader_around(self, model: "models.Model") -> "graders.Autograder":
         """The grader of this kind that asks a model, behind a guard on request."""
@@ -75,18 +75,19 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = 8000  # 0 takes any that is free
     workers: int = 1
+    # What goes where a trainer takes a number only, and there is none: `raise` answers with an error, `zero` with 0,
+    # `group_mean` with the mean of the scored rollouts of the same prompt in the same request, `drop` with null (for
+    # NeMo-Gym, with a row marked as failed).
     unscored: Policy = "raise"
-    """What goes where a trainer takes a number only, and there is none: `raise` answers with an error, `zero` with 0,
-    `group_mean` with the mean of the scored rollouts of the same prompt in the same request, `drop` with null (for
-    NeMo-Gym, with a row marked as failed)."""
+    # What every request but health and readiness must carry; may be empty on loopback only.
     key: str = field(default="", repr=False)
-    """What every request but health and readiness must carry; may be empty on loopback only."""
+    # Names that requests may give the server, besides its address and those of this machine. Looked at where any are
+    # given, and where there is no key, since then a page in a browser could ask under a name of its own.
     allow_hosts: tuple[str, ...] = ()
-    """Names that requests may give the server, besides its address and those of this machine. Looked at where any are
-    given, and where there is no key, since then a page in a browser could ask under a name of its own."""
     bounds: Bounds = Bounds()
+    # A file that gets the signs of reward hacking, a line of JSON for every 256 rollouts of a worker; None watches
+    # nothing.
     monitor: str | None = None
-    """A file that gets the signs of reward hacking, a line of JSON for every 256 rollouts of a worker; None watches nothing."""
 
     def __post_init__(self) -> None:
         if not self.workers >= 1:

@@ -38,8 +38,8 @@ class Corrected(Record):
     name: str
     judge: Estimate  # the judge's own mean over all rollouts
     people: Estimate  # the mean of the labels alone
+    # What people would say of all rollouts, by method; none when it was refused.
     corrected: Mapping[Method, Estimate] = field(default_factory=dict[Method, Estimate])
-    """What people would say of all rollouts, by method; none when it was refused."""
     refusal: str = ""  # why there is no correction
     rollouts: int = 0
     labels: int = 0  # rollouts with a label
