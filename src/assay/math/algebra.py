@@ -8,7 +8,6 @@ from typing import Final
 
 from flint import fmpq
 
-from assay.math import words
 from assay.math.answer_text import DEEPEST, LONGEST, depth_of, final_answer, unwrapped, without_markup
 from assay.math.equality import compare, unsolved
 from assay.math.grammar import TOO_DEEP, UnreadableError, is_expression, parsed
@@ -23,7 +22,9 @@ _FORMULA: Final = re.compile(r"(?<!\\)\$|\\\(|\\\[")
 _LEADS: Final = "|".join(map(re.escape, sorted(LEADS, key=len, reverse=True)))
 _THEREFORE: Final = r"\\(?:therefore|approx|Rightarrow|implies|sim|because)(?![a-zA-Z])"
 _LEADING: Final = re.compile(rf"(?:(?:{_LEADS})\b\s*:?\s*|{_THEREFORE}\s*|[~≈:=]\s*)+", re.IGNORECASE)
-_TRAILING: Final = words.pattern("trailing")
+_TRAILING: Final = re.compile(
+    r"(?<=[\d)}\]%\s])\s*((?:[a-zA-Z][a-zA-Z'-]{2,}\.?)(?:[\s,]+[a-zA-Z][a-zA-Z'-]*\.?){0,11})$"
+)
 _LETTER_UNIT: Final = re.compile(r"(?<=[\d})])\s*([a-zA-Z]+(?:\s*/\s*[a-zA-Z]+)?(?:\^\{?-?\d\}?)?)$")
 _DECIMAL_COMMA: Final = re.compile(r"-?\d+,\d+")
 _TIMES_TEN: Final = re.compile(r"(\d)\s*[xX]\s*10(?=\s*\^)")
@@ -32,7 +33,12 @@ _SENTENCE: Final = re.compile(r"(?<![\\a-zA-Z])[a-zA-Z]{2,}\s*$")
 _STRAY_POINT: Final = re.compile(r"(?<=[\d}])\.(?=\s*[\])])")
 _ORDINAL: Final = re.compile(r"(?<=\d)(?:st|nd|rd|th)(?![a-zA-Z])")
 _ENUMERATED: Final = re.compile(r"[,;]?\s*(?<![a-zA-Z\d)])\([a-e]\)\s+(?=[-+.\d\\$])")
-_CONDITION: Final = words.pattern("condition")
+# A quantifier over all numbers of a kind says nothing more; one with a bound (`for all n > 3`) is part of the answer.
+_CONDITION: Final = re.compile(
+    r",?\s*(?:\\text\s*\{\s*,?\s*|\b)(?:for|where)\s+(?:all|any|every|some|each)\b"
+    r"(?:[\s{}$,]|\\text|\b(?:real|positive|negative|integers?|numbers?|whole|natural|reals|values?|of|constants?|[a-zA-Z])\b"
+    r"|\\in(?![a-z])|\\mathbb\s*\{?[RZNQC]\}?)*$"
+)
 _CLOCK: Final = re.compile(r"\d{1,2}:(?:0\d|\d\d\s*[ap]\.?\s*m\.?)(?:\s*[ap]\.?\s*m\.?)?", re.IGNORECASE)
 _WORDS_ONLY: Final = re.compile(r"[a-zA-Z][a-zA-Z\s,.'\"!?;:-]*")
 _TEXT: Final = re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mbox)\s*\{([^{}]*)\}")

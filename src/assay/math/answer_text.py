@@ -8,12 +8,15 @@ import re
 import unicodedata
 from typing import Final
 
-from assay.math import words
 from assay.math.units import says_what
 from assay.math.words import CHANGES, DENIALS, LEADS, LINKS, MEASURES, SIGNS, VERBS, makes_another, notations, words_of
 
 _KEYWORD: Final = re.compile(r"(?i)\bfinal answer\b[^.\n]{0,100}?\bis\b\s*:?|\banswer\b(?:\s+is\b)?\s*[:=]?")
-_FORMULA: Final = words.pattern("formula")
+_FORMULA: Final = re.compile(
+    # Possessive, and never past a second opening: a million of `\(` is read once, not once for each.
+    r"\$\$([^$]{1,600})\$\$|\$([^$\n]{1,400})\$"
+    r"|\\\(((?:[^\\]++|\\(?![()]))*+)\\\)|\\\[((?:[^\\]++|\\(?![\[\]]))*+)\\\]"
+)
 _NUMBER: Final = re.compile(r"(?<![\w.])[-+]?[$€£]?\d[\d,]*(?:\.\d+)?(?:\s*/\s*\d+)?(?:\s*\\?%)?")
 _SEPARATOR: Final = re.compile(r"\b(?:and|or)\b|[,;]")
 _NEAR, _FAR = 10, 70  # boxes so many characters apart are parts of one answer; the farther only with a separator
@@ -132,7 +135,10 @@ _THOUSANDS: Final = re.compile(r"(?<=\d)(?:\{,\}|,\\!\s?|\{,\\!\})(?=\d{3}(?!\d)
 _CURRENCIES: Final = notations("money")
 _SIGN: Final = re.compile(r"\\\$|[€£¥₹]")
 _AMOUNT: Final = re.compile(r"\s*-?[\d.]")
-_MONEY: Final = words.pattern("money", re.ASCII)
+_MONEY: Final = re.compile(
+    r"(\\\$|[€£¥₹])\s*(-?(?:\d(?:[\d,]*\d)?(?:\.\d+)?|\.\d+))(?:\s*(?:\\text\{\s*)?(hundred|thousand|million|billion|trillion)\s*\}?)?(?![\d^])",
+    re.ASCII,
+)
 _MOST_LAYERS: Final = 12
 # What may stand around an answer, and what inside shows that these do not belong together.
 _WRAPPINGS: Final = (("$$", "$$", "$"), ("$", "$", "$"), (r"\(", r"\)", r"\("), (r"\[", r"\]", r"\["),
@@ -149,7 +155,11 @@ _SCRIPT: Final = re.compile("([⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ]+)|[₀₁�
 _FOREIGN_DIGIT: Final = re.compile(r"[^\W\x00-\x7f\D]")
 _OVERLINED: Final = re.compile("((?:\\w\u0305)+)")
 
-_MARKUP: Final = words.pattern("markup")
+_MARKUP: Final = re.compile(
+    r"\\(?:displaystyle|textstyle|scriptstyle|limits|nolimits|bigg?[lrm]?|Bigg?[lrm]?|left|right|middle"
+    r"|mleft|mright|tfrac|dfrac|cfrac)(?![a-zA-Z])|\\!\s*|(?<!\\)\\[,;:> ]|\\q?quad(?![a-zA-Z])|~"
+    r"|\\[hv]?phantom\{[^{}]*\}|\\[hv]space\*?\{[^{}]*\}|\\(?:medspace|thinspace|enspace|nobreak)(?![a-zA-Z])"
+)
 _HTML: Final = re.compile(r"<(sup|sub)>([^<>]{1,40})</\1>")
 _BREAK: Final = re.compile(r"[\n\r\t\f\v]+")
 
@@ -218,7 +228,9 @@ def closing(text: str, start: int) -> int:
     return -1
 
 
-_NEXT_STATEMENT: Final = words.pattern("next_statement")
+_NEXT_STATEMENT: Final = re.compile(
+    r"(?<![,;=<>+*/-])\s*\\q?quad(?=\s*\\?[a-zA-Z]+(?:_\{?\w+\}?)?\s*(?:[=<>]|\\[lg]e))"
+)
 # Rows of a matrix that ended in one backslash, the other lost on the way.
 _SINGLE_BREAK: Final = re.compile(r"\\(?=[\s\d-])")
 _UNIT_FONT: Final = re.compile(r"(?<=[\d)}\s/])\\(?:mathrm|rm|textrm)\s*\{\s*([^{}]*?)\s*\}")

@@ -28,7 +28,15 @@ class UnreadableError(ValueError):
     """The text is not in the grammar; `args[0]` says what and where."""
 
 
-_TOKEN: Final = words.pattern("token", re.DOTALL | re.ASCII)
+_TOKEN: Final = re.compile(
+    r"(?P<space>\s+)"
+    r"|(?P<number>(?:[1-9]\d{0,2}(?:,\d{3})+(?![\d])|[1-9]\d{0,2}(?: \d{3})+(?![\d,])|\d+)(?:\.\d+|\.(?=\s*\\(?:overline|bar|dot)(?![a-zA-Z])))?(?:[eE][-+]?\d+)?|\.\d+)"
+    r"|\\(?:text|textbf|textit|textrm|textnormal|mbox|hbox|textsf|emph)\s*\{(?P<text>[^{}]*)\}"
+    r"|(?P<command>\\(?:[a-zA-Z]+|.))"
+    r"|(?P<word>[a-zA-Z]+)"
+    r"|(?P<sign>\*\*|<=|>=|!=|==|\.\.\.|[-+*/^_=<>!%(){}\[\]|,;:'&])",
+    re.DOTALL | re.ASCII,
+)
 _SEPARATE_COMMAS: Final = re.compile(
     _TOKEN.pattern.replace(r"[1-9]\d{0,2}(?:,\d{3})+(?![\d])|", "", 1), re.DOTALL | re.ASCII
 )
@@ -158,7 +166,9 @@ _ASKED: Final = (
      r"\rceil", r"\lvert", r"\rvert", r"\infty", r"\pi", r"\mathrm", r"\limits", *"+-*/^_(){}[]|!"}
     | TIMES | DIVIDED | {f"\\{name}" for name in FUNCTIONS.keys() | GREEK if name not in ("partial", "nabla")}
 )  # fmt: skip
-_BOUND: Final = words.pattern("bound")
+_BOUND: Final = re.compile(
+    r"(\\(?:sum|prod)\s*_\s*\{\s*[a-zA-Z]\s*)=|(\\lim\s*_\s*\{\s*[a-zA-Z]\s*)\\(?:to|rightarrow)(?![a-zA-Z])"
+)
 _OPERATOR: Final = re.compile(r"\\frac\s*\{\s*d\s*\}\s*\{\s*d\s*[a-zA-Z]\s*\}|\\(?:int|sum|prod|lim)(?![a-zA-Z])")
 _DERIVATIVE: Final = re.compile(r"\bd\s*[a-zA-Z]?\s*(?:/|\}\s*\{)\s*d\s*[a-zA-Z]")
 
@@ -824,8 +834,11 @@ class Grammar:
             row = [self.statement()]
             self.take(",")
             while self.take("&"):
-                is_text = name == "cases" and self.token.kind == "text"
-                if is_text and self.token.value.strip(" ,") in ("if", "for", "when"):
+                if (
+                    name == "cases"
+                    and self.token.kind == "text"
+                    and self.token.value.strip(" ,") in ("if", "for", "when")
+                ):
                     self.advance()
                 row.append(self.statement())
             self.take(",")

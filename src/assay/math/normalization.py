@@ -10,10 +10,16 @@ from typing import Final, NamedTuple
 from assay.math.answer_text import LONGEST, unwrapped, without_markup
 from assay.math.units import says_what
 from assay.math.verdict import MathOptions, MathVerdict
-from assay.math.words import PERCENT, pattern
+from assay.math.words import PERCENT
 
 _DIGITS: Final = 300  # longer numbers are read by the next tier
-_NUMBER: Final = pattern("number", re.ASCII)
+_NUMBER: Final = re.compile(
+    r"(?P<dollar>\\?\$)?(?P<sign>[-+]?)\s*(?P<dollars>\\?\$)?\s*"
+    r"(?:\\[dt]?frac\s*(?:\{(?P<top>-?\d+)\}\{(?P<bottom>\d+)\}|(?P<one>\d)(?P<two>\d))"
+    r"|(?P<whole>[1-9]\d{0,2}(?:(?:,|\{,\}|,\\!\s?|\\,)\d{3})+|\d+)?(?:\.(?P<decimals>\d+))?(?:\s*/\s*(?P<under>\d+))?)"
+    r"\.?\$?\s*(?P<percent>\\?%)?\s*(?P<unit>\\(?:text|mathrm|mbox)\s*\{[a-zA-Z .]*\})?\s*[.,]?\$?",
+    re.ASCII,
+)
 _SPACE: Final = re.compile(r"(?<![\w.])\s+|\s+(?![\w.])")  # spaces that say nothing; between digits and letters they do
 _TEXT: Final = re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mbox)\s*\{([^{}]*)\}")
 _SEPARATOR: Final = re.compile(r"[^0-9]")

@@ -1,4 +1,4 @@
-"""Read the words, notations, units and patterns of answers from `tables.toml`: what each does to what it stands beside."""
+"""Read the words, notations and units of answers from `tables.toml`: what each does to what it stands beside."""
 
 import re
 from collections.abc import Sequence
@@ -28,10 +28,6 @@ def _rows(name: str) -> tuple[TableRow, ...]:
 
 WORDS, NOTATIONS = _rows("words"), _rows("notations")
 UNIT_TABLES: Final[dict[str, Any]] = _TABLES["units"]
-
-
-def pattern(name: str, flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[str]:
-    return re.compile(_TABLES["patterns"][name].replace("\n", ""), flags)
 
 
 def meanings(rows: Sequence[TableRow], kinds: Sequence[str], separator: str) -> dict[str, str]:
