@@ -12,7 +12,7 @@ import openai
 import pytest
 
 from assay import Criterion, Limits, PerCriterionGrader, Price, Rubric, RubricError, model_of
-from assay.envs import Environment, Results, SingleTurnEnv
+from assay.envs import Environment, Results, SingleTurnEnv, cleanup
 from assay.models import Reply, budget
 from assay.testing import FakeModel, Fault
 
@@ -343,6 +343,22 @@ class TestWhatComesBack:
         results = env.evaluate(model=f"{server.url}#m")
         assert results["reward"] == [1.0, 1.0]
         assert [len(info["drawn"]) for info in results["info"]] == [3, 3]
+
+    @pytest.mark.parametrize("spoiled", ["responses", "info"])
+    def test_what_one_state_holds_is_no_other_rollouts_affair(self, spoiled, server):
+        """Replies that are none are an error of that rollout; an `info` that holds itself is scored as any other."""
+
+        class Spoiling(SingleTurnEnv):
+            @cleanup
+            async def spoil(self, state):
+                if state["answer"] == "2":
+                    state[spoiled] = {"me": state["info"]} if spoiled == "info" else 7
+                    state["info"]["me"] = state["info"]
+
+        rows = [{"question": f"{n} + 1?", "answer": str(n + 1)} for n in (1, 2, 3)]
+        results = Spoiling(rows, rubric=Rubric([lambda: 1.0])).evaluate(model=f"{server.url}#m")
+        assert results["reward"] == [1.0 if spoiled == "info" else None, 1.0, 1.0]
+        assert [bool(error) for error in results["error"]] == [spoiled == "responses", False, False]
 
 
 class TestWhatIsHeld:

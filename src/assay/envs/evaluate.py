@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import blake2b
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from assay import __version__
 from assay.advantage import advantages
@@ -204,19 +204,22 @@ class Evaluator(pipeline.Pipeline):
         if ledger.is_dry_run:
             # Nothing was generated, and what would be asked about it counts all the same.
             state |= {"completion": [{"role": "assistant", "content": STAND_IN}], "error": None}
-        error, replies = state.get("error"), state.get("responses")
+        try:
+            fields, error, model = _told(job.example, state)
+        except FAILURES as failure:  # a state of the environment's own making may hold anything
+            if is_stop(failure):
+                raise
+            state = State(input=job.example, completion=[], error=failure)
+            fields, error, model = _told(job.example, state)
         if error is not None:
-            error = described(error) if isinstance(error, BaseException) else str(error)
             self._errors.append(error)
-        # What was asked and looked for: an environment may make up a task of its own out of the example.
-        own = {name: copied(state[name]) for name in ("prompt", "answer", "info") if name in state}
         job.generated = Row(
             *job.key,
-            fields={**job.example, **own, "completion": state.get("completion")},
+            fields=fields,
             error=error,
             spent=Spending.of(ledger),
             timing={"generation": round(time.monotonic() - started, 6)},
-            model=replies[-1].model or None if replies else None,
+            model=model,
             number=job.number,
         )
         job.state = state
@@ -326,6 +329,22 @@ class Evaluator(pipeline.Pipeline):
                 state["advantage"] = advantage
 
 
+def _told(example: Example, state: State) -> tuple[dict[str, Any], str | None, str | None]:
+    """What a row holds of a state: its fields, why there is nothing to score, and the model that replied."""
+    error, replies = state.get("error"), state.get("responses")
+    if error is not None:
+        error = described(error) if isinstance(error, BaseException) else str(error)
+    fields = {**example, "completion": state.get("completion")}
+    # What was asked and looked for: an environment may make up a task of its own out of the example.
+    for name in ("prompt", "answer", "info") if state.get("input") is not example else ():
+        if name in state:
+            try:
+                fields[name] = copied(state[name])
+            except RecursionError:  # one that holds itself
+                fields[name] = state[name]
+    return fields, error, replies[-1].model or None if replies else None
+
+
 def _end(groups: Iterable[ExampleGroup]) -> None:
     for group in groups:
         if group.spending is not None:
@@ -417,7 +436,8 @@ def _give_outputs(group: ExampleGroup) -> None:
     worth = advantages([row.reward for _, row in jobs]) if len(group.jobs) > 1 else [None] * len(jobs)
     for (job, row), advantage in zip(jobs, worth, strict=True):
         # Scoring left the metrics in the state; out of the report they would have to be made anew.
-        metrics: Mapping[str, float] = ({} if job.state is None else job.state.get("metrics")) or {}
+        found: Any = None if job.state is None else job.state.get("metrics")
+        metrics = cast("Mapping[str, float]", found) if isinstance(found, Mapping) else row.report.metrics
         fields = dict(row.fields)
         fields.pop("sample", None)
         output: dict[str, Any] = {
