@@ -430,9 +430,12 @@ def _own_report(
     number = number_of(reward)
     if error is None and number is None:
         error = f"ValueError: {name} wrote {short_repr(reward)} as the reward, not a finite number"
+    metrics: Any = state.get("metrics") or {}
+    if error is None and not isinstance(metrics, Mapping):
+        error = f"TypeError: {name} wrote {short_repr(metrics)} as the metrics, not a mapping"
     if error is not None or number is None:
         return aggregate([CriterionReport(name=name, error=error)])
-    metrics = cast("Mapping[str, Any]", state.get("metrics") or {})
+    metrics = cast("Mapping[str, Any]", metrics)
     if given is not None and given.raw_score == number and given.metrics == metrics:
         return given
     known = {} if given is None else {line.name: line for line in given.lines}

@@ -7,6 +7,7 @@ import types
 from pathlib import Path
 
 import datasets
+import openai
 import pytest
 from assay.compat.verifiers.utils.save_utils import state_to_output
 
@@ -428,3 +429,30 @@ async def test_what_is_saved_of_a_rollout_has_its_tokens():
     assert usage["output_tokens"] > 0
     assert state_to_output(state)["token_usage"] == usage
     assert "token_usage" not in state_to_output(vf.State(state, usage={"input_tokens": 0.0, "output_tokens": 0.0}))
+
+
+async def test_what_a_rubrics_own_code_leaves_in_one_state_costs_no_other_rollout_its_score():
+    """A reward that is no number, after scoring, is passed over; metrics that are no mapping, in scoring, are an error."""
+
+    class Cleaning(vf.Rubric):
+        async def cleanup(self, state):
+            if state["answer"] == "1":
+                state |= {"reward": "good", "metrics": "many"}
+
+    class Scoring(vf.Rubric):
+        async def score_group(self, states):
+            await super().score_group(states)
+            for state in states:
+                if state["answer"] == "1":
+                    state["metrics"] = 5
+
+    rows = [{"question": "q", "answer": str(n)} for n in range(3)]
+    with ModelServer(lambda *_: "yes") as server:
+        for rubric, expected in ((Cleaning, [1.0, 1.0, 1.0]), (Scoring, [1.0, 0.0, 1.0])):
+            env = vf.SingleTurnEnv(dataset=rows, rubric=rubric(funcs=[lambda completion: 1.0]))
+            client = openai.AsyncOpenAI(base_url=server.url, api_key="none")
+            results = await env.evaluate(client, "m")
+            assert [output["reward"] for output in results["outputs"]] == expected
+            failed = [output["errors"] for output in results["outputs"] if output["errors"]]
+            assert all("wrote 5 as the metrics, not a mapping" in str(errors) for errors in failed)
+            assert len(failed) == expected.count(0.0)

@@ -26,6 +26,7 @@ from assay.envs.model_under_test import ModelUnderTest
 from assay.envs.multi_turn import TOO_LONG
 from assay.errors import AssayError, NoReply, NotAsked
 from assay.errors import ModelError as OurModelError
+from assay.graders.verdicts import number_of
 from assay.models.budgets import Ledger, count_call, without_a_price
 from assay.models.model import Tool as DeclaredTool
 from assay.models.model import Usage
@@ -399,9 +400,11 @@ def state_to_output(state: State, state_columns: Sequence[str] | None = None) ->
 
 def _pay(output: dict[str, Any], state: State) -> None:
     """Write a number as the reward, and the error in the shape of theirs."""
-    found: Any = state.get("reward")
+    # What a hook wrote after scoring counts too, unless it is no number, or no mapping.
+    found: Any = output.get("reward") if number_of(state.get("reward")) is None else state["reward"]
     reward = found if found is not None else state.pop("partial_reward", output.pop("partial_reward", 0.0))
-    metrics: dict[str, float] = state.get("metrics") or {}
+    metrics: Any = state.get("metrics") or {}
+    metrics = cast("dict[str, float]", metrics if isinstance(metrics, Mapping) else output.get("metrics", {}))
     if not compat.strict:
         errors: dict[str, str] = state.get("errors") or {}
         metrics = zeroed(metrics, {name: why for name, why in errors.items() if why != NOTHING_APPLIES})
