@@ -84,7 +84,11 @@ async def measure_bare(task: dict[str, Any]) -> dict[str, float]:
         scored.append(await cpu_seconds(score_batches(rubric, batches)))
         assert_scored(batches)
         bare.append(bare_seconds(build_batches(task)))
-    return {"cpu_seconds": min(scored), "bare_cpu_seconds": min(bare), "rollouts": task["batch"] * task["batches"]}
+    return {
+        "cpu_seconds": min(scored),
+        "bare_cpu_seconds": min(bare),
+        "rollouts": task["batch"] * task["batches"],
+    }
 
 
 async def score_measure_memory(task: dict[str, Any]) -> dict[str, float]:
@@ -229,7 +233,9 @@ def assert_graded(scores: list[float | None], *, count: int) -> None:
     expected = expected_score()
     wrong = [score for score in scores if score is None or not math.isclose(score, expected)]
     if wrong or len(scores) != count:
-        raise ValueError(f"{len(scores)} of {count} texts graded, {len(wrong)} not {expected}: {wrong[:3]}")
+        raise ValueError(
+            f"{len(scores)} of {count} texts graded, {len(wrong)} not {expected}: {wrong[:3]}"
+        )
 
 
 def grade_main() -> None:
@@ -262,7 +268,9 @@ class Sizes:
     imports: int = 5
 
 
-QUICK = Sizes(rollouts=1000, batches=(8, 64, 512, 4096), responses=20, repeats=2, processes=1, imports=2)
+QUICK = Sizes(
+    rollouts=1000, batches=(8, 64, 512, 4096), responses=20, repeats=2, processes=1, imports=2
+)
 
 
 def measure_score(subjects: Subjects, sizes: Sizes) -> list[Row]:
@@ -307,7 +315,10 @@ def measure_memory(subjects: Subjects, sizes: Sizes) -> list[Row]:
 def measure_flatness(subjects: Subjects, sizes: Sizes) -> list[Row]:
     """assay's cost per rollout at each batch size, then the dearest over the cheapest."""
     costs = {size: _flat_cost(subjects, size, sizes) for size in sizes.batches}
-    rows = [Row(f"cost per rollout, batches of {size:,}", cost, None, "µs") for size, cost in costs.items()]
+    rows = [
+        Row(f"cost per rollout, batches of {size:,}", cost, None, "µs")
+        for size, cost in costs.items()
+    ]
     known = [cost for cost in costs.values() if cost is not None]
     dearest, cheapest = (max(known), min(known)) if len(known) == len(costs) else (None, None)
     return [*rows, Row("dearest batch size over cheapest", dearest, cheapest, "µs", "cheapest")]
@@ -340,7 +351,9 @@ def measure_grade(subjects: Subjects, sizes: Sizes) -> list[Row]:
     """Grading with a judge that answers at once: what the library itself costs per criterion."""
 
     def graded(subject: str, door: str = "grade") -> Figures:
-        return subjects.measure(subject, "core.py:grade", responses=sizes.responses, repeats=sizes.repeats, door=door)
+        return subjects.measure(
+            subject, "core.py:grade", responses=sizes.responses, repeats=sizes.repeats, door=door
+        )
 
     ours, at_once, rubric, autorubric = _in_turn(
         sizes,
@@ -354,7 +367,9 @@ def measure_grade(subjects: Subjects, sizes: Sizes) -> list[Row]:
     return [
         _rate_row(label, ours, rubric, "rubric", count="criteria", target=three),
         _rate_row(label, ours, autorubric, "autorubric", count="criteria", target=ten),
-        _rate_row(f"{label}, assay by score()", at_once, rubric, "rubric", count="criteria", target=three),
+        _rate_row(
+            f"{label}, assay by score()", at_once, rubric, "rubric", count="criteria", target=three
+        ),
     ]
 
 
@@ -394,7 +409,13 @@ def _cheapest(figures: Sequence[Figures]) -> Figures:
 
 
 def _score(
-    subjects: Subjects, subject: str, sizes: Sizes, *, measure: str, checks: str, repeats: int | None = None
+    subjects: Subjects,
+    subject: str,
+    sizes: Sizes,
+    *,
+    measure: str,
+    checks: str,
+    repeats: int | None = None,
 ) -> Figures:
     return subjects.measure(
         subject,
@@ -410,7 +431,8 @@ def _score(
 def _peak(subjects: Subjects, subject: str, sizes: Sizes) -> float | None:
     """MiB, the middle one of several fresh processes."""
     figures = [
-        _score(subjects, subject, sizes, measure="memory", checks="sync", repeats=1) for _ in range(sizes.processes)
+        _score(subjects, subject, sizes, measure="memory", checks="sync", repeats=1)
+        for _ in range(sizes.processes)
     ]
     known = [figure["peak_bytes"] for figure in figures if figure is not None]
     return median(known) / MEBIBYTE if known and len(known) == len(figures) else None
@@ -435,11 +457,18 @@ def _per_item(figures: Figures, count: str, *, seconds: str = "cpu_seconds") -> 
 
 
 def _rate_row(
-    label: str, ours: Figures, theirs: Figures, against: str = "verifiers", *, count: str, target: Target
+    label: str,
+    ours: Figures,
+    theirs: Figures,
+    against: str = "verifiers",
+    *,
+    count: str,
+    target: Target,
 ) -> Row:
     """Items per CPU second, side by side."""
     our_rate, their_rate = (
-        None if figures is None else figures[count] / figures["cpu_seconds"] for figures in (ours, theirs)
+        None if figures is None else figures[count] / figures["cpu_seconds"]
+        for figures in (ours, theirs)
     )
     return Row(label, our_rate, their_rate, f"{count}/CPU s", against, target)
 

@@ -232,7 +232,9 @@ class Installed:
     failures: tuple[str, ...]
 
 
-def install(names: Collection[str], *, say: Callable[[str], None], peers: Sequence[Peer] = PEERS) -> Installed:
+def install(
+    names: Collection[str], *, say: Callable[[str], None], peers: Sequence[Peer] = PEERS
+) -> Installed:
     """Make the named peers usable; one that cannot be installed does not stop the others."""
     interpreters: dict[str, Path] = {}
     failures: list[str] = []
@@ -275,7 +277,9 @@ def _build(peer: Peer, say: Callable[[str], None]) -> str | None:
 
 def _peers_run(command: tuple[str, ...]) -> str | None:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_SECONDS, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=INSTALL_SECONDS, check=False
+        )
     except subprocess.TimeoutExpired:
         return f"no end after {INSTALL_SECONDS} s"
     if done.returncode == 0:
@@ -375,7 +379,13 @@ def _run(command: tuple[str, ...]) -> tuple[str, float]:
     before = _children_seconds()
     try:
         done = subprocess.run(
-            command, cwd=HERE, env=environment(), capture_output=True, text=True, timeout=RUN_SECONDS, check=False
+            command,
+            cwd=HERE,
+            env=environment(),
+            capture_output=True,
+            text=True,
+            timeout=RUN_SECONDS,
+            check=False,
         )
     except subprocess.TimeoutExpired:
         raise SubjectError(f"no end after {RUN_SECONDS} s") from None
@@ -551,13 +561,18 @@ def call_bare(states: Sequence[State]) -> list[tuple[float, float, float]]:
     results: list[tuple[float, float, float]] = []
     for state in states:
         completion = state["completion"]
-        results.append((exact(completion, state["answer"]), short(completion), shows_work(completion)))
+        results.append(
+            (exact(completion, state["answer"]), short(completion), shows_work(completion))
+        )
     return results
 
 
 def expected_rewards(states: Sequence[State]) -> list[float]:
     """What every subject must write, so that nobody is fast by doing something else."""
-    return [sum(weight * value for weight, value in zip(WEIGHTS, values, strict=True)) for values in call_bare(states)]
+    return [
+        sum(weight * value for weight, value in zip(WEIGHTS, values, strict=True))
+        for values in call_bare(states)
+    ]
 
 
 def build_responses(count: int) -> list[str]:
@@ -589,9 +604,14 @@ RESULTS = Path(__file__).parent / "RESULTS.md"
 def add_options(parser: ArgumentParser, measures: Sequence[str]) -> None:
     """What every benchmark can be told: what to measure, at what size, and whether to keep it."""
     parser.add_argument(
-        "--only", action="append", choices=measures, help="measure only this; may be given more than once"
+        "--only",
+        action="append",
+        choices=measures,
+        help="measure only this; may be given more than once",
     )
-    parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs; not comparable")
+    parser.add_argument(
+        "--quick", action="store_true", help="small sizes, to see that it runs; not comparable"
+    )
     parser.add_argument(
         "--no-save",
         action="store_true",
@@ -614,7 +634,12 @@ def plain_table(table: Table) -> str:
 
 
 def save_results(
-    subject: str, tables: Sequence[Table], notes: Sequence[str], options: Namespace, *, peers: Sequence[Peer] = PEERS
+    subject: str,
+    tables: Sequence[Table],
+    notes: Sequence[str],
+    options: Namespace,
+    *,
+    peers: Sequence[Peer] = PEERS,
 ) -> None:
     """Put a dated section in the place of the subject's earlier one; the other subjects stay as they are."""
     if options.no_save or options.quick or options.only:
@@ -622,11 +647,18 @@ def save_results(
     facts = {"date": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC", **machine_facts(peers)}
     lines = "\n".join(f"- {name}: {value}" for name, value in facts.items() if value)
     sentences = "\n".join(f"- {note}" for note in notes)
-    blocks = [f"## {subject}", lines, *map(_markdown_table, tables), *([sentences] if notes else [])]
+    blocks = [
+        f"## {subject}",
+        lines,
+        *map(_markdown_table, tables),
+        *([sentences] if notes else []),
+    ]
     text = "\n\n".join(blocks)
     title, *sections = RESULTS.read_text(encoding="utf-8").split("\n## ")
     kept = {section.splitlines()[0]: f"## {section.strip()}" for section in sections}
-    RESULTS.write_text("\n\n".join([title.strip(), *(kept | {subject: text}).values()]) + "\n", encoding="utf-8")
+    RESULTS.write_text(
+        "\n\n".join([title.strip(), *(kept | {subject: text}).values()]) + "\n", encoding="utf-8"
+    )
 
 
 def _markdown_table(table: Table) -> str:

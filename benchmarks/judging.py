@@ -54,7 +54,10 @@ def answer(system: str, user: str) -> dict[str, str]:
     """A verdict by the words of the criterion that is asked about."""
     [requirement] = [c["requirement"] for c in CRITERIA if c["requirement"] in user] or [""]
     verdict = verdict_on(requirement)
-    return {"explanation": "The response says so in its second sentence.", "criterion_status": verdict}
+    return {
+        "explanation": "The response says so in its second sentence.",
+        "criterion_status": verdict,
+    }
 
 
 def server_main() -> None:
@@ -100,7 +103,9 @@ def criteria(task: dict[str, Any]) -> list[dict[str, Any]]:
 
 def with_assay(task: dict[str, Any]) -> Grade:
     assay: Any = importlib.import_module("assay")
-    limits = assay.Limits(concurrency=task["concurrency"], timeout=task["timeout"], attempts=ATTEMPTS)
+    limits = assay.Limits(
+        concurrency=task["concurrency"], timeout=task["timeout"], attempts=ATTEMPTS
+    )
     model = assay.model_of(f"{task['url']}#judge", limits=limits, cache=task.get("cache"))
     grader = assay.PerCriterionGrader(model=model)
     rubric = assay.Rubric.from_dict(criteria(task))
@@ -121,13 +126,18 @@ def with_rubric(task: dict[str, Any]) -> Grade:
     output = rubric_package.PerCriterionOutput
     schema = {"name": "criterion_output", "schema": output.model_json_schema()}
     places = asyncio.Semaphore(task["concurrency"])
-    client = openai.AsyncOpenAI(api_key="none", base_url=task["url"], timeout=task["timeout"], max_retries=ATTEMPTS - 1)
+    client = openai.AsyncOpenAI(
+        api_key="none", base_url=task["url"], timeout=task["timeout"], max_retries=ATTEMPTS - 1
+    )
 
     async def ask(system_prompt: str, user_prompt: str) -> Any:
         async with places:
             response = await client.chat.completions.create(
                 model="judge",
-                messages=[{"role": "system", "content": system_prompt}, {"role": "user", "content": user_prompt}],
+                messages=[
+                    {"role": "system", "content": system_prompt},
+                    {"role": "user", "content": user_prompt},
+                ],
                 response_format={"type": "json_schema", "json_schema": schema},
                 temperature=0.0,
             )
@@ -159,12 +169,15 @@ def with_autorubric(task: dict[str, Any]) -> Grade:
     return one_by_one(
         lambda text: rubric.grade(text, grader=grader, query=QUERY),
         lambda report: [
-            (line.criterion.requirement, None if line.error else line.final_verdict.value) for line in report.report
+            (line.criterion.requirement, None if line.error else line.final_verdict.value)
+            for line in report.report
         ],
     )
 
 
-def one_by_one(grade: Callable[[str], Awaitable[Any]], verdicts: Callable[[Any], Verdicts]) -> Grade:
+def one_by_one(
+    grade: Callable[[str], Awaitable[Any]], verdicts: Callable[[Any], Verdicts]
+) -> Grade:
     """All texts side by side. A text whose grading raises has no verdicts at all."""
 
     async def grade_all(texts: list[str]) -> list[Verdicts]:
@@ -260,14 +273,18 @@ def serving(**faults: float) -> Generator[Endpoint]:
     """The endpoint in a process of its own."""
     task = json.dumps({"latency": LATENCY, "faults": faults})
     command = [sys.executable, *worker("judging.py:server"), task]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as server:
         assert server.stdin is not None
         assert server.stdout is not None
         yield Endpoint(server.stdout.readline().strip())
         server.stdin.close()
 
 
-def graded(subjects: Subjects, subject: str, endpoint: Endpoint, sizes: Sizes, **task: Any) -> dict[str, Any] | None:
+def graded(
+    subjects: Subjects, subject: str, endpoint: Endpoint, sizes: Sizes, **task: Any
+) -> dict[str, Any] | None:
     """The subject's figures and the endpoint's counts, of one run."""
     endpoint.reset()
     options = {"timeout": CLEAN_PATIENCE} | task
@@ -283,7 +300,11 @@ def graded(subjects: Subjects, subject: str, endpoint: Endpoint, sizes: Sizes, *
 
 
 def graded_at_best(
-    subjects: Subjects, subject: str, sizes: Sizes, faults: dict[str, float] | None = None, **task: Any
+    subjects: Subjects,
+    subject: str,
+    sizes: Sizes,
+    faults: dict[str, float] | None = None,
+    **task: Any,
 ) -> dict[str, Any] | None:
     """As `graded`, the least of several runs, each on an endpoint of its own."""
     runs: list[dict[str, Any]] = []
@@ -305,14 +326,28 @@ def measure_clean(subjects: Subjects, sizes: Sizes) -> list[Any]:
     ours = found["assay"]
     label = f"{sizes.responses} texts x {len(CRITERIA)} criteria, {LATENCY * 1000:.0f} ms"
     rows: list[Any] = [
-        Row(f"{label}: time", _field(ours, "seconds"), sizes.ideal, "s", "ideal", Target(1.15, "at most")),
+        Row(
+            f"{label}: time",
+            _field(ours, "seconds"),
+            sizes.ideal,
+            "s",
+            "ideal",
+            Target(1.15, "at most"),
+        ),
         Row(f"{label}: CPU a call", _cpu(ours), 0.5, "ms", "target", Target(1.0, "at most")),
     ]
     for name, share in (("rubric", 1 / 10), ("autorubric", 1 / 20)):
         theirs = found[name]
         rows += [
             Row(f"{label}: time", _field(ours, "seconds"), _field(theirs, "seconds"), "s", name),
-            Row(f"{label}: CPU a call", _cpu(ours), _cpu(theirs), "ms", name, Target(share, "at most")),
+            Row(
+                f"{label}: CPU a call",
+                _cpu(ours),
+                _cpu(theirs),
+                "ms",
+                name,
+                Target(share, "at most"),
+            ),
         ]
     expected = "at least 80 %"
     rows.append(Check("tokens that repeat a prefix", _shared(ours), expected, _most(ours)))
@@ -392,8 +427,20 @@ def measure_faults(subjects: Subjects, sizes: Sizes) -> list[Any]:
         with serving(**MIXED) as endpoint:
             found[name] = graded(subjects, name, endpoint, sizes, timeout=PATIENCE)
     rows: list[Any] = [
-        Row("faults: time", _field(ours, "seconds"), _field(clean, "seconds"), "s", "clean", Target(2.0, "at most")),
-        Check("faults: verdicts", _verdicts(ours), "none wrong", ours is not None and ours["wrong"] == 0),
+        Row(
+            "faults: time",
+            _field(ours, "seconds"),
+            _field(clean, "seconds"),
+            "s",
+            "clean",
+            Target(2.0, "at most"),
+        ),
+        Check(
+            "faults: verdicts",
+            _verdicts(ours),
+            "none wrong",
+            ours is not None and ours["wrong"] == 0,
+        ),
     ]
     for name in PEERS:
         rows += [
@@ -433,7 +480,11 @@ def measure_transcript(subjects: Subjects, sizes: Sizes) -> list[Any]:
     from assay.testing import ModelServer
 
     rubric, turns = Rubric.from_dict(list(CRITERIA)), build_responses(30)
-    call = {"id": "1", "type": "function", "function": {"name": "search", "arguments": '{"query": "heat pump"}'}}
+    call = {
+        "id": "1",
+        "type": "function",
+        "function": {"name": "search", "arguments": '{"query": "heat pump"}'},
+    }
     chat: list[dict[str, Any]] = [
         {"role": "assistant", "content": turn, "tool_calls": [call]}
         if number % 3 == 0
@@ -445,10 +496,16 @@ def measure_transcript(subjects: Subjects, sizes: Sizes) -> list[Any]:
         rubric.grade_sync(chat, PerCriterionGrader(model=server.model), query=QUERY)
         prompts = [asked.system + asked.user for asked in server.asked]
         cached = server.cached_tokens / server.prompt_tokens
-    common = next(n for n, letters in enumerate(zip(*prompts, strict=False)) if len(set(letters)) > 1)
+    common = next(
+        n for n, letters in enumerate(zip(*prompts, strict=False)) if len(set(letters)) > 1
+    )
     share = common * len(prompts) / sum(map(len, prompts))
     found = f"{share:.1%} of each prompt; {cached:.1%} of all tokens repeat a prefix, the first prompt included"
-    return [Check("a conversation of 30 turns, 10 criteria: shared", found, "at least 90 %", share >= 0.9)]
+    return [
+        Check(
+            "a conversation of 30 turns, 10 criteria: shared", found, "at least 90 %", share >= 0.9
+        )
+    ]
 
 
 def _field(figures: dict[str, Any] | None, name: str) -> float | None:

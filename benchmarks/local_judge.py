@@ -82,7 +82,10 @@ async def judged(model: LocalModel, pairs: Sequence[Pair]) -> list[tuple[float, 
     """The log-odds of the better and of the worse response of each pair."""
     results: list[tuple[float, float]] = []
     for pair in pairs:
-        odds = [log_odds(await model(asked(response, pair.instruction))) for response in (pair.better, pair.worse)]
+        odds = [
+            log_odds(await model(asked(response, pair.instruction)))
+            for response in (pair.better, pair.worse)
+        ]
         results.append((odds[0], odds[1]))
     return results
 
@@ -121,7 +124,10 @@ async def prefix(model: LocalModel, words: int, criteria: int, written: int) -> 
     for first in (False, True):
         response = (("First. " if first else "Last. ") + sentence * words)[: words * 5]
         start, cpu = time.perf_counter(), _cpu_seconds(model.pid)
-        questions = [replace(asked(response, f"names {n} kinds of corn", first=first), **form) for n in range(criteria)]
+        questions = [
+            replace(asked(response, f"names {n} kinds of corn", first=first), **form)
+            for n in range(criteria)
+        ]
         replies = [await model(question) for question in questions]
         spent, cpu = time.perf_counter() - start, _cpu_seconds(model.pid) - cpu
         usage = sum((reply.usage for reply in replies), Usage())

@@ -63,7 +63,20 @@ _QWEN_MISLABELLED = {*((3, sample) for sample in range(8)), (72, 7)}
 _WORDS = re.compile(r"\\(?:text|mathrm|operatorname|mbox)|(?<![\\a-zA-Z])[a-zA-Z]{3,}")
 _PLAIN = re.compile(r"[-\d.,e\s]*|-?\\frac\{-?\d+\}\{\d+\}")
 # A second form of the same answer, an alignment, or a list in several dollars.
-_UNCLEAR = ("$", ":", ";", "\n", "&", "bullet", "approx", "bar{", "\\quad", "\\ldots", "\\bigcup", "t(")
+_UNCLEAR = (
+    "$",
+    ":",
+    ";",
+    "\n",
+    "&",
+    "bullet",
+    "approx",
+    "bar{",
+    "\\quad",
+    "\\ldots",
+    "\\bigcup",
+    "t(",
+)
 
 
 @dataclass(frozen=True)
@@ -95,7 +108,11 @@ def gsm8k(folder: Path) -> list[Pair]:
     """Final numbers of four models' solutions; right when they equal the gold number."""
     solvers = ("6b_finetuning", "6b_verification", "175b_finetuning", "175b_verification")
     return [
-        Pair(_after_mark(row["ground_truth"]), _after_mark(row[solver]["solution"]), row[solver]["is_correct"])
+        Pair(
+            _after_mark(row["ground_truth"]),
+            _after_mark(row[solver]["solution"]),
+            row[solver]["is_correct"],
+        )
         for row in _rows(folder / "grade-school-math" / "example_model_solutions.jsonl")
         for solver in solvers
     ]
@@ -310,7 +327,17 @@ class Sizes:
 
 
 QUICK = Sizes(
-    rounds=1, share=20, hard=24, batch=400, probes=50, mixed=30, hostile=20, alone=20, apart=2, kills=3, patience=30.0
+    rounds=1,
+    share=20,
+    hard=24,
+    batch=400,
+    probes=50,
+    mixed=30,
+    hostile=20,
+    alone=20,
+    apart=2,
+    kills=3,
+    patience=30.0,
 )
 
 
@@ -362,7 +389,9 @@ class Sets:
 def load_sets(data: Path, hard_file: Path | None, folder: Path, sizes: Sizes) -> Sets:
     """The same for the same data and sizes."""
     table = _hostile_table()
-    real = [load(data)[:: sizes.share] for load in (gsm8k, qwen, mathcoder_correct, mathcoder_mixed)]
+    real = [
+        load(data)[:: sizes.share] for load in (gsm8k, qwen, mathcoder_correct, mathcoder_mixed)
+    ]
     hard = hard_pairs(hard_golds(data, sizes.hard))
     return Sets(
         sizes,
@@ -532,7 +561,9 @@ class VerifiersChecker:
 
     async def check(self, gold: str, answer: str) -> Verdict:
         completion = [{"role": "assistant", "content": answer}]
-        reward = await self.rubric.correct_answer(parser=self.parser, completion=completion, answer=gold)
+        reward = await self.rubric.correct_answer(
+            parser=self.parser, completion=completion, answer=gold
+        )
         return reward == 1.0
 
     async def check_many(self, pairs: Pairs) -> list[Verdict]:
@@ -869,7 +900,9 @@ def measure_linear(subjects: Subjects, sets: Sets) -> Found:
     growth = max((taken[-1] / max(taken[-3], 1e-3) for taken in done.values()), default=None)
     slowest = max((taken[-1] for taken in figures.values()), default=None)
     rows = [
-        _counted("kinds of hostile text read up to 1 MiB in the caller", len(done), least=len(LONG_TEXTS)),
+        _counted(
+            "kinds of hostile text read up to 1 MiB in the caller", len(done), least=len(LONG_TEXTS)
+        ),
         Row(
             "the slowest of them at 1 MiB",
             figure({"s": slowest}, "s", times=MILLI),
@@ -877,11 +910,30 @@ def measure_linear(subjects: Subjects, sets: Sets) -> Found:
             "ms",
             target=Limit(1000, "at most", "ms"),
         ),
-        Row("four times the size, so many times the time, at most", growth, None, "", target=Limit(8, "at most", "")),
+        Row(
+            "four times the size, so many times the time, at most",
+            growth,
+            None,
+            "",
+            target=Limit(8, "at most", ""),
+        ),
     ]
-    lines = tuple((kind, *(f"{1000 * seconds:.1f}" for seconds in taken[::2])) for kind, taken in figures.items())
-    headings = ("CPU milliseconds", *(f"{SMALLEST_TEXT * 4**step >> 10} KiB" for step in range((sizes + 1) // 2)))
-    return Found(rows, [Table("Hostile texts of doubled size, read and refused four times each:", headings, lines)])
+    lines = tuple(
+        (kind, *(f"{1000 * seconds:.1f}" for seconds in taken[::2]))
+        for kind, taken in figures.items()
+    )
+    headings = (
+        "CPU milliseconds",
+        *(f"{SMALLEST_TEXT * 4**step >> 10} KiB" for step in range((sizes + 1) // 2)),
+    )
+    return Found(
+        rows,
+        [
+            Table(
+                "Hostile texts of doubled size, read and refused four times each:", headings, lines
+            )
+        ],
+    )
 
 
 # Give hostile answers to one subject, and tell each verdict as it comes.
@@ -940,7 +992,11 @@ def in_one_process(task: dict[str, Any], pairs: Pairs) -> None:
     checker = checker_of(task["subject"], timeout=task["timeout"])
     asyncio.run({"together": together, "alone": alone}[task["way"]](checker, pairs))
     checker.close()
-    tell(peak_bytes=peak_bytes(), processes_left=len(descendants()), threads_left=threading.active_count() - threads)
+    tell(
+        peak_bytes=peak_bytes(),
+        processes_left=len(descendants()),
+        threads_left=threading.active_count() - threads,
+    )
 
 
 def peak_bytes() -> int:
@@ -1040,7 +1096,9 @@ class Watched:
         return self.left + self.last["processes_left"], self.last["threads_left"]
 
 
-def watch(interpreter: Path, name: str, task: dict[str, Any], *, quiet: float, total: float) -> Watched:
+def watch(
+    interpreter: Path, name: str, task: dict[str, Any], *, quiet: float, total: float
+) -> Watched:
     """Run it until it ends, is silent for `quiet` seconds or has had `total` seconds.
 
     Silence counts from the first line: before it, packages are imported.
@@ -1146,7 +1204,10 @@ def _in_turn(subjects: Subjects, sets: Sets, rated: RatedSet) -> dict[str, Figur
     """The cheapest round of each, so that a slow moment does not fall on one subject alone."""
     file = sets.file(rated.pairs)
     rounds = [
-        {subject: subjects.measure(subject, "mathematics.py:rate", pairs=file, timeout=TIMEOUT) for subject in SUBJECTS}
+        {
+            subject: subjects.measure(subject, "mathematics.py:rate", pairs=file, timeout=TIMEOUT)
+            for subject in SUBJECTS
+        }
         for _ in range(min(sets.sizes.rounds, rated.rounds))
     ]
     return {subject: _cheapest([figures[subject] for figures in rounds]) for subject in SUBJECTS}
@@ -1162,7 +1223,11 @@ def _rate_rows(rated: RatedSet, measured: dict[str, Figures]) -> list[Row]:
     target = Target(rated.target, "at least")
     return [
         Row(label, _rate(measured["assay"]), _rate(measured[peer]), unit, peer, held)
-        for peer, held in ((THREADS, target), (PROCESSES, target), (BARE, target if rated.is_like_math else None))
+        for peer, held in (
+            (THREADS, target),
+            (PROCESSES, target),
+            (BARE, target if rated.is_like_math else None),
+        )
     ]
 
 
@@ -1182,12 +1247,17 @@ def _accuracy_target(rated: RatedSet) -> Limit | None:
 def _right(pairs: list[Pair], figures: Figures) -> float | None:
     if figures is None:
         return None
-    right = sum((verdict == "1") == pair.label for pair, verdict in zip(pairs, figures["verdicts"], strict=True))
+    right = sum(
+        (verdict == "1") == pair.label
+        for pair, verdict in zip(pairs, figures["verdicts"], strict=True)
+    )
     return 100.0 * right / len(pairs)
 
 
 def _start_row(measured: dict[str, Figures], peer: str) -> Row:
-    ours, theirs = (figure(measured[subject], "start_seconds", times=MILLI) for subject in ("assay", peer))
+    ours, theirs = (
+        figure(measured[subject], "start_seconds", times=MILLI) for subject in ("assay", peer)
+    )
     return Row("start: import, workers, eight integrals, CPU", ours, theirs, "ms", peer)
 
 
@@ -1199,15 +1269,22 @@ def _confusion(pairs: list[Pair], figures: Figures) -> tuple[str, ...]:
     """A share, then true and false positives, false and true negatives."""
     if figures is None:
         return ("not measured", "", "", "", "")
-    found = [(verdict == "1", pair.label) for pair, verdict in zip(pairs, figures["verdicts"], strict=True)]
-    cells = [found.count(cell) for cell in ((True, True), (True, False), (False, True), (False, False))]
+    found = [
+        (verdict == "1", pair.label)
+        for pair, verdict in zip(pairs, figures["verdicts"], strict=True)
+    ]
+    cells = [
+        found.count(cell) for cell in ((True, True), (True, False), (False, True), (False, False))
+    ]
     share = 100 * (cells[0] + cells[3]) / len(pairs)
     return (f"{share:.2f} %", *map(str, cells))
 
 
 def _share_row(rated: RatedSet, figures: Figures) -> Row:
     """How many answers of a set only the symbolic tier decides."""
-    share = None if figures is None else 100 * figures["tiers"].get("symbolic", 0) / len(rated.pairs)
+    share = (
+        None if figures is None else 100 * figures["tiers"].get("symbolic", 0) / len(rated.pairs)
+    )
     limit = Limit(2.0, "at most", "%") if rated.is_like_math else None
     return Row(f"{rated.name}, decided by math-verify", share, None, "%", target=limit)
 
@@ -1241,7 +1318,12 @@ def measure_loop(subjects: Subjects, sets: Sets) -> Found:
         worker = "mathematics.py:loop"
         return subjects.measure(subject, worker, **files, door=door, timeout=TIMEOUT)
 
-    ours, each, *theirs = (beside("assay"), beside("assay", "each"), beside(THREADS), beside(PROCESSES))
+    ours, each, *theirs = (
+        beside("assay"),
+        beside("assay", "each"),
+        beside(THREADS),
+        beside(PROCESSES),
+    )
     size = f"{len(batch):,} checks"
     rows: list[Row] = []
     for peer, figures in zip((THREADS, PROCESSES), theirs, strict=True):
@@ -1276,9 +1358,14 @@ def measure_loop(subjects: Subjects, sets: Sets) -> Found:
 
 def large_batch(sets: Sets) -> list[Pair]:
     """All real answers, filled up with GSM8K answers against the next problems' golds."""
-    real = [pair for rated in (sets.gsm8k, sets.qwen, sets.passed, sets.mixed) for pair in rated.pairs]
+    real = [
+        pair for rated in (sets.gsm8k, sets.qwen, sets.passed, sets.mixed) for pair in rated.pairs
+    ]
     golds = [pair.gold for pair in sets.gsm8k.pairs]
-    shifted = [Pair(golds[(position + 4) % len(golds)], pair.answer) for position, pair in enumerate(sets.gsm8k.pairs)]
+    shifted = [
+        Pair(golds[(position + 4) % len(golds)], pair.answer)
+        for position, pair in enumerate(sets.gsm8k.pairs)
+    ]
     batch = (real + shifted * sets.sizes.batch)[: sets.sizes.batch]
     random.Random(SEED).shuffle(batch)
     return batch
@@ -1304,10 +1391,17 @@ def measure_replacement(subjects: Subjects, sets: Sets) -> Found:
             "ms",
             target=Limit(50, "at most", "ms"),
         ),
-        Row("the same check with its workers alive", figure(ours, "check_seconds", times=MILLI), None, "ms"),
+        Row(
+            "the same check with its workers alive",
+            figure(ours, "check_seconds", times=MILLI),
+            None,
+            "ms",
+        ),
     ]
     line = ("right after all workers were killed", _of(ours), _of(theirs))
-    table = Table("Workers killed, then one right answer, several times:", ("", "assay", PROCESSES), (line,))
+    table = Table(
+        "Workers killed, then one right answer, several times:", ("", "assay", PROCESSES), (line,)
+    )
     return Found(rows, [table])
 
 
@@ -1341,7 +1435,10 @@ def mixed_batch(sets: Sets) -> list[Pair]:
     """A third each of numbers, model output and hard expressions, and a few slow ones."""
     rng = random.Random(SEED)
     share = sets.sizes.mixed // 3
-    parts = [rng.sample(rated.pairs, min(share, len(rated.pairs))) for rated in (sets.gsm8k, sets.mixed, sets.hard)]
+    parts = [
+        rng.sample(rated.pairs, min(share, len(rated.pairs)))
+        for rated in (sets.gsm8k, sets.mixed, sets.hard)
+    ]
     batch = [*_SLOW, *(pair for part in parts for pair in part)]
     rng.shuffle(batch)
     return batch
@@ -1414,7 +1511,13 @@ def _one_by_one(subjects: Subjects, sets: Sets) -> Found:
     return Found(
         [
             _counted(f"{label}, answered", len(seen.verdicts), least=len(cases)),
-            Row(beyond, max(slowest - DEADLINE, 0.0) * MILLI, None, "ms", target=Limit(300, "at most", "ms")),
+            Row(
+                beyond,
+                max(slowest - DEADLINE, 0.0) * MILLI,
+                None,
+                "ms",
+                target=Limit(300, "at most", "ms"),
+            ),
             _counted(f"{label}, wrongly called equal", len(fooled), most=0),
         ],
         [],
@@ -1433,7 +1536,10 @@ def _together(subjects: Subjects, sets: Sets) -> Found:
     peers = _watched(subjects, sets, batch, (THREADS, PROCESSES), way="together", total=total)
     seen = ours | peers
     good = [number for number, pair in enumerate(batch) if pair.label]
-    right = {subject: sum(watched.verdicts.get(number) is True for number in good) for subject, watched in seen.items()}
+    right = {
+        subject: sum(watched.verdicts.get(number) is True for number in good)
+        for subject, watched in seen.items()
+    }
     lines = {
         "answered": [f"{len(watched.verdicts)} of {len(batch)}" for watched in seen.values()],
         "good answers right": [f"{right[subject]} of {len(good)}" for subject in seen],
@@ -1482,7 +1588,13 @@ def _apart(subjects: Subjects, sets: Sets) -> Found:
 
 
 def _watched(
-    subjects: Subjects, sets: Sets, pairs: list[Pair], names: tuple[str, ...], *, way: str, total: float
+    subjects: Subjects,
+    sets: Sets,
+    pairs: list[Pair],
+    names: tuple[str, ...],
+    *,
+    way: str,
+    total: float,
 ) -> dict[str, Watched]:
     """Each subject that can be run, side by side: what happens is of interest, not what it costs."""
     file = sets.file(pairs)
@@ -1509,7 +1621,11 @@ def _counted(label: str, count: int | None, *, least: int = 0, most: int | None 
 
 
 def _end(watched: Watched) -> str:
-    words = {"ended": "by itself", "frozen": "frozen, killed from outside", "late": "unfinished, killed from outside"}
+    words = {
+        "ended": "by itself",
+        "frozen": "frozen, killed from outside",
+        "late": "unfinished, killed from outside",
+    }
     return f"{words[watched.end]} after {watched.seconds:.0f} s"
 
 
@@ -1582,9 +1698,14 @@ def _parser() -> argparse.ArgumentParser:
         prog="mathematics.py", description="Measure assay.math against verifiers and math-verify."
     )
     add_options(parser, [measure.name for measure in MEASURES])
-    parser.add_argument("--data", metavar="FOLDER", help=f"the data; else ${VARIABLE}, else ../shared/data")
     parser.add_argument(
-        "--hard", metavar="FILE", type=Path, help="more hard pairs: JSON lines with gold, answer and label"
+        "--data", metavar="FOLDER", help=f"the data; else ${VARIABLE}, else ../shared/data"
+    )
+    parser.add_argument(
+        "--hard",
+        metavar="FILE",
+        type=Path,
+        help="more hard pairs: JSON lines with gold, answer and label",
     )
     return parser
 
@@ -1592,6 +1713,12 @@ def _parser() -> argparse.ArgumentParser:
 if __name__ == "__main__":
     run_worker(
         sys.argv,
-        {"rate": rate_main, "loop": loop_main, "replace": replace_main, "linear": linear_main, "hostile": hostile_main},
+        {
+            "rate": rate_main,
+            "loop": loop_main,
+            "replace": replace_main,
+            "linear": linear_main,
+            "hostile": hostile_main,
+        },
     )
     sys.exit(main())

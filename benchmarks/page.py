@@ -95,7 +95,12 @@ def rubric() -> Rubric:
     def made(place: int):
         return lambda completion: hash((place, len(completion), completion[-9:])) % 7 > place
 
-    return Rubric([Criterion(check=made(n), name=f"c{n}", weight=n + 1, tags=(f"t{n % 2}",)) for n in range(6)])
+    return Rubric(
+        [
+            Criterion(check=made(n), name=f"c{n}", weight=n + 1, tags=(f"t{n % 2}",))
+            for n in range(6)
+        ]
+    )
 
 
 def rows(count: int) -> Iterator[dict[str, str]]:
@@ -105,7 +110,11 @@ def rows(count: int) -> Iterator[dict[str, str]]:
     for number in range(count):
         said = " ".join(draw.choices(words.split(), k=200))
         task = ("sums", "letters", "code")[number % 3]
-        yield {"prompt": f"Question number {number} ?", "completion": f"{said} {draw.random()}", "task": task}
+        yield {
+            "prompt": f"Question number {number} ?",
+            "completion": f"{said} {draw.random()}",
+            "task": task,
+        }
 
 
 def viewed(run: Path, cache: Path, browse) -> Iterator[Row]:
@@ -138,13 +147,18 @@ def reported(run: Path, path: Path, browse) -> Iterator[Row]:
 
 def looked(page: Page, name: str) -> Iterator[Row]:
     """Filters, jumps and scrolling in the table."""
-    page.evaluate("() => { location.hash = document.querySelector('.tabs a + a').getAttribute('href'); }")
+    page.evaluate(
+        "() => { location.hash = document.querySelector('.tabs a + a').getAttribute('href'); }"
+    )
     page.wait_for_selector("table.rows tbody a")
     for text in FILTERS:
         page.evaluate(ANSWERED, "")
         yield milliseconds(f"{name}: filter {text}", page.evaluate(ANSWERED, text))
     page.evaluate(ANSWERED, "")
-    jumps = sorted(page.evaluate(JUMPED, share) for share in (0.9, 0.1, 0.5, 0.77, 0.31, 0.99, 0.02, 0.64, 0.44))
+    jumps = sorted(
+        page.evaluate(JUMPED, share)
+        for share in (0.9, 0.1, 0.5, 0.77, 0.31, 0.99, 0.02, 0.64, 0.44)
+    )
     yield milliseconds(f"{name}: jump of the scroll bar, median of 9", jumps[4])
     page.evaluate(JUMPED, 0.2)
     frames = page.evaluate(SCROLLED)
@@ -168,7 +182,9 @@ def served(run: Path, cache: Path) -> Iterator[str]:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stdout is not None
         try:
-            yield next(word for line in process.stdout for word in line.split() if word.startswith("http"))
+            yield next(
+                word for line in process.stdout for word in line.split() if word.startswith("http")
+            )
         finally:
             process.terminate()
 
@@ -178,7 +194,9 @@ def chromium():
     """A function that opens a fresh window."""
     path = os.environ.get("ASSAY_CHROMIUM") or shutil.which("chromium")
     if path is None:
-        raise SystemExit("there is no Chromium here: install the chromium package, or name one in ASSAY_CHROMIUM")
+        raise SystemExit(
+            "there is no Chromium here: install the chromium package, or name one in ASSAY_CHROMIUM"
+        )
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
 
@@ -194,7 +212,9 @@ def chromium():
 
 
 def seconds(name: str, figure: float, most: float | None = None) -> Row:
-    return Row(name, figure, None, "s", target=None if most is None else Limit(most, "at most", "s"))
+    return Row(
+        name, figure, None, "s", target=None if most is None else Limit(most, "at most", "s")
+    )
 
 
 def milliseconds(name: str, figure: float) -> Row:

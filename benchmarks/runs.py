@@ -75,9 +75,26 @@ RUBRIC = """\
   weight: 0.5
 """
 WORDS = (
-    "the", "heat", "pump", "pays", "for", "itself", "in", "seven", "to", "nine", "years", "where",
-    "winters", "are", "mild", "and", "power", "is", "cheap",
-)  # fmt: skip
+    "the",
+    "heat",
+    "pump",
+    "pays",
+    "for",
+    "itself",
+    "in",
+    "seven",
+    "to",
+    "nine",
+    "years",
+    "where",
+    "winters",
+    "are",
+    "mild",
+    "and",
+    "power",
+    "is",
+    "cheap",
+)
 
 
 @dataclass(frozen=True)
@@ -181,7 +198,9 @@ class Bench:
         return taken
 
     def _by_library(self, lines: int) -> Taken:
-        return _taken([sys.executable, *worker("runs.py:score"), str(self._file(lines)), *self._rest()])
+        return _taken(
+            [sys.executable, *worker("runs.py:score"), str(self._file(lines)), *self._rest()]
+        )
 
     def _by_command(self, lines: int) -> Taken:
         rubric, folder = self._rest()
@@ -305,7 +324,10 @@ ANSWER = "42"
 
 
 def rows(count: int) -> list[dict[str, str]]:
-    return [{"question": f"Question {n}: why does a heat pump pay for itself?", "answer": ANSWER} for n in range(count)]
+    return [
+        {"question": f"Question {n}: why does a heat pump pay for itself?", "answer": ANSWER}
+        for n in range(count)
+    ]
 
 
 def ends_right(completion: Any, answer: str) -> float:
@@ -318,7 +340,9 @@ def ends_right(completion: Any, answer: str) -> float:
 def with_assay(task: dict[str, Any]) -> Evaluate:
     assay: Any = importlib.import_module("assay")
     envs: Any = importlib.import_module("assay.envs")
-    env = envs.SingleTurnEnv(rows(task["rollouts"]), rubric=assay.Rubric([ends_right]), system_prompt="Answer.")
+    env = envs.SingleTurnEnv(
+        rows(task["rollouts"]), rubric=assay.Rubric([ends_right]), system_prompt="Answer."
+    )
     asked: dict[str, Any] = {"model": f"{task['url']}#model"}
     if task.get("way") == "client":
         openai: Any = importlib.import_module("openai")
@@ -326,7 +350,9 @@ def with_assay(task: dict[str, Any]) -> Evaluate:
         asked = {"client": client, "model": "model"}
 
     async def evaluate(count: int) -> list[float]:
-        results = await env.evaluate(**asked, num_examples=count, max_concurrent=task["concurrency"])
+        results = await env.evaluate(
+            **asked, num_examples=count, max_concurrent=task["concurrency"]
+        )
         return results["reward"]
 
     return evaluate
@@ -343,7 +369,9 @@ def with_verifiers(task: dict[str, Any]) -> Evaluate:
         rubric=vf.Rubric(funcs=[ends_right]),
         system_prompt="Answer.",
     )
-    client = clients.OpenAIChatCompletionsClient(openai.AsyncOpenAI(base_url=task["url"], api_key="none"))
+    client = clients.OpenAIChatCompletionsClient(
+        openai.AsyncOpenAI(base_url=task["url"], api_key="none")
+    )
 
     async def evaluate(count: int) -> list[float]:
         results = await env.evaluate(
@@ -361,7 +389,10 @@ def with_verifiers(task: dict[str, Any]) -> Evaluate:
     return evaluate
 
 
-SUBJECTS: dict[str, Callable[[dict[str, Any]], Evaluate]] = {"assay": with_assay, "verifiers": with_verifiers}
+SUBJECTS: dict[str, Callable[[dict[str, Any]], Evaluate]] = {
+    "assay": with_assay,
+    "verifiers": with_verifiers,
+}
 
 
 async def evaluate_measure(task: dict[str, Any]) -> dict[str, float]:
@@ -417,14 +448,18 @@ QUICK = Sizes(rollouts=200, concurrency=50, rounds=1)
 def serving() -> Generator[str]:
     """The address of the endpoint, in a process of its own."""
     command = [sys.executable, *worker("runs.py:server"), str(LATENCY)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as server:
         assert server.stdin is not None
         assert server.stdout is not None
         yield server.stdout.readline().strip()
         server.stdin.close()
 
 
-def measure_evaluate(quick: bool, say: Callable[[str], None]) -> tuple[list[Row | Check], list[str]]:
+def measure_evaluate(
+    quick: bool, say: Callable[[str], None]
+) -> tuple[list[Row | Check], list[str]]:
     """Rows and notes."""
     installed = install(PEERS, say=say)
     subjects = all_subjects(installed.interpreters, say=say)
@@ -440,7 +475,14 @@ def rows_of(subjects: Subjects, sizes: Sizes) -> list[Row | Check]:
     label = f"evaluate, {sizes.rollouts:,} rollouts, {sizes.concurrency} at once, {LATENCY * 1000:.0f} ms"
     tenth = Target(1 / 10, "at most")
     return [
-        Row(f"{label}: time", _least(named, "seconds"), sizes.ideal, "s", "ideal", Target(1.3, "at most")),
+        Row(
+            f"{label}: time",
+            _least(named, "seconds"),
+            sizes.ideal,
+            "s",
+            "ideal",
+            Target(1.3, "at most"),
+        ),
         Row(f"{label}: time", _least(named, "seconds"), _least(theirs, "seconds"), "s", PEER),
         Row(f"{label}: CPU a rollout", _cpu(named), _cpu(theirs), "ms", PEER, tenth),
         Row(f"{label}: CPU a rollout, by an openai client", _cpu(client), _cpu(theirs), "ms", PEER),
@@ -510,6 +552,10 @@ def _parser() -> argparse.ArgumentParser:
 if __name__ == "__main__":
     run_worker(
         sys.argv,
-        {"score": score_main, "server": lambda: asyncio.run(serve(float(sys.argv[1]))), "evaluate": evaluate_main},
+        {
+            "score": score_main,
+            "server": lambda: asyncio.run(serve(float(sys.argv[1]))),
+            "evaluate": evaluate_main,
+        },
     )
     sys.exit(main())

@@ -94,7 +94,9 @@ def scale_main() -> None:
         return
     taken = {"wall": time.perf_counter() - started, "driver": time.process_time() - before}
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
-    print(json.dumps({**taken, "workers": children.ru_utime + children.ru_stime, **_found(summary)}))
+    print(
+        json.dumps({**taken, "workers": children.ru_utime + children.ru_stime, **_found(summary)})
+    )
 
 
 def _by_ray(make: Any, path: str, folder: str, workers: int) -> Mapping[str, float]:
@@ -174,13 +176,36 @@ def shard_main() -> None:
 HERE = Path(__file__).parent
 SHARD = 10_000
 APART = (
-    "unshare", "-rnpf", "--mount-proc", "--kill-child", "sh", "-c", 'ip link set lo up && exec "$0" "$@"',
-)  # fmt: skip
+    "unshare",
+    "-rnpf",
+    "--mount-proc",
+    "--kill-child",
+    "sh",
+    "-c",
+    'ip link set lo up && exec "$0" "$@"',
+)
 """A network that has only the loopback: Ray listens on all interfaces."""
 WORDS = (
-    "the", "heat", "pump", "pays", "for", "itself", "in", "seven", "to", "nine", "years", "where",
-    "winters", "are", "mild", "and", "power", "is", "cheap",
-)  # fmt: skip
+    "the",
+    "heat",
+    "pump",
+    "pays",
+    "for",
+    "itself",
+    "in",
+    "seven",
+    "to",
+    "nine",
+    "years",
+    "where",
+    "winters",
+    "are",
+    "mild",
+    "and",
+    "power",
+    "is",
+    "cheap",
+)
 
 Say: TypeAlias = Callable[[str], None]
 Taken: TypeAlias = Mapping[str, float]
@@ -235,7 +260,9 @@ def gain(sizes: Sizes, say: Say) -> Found:
         )
     )
     driver = taken["processes:2"]["driver"] / sizes.rows * 1e6
-    found.rows.append(Row("the driver alone, cutting and joining, CPU", driver, None, "µs a rollout"))
+    found.rows.append(
+        Row("the driver alone, cutting and joining, CPU", driver, None, "µs a rollout")
+    )
     found.tables.append(_backends(taken, sizes.rows))
     return found
 
@@ -253,7 +280,14 @@ def _backends(taken: Mapping[str, Taken], rows: int) -> Table:
                 f"{took['start']:.2f}" if "start" in took else "in the others",
             )
         )
-    headings = ("backend", "wall s", "CPU s driver", "CPU s workers", "CPU µs a rollout", "CPU s start")
+    headings = (
+        "backend",
+        "wall s",
+        "CPU s driver",
+        "CPU s workers",
+        "CPU µs a rollout",
+        "CPU s start",
+    )
     return Table(f"What {rows:,} cheap rollouts take, by backend:", headings, tuple(lines))
 
 
@@ -353,7 +387,9 @@ def _of_many_forms(drawn: random.Random) -> tuple[str, str]:
     )
 
 
-def _write(path: Path, rows: int, draw: Callable[[random.Random], tuple[str, str]] = _integer) -> None:
+def _write(
+    path: Path, rows: int, draw: Callable[[random.Random], tuple[str, str]] = _integer
+) -> None:
     """Rollouts of about 450 bytes with an id each, the same each time."""
     drawn = random.Random(rows)
     words = partial(drawn.choices, WORDS)

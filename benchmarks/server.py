@@ -135,7 +135,10 @@ async def kill_main(url: str, count: int) -> dict[str, float]:
     started = time.perf_counter()
     reports = await remote.score([Rollout(**rollout(number)) for number in range(count)])
     answered = [report for report in reports if report.scored]
-    wrong = sum(report.scored and report.raw_score != expected(number) for number, report in enumerate(reports))
+    wrong = sum(
+        report.scored and report.raw_score != expected(number)
+        for number, report in enumerate(reports)
+    )
     return {
         "answered": len(answered),
         "unanswered": count - len(answered),
@@ -171,7 +174,9 @@ class Server:
         """Its child processes, less the one that multiprocessing has for itself."""
         pid = self.process.pid
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        return [int(c) for c in children if b"spawn_main" in Path(f"/proc/{c}/cmdline").read_bytes()]
+        return [
+            int(c) for c in children if b"spawn_main" in Path(f"/proc/{c}/cmdline").read_bytes()
+        ]
 
     def cpu_seconds(self) -> float:
         """CPU time of all its processes so far."""
@@ -195,7 +200,9 @@ def assay_server(
     """`assay serve` with one of the rubrics."""
     given = json.dumps({"workers": workers, "bounds": bounds or {}})
     command = [str(interpreter), "-c", SERVE, f"server_rubric:{rubric}", given]
-    with subprocess.Popen(command, env=_environment(), cwd=HERE, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, env=_environment(), cwd=HERE, stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None
         try:
             yield Server(process.stdout.readline().strip(), process)
@@ -232,7 +239,9 @@ def _wait_for(port: int) -> None:
 def client(interpreter: Path, program: str, **task: Any) -> subprocess.Popen[str]:
     """A client that has begun to ask."""
     command = [str(interpreter), *worker(program), json.dumps(task)]
-    return subprocess.Popen(command, env=_environment(), cwd=HERE, stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        command, env=_environment(), cwd=HERE, stdout=subprocess.PIPE, text=True
+    )
 
 
 def figures(asking: subprocess.Popen[str]) -> dict[str, Any]:
@@ -294,8 +303,14 @@ def measure_rate(peer: Path, sizes: Sizes, say: Say) -> list[Any]:
         pairs.append((HERE_INTERPRETER, "h11"))
     for ours, http in pairs:
         with assay_server(ours, "cheap") as server, fastapi_server(peer, "cheap", http) as other:
-            for rows, count, clients in ((1, sizes.requests, 2), (1, sizes.requests, 1), (64, sizes.batches, 1)):
-                say(f"rate, {http}: {clients} times {count} requests of {rows}, {sizes.rounds} rounds each")
+            for rows, count, clients in (
+                (1, sizes.requests, 2),
+                (1, sizes.requests, 1),
+                (64, sizes.batches, 1),
+            ):
+                say(
+                    f"rate, {http}: {clients} times {count} requests of {rows}, {sizes.rounds} rounds each"
+                )
                 rates = _rates(peer, [server, other], rows, count, sizes.rounds, clients)
                 # One client alone is slower than our server, which then pays for waking up at nearly every request; FastAPI
                 # always has some waiting. Two keep both of them busy, and what a busy server can do is what is claimed.
@@ -306,7 +321,9 @@ def measure_rate(peer: Path, sizes: Sizes, say: Say) -> list[Any]:
     return found
 
 
-def _rates(asker: Path, servers: list[Server], rows: int, count: int, rounds: int, clients: int = 1) -> list[float]:
+def _rates(
+    asker: Path, servers: list[Server], rows: int, count: int, rounds: int, clients: int = 1
+) -> list[float]:
     """Requests per CPU second of each, by so many clients at once: the median of rounds in which they take turns."""
     taken: list[list[float]] = [[] for _ in servers]
     for round_ in range(rounds + 1):
@@ -351,7 +368,9 @@ def measure_overload(peer: Path, sizes: Sizes, say: Say) -> list[Any]:
 
 
 def _pressed(asker: Path, server: Server, per_second: float, sizes: Sizes) -> dict[str, Any]:
-    asking = client(asker, "server.py:load", url=server.url, per_second=per_second, seconds=sizes.seconds)
+    asking = client(
+        asker, "server.py:load", url=server.url, per_second=per_second, seconds=sizes.seconds
+    )
     return figures(asking)
 
 

@@ -44,7 +44,13 @@ content_hash = rubric.content_hash
 @app.post("/v1/score")
 async def score(body: ScoreBody) -> ScoreReply:
     rollouts = [
-        Rollout(prompt=row.prompt, completion=row.completion, answer=row.answer, task=row.task, info=row.info)
+        Rollout(
+            prompt=row.prompt,
+            completion=row.completion,
+            answer=row.answer,
+            task=row.task,
+            info=row.info,
+        )
         for row in body.rollouts
     ]
     reports = await rubric.score(rollouts)

@@ -27,15 +27,22 @@ SOURCE = "historical_trajectories/gpt-4o-airline.json of github.com/sierra-resea
 LEAST = 190
 
 WRITERS = (
-    "book_reservation", "cancel_reservation", "send_certificate", "update_reservation_baggages",
-    "update_reservation_flights", "update_reservation_passengers",
-)  # fmt: skip
+    "book_reservation",
+    "cancel_reservation",
+    "send_certificate",
+    "update_reservation_baggages",
+    "update_reservation_flights",
+    "update_reservation_passengers",
+)
 """The tools that change the database. What the others return, a task may be solved without."""
 
 _CUT = "calls and outputs are as expected, but the dialogue was cut after 30 turns, and tau-bench then pays 0 unseen"
 EXPLAINED = {
     (2, 1): _CUT,
-    (5, 1): "the flights have two keys more than expected, origin and destination, which leave the database the same",
+    (
+        5,
+        1,
+    ): "the flights have two keys more than expected, origin and destination, which leave the database the same",
     (46, 3): _CUT,
 }
 """Why the checks and the recorded reward differ, by task and trial, each from its messages."""
@@ -44,7 +51,9 @@ EXPLAINED = {
 def says_outputs(completion: list[dict[str, Any]], info: dict[str, Any]) -> bool:
     """Whether the assistant says every output of the task, as tau-bench looks for it."""
     said = [
-        str(turn.get("content") or "").lower().replace(",", "") for turn in completion if turn["role"] == "assistant"
+        str(turn.get("content") or "").lower().replace(",", "")
+        for turn in completion
+        if turn["role"] == "assistant"
     ]
     return all(any(output.lower() in text for text in said) for output in info["task"]["outputs"])
 
@@ -53,7 +62,9 @@ RUBRIC = Rubric(
     [
         Criterion(
             name="expected_changes",
-            check=Trajectory(expected_in="info.task.actions", match="unordered", tools=WRITERS, succeeded=True),
+            check=Trajectory(
+                expected_in="info.task.actions", match="unordered", tools=WRITERS, succeeded=True
+            ),
         ),
         Criterion(name="says_outputs", check=says_outputs),
     ],
@@ -71,7 +82,12 @@ def find_data(given: str | None) -> Path | None:
 def measure(rows: list[dict[str, Any]]) -> tuple[list[Check], list[Table], list[str]]:
     """How often the rubric gives the recorded reward, and what it says where it does not."""
     rollouts = [
-        {"prompt": row["traj"][:2], "completion": row["traj"][2:], "info": row["info"], "recorded": row["reward"]}
+        {
+            "prompt": row["traj"][:2],
+            "completion": row["traj"][2:],
+            "info": row["info"],
+            "recorded": row["reward"],
+        }
         for row in rows
     ]
     reports = asyncio.run(RUBRIC.score(rollouts))
@@ -82,15 +98,35 @@ def measure(rows: list[dict[str, Any]]) -> tuple[list[Check], list[Table], list[
     unread = sum(not report.scored for report in reports)
     same = len(rows) - len(differ)
     checks = [
-        Check("rewards as recorded", f"{same} of {len(rows)}", f"≥ {LEAST} of 200", same >= LEAST * len(rows) / 200),
+        Check(
+            "rewards as recorded",
+            f"{same} of {len(rows)}",
+            f"≥ {LEAST} of 200",
+            same >= LEAST * len(rows) / 200,
+        ),
         Check("rollouts without a score", str(unread), "0", unread == 0),
-        Check("differences explained below", f"{len(differ) - len(unknown)} of {len(differ)}", "all", not unknown),
+        Check(
+            "differences explained below",
+            f"{len(differ) - len(unknown)} of {len(differ)}",
+            "all",
+            not unknown,
+        ),
     ]
     lines = tuple(
-        (f"{task} / {trial}", f"{row['reward']:g}", f"{report.score:g}", why(report), EXPLAINED.get((task, trial), "?"))
+        (
+            f"{task} / {trial}",
+            f"{row['reward']:g}",
+            f"{report.score:g}",
+            why(report),
+            EXPLAINED.get((task, trial), "?"),
+        )
         for (task, trial), (row, report) in zip(names, differ, strict=True)
     )
-    table = Table("Where they differ:", ("task / trial", "recorded", "checks", "reason of the check", "why"), lines)
+    table = Table(
+        "Where they differ:",
+        ("task / trial", "recorded", "checks", "reason of the check", "why"),
+        lines,
+    )
     failed = [report for report in reports if report.score == 0]
     notes = [
         f"Of the {len(failed)} failures, {sum(names_a_call(report) for report in failed)} name the call at fault by its "
@@ -117,15 +153,26 @@ def names_a_call(report: EvaluationReport) -> bool:
 def agreement(rollouts: list[dict[str, Any]], **changes: Any) -> int:
     """How many rewards are as recorded with the check made otherwise."""
     fields: dict[str, Any] = {"match": "unordered", "tools": WRITERS, "succeeded": True, **changes}
-    rubric = Rubric([Trajectory(expected_in="info.task.actions", **fields), says_outputs], aggregation="all_pass")
+    rubric = Rubric(
+        [Trajectory(expected_in="info.task.actions", **fields), says_outputs],
+        aggregation="all_pass",
+    )
     reports = asyncio.run(rubric.score(rollouts))
-    return sum(report.score == rollout["recorded"] for report, rollout in zip(reports, rollouts, strict=True))
+    return sum(
+        report.score == rollout["recorded"]
+        for report, rollout in zip(reports, rollouts, strict=True)
+    )
 
 
 def why(report: EvaluationReport) -> str:
     """The reasons of the lines that failed."""
     # Without the arguments: nothing of the data is kept here.
-    return "; ".join(line.reason.partition("(")[0] or line.name for line in report.lines if not line.passed) or "-"
+    return (
+        "; ".join(
+            line.reason.partition("(")[0] or line.name for line in report.lines if not line.passed
+        )
+        or "-"
+    )
 
 
 def main() -> int:

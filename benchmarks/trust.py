@@ -112,17 +112,24 @@ def llmbar(folder: Path) -> list[Recorded]:
     with path.open(newline="", encoding="utf-8") as file:
         return [
             Recorded(
-                row["subset"], row["model"], row["strategy"], row["idx"], row["label"],
-                row["swapped"] == "1", row["winner"],
+                row["subset"],
+                row["model"],
+                row["strategy"],
+                row["idx"],
+                row["label"],
+                row["swapped"] == "1",
+                row["winner"],
             )
             for row in csv.DictReader(file)
-        ]  # fmt: skip
+        ]
 
 
 def pandalm(folder: Path) -> list[Voted]:
     """Three annotators and gpt-3.5-turbo on 999 pairs."""
     people = _json(folder / "pandalm" / "testset-v1.json")
-    judged = {row["idx"]: row for row in _json(folder / "pandalm" / "gpt-3.5-turbo-testset-v1.json")}
+    judged = {
+        row["idx"]: row for row in _json(folder / "pandalm" / "gpt-3.5-turbo-testset-v1.json")
+    }
     said = {"1": "1", "2": "2", "Tie": "0"}
     return [
         Voted(
@@ -212,9 +219,16 @@ def _models(rows: Sequence[Recorded]) -> Table:
 def _accuracy(rows: Sequence[Recorded]) -> Measures:
     """The judge against the label. A reply without a verdict is counted apart."""
     items = [
-        LabelledItem(f"{row.subset} {row.item}", int(row.swapped), "preference", {"gold": row.label}, row.winner or None, "no verdict")
+        LabelledItem(
+            f"{row.subset} {row.item}",
+            int(row.swapped),
+            "preference",
+            {"gold": row.label},
+            row.winner or None,
+            "no verdict",
+        )
         for row in rows
-    ]  # fmt: skip
+    ]
     joined = Joined(tuple(items), {"preference": PREFERENCE})
     return agreement_of(joined).overall.judge
 
@@ -224,7 +238,11 @@ def _swapped(rows: Sequence[Recorded]) -> Measures:
     both: dict[tuple[str, str], dict[bool, str]] = defaultdict(dict)
     for row in rows:
         both[row.subset, row.item][row.swapped] = row.winner
-    pairs = [AnswerPair(f"{key}", said[False], said[True]) for key, said in both.items() if all(said.values())]
+    pairs = [
+        AnswerPair(f"{key}", said[False], said[True])
+        for key, said in both.items()
+        if all(said.values())
+    ]
     return measure(pairs, FIRST, symmetric=True)
 
 
@@ -264,17 +282,28 @@ def _jury(rows: Sequence[Recorded], member: Callable[[Recorded], str]) -> tuple[
             labels[row.subset, row.item, row.swapped] = row.label
     items = [
         LabelledItem(
-            f"{key[0]} {key[1]}", int(key[2]), "preference", {"gold": labels[key]},
-            consensus(list(said.values())), "a tie", said,
+            f"{key[0]} {key[1]}",
+            int(key[2]),
+            "preference",
+            {"gold": labels[key]},
+            consensus(list(said.values())),
+            "a tie",
+            said,
         )
         for key, said in votes.items()
-    ]  # fmt: skip
+    ]
     found = agreement_of(Joined(tuple(items), {"preference": PREFERENCE}))
     alone = {name: value_of(each.accuracy) for name, each in found.members.items()}
     jury, mean = found.overall.judge.accuracy, fmean(alone.values())
     best = max(alone, key=alone.__getitem__)
     ties = f"{found.overall.unanswered} of {len(items)}"
-    return (str(jury), f"{mean:.3f}", f"{best} {alone[best]:.3f}", f"{value_of(jury) - mean:+.3f}", ties)
+    return (
+        str(jury),
+        f"{mean:.3f}",
+        f"{best} {alone[best]:.3f}",
+        f"{value_of(jury) - mean:+.3f}",
+        ties,
+    )
 
 
 # People and scores: PandaLM's annotators, GPT-4's repeated scores, FRANK's summaries.
@@ -291,7 +320,9 @@ def people(folder: Path, quick: bool) -> Found:
     for (one, other), published in PANDALM_KAPPA.items():
         columns = [row.people[one] for row in rows], [row.people[other] for row in rows]
         ours = (value_of(cohen_kappa(*columns)),)
-        checks.append(same(f"PandaLM annotators {one + 1} and {other + 1}: kappa", ours, (published,), 2))
+        checks.append(
+            same(f"PandaLM annotators {one + 1} and {other + 1}: kappa", ours, (published,), 2)
+        )
     units = [list(row.people) for row in rows]
     ratings = np.array(units, dtype=float).T
     theirs = krippendorff.alpha(ratings, level_of_measurement="nominal")
@@ -305,10 +336,13 @@ def _against_majority(rows: Sequence[Voted]) -> list[Check]:
     """As the paper does it: what cannot be read counts as a tie."""
     question = Question("preference", ("0", "1", "2"))
     items = _items(rows, unread="0")
-    found = agreement_of(Joined(items, {"preference": question}), reference="majority").overall.judge
+    found = agreement_of(
+        Joined(items, {"preference": question}), reference="majority"
+    ).overall.judge
     ours = {"accuracy": value_of(found.accuracy), "macro_f1": value_of(found.macro_f1)}
     return [
-        same(f"PandaLM gpt-3.5-turbo: {name}", (figure,), (PANDALM_GPT35[name],), 4) for name, figure in ours.items()
+        same(f"PandaLM gpt-3.5-turbo: {name}", (figure,), (PANDALM_GPT35[name],), 4)
+        for name, figure in ours.items()
     ]
 
 
@@ -317,19 +351,27 @@ def _ceiling(rows: Sequence[Voted]) -> Table:
     question = Question("preference", ("0", "1", "2"))
     found = agreement_of(Joined(_items(rows), {"preference": question})).overall
     names = ("accuracy", "macro_f1", "kappa", "nominal_alpha", "matthews")
-    lines = [(name, str(getattr(found.judge, name)), str(getattr(found.people, name))) for name in names]
+    lines = [
+        (name, str(getattr(found.judge, name)), str(getattr(found.people, name))) for name in names
+    ]
     lines.append(("no answer", f"{found.unanswered} of {found.labelled}", ""))
-    return Table("PandaLM: gpt-3.5-turbo beside three people", ("figure", "judge", "people"), tuple(lines))
+    return Table(
+        "PandaLM: gpt-3.5-turbo beside three people", ("figure", "judge", "people"), tuple(lines)
+    )
 
 
 def _items(rows: Sequence[Voted], unread: str | None = None) -> tuple[LabelledItem, ...]:
     return tuple(
         LabelledItem(
-            row.item, 0, "preference", {str(n): said for n, said in enumerate(row.people)},
-            row.judge or unread, None if row.judge or unread else "unreadable",
+            row.item,
+            0,
+            "preference",
+            {str(n): said for n, said in enumerate(row.people)},
+            row.judge or unread,
+            None if row.judge or unread else "unreadable",
         )
         for row in rows
-    )  # fmt: skip
+    )
 
 
 def scores(folder: Path, quick: bool) -> Found:
@@ -340,12 +382,19 @@ def scores(folder: Path, quick: bool) -> Found:
         for level in ("nominal", "ordinal", "interval"):
             theirs = krippendorff.alpha(np.array(units, dtype=float).T, level_of_measurement=level)
             ours = value_of(krippendorff_alpha(units, level))
-            checks.append(same(f"Prometheus {name}: GPT-4 alpha, {level} (krippendorff)", (ours,), (theirs,), 6))
+            checks.append(
+                same(
+                    f"Prometheus {name}: GPT-4 alpha, {level} (krippendorff)", (ours,), (theirs,), 6
+                )
+            )
         kappas = [_quadratic(units, one, other) for one, other in combinations(range(3), 2)]
         lines.append((name, f"{len(units)}", *(f"{kappa:.3f}" for kappa in kappas)))
     headings = ("Prometheus", "responses", "quadratic kappa 1–2", "1–3", "2–3")
     frank_checks, frank_table = _errors(frank(folder))
-    return checks + frank_checks, [Table("GPT-4 scores given three times", headings, tuple(lines)), frank_table]
+    return checks + frank_checks, [
+        Table("GPT-4 scores given three times", headings, tuple(lines)),
+        frank_table,
+    ]
 
 
 def _quadratic(units: Sequence[Sequence[int]], one: int, other: int) -> float:
@@ -378,8 +427,15 @@ SEED = 20240229
 DRAWS, FEW_DRAWS = 400, 40
 """Labelled samples drawn from a set whose truth is known; of small sizes, so many."""
 _HEADINGS = (
-    "set", "labels", "judge", "people", "inside, PPI", "inside, Rogan–Gladen", "half width, PPI", "refused",
-)  # fmt: skip
+    "set",
+    "labels",
+    "judge",
+    "people",
+    "inside, PPI",
+    "inside, Rogan–Gladen",
+    "half width, PPI",
+    "refused",
+)
 
 
 class Whole(NamedTuple):

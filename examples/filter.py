@@ -9,7 +9,9 @@ ROLLOUTS = [
     Rollout(prompt="Reverse a list.", completion="```python\nitems[::-1]\n```"),
     Rollout(prompt="Reverse a list.", completion="I'm sorry, but I can't help with that."),
     Rollout(prompt="Reverse a list.", completion="Use slicing. " * 40),
-    Rollout(prompt="Reverse a list.", completion="```python\nreversed(items)\n```", info={"tests": None}),
+    Rollout(
+        prompt="Reverse a list.", completion="```python\nreversed(items)\n```", info={"tests": None}
+    ),
 ]
 
 
@@ -19,7 +21,9 @@ def passes_tests(info):
 
 
 async def main() -> None:
-    rubric = Rubric([CodeBlock(), MaxWords(50), Refusal(), passes_tests], weights=[2.0, 1.0, -3.0, 1.0])
+    rubric = Rubric(
+        [CodeBlock(), MaxWords(50), Refusal(), passes_tests], weights=[2.0, 1.0, -3.0, 1.0]
+    )
     reports = await rubric.score(ROLLOUTS)
     for rollout, report in zip(ROLLOUTS, reports, strict=True):
         if not report.scored:

@@ -27,7 +27,12 @@ def test_reward_less_mean(rewards, expected):
 def test_grpo_divides_by_the_standard_deviation_of_the_sample():
     """Of 0, 0 and 3 the mean is 1, and the deviation √(6/2)."""
     found = advantages([0.0, None, 0.0, 3.0], "grpo", epsilon=0.0)
-    assert found == [pytest.approx(-1 / 3**0.5), None, pytest.approx(-1 / 3**0.5), pytest.approx(2 / 3**0.5)]
+    assert found == [
+        pytest.approx(-1 / 3**0.5),
+        None,
+        pytest.approx(-1 / 3**0.5),
+        pytest.approx(2 / 3**0.5),
+    ]
     assert advantages([1.0, 0.0], "grpo", epsilon=1e-4)[0] == pytest.approx(0.5 / (0.5**0.5 + 1e-4))
 
 
@@ -39,11 +44,17 @@ def test_rloo_compares_with_the_others():
 def test_rloo_with_a_baseline_compares_with_that_too():
     """6 against 0 and 3; 0 against 6, 3 and its baseline 3; 3 against 6 and 0. Alone it is reward less baseline: ReMax."""
     assert advantages([6.0, 0.0, 3.0], "rloo", baselines=[None, 3.0, None]) == [4.5, -4.0, 0.0]
-    assert advantages([6.0, 1.0, 5.0], "rloo", baselines=[2.0, 2.0, None], groups="abc") == [4.0, -1.0, 0.0]
+    assert advantages([6.0, 1.0, 5.0], "rloo", baselines=[2.0, 2.0, None], groups="abc") == [
+        4.0,
+        -1.0,
+        0.0,
+    ]
 
 
 @pytest.mark.parametrize("estimator", ["mean", "dr_grpo", "grpo", "rloo"])
-@pytest.mark.parametrize("rewards", [[2.0], [2.0, None], [None], [0.1] * 7, [1e300, -1e300], [1e-300, 0.0], []])
+@pytest.mark.parametrize(
+    "rewards", [[2.0], [2.0, None], [None], [0.1] * 7, [1e300, -1e300], [1e-300, 0.0], []]
+)
 def test_no_estimator_makes_a_number_of_nothing(estimator, rewards):
     """One scored rollout is 0 apart from itself, an unscored one is None, and nothing is NaN or infinite."""
     found = advantages(rewards, estimator)
@@ -54,21 +65,31 @@ def test_no_estimator_makes_a_number_of_nothing(estimator, rewards):
 
 
 def test_groups_have_baselines_of_their_own():
-    assert advantages([1.0, 10.0, 0.0, None, 20.0], groups=["a", "b", "a", "b", "b"]) == [0.5, -5.0, -0.5, None, 5.0]
+    assert advantages([1.0, 10.0, 0.0, None, 20.0], groups=["a", "b", "a", "b", "b"]) == [
+        0.5,
+        -5.0,
+        -0.5,
+        None,
+        5.0,
+    ]
 
 
 def test_gdpo_normalises_each_criterion_by_itself():
     """Each of 1, 0 and of 0, 100 is ±√½: the sum is 0 for both with equal weights, and follows the heavier otherwise."""
     columns = {"right": [1.0, 0.0], "long": [0.0, 100.0]}
     assert gdpo_advantages(columns) == [pytest.approx(0.0, abs=0.01)] * 2
-    assert gdpo_advantages(columns, {"right": 2.0, "long": 1.0}) == pytest.approx([0.5**0.5, -(0.5**0.5)], rel=1e-3)
+    assert gdpo_advantages(columns, {"right": 2.0, "long": 1.0}) == pytest.approx(
+        [0.5**0.5, -(0.5**0.5)], rel=1e-3
+    )
 
 
 def test_gdpo_tells_what_is_missing_from_what_does_not_apply():
     """Without rewards, a gap is an unscored rollout; with them it adds 0 where the rollout has a reward."""
     columns = {"right": [1.0, 0.0, 1.0], "cites": [1.0, 0.0, None]}
     assert gdpo_advantages(columns)[2] is None
-    assert gdpo_advantages(columns)[:2] == gdpo_advantages({name: own[:2] for name, own in columns.items()})
+    assert gdpo_advantages(columns)[:2] == gdpo_advantages(
+        {name: own[:2] for name, own in columns.items()}
+    )
     found = gdpo_advantages(columns, rewards=[2.0, 0.0, 1.0])
     assert found[0] > found[2] > found[1]
 

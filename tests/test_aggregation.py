@@ -65,7 +65,9 @@ async def test_a_tree_is_the_weighted_mean_of_its_branches():
         aggregation="tree",
         name="branch",
     )
-    root = Rubric([branch.as_criterion(weight=2), Criterion(check=lambda: 1.0, weight=1)], aggregation="tree")
+    root = Rubric(
+        [branch.as_criterion(weight=2), Criterion(check=lambda: 1.0, weight=1)], aggregation="tree"
+    )
     assert (await root.grade("x")).score == pytest.approx(0.5)
 
 
@@ -102,7 +104,12 @@ async def test_nothing_at_stake_has_no_score():
     """Metrics alone, or nothing answered: None rather than an invented 0."""
     assert (await report([(0, 1)], "weighted")).score is None
     found = await report([(1, None)], "weighted")
-    assert (found.score, found.raw_score, found.partial_reward, found.coverage) == (None, None, 0.0, 0.0)
+    assert (found.score, found.raw_score, found.partial_reward, found.coverage) == (
+        None,
+        None,
+        0.0,
+        0.0,
+    )
 
 
 async def test_unanswered_weights_leave_the_denominator():
@@ -137,12 +144,18 @@ def test_one_function_turns_totals_into_a_score(totals, scale, score):
 
 @pytest.mark.parametrize(
     ("totals", "scale", "cap"),
-    [(Totals(9, 10, 5), "unit", 0.3), (Totals(-1, 0, 10), "unit", 0.3), (Totals(9, 10, 5), "raw", 0.3)],
+    [
+        (Totals(9, 10, 5), "unit", 0.3),
+        (Totals(-1, 0, 10), "unit", 0.3),
+        (Totals(9, 10, 5), "raw", 0.3),
+    ],
 )
 def test_the_sum_behind_a_score_comes_to_that_score(totals, scale, cap):
     """Whatever the scale: a veto caps the sum there."""
     _, gain, loss = totals
-    assert normalise(Totals(sum_behind(cap, gain, loss, scale), gain, loss), scale) == pytest.approx(cap)
+    assert normalise(
+        Totals(sum_behind(cap, gain, loss, scale), gain, loss), scale
+    ) == pytest.approx(cap)
 
 
 def test_a_share_of_the_whole_in_points():

@@ -12,7 +12,9 @@ def score(function, **state):
     state = {"prompt": "q", "completion": "text", "answer": "a", **state}
     rubric = Rubric([function])
     [name] = rubric.get_reward_func_names()
-    values = rubric.score_rollouts([state.pop("prompt")], [state.pop("completion")], [state.pop("answer")], [state])
+    values = rubric.score_rollouts(
+        [state.pop("prompt")], [state.pop("completion")], [state.pop("answer")], [state]
+    )
     return values[name][0]
 
 
@@ -271,7 +273,11 @@ async def test_a_field_that_is_missing_is_told_from_a_key_that_a_check_misses(ar
     def by_two(completion, level=0.0):
         return by_one(level)
 
-    states = [{"completion": "a", "level": 1.0}, {"completion": "b"}, {"completion": "c", "level": 2.0}]
+    states = [
+        {"completion": "a", "level": 1.0},
+        {"completion": "b"},
+        {"completion": "c", "level": 2.0},
+    ]
     reports = await Rubric([by_two if arguments == 2 else by_one]).score_group(states)
     assert [report.raw_score for report in reports] == [1.0, 0.5, None]
     assert list(reports[2].errors.values()) == ["KeyError: 2.0"]

@@ -125,7 +125,9 @@ async def test_two_calls_side_by_side_cancel_the_other_when_one_fails():
     with pytest.raises(KeyError):
         await side_by_side(lambda ask: ask(), [lambda: forever("first"), fails])
     with pytest.raises(KeyError):
-        await asyncio.wait_for(side_by_side(lambda ask: ask(), [fails, lambda: forever("second")]), 10)
+        await asyncio.wait_for(
+            side_by_side(lambda ask: ask(), [fails, lambda: forever("second")]), 10
+        )
     assert stopped == ["first", "second"]
 
 

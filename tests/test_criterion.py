@@ -16,7 +16,10 @@ def exact(completion, answer):
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"weight": 1e-101}, "weight 1e-101 is next to nothing: give 0 for a metric, or 1e-100 or more"),
+        (
+            {"weight": 1e-101},
+            "weight 1e-101 is next to nothing: give 0 for a metric, or 1e-100 or more",
+        ),
         ({"weight": 1e101}, "less than or equal to 1000"),
         ({"weight": -1e101}, "greater than or equal to -1000"),
         ({"weight": float("nan")}, "finite number"),
@@ -28,7 +31,10 @@ def exact(completion, answer):
         ({"choices": ["a", " A "]}, "are no scale"),
         ({"choices": ["a", " "]}, "are no scale"),
         ({"choices": ["a", "n/a"]}, "set allow_na instead"),
-        ({"timeout": 6}, "timeout is 6, and nothing can stop a check in this process: set isolate too"),
+        (
+            {"timeout": 6},
+            "timeout is 6, and nothing can stop a check in this process: set isolate too",
+        ),
         ({"timeout": 0, "isolate": True}, "greater than 0"),
         ({"isolate": True}, "isolate is true, and a model answers"),
         (
@@ -51,8 +57,19 @@ def test_what_no_criterion_can_be_is_refused(fields, words):
 def test_what_a_criterion_is_unless_said_otherwise():
     """Weight 1, met or unmet, five seconds in a worker that is not asked for."""
     plain = Criterion(requirement="Is kind")
-    assert (plain.weight, plain.cap, plain.pass_at, plain.timeout, plain.isolate) == (1.0, 0.0, 1.0, 5.0, False)
-    assert (plain.choices, plain.allow_na, plain.required, plain.report_only) == (("UNMET", "MET"), False, False, False)
+    assert (plain.weight, plain.cap, plain.pass_at, plain.timeout, plain.isolate) == (
+        1.0,
+        0.0,
+        1.0,
+        5.0,
+        False,
+    )
+    assert (plain.choices, plain.allow_na, plain.required, plain.report_only) == (
+        ("UNMET", "MET"),
+        False,
+        False,
+        False,
+    )
     assert (plain.when, plain.tags, plain.judged, plain.counts) == ((), (), True, True)
     assert plain.to_dict() == {"requirement": "Is kind"}
 
@@ -97,14 +114,22 @@ def test_a_copy_is_checked_anew():
 
 def test_a_value_passes_from_pass_at_on_and_a_fault_below_it():
     """1 unless said otherwise."""
-    good, fault = Criterion(requirement="Is kind", pass_at=0.5), Criterion(requirement="Is rude", weight=-1)
+    good, fault = (
+        Criterion(requirement="Is kind", pass_at=0.5),
+        Criterion(requirement="Is rude", weight=-1),
+    )
     assert [good.passes(value) for value in (0.4, 0.5, 1.0)] == [False, True, True]
     assert [fault.passes(value) for value in (0.0, 0.9, 1.0)] == [True, True, False]
 
 
 @pytest.mark.parametrize(
     ("fields", "counts"),
-    [({}, True), ({"weight": 0}, False), ({"weight": 0, "required": True}, True), ({"report_only": True}, False)],
+    [
+        ({}, True),
+        ({"weight": 0}, False),
+        ({"weight": 0, "required": True}, True),
+        ({"report_only": True}, False),
+    ],
 )
 def test_what_has_weight_or_a_veto_counts(fields, counts):
     """Unless it is only reported."""
@@ -118,7 +143,9 @@ def test_a_check_goes_by_its_own_name():
         def __call__(self, completion):
             return 1.0
 
-    assert [name_of(check) for check in (exact, partial(exact, answer="a"), Longest(), lambda: 1.0)] == [
+    assert [
+        name_of(check) for check in (exact, partial(exact, answer="a"), Longest(), lambda: 1.0)
+    ] == [
         "exact",
         "exact",
         "Longest",
@@ -150,7 +177,10 @@ def test_a_nested_rubric_is_written_whole():
             return []
 
     nested = Criterion(check=Rubric([{"requirement": "Is kind"}], name="inner"), weight=2)
-    assert nested.to_dict() == {"rubric": {"name": "inner", "criteria": [{"requirement": "Is kind"}]}, "weight": 2.0}
+    assert nested.to_dict() == {
+        "rubric": {"name": "inner", "criteria": [{"requirement": "Is kind"}]},
+        "weight": 2.0,
+    }
     with pytest.raises(RubricError, match="cannot be written as one criterion of a file"):
         Criterion(check=Elsewhere()).to_dict()
 
@@ -165,7 +195,10 @@ def test_a_hash_is_of_what_is_said_and_not_how():
 
 def test_a_question_is_the_same_whatever_it_weighs():
     """Name and weight change the criterion, and not the question."""
-    one, two = Criterion(requirement="Is kind"), Criterion(requirement="Is kind", weight=2, name="kind")
+    one, two = (
+        Criterion(requirement="Is kind"),
+        Criterion(requirement="Is kind", weight=2, name="kind"),
+    )
     assert one.question_hash == two.question_hash
     assert one.content_hash != two.content_hash
     assert one.question_hash != Criterion(requirement="Is kind", allow_na=True).question_hash

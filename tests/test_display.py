@@ -33,7 +33,9 @@ def outputs(tmp_path_factory):
     """The outputs of every cell, from a kernel of Jupyter."""
     folder = tmp_path_factory.mktemp("notebook")
     notebook = nbformat.v4.new_notebook()
-    notebook.cells = [nbformat.v4.new_code_cell(textwrap.dedent(text).strip()) for text in CELLS.values()]
+    notebook.cells = [
+        nbformat.v4.new_code_cell(textwrap.dedent(text).strip()) for text in CELLS.values()
+    ]
     NotebookClient(
         notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
     ).execute()
@@ -72,7 +74,11 @@ def test_a_notebook_shows_progress_and_figures(outputs):
 
 def test_what_a_model_wrote_is_shown_and_not_obeyed():
     """Markup of a response or of a name is text in the page, and control characters are spelled out."""
-    page = Page("<script>alert(1)</script>", [Section(("a\x1b[2J",), [("<img src=x onerror=alert(1)>",)])], ["<i>"])
+    page = Page(
+        "<script>alert(1)</script>",
+        [Section(("a\x1b[2J",), [("<img src=x onerror=alert(1)>",)])],
+        ["<i>"],
+    )
     shown = page.text("html").split("</style>")[1]
     assert "<script" not in shown
     assert "<img" not in shown
@@ -97,7 +103,10 @@ def test_a_printed_report_says_what_failed():
 def test_a_rubric_shows_who_answers():
     """Judged criteria are told from those that code checks."""
     rubric = Rubric(
-        [Criterion(requirement="Is polite"), Criterion(check=lambda completion: len(completion), name="length")]
+        [
+            Criterion(requirement="Is polite"),
+            Criterion(check=lambda completion: len(completion), name="length"),
+        ]
     )
     page = rubric._repr_html_()
     assert "<td>a model</td><td>Is polite</td>" in page

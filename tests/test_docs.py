@@ -22,7 +22,9 @@ MODULES = sorted(module.name for module in pkgutil.walk_packages(assay.__path__,
 @pytest.fixture(autouse=True, scope="module")
 def _patience():
     """A busy machine draws random rubrics slowly, which says nothing about the example that does."""
-    hypothesis.settings.register_profile("pages", suppress_health_check=[hypothesis.HealthCheck.too_slow])
+    hypothesis.settings.register_profile(
+        "pages", suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    )
     hypothesis.settings.load_profile("pages")
     yield
     hypothesis.settings.load_profile("default")
@@ -64,12 +66,22 @@ def test_every_link_leads_somewhere(page):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_the_words_of_a_page_are_those_of_the_field(page):
     """A part that acts is named, and no sentence says `somebody`."""
-    prose = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
-    assert re.findall(r"(?i)\b(?:some|no|any|every)body\b|\bwho(?:so)?ever\b|\brehears\w*", prose) == []
+    prose = re.sub(
+        r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL
+    )
+    assert (
+        re.findall(r"(?i)\b(?:some|no|any|every)body\b|\bwho(?:so)?ever\b|\brehears\w*", prose)
+        == []
+    )
 
 
 PRINTED = {
-    "demo": ["is unscored and in no mean", "answered 529 five times", "0.43 to 0.72", "assay view demo-run"],
+    "demo": [
+        "is unscored and in no mean",
+        "answered 529 five times",
+        "0.43 to 0.72",
+        "assay view demo-run",
+    ],
     "rewards": ["1.300 +0.513", "1.059 +0.272"],
     "math_reward": ["1.2 +", "UNMET: no boxed answer", "MET: "],
     "filter": ["kept: '```python", "dropped: 0.25", "set aside: {'passes_tests': \"TypeError"],

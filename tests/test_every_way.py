@@ -87,7 +87,9 @@ def by_saved_run(rubric, rows, folder):
 def by_server(rubric, rows):
     with RewardServer(rubric) as server:
         request = urllib.request.Request(
-            f"{server.url}/v1/score", json.dumps({"rollouts": rows}).encode(), {"Content-Type": "application/json"}
+            f"{server.url}/v1/score",
+            json.dumps({"rollouts": rows}).encode(),
+            {"Content-Type": "application/json"},
         )
         with urllib.request.urlopen(request) as reply:
             return [item["reward"] for item in json.load(reply)["items"]]
@@ -118,7 +120,11 @@ def by_verl(rubric, rows):
 def by_slime(rubric, rows):
     samples = [
         SimpleNamespace(
-            prompt="", response=row["completion"], label=row.get("answer", ""), metadata={}, remove_sample=False
+            prompt="",
+            response=row["completion"],
+            label=row.get("answer", ""),
+            metadata={},
+            remove_sample=False,
         )
         for row in rows
     ]
@@ -217,7 +223,9 @@ class TestNothingApplies:
 
     ROWS = ({"completion": "4", "answer": "4"}, {"completion": "-", "answer": "4"})
 
-    @pytest.mark.parametrize("criteria", [[no_question], CONDITIONAL], ids=["answered so", "by its condition"])
+    @pytest.mark.parametrize(
+        "criteria", [[no_question], CONDITIONAL], ids=["answered so", "by its condition"]
+    )
     @pytest.mark.parametrize("aggregation", ["weighted", "mean"])
     def test_the_reward_is_none(self, rewards, criteria, aggregation):
         """Where the others get 1.0."""
@@ -265,7 +273,9 @@ class TestNoText:
     RUBRIC = staticmethod(lambda: Rubric([MaxWords(3), ExactMatch()], parser=Parser()))
 
     @pytest.mark.parametrize(
-        "completion", [4, said(4), said("4"), "4", {"role": "assistant", "content": "4"}, said(["4"])], ids=str
+        "completion",
+        [4, said(4), said("4"), "4", {"role": "assistant", "content": "4"}, said(["4"])],
+        ids=str,
     )
     def test_a_number_is_its_text(self, rewards, completion):
         """Against the answer 4, which a table may hold as a number too."""
@@ -278,11 +288,22 @@ class TestNoText:
     @pytest.mark.parametrize(
         "completion",
         [
-            True, None, {"text": "4"}, {}, ["4"], [], [4], [{"content": "4"}], said(None), said(True),
-            said({"a": 1}), said([4]), [{"role": "user", "content": "4"}],
+            True,
+            None,
+            {"text": "4"},
+            {},
+            ["4"],
+            [],
+            [4],
+            [{"content": "4"}],
+            said(None),
+            said(True),
+            said({"a": 1}),
+            said([4]),
+            [{"role": "user", "content": "4"}],
         ],
         ids=str,
-    )  # fmt: skip
+    )
     def test_anything_else_is_an_error(self, rewards, completion):
         """Of its rollout alone."""
         rows = [{"completion": completion, "answer": "4"}, {"completion": "4", "answer": "4"}]
@@ -372,7 +393,9 @@ class GenerousReport(Rubric):
 class GenerousScore(Rubric):
     async def score(self, rollouts, *, autograder=None):
         reports = await super().score(rollouts, autograder=autograder)
-        return [report.model_copy(update={"raw_score": report.raw_score + 10}) for report in reports]
+        return [
+            report.model_copy(update={"raw_score": report.raw_score + 10}) for report in reports
+        ]
 
 
 class Alone(Rubric):

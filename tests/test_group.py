@@ -26,7 +26,10 @@ async def test_the_advantage_is_of_the_total():
     await group.score_group(both)
     assert [s["reward"] for s in both] == [1.0, 3.0]
     assert [s["advantage"] for s in both] == [-1.0, 1.0]
-    assert [s["trajectory"][0] for s in both] == [{"reward": 1.0, "advantage": -1.0}, {"reward": 3.0, "advantage": 1.0}]
+    assert [s["trajectory"][0] for s in both] == [
+        {"reward": 1.0, "advantage": -1.0},
+        {"reward": 3.0, "advantage": 1.0},
+    ]
 
 
 async def test_metrics_replace_what_was_there():
@@ -137,10 +140,18 @@ async def test_the_nearest_grader_judges():
         return PerCriterionGrader(generate_fn=FakeModel(verdict))
 
     asked = [{"requirement": "Is kind"}]
-    group = RubricGroup([Rubric(asked), Rubric(asked, autograder=judge("MET"))], autograder=judge("UNMET"))
+    group = RubricGroup(
+        [Rubric(asked), Rubric(asked, autograder=judge("MET"))], autograder=judge("UNMET")
+    )
     assert [line.verdict for line in (await group.grade("x")).report] == ["UNMET", "MET"]
-    assert [line.verdict for line in (await group.grade("x", judge("MET"))).report] == ["MET", "MET"]
-    assert [line.verdict for line in (await group.grade("x", judge("UNMET"))).report] == ["UNMET", "UNMET"]
+    assert [line.verdict for line in (await group.grade("x", judge("MET"))).report] == [
+        "MET",
+        "MET",
+    ]
+    assert [line.verdict for line in (await group.grade("x", judge("UNMET"))).report] == [
+        "UNMET",
+        "UNMET",
+    ]
 
 
 def test_what_is_added_goes_to_the_first_rubric(caplog):
@@ -149,7 +160,10 @@ def test_what_is_added_goes_to_the_first_rubric(caplog):
     group.add_class_object("bonus", 0.25)
     group.add_reward_func(lambda bonus: bonus)
     group.add_metric(lambda: 7.0)
-    assert [(c.name, c.weight) for c in group.rubrics[0].criteria] == [("check_1", 1.0), ("check_2", 0.0)]
+    assert [(c.name, c.weight) for c in group.rubrics[0].criteria] == [
+        ("check_1", 1.0),
+        ("check_2", 0.0),
+    ]
     assert len(group.rubrics[1]) == 1
     assert group.score_rollout_sync()["reward"] == 0.75
     assert "goes to the first rubric of the group only" in caplog.text

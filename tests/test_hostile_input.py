@@ -8,7 +8,16 @@ from unittest.mock import Mock
 
 import pytest
 
-from assay import Autograder, Criterion, GradingError, PerCriterionGrader, Rollout, Rubric, RubricError, Score
+from assay import (
+    Autograder,
+    Criterion,
+    GradingError,
+    PerCriterionGrader,
+    Rollout,
+    Rubric,
+    RubricError,
+    Score,
+)
 from assay.testing import FakeModel, Fixed, make_rollout, make_state
 
 
@@ -183,7 +192,9 @@ class TestDoors:
         [report] = await Rubric([lambda completion: completion == "x"]).score([{"completion": "x"}])
         assert report.score == 1.0
 
-    @pytest.mark.parametrize("to_grade", [b"bytes", ["text"], [{"role": "user", "content": "x"}], [], None, True])
+    @pytest.mark.parametrize(
+        "to_grade", [b"bytes", ["text"], [{"role": "user", "content": "x"}], [], None, True]
+    )
     async def test_what_holds_no_reply_is_not_judged(self, to_grade):
         """An empty response would pass for what the model said."""
         model = FakeModel("MET")

@@ -18,16 +18,110 @@ SECONDS = 1.0
 
 PIECES = [
     *("\\(", "\\[", "$", "$$", "$1 ", "{", "[", "}", "(", "<", "<answer>", "</answer><answer>"),
-    *("<think>", "</think>", "<tool>", "<thinking>", "< ", "`", "```\n", "~~~\n", "  ```\n", '"', "'", "“", "「"),
-    *(" ", "\n", " \n", "\t", "1", "9", ",", "1,", "111,", "1 ", " 1", "1.", "1/", "1 / ", "1:", "1-", "1e"),
+    *(
+        "<think>",
+        "</think>",
+        "<tool>",
+        "<thinking>",
+        "< ",
+        "`",
+        "```\n",
+        "~~~\n",
+        "  ```\n",
+        '"',
+        "'",
+        "“",
+        "「",
+    ),
+    *(
+        " ",
+        "\n",
+        " \n",
+        "\t",
+        "1",
+        "9",
+        ",",
+        "1,",
+        "111,",
+        "1 ",
+        " 1",
+        "1.",
+        "1/",
+        "1 / ",
+        "1:",
+        "1-",
+        "1e",
+    ),
     *("\\boxed{", "\\boxed ", "\\boxed{1}", "\\fbox", "\\text{", "\\frac", "\\quad x", "\\left("),
-    *("!", "%", "5%", "+", "-", "^", "_", "x_", "|", "&", "\\", "\\\\ ", "\\{", "#", "####", "…", "😀", "中文"),
-    *("\u200b", "\u202e", "\u0301", "\ud800", "\0", "a", "a ", "a-", "A", "x+", "sin ", "the ", "1 km/"),
-    *('{"a":', "[1,", '["', '["a",', "{'", '{"verdict": "', '{"explanation": "', '"criterion_status" : '),
-    *("final answer ", "answer is ", "yes ", "no.", "score: 1 ", "score (", "1 to ", "1 out of ", "verdict is of "),
-    *("sk-", "-sk-a", "-eyJaaaaaaaaa", "eyJaaaaaaaa.", "Bearer ", "://a", "?key", "&auth", "-----BEGIN A"),
-    *("not ", "lambda:", "the cat sat ", '\\(a$b{"[<answer>`\'1,2! %'),
-]  # fmt: skip
+    *(
+        "!",
+        "%",
+        "5%",
+        "+",
+        "-",
+        "^",
+        "_",
+        "x_",
+        "|",
+        "&",
+        "\\",
+        "\\\\ ",
+        "\\{",
+        "#",
+        "####",
+        "…",
+        "😀",
+        "中文",
+    ),
+    *(
+        "\u200b",
+        "\u202e",
+        "\u0301",
+        "\ud800",
+        "\0",
+        "a",
+        "a ",
+        "a-",
+        "A",
+        "x+",
+        "sin ",
+        "the ",
+        "1 km/",
+    ),
+    *(
+        '{"a":',
+        "[1,",
+        '["',
+        '["a",',
+        "{'",
+        '{"verdict": "',
+        '{"explanation": "',
+        '"criterion_status" : ',
+    ),
+    *(
+        "final answer ",
+        "answer is ",
+        "yes ",
+        "no.",
+        "score: 1 ",
+        "score (",
+        "1 to ",
+        "1 out of ",
+        "verdict is of ",
+    ),
+    *(
+        "sk-",
+        "-sk-a",
+        "-eyJaaaaaaaaa",
+        "eyJaaaaaaaa.",
+        "Bearer ",
+        "://a",
+        "?key",
+        "&auth",
+        "-----BEGIN A",
+    ),
+    *("not ", "lambda:", "the cat sat ", "\\(a$b{\"[<answer>`'1,2! %"),
+]
 ENDS = ["", "x1!\n"]
 
 
@@ -39,12 +133,24 @@ def parsers() -> list[Callable[[str], Any]]:
 
     xml = p.XMLParser(["think", ("tool", "answer")])
     return [
-        xml.parse, xml.parse_all, xml.parse_answer, xml.format_score, p.ThinkParser().parse,
-        p.ThinkParser().format_score, p.MaybeThinkParser().parse, p.extract_boxed_answer, p.extract_code,
-        p.extract_hash_answer, p.extract_json, p.extract_last_number,
-        p.strip_non_numeric, ToolParser().parse_answer, ToolParser().format_score, names_called,
+        xml.parse,
+        xml.parse_all,
+        xml.parse_answer,
+        xml.format_score,
+        p.ThinkParser().parse,
+        p.ThinkParser().format_score,
+        p.MaybeThinkParser().parse,
+        p.extract_boxed_answer,
+        p.extract_code,
+        p.extract_hash_answer,
+        p.extract_json,
+        p.extract_last_number,
+        p.strip_non_numeric,
+        ToolParser().parse_answer,
+        ToolParser().format_score,
+        names_called,
         lambda text: ToolRubric().tool_uses(f"<tool>{text}</tool>"),
-    ]  # fmt: skip
+    ]
 
 
 def checks() -> list[Any]:
@@ -54,11 +160,18 @@ def checks() -> list[Any]:
     return [
         lambda text: c.ExactMatch(ignore_case=True)(text, answer="4"),
         lambda text: c.NumericEqual()(text, answer="4"),
-        c.OneOf(("A",), ignore_case=True), c.Contains("zq", ignore_case=True), c.MaxWords(3), c.MinWords(3),
-        c.CodeBlock("python"), c.JsonValid(), c.JsonSchema({"type": "object", "required": ["a"]}),
-        c.Refusal(), c.Regex(r"\b\d{4}-\d{2}\b"), c.Similarity(to="the cat sat"),
+        c.OneOf(("A",), ignore_case=True),
+        c.Contains("zq", ignore_case=True),
+        c.MaxWords(3),
+        c.MinWords(3),
+        c.CodeBlock("python"),
+        c.JsonValid(),
+        c.JsonSchema({"type": "object", "required": ["a"]}),
+        c.Refusal(),
+        c.Regex(r"\b\d{4}-\d{2}\b"),
+        c.Similarity(to="the cat sat"),
         c.Similarity(to="the cat sat", method="token_set_ratio"),
-    ]  # fmt: skip
+    ]
 
 
 def mathematics() -> list[Callable[[str], Any]]:
@@ -69,12 +182,13 @@ def mathematics() -> list[Callable[[str], Any]]:
     here = MathOptions(symbolic=False)
     short = 4000  # longer ones are told to be too large, and not read
     return [
-        last_box, final_answer,
+        last_box,
+        final_answer,
         lambda text: verify("x^2+1", text, options=here),
         lambda text: verify("x^2+1", text[:short], options=here),
         lambda text: verify("x^2+1", f"\\boxed{{{text[:short]}}}", options=here),
         lambda text: verify(text[:short], "x^2+1", options=here),
-    ]  # fmt: skip
+    ]
 
 
 def judges() -> list[Callable[[str], Any]]:
@@ -93,11 +207,17 @@ def judges() -> list[Callable[[str], Any]]:
     request = Request.of("", "", schema=PerCriterionOutput)
     judge = JudgeRubric(judge_prompt="{question} {completion}")
     return [
-        lambda text: read(text, request), lambda text: read_rating(text, Points(0, 10)), read_rating,
+        lambda text: read(text, request),
+        lambda text: read_rating(text, Points(0, 10)),
+        read_rating,
         lambda text: foregone(text, [Criterion(requirement="Says ok")]),
-        lambda text: opening(text, text), lambda text: judge.words({"question": text, "completion": text}),
-        lambda text: transcript(parts_of(text, [{"role": "x", "content": [text, text]}])), parse_thinking_output, thinking_and_rest, redacted,
-    ]  # fmt: skip
+        lambda text: opening(text, text),
+        lambda text: judge.words({"question": text, "completion": text}),
+        lambda text: transcript(parts_of(text, [{"role": "x", "content": [text, text]}])),
+        parse_thinking_output,
+        thinking_and_rest,
+        redacted,
+    ]
 
 
 def trust() -> list[Callable[[str], Any]]:
@@ -113,9 +233,7 @@ def trust() -> list[Callable[[str], Any]]:
     ]
 
 
-FAMILIES = {
-    family.__name__: family for family in (parsers, checks, mathematics, judges, trust)
-}  # fmt: skip
+FAMILIES = {family.__name__: family for family in (parsers, checks, mathematics, judges, trust)}
 
 
 @pytest.mark.slow

@@ -5,8 +5,28 @@ import sys
 
 import pytest
 
-HEAVY = ["sympy", "math_verify", "latex2sympy2_extended", "flint", "openai", "datasets", "pyarrow", "ray", "starlette"]
-OPTIONAL = ["rich", "aiohttp", "yarl", "orjson", "regex", "rapidfuzz", "jsonschema", "hypothesis", "cloudpickle"]
+HEAVY = [
+    "sympy",
+    "math_verify",
+    "latex2sympy2_extended",
+    "flint",
+    "openai",
+    "datasets",
+    "pyarrow",
+    "ray",
+    "starlette",
+]
+OPTIONAL = [
+    "rich",
+    "aiohttp",
+    "yarl",
+    "orjson",
+    "regex",
+    "rapidfuzz",
+    "jsonschema",
+    "hypothesis",
+    "cloudpickle",
+]
 
 
 def loaded_by(statement):
@@ -23,7 +43,8 @@ def test_import_assay_loads_nothing_to_speak_of():
 
 
 @pytest.mark.parametrize(
-    "statement", ["from assay import *", "import assay.compat.verifiers", "import assay.compat.rubric"]
+    "statement",
+    ["from assay import *", "import assay.compat.verifiers", "import assay.compat.rubric"],
 )
 def test_the_whole_core_loads_no_heavy_or_optional_package(statement):
     """Everything public, and both mirrors."""

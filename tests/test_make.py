@@ -24,7 +24,9 @@ def would_install(tmp_path):
             (tmp_path / ".venv" / mark).touch()
         command = ["make", "-n", target]
         environment = {k: v for k, v in os.environ.items() if k != "MAKEFLAGS"}
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+        )
         return [line for line in done.stdout.splitlines() if "pip install" in line]
 
     return installs

@@ -124,10 +124,16 @@ def test_a_number_is_read_as_its_text(number, text):
         (float("nan"), "the completion is nan, of the type float, and no text"),
         (b"4", "the completion is b'4', of the type bytes, and no text"),
         ([{"role": "user", "content": "4"}], "one has the role 'assistant'"),
-        ([{"role": "assistant", "content": None}], "last message is null, and no text: give a text, or a list"),
+        (
+            [{"role": "assistant", "content": None}],
+            "last message is null, and no text: give a text, or a list",
+        ),
         ([{"role": "assistant", "content": True}], "last message is True, of the type bool"),
         ([{"role": "assistant", "content": b"4"}], "last message is b'4', of the type bytes"),
-        ([{"role": "assistant", "content": {"image": 1}}], "last message is {'image': 1}, of the type dict"),
+        (
+            [{"role": "assistant", "content": {"image": 1}}],
+            "last message is {'image': 1}, of the type dict",
+        ),
         ([{"role": "assistant", "content": ["a", {"text": "b"}]}], "of the type list"),
     ],
 )
@@ -140,4 +146,9 @@ def test_a_completion_without_text_is_refused(completion, words):
 
 def test_a_role_that_is_no_text_is_none():
     """Whether it is missing or of another kind."""
-    assert [role_of(message) for message in ({"role": "user"}, {"role": 4}, {}, "user")] == ["user", "", "", ""]
+    assert [role_of(message) for message in ({"role": "user"}, {"role": 4}, {}, "user")] == [
+        "user",
+        "",
+        "",
+        "",
+    ]

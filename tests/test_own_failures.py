@@ -44,7 +44,9 @@ class TestMathematics:
 
     def test_verify_many_gives_a_verdict_for_every_pair(self):
         """A number of 5,000 digits that Python refuses to write is that pair's error alone."""
-        verdicts = verify_many([("5", "5"), ("5", DEEP), ("5", 10**5000), (10**5000, "5"), ("6", "5")])
+        verdicts = verify_many(
+            [("5", "5"), ("5", DEEP), ("5", 10**5000), (10**5000, "5"), ("6", "5")]
+        )
         assert [bool(verdict) for verdict in verdicts] == [True, False, False, False, False]
         assert verdicts[2].status == verdicts[3].status == "error"
 
@@ -195,7 +197,15 @@ class TestLeaving:
         assert ["SystemExit" in str(error) for error in errors] == [False, True, False]
 
     @pytest.mark.parametrize(
-        "error", [SystemExit, GeneratorExit, RecursionError, MemoryError, asyncio.CancelledError, Interruption]
+        "error",
+        [
+            SystemExit,
+            GeneratorExit,
+            RecursionError,
+            MemoryError,
+            asyncio.CancelledError,
+            Interruption,
+        ],
     )
     async def test_no_error_of_a_check_ends_the_batch(self, error):
         """Whatever class it is of."""

@@ -13,12 +13,25 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+    "optional-dependencies"
+]
 
 
 def built(tree: Path, out: Path) -> dict[str, str]:
     """The hash of every archive that the tree builds, by name."""
-    command = [sys.executable, "-m", "hatchling", "build", "-d", str(out), "-t", "wheel", "-t", "sdist"]
+    command = [
+        sys.executable,
+        "-m",
+        "hatchling",
+        "build",
+        "-d",
+        str(out),
+        "-t",
+        "wheel",
+        "-t",
+        "sdist",
+    ]
     subprocess.run(command, cwd=tree, check=True, capture_output=True)
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in out.iterdir()}
 
@@ -26,7 +39,9 @@ def built(tree: Path, out: Path) -> dict[str, str]:
 @pytest.mark.slow
 def test_the_wheel_and_the_source_archive_build_reproducibly(tmp_path):
     """Two copies of the tree with other times on their files give the same bytes."""
-    ignored = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "benchmarks", "demo-run", "site")
+    ignored = shutil.ignore_patterns(
+        ".*", "__pycache__", "*.egg-info", "benchmarks", "demo-run", "site"
+    )
     hashes = []
     for name, moment in (("one", 1_700_000_000), ("two", 1_800_000_000)):
         tree = tmp_path / name
@@ -55,5 +70,7 @@ def test_all_means_every_extra_but_the_trainers():
 
 def test_the_table_of_the_readme_names_every_extra():
     """With what it adds."""
-    rows = re.findall(r"^\| (`[\w`, ]+`) \|", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    rows = re.findall(
+        r"^\| (`[\w`, ]+`) \|", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
     assert set(EXTRAS) - set(re.findall(r"`(\w+)`", " ".join(rows))) == set()

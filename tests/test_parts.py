@@ -15,22 +15,35 @@ from assay.messages import completion_text, parts_of, read_completion
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(60)
 PNG_TEXT = base64.b64encode(PNG).decode()
-CALL = {"id": "call_1", "type": "function", "function": {"name": "search_orders", "arguments": '{"customer": 7}'}}
+CALL = {
+    "id": "call_1",
+    "type": "function",
+    "function": {"name": "search_orders", "arguments": '{"customer": 7}'},
+}
 
 
 def table(prompt: Any, completion: Any) -> list[tuple[str, str, str, str]]:
-    return [(part.address, part.kind, part.role, part.text) for part in parts_of(prompt, completion)]
+    return [
+        (part.address, part.kind, part.role, part.text) for part in parts_of(prompt, completion)
+    ]
 
 
 OPENAI_CHAT = [
-    chat.ChatCompletionMessage(role="assistant", content="I look.", tool_calls=[CALL], reasoning_content="Which?"),
+    chat.ChatCompletionMessage(
+        role="assistant", content="I look.", tool_calls=[CALL], reasoning_content="Which?"
+    ),
     {"role": "tool", "tool_call_id": "call_1", "content": "order 12"},
     chat.ChatCompletionMessage(role="assistant", content="It is order 12."),
-]  # fmt: skip
+]
 OPENAI_RESPONSES = [
-    responses.ResponseReasoningItem(id="r", type="reasoning", summary=[{"type": "summary_text", "text": "Which?"}]),
+    responses.ResponseReasoningItem(
+        id="r", type="reasoning", summary=[{"type": "summary_text", "text": "Which?"}]
+    ),
     responses.ResponseOutputMessage(
-        id="o", type="message", role="assistant", status="completed",
+        id="o",
+        type="message",
+        role="assistant",
+        status="completed",
         content=[{"type": "output_text", "text": "I look.", "annotations": []}],
     ),
     responses.ResponseFunctionToolCall(
@@ -38,17 +51,22 @@ OPENAI_RESPONSES = [
     ),
     {"type": "function_call_output", "call_id": "call_1", "output": "order 12"},
     {"role": "assistant", "content": [{"type": "output_text", "text": "It is order 12."}]},
-]  # fmt: skip
+]
 ANTHROPIC = [
     {
         "role": "assistant",
         "content": [
             anthropic.ThinkingBlock(type="thinking", thinking="Which?", signature="s"),
             anthropic.TextBlock(type="text", text="I look."),
-            anthropic.ToolUseBlock(type="tool_use", id="call_1", name="search_orders", input={"customer": 7}),
+            anthropic.ToolUseBlock(
+                type="tool_use", id="call_1", name="search_orders", input={"customer": 7}
+            ),
         ],
     },
-    {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "call_1", "content": "order 12"}]},
+    {
+        "role": "user",
+        "content": [{"type": "tool_result", "tool_use_id": "call_1", "content": "order 12"}],
+    },
     {"role": "assistant", "content": [anthropic.TextBlock(type="text", text="It is order 12.")]},
 ]
 GEMINI = [
@@ -57,12 +75,22 @@ GEMINI = [
         parts=[
             gemini.Part(text="Which?", thought=True),
             gemini.Part(text="I look."),
-            gemini.Part(function_call=gemini.FunctionCall(id="call_1", name="search_orders", args={"customer": 7})),
+            gemini.Part(
+                function_call=gemini.FunctionCall(
+                    id="call_1", name="search_orders", args={"customer": 7}
+                )
+            ),
         ],
     ),
     gemini.Content(
         role="user",
-        parts=[gemini.Part(function_response=gemini.FunctionResponse(id="call_1", response={"output": "order 12"}))],
+        parts=[
+            gemini.Part(
+                function_response=gemini.FunctionResponse(
+                    id="call_1", response={"output": "order 12"}
+                )
+            )
+        ],
     ),
     gemini.Content(role="model", parts=[gemini.Part(text="It is order 12.")]),
 ]
@@ -71,7 +99,11 @@ GEMINI = [
 def as_json(message: Any) -> Any:
     """A message as its JSON on the wire, where it is an SDK's object."""
     if isinstance(message, dict):
-        return message | {"content": [as_json(part) for part in message["content"]]} if "content" in message and isinstance(message["content"], list) else message  # fmt: skip
+        return (
+            message | {"content": [as_json(part) for part in message["content"]]}
+            if "content" in message and isinstance(message["content"], list)
+            else message
+        )
     return json.loads(message.model_dump_json(by_alias=True, exclude_none=True))
 
 
@@ -85,14 +117,19 @@ def as_json(message: Any) -> Any:
         (GEMINI, "m2.call1", "m3.result1"),
     ],
 )
-def test_every_provider_s_messages_are_the_same_parts(said: list[Any], call: str, result: str, wire: bool) -> None:
+def test_every_provider_s_messages_are_the_same_parts(
+    said: list[Any], call: str, result: str, wire: bool
+) -> None:
     """Thought, text, call, result and answer, in order, as objects of the SDK and as JSON; the result names its call."""
     said = [as_json(message) for message in said] if wire else said
     parts = parts_of("Where is my order?", said)
     assert [part.kind for part in parts] == ["text", "thinking", "text", "call", "result", "text"]
     assert [part.text for part in parts[:4]] == [
-        "Where is my order?", "Which?", "I look.", 'search_orders({"customer": 7})',
-    ]  # fmt: skip
+        "Where is my order?",
+        "Which?",
+        "I look.",
+        'search_orders({"customer": 7})',
+    ]
     assert (parts[3].address, parts[4].address, parts[4].call) == (call, result, call)
     assert "order 12" in parts[4].text
     assert [part.in_prompt for part in parts] == [True] + 5 * [False]
@@ -101,12 +138,28 @@ def test_every_provider_s_messages_are_the_same_parts(said: list[Any], call: str
 
 
 IMAGES = [
-    {"role": "user", "content": [{"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG_TEXT}"}}]},
-    {"role": "user", "content": [{"type": "input_image", "image_url": f"data:image/png;base64,{PNG_TEXT}"}]},
-    {"role": "user", "content": [{"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG_TEXT}}]},
+    {
+        "role": "user",
+        "content": [
+            {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG_TEXT}"}}
+        ],
+    },
+    {
+        "role": "user",
+        "content": [{"type": "input_image", "image_url": f"data:image/png;base64,{PNG_TEXT}"}],
+    },
+    {
+        "role": "user",
+        "content": [
+            {
+                "type": "image",
+                "source": {"type": "base64", "media_type": "image/png", "data": PNG_TEXT},
+            }
+        ],
+    },
     gemini.Content(role="user", parts=[gemini.Part.from_bytes(data=PNG, mime_type="image/png")]),
     {"role": "user", "parts": [{"inlineData": {"mimeType": "image/png", "data": PNG_TEXT}}]},
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("message", IMAGES)
@@ -121,22 +174,53 @@ def test_one_image_is_the_same_part_from_every_provider(message: Any) -> None:
 @pytest.mark.parametrize(
     ("content", "kind", "words"),
     [
-        ({"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}}, "audio", "3 bytes"),
-        ({"type": "file", "file": {"file_data": "AAAA", "filename": "a.pdf"}}, "file", "filename a.pdf"),
-        ({"type": "input_file", "file_id": "file-9"}, "file", "file_id file-9"),
-        ({"type": "document", "source": {"type": "url", "url": "https://host/a.pdf"}}, "file", "https://host/a.pdf"),
         (
-            {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "plain"}},
+            {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}},
+            "audio",
+            "3 bytes",
+        ),
+        (
+            {"type": "file", "file": {"file_data": "AAAA", "filename": "a.pdf"}},
+            "file",
+            "filename a.pdf",
+        ),
+        ({"type": "input_file", "file_id": "file-9"}, "file", "file_id file-9"),
+        (
+            {"type": "document", "source": {"type": "url", "url": "https://host/a.pdf"}},
+            "file",
+            "https://host/a.pdf",
+        ),
+        (
+            {
+                "type": "document",
+                "source": {"type": "text", "media_type": "text/plain", "data": "plain"},
+            },
             "text",
             "plain",
         ),
-        ({"type": "image_url", "image_url": {"url": "https://host/a.png"}}, "image", "https://host/a.png"),
+        (
+            {"type": "image_url", "image_url": {"url": "https://host/a.png"}},
+            "image",
+            "https://host/a.png",
+        ),
         ({"fileData": {"mimeType": "audio/mp3", "fileUri": "gs://b/a"}}, "audio", "gs://b/a"),
-        ({"type": "video_url", "video_url": {"url": "https://host/a.mp4"}}, "file", "https://host/a.mp4"),
+        (
+            {"type": "video_url", "video_url": {"url": "https://host/a.mp4"}},
+            "file",
+            "https://host/a.mp4",
+        ),
         ({"type": "refusal", "refusal": "I will not."}, "text", "I will not."),
         ({"type": "redacted_thinking", "data": "xyz"}, "thinking", "(hidden by the provider)"),
-        ({"type": "server_tool_use", "id": "1", "name": "web_search", "input": {"query": "a"}}, "call", "web_search"),
-        ({"type": "tool_result", "tool_use_id": "1", "content": "no", "is_error": True}, "result", "error: no"),
+        (
+            {"type": "server_tool_use", "id": "1", "name": "web_search", "input": {"query": "a"}},
+            "call",
+            "web_search",
+        ),
+        (
+            {"type": "tool_result", "tool_use_id": "1", "content": "no", "is_error": True},
+            "result",
+            "error: no",
+        ),
         (
             {
                 "type": "web_search_tool_result",
@@ -168,10 +252,18 @@ def test_no_kind_of_part_is_left_out(content: Any, kind: str, words: str) -> Non
 
 def test_an_image_in_a_result_is_a_part_of_its_own() -> None:
     """The text of the result stays with the call."""
-    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG_TEXT}}
+    image = {
+        "type": "image",
+        "source": {"type": "base64", "media_type": "image/png", "data": PNG_TEXT},
+    }
     held = [{"type": "text", "text": "the page"}, image]
     [result, picture] = parts_of(
-        [{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1", "content": held}]}]
+        [
+            {
+                "role": "user",
+                "content": [{"type": "tool_result", "tool_use_id": "1", "content": held}],
+            }
+        ]
     )
     assert (result.kind, result.text, picture.address) == ("result", "the page", "m1.image1")
 
@@ -189,7 +281,11 @@ def test_addresses_go_through_prompt_and_completion() -> None:
 
 def test_a_conversation_without_a_prompt_opens_with_it() -> None:
     """What comes before the first reply is the prompt."""
-    said = [{"role": "system", "content": "s"}, {"role": "user", "content": "u"}, {"role": "assistant", "content": "a"}]
+    said = [
+        {"role": "system", "content": "s"},
+        {"role": "user", "content": "u"},
+        {"role": "assistant", "content": "a"},
+    ]
     assert [part.in_prompt for part in parts_of("", said)] == [True, True, False]
     assert [part.in_prompt for part in parts_of([], "a")] == [False]
 

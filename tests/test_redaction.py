@@ -28,11 +28,28 @@ KEY = "sk-" + "a1B2" * 8
 @pytest.mark.parametrize(
     "name",
     [
-        "api_key", "OPENAI_API_KEY", "apiKey", "x-api-key", "token", "hf_token", "accessToken", "password",
-        "db_passwd", "client_secret", "Authorization", "aws_secret_access_key", "auth", "credentials",
-        "passphrase", "key", "cookie", "judgeKey", "MISTRAL_KEY", "x-auth-token",
+        "api_key",
+        "OPENAI_API_KEY",
+        "apiKey",
+        "x-api-key",
+        "token",
+        "hf_token",
+        "accessToken",
+        "password",
+        "db_passwd",
+        "client_secret",
+        "Authorization",
+        "aws_secret_access_key",
+        "auth",
+        "credentials",
+        "passphrase",
+        "key",
+        "cookie",
+        "judgeKey",
+        "MISTRAL_KEY",
+        "x-auth-token",
     ],
-)  # fmt: skip
+)
 def test_a_field_with_such_a_name_is_redacted_settings(name):
     """Whatever its value looks like."""
     assert redacted_settings({name: "harmless"}) == {name: "***"}
@@ -41,8 +58,21 @@ def test_a_field_with_such_a_name_is_redacted_settings(name):
 
 @pytest.mark.parametrize(
     "name",
-    ["max_tokens", "tokens", "tokenizer", "keys", "monkey", "author", "prompt_tokens", "keyboard", "secretary", "eos_token", "sort_key", "answerKey"],
-)  # fmt: skip
+    [
+        "max_tokens",
+        "tokens",
+        "tokenizer",
+        "keys",
+        "monkey",
+        "author",
+        "prompt_tokens",
+        "keyboard",
+        "secretary",
+        "eos_token",
+        "sort_key",
+        "answerKey",
+    ],
+)
 def test_a_field_that_only_sounds_so_is_kept(name):
     """These are settings."""
     assert redacted_settings({name: 5, "note": name}) == {name: 5, "note": name}
@@ -94,7 +124,9 @@ def test_no_secret_reaches_the_folder(tmp_path):
     assert json.loads((tmp_path / "run.json").read_text())["judge"] == "https://***@host"
 
 
-REPEATED = "http://me:pw123456@host/v1 refuses the request (401): Incorrect API key: quite-unlike-a-key"
+REPEATED = (
+    "http://me:pw123456@host/v1 refuses the request (401): Incorrect API key: quite-unlike-a-key"
+)
 
 
 def refused(completion):
@@ -143,9 +175,13 @@ ECHOES = {
     "in a refusal": {"faults": lambda call: Fault.refusing(f"Wrong key {SENT}", 401)},
     "at the cut": {"faults": lambda call: Fault.refusing("x" * 370 + SENT, 401)},
     "in an error that is sent as a success": {
-        "faults": lambda call: Fault("odd", body=json.dumps({"error": {"code": 401, "message": SENT}}))
+        "faults": lambda call: Fault(
+            "odd", body=json.dumps({"error": {"code": 401, "message": SENT}})
+        )
     },
-    "in a verdict": {"answer": json.dumps({"explanation": f"You sent {SENT}.", "criterion_status": "MET"})},
+    "in a verdict": {
+        "answer": json.dumps({"explanation": f"You sent {SENT}.", "criterion_status": "MET"})
+    },
 }
 JUDGED = "- {requirement: Names the capital, weight: 2}\n"
 
@@ -224,8 +260,11 @@ def run(*arguments: str, folder: Path, **variables: str) -> str:
     usual = {name: value for name, value in os.environ.items() if not name.startswith("ASSAY_")}
     done = subprocess.run(
         [sys.executable, "-m", "assay", *arguments],
-        cwd=folder, env=usual | variables, capture_output=True, text=True,
-    )  # fmt: skip
+        cwd=folder,
+        env=usual | variables,
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode in (0, 1), done
     assert "Traceback" not in done.stderr
     return done.stdout + done.stderr
@@ -247,7 +286,18 @@ def test_nor_does_the_command_line_or_what_it_writes(endpoint, tmp_path, by):
         ["score", "rollouts.jsonl", "-r", "rubric.yaml", "-m", model, "-o", "run", "--judge-log"],
         ["show", "run"],
         ["report", "run", "-o", "report.html"],
-        ["eval", "questions.jsonl", "-r", "rubric.yaml", "-m", model, "--judge", model, "-o", "run2"],
+        [
+            "eval",
+            "questions.jsonl",
+            "-r",
+            "rubric.yaml",
+            "-m",
+            model,
+            "--judge",
+            model,
+            "-o",
+            "run2",
+        ],
         ["cache", "export", "-o", "verdicts.jsonl"],
     ):
         said = run(*typed, folder=tmp_path, **keeps)

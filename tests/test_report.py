@@ -51,7 +51,12 @@ def test_an_answer_says_the_same_without_a_line(answer, word):
 
 def test_only_what_was_asked_and_has_no_error_is_answered():
     """That a question does not apply is an answer."""
-    lines = [line("a"), line("b", None, error="E: no"), line("c", None, asked=False), line("d", None, verdict="N/A")]
+    lines = [
+        line("a"),
+        line("b", None, error="E: no"),
+        line("c", None, asked=False),
+        line("d", None, verdict="N/A"),
+    ]
     assert [one.answered for one in lines] == [True, False, False, True]
     assert [one.applies for one in lines] == [True, True, True, False]
     assert Score(0.5).applies
@@ -60,8 +65,13 @@ def test_only_what_was_asked_and_has_no_error_is_answered():
 
 def test_a_report_is_written_and_read_back():
     """Fields, lines and vetoes are the same after JSON."""
-    criteria = [Criterion(check=len, name="gate", required=True, cap=0.25), Criterion(check=len, name="b", weight=3)]
-    report = aggregate([line("gate", 0.0, passed=False), line("b", 1.0, weight=3, tags=("style",))], criteria)
+    criteria = [
+        Criterion(check=len, name="gate", required=True, cap=0.25),
+        Criterion(check=len, name="b", weight=3),
+    ]
+    report = aggregate(
+        [line("gate", 0.0, passed=False), line("b", 1.0, weight=3, tags=("style",))], criteria
+    )
     assert (report.score, report.raw_score, report.vetoed_by) == (0.25, 1.0, ("gate",))
     again = EvaluationReport.from_dict(json.loads(report.model_dump_json()))
     assert again == report
@@ -74,11 +84,15 @@ def test_why_a_rollout_is_unscored_is_told_by_name():
     """Only counted lines matter, unless none of them failed; and nothing is missing where there is a reward."""
     failed = {"error": "ValueError: no"}
     assert aggregate([line("a")]).why_unscored == {}
-    both = aggregate([line("a", None, **failed), line("b", None, counted=False, **failed), line("c")])
+    both = aggregate(
+        [line("a", None, **failed), line("b", None, counted=False, **failed), line("c")]
+    )
     assert both.why_unscored == {"a": "ValueError: no"}
     assert both.errors == {"a": "ValueError: no", "b": "ValueError: no"}
     idle = aggregate([line("a", None, verdict="N/A")])
-    assert idle.why_unscored == {"rubric": "NotApplicable: no counted criterion applies to this rollout"}
+    assert idle.why_unscored == {
+        "rubric": "NotApplicable: no counted criterion applies to this rollout"
+    }
     assert not idle.applies
 
 
@@ -93,15 +107,28 @@ def test_what_was_not_needed_is_not_covered():
 def test_a_report_that_says_nothing_else_has_no_line():
     """No line was asked or answered, nothing is at stake, and there is no reward."""
     empty = EvaluationReport()
-    assert (empty.asked, empty.answered, empty.unneeded, empty.gain, empty.loss) == (0, 0, 0, 0.0, 0.0)
-    assert (empty.coverage, empty.partial_reward, empty.scored, empty.lines) == (1.0, 0.0, False, ())
+    assert (empty.asked, empty.answered, empty.unneeded, empty.gain, empty.loss) == (
+        0,
+        0,
+        0,
+        0.0,
+        0.0,
+    )
+    assert (empty.coverage, empty.partial_reward, empty.scored, empty.lines) == (
+        1.0,
+        0.0,
+        False,
+        (),
+    )
     assert CriterionReport().counted
     assert CriterionReport().weight == 1.0
 
 
 def test_lines_of_one_name_are_added_in_metrics():
     """And their disagreements are told by name, where there are any."""
-    report = aggregate([line("a", 0.5), line("a", 0.25, disagreement=0.5), line("b", None, error="E: no")])
+    report = aggregate(
+        [line("a", 0.5), line("a", 0.25, disagreement=0.5), line("b", None, error="E: no")]
+    )
     assert report.metrics == {"a": 0.75}
     assert report.disagreements == {"a": 0.5}
     assert report.coverage == pytest.approx(2 / 3)
@@ -109,10 +136,20 @@ def test_lines_of_one_name_are_added_in_metrics():
 
 def test_a_sum_of_reports_keeps_what_only_one_of_them_says():
     """The judge's own number and the first reason that was given; the sum of nothing is the empty report."""
-    one = EvaluationReport(score=0.5, raw_score=1.0, gain=2.0, asked=1, answered=1, llm_raw_score=7.0, reason="so")
-    two = EvaluationReport(score=1.0, raw_score=2.0, gain=2.0, asked=1, answered=1, report=[line("b", 1.0, weight=2)])
+    one = EvaluationReport(
+        score=0.5, raw_score=1.0, gain=2.0, asked=1, answered=1, llm_raw_score=7.0, reason="so"
+    )
+    two = EvaluationReport(
+        score=1.0, raw_score=2.0, gain=2.0, asked=1, answered=1, report=[line("b", 1.0, weight=2)]
+    )
     both = EvaluationReport.summed([one, two])
-    assert (both.score, both.raw_score, both.gain, both.asked, both.answered) == (0.75, 3.0, 4.0, 2, 2)
+    assert (both.score, both.raw_score, both.gain, both.asked, both.answered) == (
+        0.75,
+        3.0,
+        4.0,
+        2,
+        2,
+    )
     assert (both.llm_raw_score, both.reason, [one.name for one in both.lines]) == (7.0, "so", ["b"])
     assert EvaluationReport.summed([one, one]).llm_raw_score is None
     assert EvaluationReport.summed([one, one]).report is None
@@ -166,4 +203,6 @@ async def test_a_group_of_which_nothing_applies_is_unscored():
     assert not state.get("errors")
     await RubricGroup([idle, idle]).score_group([state])
     assert state["reward"] is None
-    assert state["errors"] == {"rubric": "NotApplicable: no counted criterion applies to this rollout"}
+    assert state["errors"] == {
+        "rubric": "NotApplicable: no counted criterion applies to this rollout"
+    }

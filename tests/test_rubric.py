@@ -221,10 +221,14 @@ async def test_stale_errors_are_cleared():
 async def test_steps_without_a_reward_get_the_rollouts():
     """Steps that have their own keep it."""
     states = [
-        make_state(text, trajectory=[{"reward": None, "advantage": None}, {"reward": 9.0}]) for text in ("a", "abc")
+        make_state(text, trajectory=[{"reward": None, "advantage": None}, {"reward": 9.0}])
+        for text in ("a", "abc")
     ]
     await Rubric([lambda completion: len(completion[-1]["content"])]).score_group(states)
-    assert states[0]["trajectory"] == [{"reward": 1.0, "advantage": -1.0}, {"reward": 9.0, "advantage": -1.0}]
+    assert states[0]["trajectory"] == [
+        {"reward": 1.0, "advantage": -1.0},
+        {"reward": 9.0, "advantage": -1.0},
+    ]
 
 
 async def test_states_need_no_timing_and_no_trajectory():
@@ -300,7 +304,10 @@ async def test_grade_raises_with_the_partial_report_when_a_line_is_missing():
 
 async def test_code_and_model_answer_one_rubric():
     """Facts by code, judgement by model, one sum: 1.0 + 0.5 · 1."""
-    rubric = Rubric([exact, Criterion(requirement="Explains each step", weight=0.5)], autograder=judged_by("MET"))
+    rubric = Rubric(
+        [exact, Criterion(requirement="Explains each step", weight=0.5)],
+        autograder=judged_by("MET"),
+    )
     report = await rubric.grade("4", answer="4")
     assert report.raw_score == 1.5
     assert report.score == 1.0
@@ -453,7 +460,10 @@ async def test_a_check_that_says_no_gets_the_worst_choice_on_offer():
 
 def test_a_rubric_shows_its_criteria_and_weights():
     """The first eight of them, after its name."""
-    assert repr(Rubric([exact, {"requirement": "Is kind", "weight": -2}])) == "<Rubric [exact +1, is_kind -2]>"
+    assert (
+        repr(Rubric([exact, {"requirement": "Is kind", "weight": -2}]))
+        == "<Rubric [exact +1, is_kind -2]>"
+    )
     many = Rubric([Criterion(check=exact, name=f"c{n}") for n in range(10)], name="style")
     assert repr(many) == f"<Rubric style [{', '.join(f'c{n} +1' for n in range(8))}, … 2 more]>"
 
@@ -519,7 +529,8 @@ async def test_a_scorer_must_give_a_report_a_rollout():
 async def test_a_judge_that_raises_leaves_its_lines_without_an_answer():
     """Each of them says why, and what code answers is kept."""
     rubric = Rubric(
-        [exact, {"requirement": "Is kind"}, {"requirement": "Is short"}], autograder=judged_by(ConnectionError("down"))
+        [exact, {"requirement": "Is kind"}, {"requirement": "Is short"}],
+        autograder=judged_by(ConnectionError("down")),
     )
     [report] = await rubric.score([make_rollout("4", answer="4")])
     assert report.metrics == {"exact": 1.0}
@@ -545,7 +556,9 @@ async def test_more_than_one_rollout_shares_one_line_in_the_log(caplog):
 def test_a_grading_error_names_three_lines_and_counts_the_rest():
     """The partial report comes with it."""
     rubric = Rubric([Criterion(check=lambda: None, name=f"c{n}") for n in range(5)] + [lambda: 0.5])
-    with pytest.raises(GradingError, match=r"5 of 6 criteria have no answer \(c0: .*; c2: .*; and 2 more\)") as caught:
+    with pytest.raises(
+        GradingError, match=r"5 of 6 criteria have no answer \(c0: .*; c2: .*; and 2 more\)"
+    ) as caught:
         rubric.grade_sync("x")
     assert caught.value.report.partial_reward == 0.5
     assert "c3" not in str(caught.value)
@@ -559,7 +572,9 @@ async def test_batches_larger_than_a_chunk_are_scored_in_order():
 
     lengths.independent = True
     texts = ["x" * (place % 5) for place in range(1100)]
-    reports = await Rubric([lengths, lambda completion: float(len(completion))]).score([make_rollout(t) for t in texts])
+    reports = await Rubric([lengths, lambda completion: float(len(completion))]).score(
+        [make_rollout(t) for t in texts]
+    )
     assert [report.raw_score for report in reports] == [2.0 * len(text) for text in texts]
 
 
@@ -575,14 +590,18 @@ def test_a_rubric_as_a_criterion_weighs_one():
 def test_a_rollout_gives_its_text():
     """The last that the assistant said."""
     rollout = Rollout(
-        prompt=[{"role": "user", "content": "2+2?"}], completion=[{"role": "assistant", "content": "4"}], answer="4"
+        prompt=[{"role": "user", "content": "2+2?"}],
+        completion=[{"role": "assistant", "content": "4"}],
+        answer="4",
     )
     assert rollout.text == "4"
 
 
 def test_only_what_a_model_answers_is_what_a_model_said():
     """A rubric that asks a model has its sum as `llm_raw_score`, and one of code alone has none."""
-    judged = Rubric([{"requirement": "Is kind", "weight": 2}], autograder=judged_by()).grade_sync("x")
+    judged = Rubric([{"requirement": "Is kind", "weight": 2}], autograder=judged_by()).grade_sync(
+        "x"
+    )
     assert (judged.raw_score, judged.llm_raw_score) == (2.0, 2.0)
     assert Rubric([lambda: 1.0]).grade_sync("x").llm_raw_score is None
 
@@ -595,7 +614,9 @@ async def test_a_text_that_is_no_choice_on_offer_is_no_number():
 
 def test_a_rubric_of_built_in_checks_goes_through_pickle():
     """Worker processes get it that way where no other pickler is installed; each check reads one field."""
-    rubric = pickle.loads(pickle.dumps(Rubric.from_dict([{"check": {"max_words": 2}}, {"check": "exact_match"}])))
+    rubric = pickle.loads(
+        pickle.dumps(Rubric.from_dict([{"check": {"max_words": 2}}, {"check": "exact_match"}]))
+    )
     assert rubric.score_rollout_sync(completion="four", answer="four")["reward"] == 2.0
 
 

@@ -25,13 +25,16 @@ def tagged(completion):
 
 def rewards(shaping, texts, **columns):
     rows = [
-        {"completion": text} | {name: column[n] for name, column in columns.items()} for n, text in enumerate(texts)
+        {"completion": text} | {name: column[n] for name, column in columns.items()}
+        for n, text in enumerate(texts)
     ]
     rubric = Rubric([right, Criterion(check=tagged, weight=0)], shaping=shaping)
     states = [dict(row) for row in rows]
     asyncio.run(rubric.score_group(states))
     for state in states:
-        assert state["outcome"] == (None if state["reward"] is None else float("4" in state["completion"]))
+        assert state["outcome"] == (
+            None if state["reward"] is None else float("4" in state["completion"])
+        )
     return [state["reward"] for state in states]
 
 
@@ -52,7 +55,12 @@ def test_an_answer_that_is_too_long_is_paid_less():
 def test_length_can_be_counted_by_a_field():
     """Token ids or their number, as trainers hand them over; a rollout without the field is unscored by itself."""
     part = {"soft_overlong": {"most": 10, "cache": 4, "count": "tokens"}}
-    assert rewards([part], ["4", "4", "4", "down"], tokens=[[1] * 8, 10, None, 3]) == [0.5, 0.0, None, None]
+    assert rewards([part], ["4", "4", "4", "down"], tokens=[[1] * 8, 10, None, 3]) == [
+        0.5,
+        0.0,
+        None,
+        None,
+    ]
 
 
 def test_length_counts_among_right_answers_alone():
@@ -75,8 +83,14 @@ def test_repetition_is_paid_less():
 
 def test_a_gate_closes_where_the_format_is_wrong():
     """What has no tag gets at most 0, and less where it had less."""
-    assert rewards([{"format_gate": {"criterion": "tagged"}}], ["<4>", "4", "<5>"]) == [1.0, 0.0, 0.0]
-    assert rewards([{"rescale": {"shift": -2}}, {"format_gate": {"criterion": "tagged"}}], ["<4>", "4"]) == [-1.0, -1.0]
+    assert rewards([{"format_gate": {"criterion": "tagged"}}], ["<4>", "4", "<5>"]) == [
+        1.0,
+        0.0,
+        0.0,
+    ]
+    assert rewards(
+        [{"rescale": {"shift": -2}}, {"format_gate": {"criterion": "tagged"}}], ["<4>", "4"]
+    ) == [-1.0, -1.0]
 
 
 def test_the_score_stays_what_was_right():
@@ -87,8 +101,14 @@ def test_the_score_stays_what_was_right():
     both = RubricGroup([shaped, Rubric([right])]).grade_sync("4")
     assert (both.raw_score, both.outcome, both.score) == (1.5, 3.0, 1.0)
     assert type(report).from_dict(report.to_dict()) == report
-    assert shaped.score_rollout_sync(completion="4") == {"right": 1.0, "reward": 0.5, "outcome": 2.0}
-    whole = RubricGroup([shaped, Rubric([right])], shaping=[{"clip": {"high": 1.0}}]).grade_sync("4")
+    assert shaped.score_rollout_sync(completion="4") == {
+        "right": 1.0,
+        "reward": 0.5,
+        "outcome": 2.0,
+    }
+    whole = RubricGroup([shaped, Rubric([right])], shaping=[{"clip": {"high": 1.0}}]).grade_sync(
+        "4"
+    )
     assert (whole.raw_score, whole.outcome) == (1.0, 1.5)
 
 
@@ -124,7 +144,9 @@ def test_what_compares_needs_a_group():
     """As with a check that compares, a rollout alone is refused."""
     rubric = Rubric([right], shaping=[{"group_length": {}}])
     assert rubric.compares
-    with pytest.raises(RubricError, match="'group_length' compares the rollouts of a group: use score_group"):
+    with pytest.raises(
+        RubricError, match="'group_length' compares the rollouts of a group: use score_group"
+    ):
         rubric.score_rollout_sync(completion="4")
 
 
@@ -172,7 +194,9 @@ def test_a_file_shapes_and_is_written_again():
     assert len({rubric.content_hash, Rubric(rubric.criteria).content_hash}) == 2
     assert Rubric.from_yaml(FILE.replace("-0.5", "-0.4")).content_hash != rubric.content_hash
     assert again.score_rollout_sync(completion="4")["reward"] == -0.5
-    group = RubricGroup.from_yaml("rubrics:\n- [{check: {contains: '4'}, weight: 3}]\nshaping: [{clip: {high: 2}}]")
+    group = RubricGroup.from_yaml(
+        "rubrics:\n- [{check: {contains: '4'}, weight: 3}]\nshaping: [{clip: {high: 2}}]"
+    )
     assert group.score_rollout_sync(completion="4")["reward"] == 2.0
     assert RubricGroup.from_yaml(group.to_yaml()).content_hash == group.content_hash
 
@@ -211,7 +235,9 @@ async def test_a_run_keeps_both(tmp_path):
     rubric = Rubric([right], weights=[2], shaping=[{"rescale": {"factor": 0.25}}])
     rows = [{"prompt": "2+2?", "completion": text} for text in ("4", "5", "down")]
     await score_rows(rubric, rows, folder=tmp_path / "run")
-    found = [(row.reward, row.report.outcome, row.score) for row in Run.open(tmp_path / "run").rows()]
+    found = [
+        (row.reward, row.report.outcome, row.score) for row in Run.open(tmp_path / "run").rows()
+    ]
     assert found == [(0.5, 2.0, 1.0), (0.0, 0.0, 0.0), (None, None, None)]
 
 
@@ -223,16 +249,18 @@ async def test_a_server_says_both():
         [report] = await RemoteRubric(server.url).score([Rollout(completion="4")])
         message = {"type": "message", "role": "assistant", "content": "4"}
         row = {"responses_create_params": {"input": "2+2?"}, "response": {"output": [message]}}
-        verified = await HttpAddress(f"{server.url}/verify", {"Content-Type": "application/json"}).send(
-            json.dumps(row).encode(), 30
-        )
+        verified = await HttpAddress(
+            f"{server.url}/verify", {"Content-Type": "application/json"}
+        ).send(json.dumps(row).encode(), 30)
     assert (verified.data["reward"], verified.data["outcome"]) == (0.5, 2.0)
     assert (report.raw_score, report.outcome, report.score) == (0.5, 2.0, 1.0)
 
 
 async def test_a_length_that_cannot_be_counted_is_that_rollouts_own_trouble():
     """The others of its group are compared without it."""
-    rubric = Rubric([lambda completion: 1.0], shaping=[{"group_length": {"count": "tokens", "alpha": 1.0}}])
+    rubric = Rubric(
+        [lambda completion: 1.0], shaping=[{"group_length": {"count": "tokens", "alpha": 1.0}}]
+    )
     rows = [{"completion": "a", "tokens": 2}, {"completion": "b"}, {"completion": "c", "tokens": 4}]
     short, lost, long = await rubric.score(rows)
     assert lost.raw_score is None

@@ -19,9 +19,20 @@ pytestmark = pytest.mark.slow
 def site(tmp_path_factory):
     """The folder of the built site."""
     folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    command = [
+        sys.executable,
+        "-m",
+        "mkdocs",
+        "build",
+        "--strict",
+        "--quiet",
+        "--site-dir",
+        str(folder),
+    ]
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=240)
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=240
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return folder
 
@@ -38,7 +49,9 @@ def test_every_page_of_the_documentation_is_on_the_site(site):
 
 def test_nothing_is_loaded_from_another_host(site):
     """No script, style, font, picture or frame; a link that a reader may follow is no load."""
-    loaded = re.compile(r"<(?:script|link|img|iframe|source)\b[^>]*\b(?:src|href)=\"?(?:https?:)?//[^\s>\"]+")
+    loaded = re.compile(
+        r"<(?:script|link|img|iframe|source)\b[^>]*\b(?:src|href)=\"?(?:https?:)?//[^\s>\"]+"
+    )
     found = {str(path): loaded.findall(path.read_text()) for path in site.rglob("*.html")}
     assert {path: hits for path, hits in found.items() if hits} == {}
     for path in site.rglob("*.css"):

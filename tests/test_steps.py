@@ -33,7 +33,11 @@ def call(name, number=1, **arguments):
 
 PROMPT = [{"role": "user", "content": "Refund order 17, and tell me when."}]
 SAID = [
-    {"role": "assistant", "content": "I look it up.", "tool_calls": [call("search", 1, order=17), call("clock", 2)]},
+    {
+        "role": "assistant",
+        "content": "I look it up.",
+        "tool_calls": [call("search", 1, order=17), call("clock", 2)],
+    },
     {"role": "tool", "tool_call_id": "call_1", "content": "order 17, 12 dollars"},
     {"role": "tool", "tool_call_id": "call_2", "content": "noon"},
     {"role": "assistant", "content": None, "tool_calls": [call("refund", 3, order=17, amount=20)]},
@@ -74,7 +78,7 @@ def is_quiet(step):
         ({"combine": "any", "weight": -1.0}, 1.0, None, "[m5]"),
         ({"combine": "first_failure", "weight": -1.0}, 2 / 3, None, "[m5]"),
     ],
-)  # fmt: skip
+)
 async def test_the_values_of_steps_come_to_one(fields, value, verdict, reason):
     """By the lowest, the highest, the mean, or the share before the first failure; a fault counts the other way."""
     line, _ = await line_of(Criterion(check=is_quiet, scope="step", **fields))
@@ -87,7 +91,9 @@ async def test_a_check_sees_the_rollout_as_it_stood():
     seen = []
 
     async def looks(completion, step, answer, state):
-        seen.append((step.address, len(completion), step.name, step.result, answer, "trajectory" in state))
+        seen.append(
+            (step.address, len(completion), step.name, step.result, answer, "trajectory" in state)
+        )
         return step.name != "refund"
 
     line, _ = await line_of(Criterion(check=looks, scope="call", combine="mean"))
@@ -98,8 +104,14 @@ async def test_a_check_sees_the_rollout_as_it_stood():
     ]
     assert line.steps == dict(zip(CALLS, [1.0, 1.0, 0.0], strict=True))
     line, _ = await line_of(Criterion(check=MaxWords(4), scope="step"))
-    assert (line.verdict, line.reason, line.steps) == ("UNMET", "[m7] 5 words, 4 allowed", {"m2": 1, "m5": 1, "m7": 0})
-    line, _ = await line_of(Criterion(check=Called("search"), scope="step", combine="mean", isolate=True, timeout=60))
+    assert (line.verdict, line.reason, line.steps) == (
+        "UNMET",
+        "[m7] 5 words, 4 allowed",
+        {"m2": 1, "m5": 1, "m7": 0},
+    )
+    line, _ = await line_of(
+        Criterion(check=Called("search"), scope="step", combine="mean", isolate=True, timeout=60)
+    )
     assert list(line.steps.values()) == [1.0, 1.0, 1.0]
     nested = Rubric([MaxWords(4), lambda step: bool(step.text)])
     line, _ = await line_of(Criterion(check=nested, scope="step", combine="mean"))
@@ -131,7 +143,10 @@ async def test_a_judge_is_asked_about_every_step():
     assert len(model.calls) == 3
     openings = {(system, user.partition("<criterion_type>")[0]) for system, user in model.calls}
     assert len(openings) == 1
-    assert all(JUDGED.requirement in user and f"the conversation, {at}," in user for at, (_, user) in zip(CALLS, model.calls, strict=True))  # fmt: skip
+    assert all(
+        JUDGED.requirement in user and f"the conversation, {at}," in user
+        for at, (_, user) in zip(CALLS, model.calls, strict=True)
+    )
     assert '<part id="m5.call1">' in openings.pop()[1]
     assert "m5.call1: At m5.call1." in str(report)
 
@@ -140,7 +155,9 @@ async def test_all_criteria_go_to_the_grader_at_once():
     """Those about steps and those about the whole, in one call of a grader that asks all in one."""
     model = FakeModel(("MET", "MET", "MET", "UNMET"))
     outcome = Criterion(requirement="Refunds the order", weight=3)
-    [report] = await Rubric([outcome, JUDGED], autograder=PerCriterionOneShotGrader(model)).score([state()])
+    [report] = await Rubric([outcome, JUDGED], autograder=PerCriterionOneShotGrader(model)).score(
+        [state()]
+    )
     assert len(model.calls) == 1
     assert [line.value for line in report.report] == [1.0, pytest.approx(2 / 3)]
 
@@ -165,7 +182,10 @@ async def test_a_rollout_without_steps_is_left_out():
     """As a step to which the question does not apply."""
     rubric = Rubric([Criterion(check=is_short, scope="call"), lambda completion: True])
     [report] = await rubric.score([{"prompt": "2 + 2?", "completion": "4"}])
-    assert (report.report[0].verdict, report.report[0].reason) == ("N/A", "there is no call that it applies to")
+    assert (report.report[0].verdict, report.report[0].reason) == (
+        "N/A",
+        "there is no call that it applies to",
+    )
     assert report.raw_score == 1.0
     line, _ = await line_of(
         Criterion(check=lambda step: Score.not_applicable() if not step.text else 1.0, scope="step")
@@ -177,8 +197,14 @@ async def test_a_reply_by_itself_is_one_step():
     """It is shown as it is, and so it is asked about as it is."""
     model = judge_by("MET")
     criterion = Criterion(requirement="Is right", scope="step")
-    [report] = await Rubric([criterion], autograder=PerCriterionGrader(model)).score([Rollout("2 + 2?", "4")])
-    assert (report.score, report.report[0].steps, report.step_rewards) == (1.0, {"m2": 1.0}, {"m2": 1.0})
+    [report] = await Rubric([criterion], autograder=PerCriterionGrader(model)).score(
+        [Rollout("2 + 2?", "4")]
+    )
+    assert (report.score, report.report[0].steps, report.step_rewards) == (
+        1.0,
+        {"m2": 1.0},
+        {"m2": 1.0},
+    )
     assert "step" not in model.calls[0][1]
 
 
@@ -190,9 +216,13 @@ async def test_what_is_not_shown_is_not_asked_about():
     assert "is asked about m2.call1, which the judge is not shown: let `shows` show it" in error
     for scope in ("call", "step"):
         about = Criterion(requirement="It is polite", scope=scope)
-        [report] = await Rubric([about], autograder=PerCriterionGrader(FakeModel("MET")), shows="last").score([state()])
+        [report] = await Rubric(
+            [about], autograder=PerCriterionGrader(FakeModel("MET")), shows="last"
+        ).score([state()])
         assert "which the judge is not shown" in str(report.errors)
-    [report] = await Rubric([JUDGED], autograder=RubricAsJudgeGrader(FakeModel(50))).score([state()])
+    [report] = await Rubric([JUDGED], autograder=RubricAsJudgeGrader(FakeModel(50))).score(
+        [state()]
+    )
     [error] = report.errors.values()
     assert "gives one number for all criteria, and some are asked about steps" in error
     with pytest.raises(JudgeError, match="is asked about each call: score by a Rubric"):
@@ -206,7 +236,11 @@ def paid(report, weights=TURNS):
 async def test_a_turn_is_paid_for_what_it_did():
     """Process and outcome in one rubric: its own values where it has some, else those of the rollout."""
     calls_well = Criterion(
-        check=lambda step: step.name != "refund", name="calls_well", scope="call", combine="mean", weight=3
+        check=lambda step: step.name != "refund",
+        name="calls_well",
+        scope="call",
+        combine="mean",
+        weight=3,
     )
     rubric = Rubric(
         [
@@ -223,7 +257,9 @@ async def test_a_turn_is_paid_for_what_it_did():
 async def test_every_aggregation_pays_turns_by_its_own_rule():
     """Vetoes too."""
     criterion = Criterion(check=is_short, scope="step", required=True)
-    [report] = await Rubric([criterion, lambda completion: True], aggregation="all_pass").score([state()])
+    [report] = await Rubric([criterion, lambda completion: True], aggregation="all_pass").score(
+        [state()]
+    )
     assert (report.raw_score, paid(report)) == (0.0, [1.0, 1.0, 0.0])
 
 
@@ -231,12 +267,12 @@ async def test_every_aggregation_pays_turns_by_its_own_rule():
     ("weight", "reason", "rewards"),
     [
         (4.0, "It pays too much [m5.call1] and says otherwise [m7].", [4.0, 2.0, 2.0]),
-        (4.0, "It pays too much [m5.call1: \"20\"].", [4.0, 0.0, 4.0]),
+        (4.0, 'It pays too much [m5.call1: "20"].', [4.0, 0.0, 4.0]),
         (4.0, "It cites [m9], which is not there.", [0.0, 0.0, 0.0]),
         (4.0, "It says nothing.", [0.0, 0.0, 0.0]),
         (-4.0, "It pays too much [m5.call1].", [0.0, -4.0, 0.0]),
     ],
-)  # fmt: skip
+)
 async def test_a_failure_falls_on_the_steps_that_it_cites(weight, reason, rewards):
     """In equal shares; on all alike when none of them is there."""
     met = "UNMET" if weight > 0 else "MET"
@@ -298,7 +334,8 @@ async def test_trainers_get_the_reward_of_every_step():
 async def test_a_shaping_moves_every_turn_as_it_moves_the_rollout():
     """So that the turns keep their distance from each other."""
     rubric = Rubric(
-        [Criterion(check=is_short, scope="step", combine="mean", weight=3)], shaping=[{"rescale": {"factor": 2.0}}]
+        [Criterion(check=is_short, scope="step", combine="mean", weight=3)],
+        shaping=[{"rescale": {"factor": 2.0}}],
     )
     [report] = await rubric.score([state()])
     assert (report.raw_score, paid(report)) == (4.0, pytest.approx([5.0, 5.0, 2.0]))
@@ -312,7 +349,9 @@ async def test_a_run_keeps_the_values_of_steps(tmp_path):
     [row] = Run.open(tmp_path / "run").rows()
     assert row.report.report[0].steps == dict(zip(CALLS, [1.0, 1.0, 0.0], strict=True))
     assert row.report.step_rewards == {"m2": 2.0, "m5": 1.0, "m7": pytest.approx(2 / 3)}
-    await rescore(Run.open(tmp_path / "run"), Rubric([JUDGED.with_fields(weight=3)]), tmp_path / "again")
+    await rescore(
+        Run.open(tmp_path / "run"), Rubric([JUDGED.with_fields(weight=3)]), tmp_path / "again"
+    )
     [row] = Run.open(tmp_path / "again").rows()
     assert row.report.raw_score == 2.0
     assert row.report.step_rewards["m5"] == 0.0
@@ -333,13 +372,21 @@ def test_a_file_says_what_is_asked_about_steps():
     """As Python does, and it is part of what the rubric is known by."""
     rubric = Rubric.from_yaml(FILE)
     assert [(c.scope, c.combine, c.credit) for c in rubric.criteria] == [
-        ("step", "first_failure", "rollout"), ("step", "all", "rollout"), ("rollout", "all", "cited"),
-    ]  # fmt: skip
+        ("step", "first_failure", "rollout"),
+        ("step", "all", "rollout"),
+        ("rollout", "all", "cited"),
+    ]
     assert Rubric.from_dict(rubric.to_dict()).content_hash == rubric.content_hash
-    assert rubric.criteria[0].question_hash != rubric.criteria[0].with_fields(combine="all").question_hash
+    assert (
+        rubric.criteria[0].question_hash
+        != rubric.criteria[0].with_fields(combine="all").question_hash
+    )
     for wrong, said in [
         ("scope: stepp", "scope is 'stepp': give 'rollout', 'step' or 'call'"),
-        ("combine: any", "combine is 'any', and it is asked about the whole rollout: set scope to step or call"),
+        (
+            "combine: any",
+            "combine is 'any', and it is asked about the whole rollout: set scope to step or call",
+        ),
         ("scope: step\n  credit: cited", "leave one of credit and scope out"),
     ]:
         with pytest.raises(RubricFileError, match=re.escape(said)):
@@ -358,14 +405,23 @@ def test_a_function_that_compares_rollouts_has_no_steps():
     def ranks(completions) -> list[float]:
         return [0.0 for _ in completions]
 
-    with pytest.raises(RubricError, match="criterion 'ranks' scores a whole group, and has a scope"):
+    with pytest.raises(
+        RubricError, match="criterion 'ranks' scores a whole group, and has a scope"
+    ):
         Rubric([Criterion(check=ranks, scope="step")])
 
 
 def test_a_rollout_of_many_steps_is_scored():
     """In pieces, since each step comes with all that was said before it."""
-    said = [{"role": role, "content": "word"} for _ in range(1500) for role in ("assistant", "user")][:-1]
-    rubric = Rubric([Criterion(check=is_short, scope="step", combine="mean"), Criterion(check=is_short, scope="call")])
+    said = [
+        {"role": role, "content": "word"} for _ in range(1500) for role in ("assistant", "user")
+    ][:-1]
+    rubric = Rubric(
+        [
+            Criterion(check=is_short, scope="step", combine="mean"),
+            Criterion(check=is_short, scope="call"),
+        ]
+    )
     [report] = asyncio.run(rubric.score([{"prompt": PROMPT, "completion": said}]))
     assert [*report.step_rewards.values()] == [1.0] * 1500
 
@@ -386,5 +442,7 @@ async def test_a_rollout_of_very_many_steps_is_an_error_of_its_own():
     turns = [{"role": "assistant", "content": "ok"}] * 100_000
     rubric = Rubric([Criterion(check=lambda step: step.text == "ok", name="says ok", scope="step")])
     long, short = await rubric.score([{"completion": turns}, {"completion": turns[:2]}])
-    assert long.errors == {"says ok": "RubricError: the rollout has 100,000 steps, and at most 3,000 are asked about"}
+    assert long.errors == {
+        "says ok": "RubricError: the rollout has 100,000 steps, and at most 3,000 are asked about"
+    }
     assert short.score == 1.0

@@ -24,7 +24,9 @@ class TestRequired:
 
     async def test_the_cap_can_be_stated(self):
         """3 of 4 is 0.75, capped at 0.2: the reward is 0.2 of the 4 points to gain."""
-        report = await one(Rubric([fixed(False, name="v", required=True, cap=0.2), fixed(1.0, weight=3)]))
+        report = await one(
+            Rubric([fixed(False, name="v", required=True, cap=0.2), fixed(1.0, weight=3)])
+        )
         assert report.score == pytest.approx(0.2)
         assert report.raw_score == pytest.approx(0.8)
 
@@ -136,7 +138,8 @@ async def test_a_condition_on_what_was_judged_as_a_whole_has_no_answer():
 async def test_a_length_penalty_survives_in_a_mixed_rubric():
     """5 of 5 by code and 10 of 10 by the judge, less half of the judge's score: 10 of 15."""
     grader = PerCriterionGrader(
-        generate_fn=FakeModel("MET"), length_penalty=LengthPenalty(free_budget=0, max_cap=1, penalty_at_cap=0.5)
+        generate_fn=FakeModel("MET"),
+        length_penalty=LengthPenalty(free_budget=0, max_cap=1, penalty_at_cap=0.5),
     )
     rubric = Rubric([fixed(True, weight=5), {"requirement": "Is kind", "weight": 10}])
     report = await rubric.grade("a b c", autograder=grader)
@@ -147,7 +150,13 @@ async def test_a_length_penalty_survives_in_a_mixed_rubric():
 async def test_tags_have_scores_of_their_own():
     """Facts 2 of 3, style 0 of 1, all together 2 of 4."""
     report = await one(
-        Rubric([fixed(True, weight=2, tags=["facts"]), fixed(False, tags=["facts"]), fixed(False, tags="style")])
+        Rubric(
+            [
+                fixed(True, weight=2, tags=["facts"]),
+                fixed(False, tags=["facts"]),
+                fixed(False, tags="style"),
+            ]
+        )
     )
     assert report.tag_scores == {"facts": pytest.approx(2 / 3), "style": 0.0}
     assert report.score == 0.5
@@ -195,7 +204,10 @@ class TestNested:
     def test_without_a_name_it_goes_by_rubric(self):
         """In a list as by `as_criterion`."""
         inner = Rubric([fixed(1.0)])
-        assert Rubric([inner, inner.as_criterion()]).get_reward_func_names() == ["rubric", "rubric_2"]
+        assert Rubric([inner, inner.as_criterion()]).get_reward_func_names() == [
+            "rubric",
+            "rubric_2",
+        ]
 
     async def test_it_asks_the_outer_grader_when_it_has_none(self):
         """One grader is enough for the whole tree."""

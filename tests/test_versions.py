@@ -92,7 +92,14 @@ async def test_trainers_see_the_names_of_every_version(rubric):
     rubric.update(retire=["short"], add=[polite])
     told = await score("sums", "4", "4")
     assert told.pop("rubric_version") == rubric.version
-    assert told == {"score": 2.0, "unscored": 0.0, "outcome": 2.0, "right": 1.0, "short": 0.0, "polite": 0.0}
+    assert told == {
+        "score": 2.0,
+        "unscored": 0.0,
+        "outcome": 2.0,
+        "right": 1.0,
+        "short": 0.0,
+        "polite": 0.0,
+    }
 
 
 async def test_a_run_keeps_the_version_of_every_row(rubric, tmp_path):
@@ -111,11 +118,16 @@ def test_the_same_rubric_again_is_the_same_version(rubric):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda rubric: rubric.update(retire=["rigth"]), "no criterion 'rigth' to change: did you mean 'right'"),
+        (
+            lambda rubric: rubric.update(retire=["rigth"]),
+            "no criterion 'rigth' to change: did you mean 'right'",
+        ),
         (lambda rubric: rubric.update(weights={"x": 1.0}), "no criterion 'x'"),
         (lambda rubric: rubric.update(Rubric([right]), retire=["short"]), "give one of the two"),
         (
-            lambda rubric: rubric.update(RubricGroup([Rubric([right])])) and rubric.update(retire=["right"]),
+            lambda rubric: (
+                rubric.update(RubricGroup([Rubric([right])])) and rubric.update(retire=["right"])
+            ),
             "a RubricGroup cannot be changed one by one",
         ),
     ],

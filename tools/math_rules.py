@@ -30,7 +30,11 @@ def _unit_rows() -> Iterator[TableRow]:
         elif len(units) > 1:
             gold, answer, same = rf"1 \text{{ {units[0][0]}}}", rf"1 \text{{ {units[1][0]}}}", False
         else:
-            gold, answer, same = rf"1 \text{{ {units[0][0]}}}", r"1 \text{ kg}" if dimension != "mass" else "2", False
+            gold, answer, same = (
+                rf"1 \text{{ {units[0][0]}}}",
+                r"1 \text{ kg}" if dimension != "mass" else "2",
+                False,
+            )
         yield TableRow(dimension, names, dimension, gold, answer, same)
 
 
@@ -38,8 +42,18 @@ def table(title: str, rows: Sequence[TableRow], separator: str) -> str:
     lines = [f"| {title} | rule | gold | answer | same |", "|---|---|---|---|---|"]
     for row in rows:
         names = meanings([row], [row.kind], separator)
-        shown = ", ".join(names) if ", " in row.entries and separator not in row.entries else " ".join(names)
-        cells = (f"`{shown}`", row.rule, f"`{row.gold}`", f"`{row.answer}`", "yes" if row.same else "no")
+        shown = (
+            ", ".join(names)
+            if ", " in row.entries and separator not in row.entries
+            else " ".join(names)
+        )
+        cells = (
+            f"`{shown}`",
+            row.rule,
+            f"`{row.gold}`",
+            f"`{row.answer}`",
+            "yes" if row.same else "no",
+        )
         lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
     return "\n".join(lines)
 

@@ -31,45 +31,103 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "assay"
 CORE = [
-    "tests/test_rubric.py", "tests/test_aggregation.py", "tests/test_structure.py", "tests/test_group.py", "tests/test_call.py",
-    "tests/test_state.py", "tests/test_unscored.py", "tests/test_advantage.py", "tests/test_messages.py", "tests/test_report.py",
-    "tests/test_criterion.py", "tests/test_independent.py", "tests/test_hostile_input.py",
-]  # fmt: skip
+    "tests/test_rubric.py",
+    "tests/test_aggregation.py",
+    "tests/test_structure.py",
+    "tests/test_group.py",
+    "tests/test_call.py",
+    "tests/test_state.py",
+    "tests/test_unscored.py",
+    "tests/test_advantage.py",
+    "tests/test_messages.py",
+    "tests/test_report.py",
+    "tests/test_criterion.py",
+    "tests/test_independent.py",
+    "tests/test_hostile_input.py",
+]
 TESTS = {
     "": CORE,
     "math": [
-        "tests/math/test_answers.py", "tests/math/test_exact.py", "tests/math/test_rules.py", "tests/math/test_verify.py", "tests/math/test_tiers.py",
-        "tests/math/test_hostile.py", "tests/presets/test_math_rubric.py", "tests/cli/test_math.py",
+        "tests/math/test_answers.py",
+        "tests/math/test_exact.py",
+        "tests/math/test_rules.py",
+        "tests/math/test_verify.py",
+        "tests/math/test_tiers.py",
+        "tests/math/test_hostile.py",
+        "tests/presets/test_math_rubric.py",
+        "tests/cli/test_math.py",
     ],
     "checks": ["tests/checks", "tests/loading", "tests/test_docs.py"],
     "loading": ["tests/loading", "tests/cli/test_rubric.py", "tests/compat"],
     "models": ["tests/models", "tests/graders", "tests/cache"],
-    "graders": ["tests/graders", "tests/presets/test_judge_rubric.py", "tests/trust", "tests/probe", "tests/suggest", "tests/peers"],
-    "runs": ["tests/runs", "tests/envs", "tests/cli/test_score.py", "tests/cli/test_eval.py", "tests/backends"],
+    "graders": [
+        "tests/graders",
+        "tests/presets/test_judge_rubric.py",
+        "tests/trust",
+        "tests/probe",
+        "tests/suggest",
+        "tests/peers",
+    ],
+    "runs": [
+        "tests/runs",
+        "tests/envs",
+        "tests/cli/test_score.py",
+        "tests/cli/test_eval.py",
+        "tests/backends",
+    ],
     "trust": ["tests/trust", "tests/cli/test_golden.py", "tests/viewer"],
     "lint": ["tests/trust", "tests/lint", "tests/cli"],
     "probe": ["tests/probe", "tests/cli/test_probe.py"],
     "suggest": ["tests/suggest", "tests/cli/test_suggest.py"],
-}  # fmt: skip
+}
 """The tests of a package under `src/assay`, nearest first; "" is the root. Others have `tests/<package>` and the core's."""
 
 FARTHER = {
     "": [
-        "tests/test_every_way.py", "tests/properties", "tests/loading", "tests/peers", "tests/seeds", "tests/presets",
-        "tests/envs", "tests/compat", "tests/test_public.py", "tests/isolation/test_criterion.py", "tests/graders",
+        "tests/test_every_way.py",
+        "tests/properties",
+        "tests/loading",
+        "tests/peers",
+        "tests/seeds",
+        "tests/presets",
+        "tests/envs",
+        "tests/compat",
+        "tests/test_public.py",
+        "tests/isolation/test_criterion.py",
+        "tests/graders",
         "tests/test_concurrency.py",
     ],
-}  # fmt: skip
+}
 """Tests that go through a package as well: for what the nearest do not notice, since to collect them takes a while."""
 
 OPPOSITES: dict[type[ast.AST], type[ast.AST]] = {
-    ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Lt: ast.GtE, ast.GtE: ast.Lt, ast.Gt: ast.LtE, ast.LtE: ast.Gt,
-    ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
-    ast.And: ast.Or, ast.Or: ast.And, ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult,
-}  # fmt: skip
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.Lt: ast.GtE,
+    ast.GtE: ast.Lt,
+    ast.Gt: ast.LtE,
+    ast.LtE: ast.Gt,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+    ast.And: ast.Or,
+    ast.Or: ast.And,
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.Div,
+    ast.Div: ast.Mult,
+}
 
 
-PLUGINS = ("-p", "no:cacheprovider", "-p", "pytest_asyncio.plugin", "-p", "assay.integrations.pytest_plugin")
+PLUGINS = (
+    "-p",
+    "no:cacheprovider",
+    "-p",
+    "pytest_asyncio.plugin",
+    "-p",
+    "assay.integrations.pytest_plugin",
+)
 NO_TESTS = 5
 """What pytest exits with when no test has the marks asked for."""
 
@@ -96,7 +154,9 @@ class Mutant:
     def diff(self) -> str:
         before, after = self.before.splitlines(), self.text.splitlines()
         lines = difflib.unified_diff(before, after, lineterm="", n=0)
-        return "\n".join(f"    {line}" for line in lines if not line.startswith(("---", "+++", "@@")))
+        return "\n".join(
+            f"    {line}" for line in lines if not line.startswith(("---", "+++", "@@"))
+        )
 
 
 def mutants_of(path: Path) -> Iterator[Mutant]:
@@ -108,7 +168,11 @@ def mutants_of(path: Path) -> Iterator[Mutant]:
         if id(node) in passed_over:
             continue
         for kind, old, new in _changes(node):
-            text = _replaced(source, old, f"({ast.unparse(new)})" if isinstance(new, ast.expr) else ast.unparse(new))
+            text = _replaced(
+                source,
+                old,
+                f"({ast.unparse(new)})" if isinstance(new, ast.expr) else ast.unparse(new),
+            )
             yield Mutant(path, old.lineno, kind, source, text)
 
 
@@ -153,10 +217,16 @@ def _changes(node: ast.AST) -> Iterator[tuple[str, ast.expr | ast.stmt, ast.AST]
         yield "constant changed", node, ast.Constant(not node.value)
     elif isinstance(node, ast.Constant) and isinstance(node.value, int | float):
         larger = node.value + 1
-        yield "constant changed", node, ast.Constant(larger if larger != node.value else node.value * 2)
+        yield (
+            "constant changed",
+            node,
+            ast.Constant(larger if larger != node.value else node.value * 2),
+        )
     elif isinstance(node, ast.Return) and node.value is not None and not _is_false(node.value):
         yield "nothing returned", node, ast.Return(ast.Constant(None))
-    if isinstance(node, ast.If | ast.IfExp | ast.While) and not isinstance(node.test, ast.Compare | ast.UnaryOp):
+    if isinstance(node, ast.If | ast.IfExp | ast.While) and not isinstance(
+        node.test, ast.Compare | ast.UnaryOp
+    ):
         yield "condition turned round", node.test, ast.UnaryOp(ast.Not(), node.test)
 
 
@@ -191,8 +261,12 @@ def drawn(targets: list[str], count: int, seed: int) -> list[Mutant]:
         name, _, line = target.partition(":")
         path = (Path.cwd() / name).resolve()
         if not path.exists():
-            sys.exit(f"{name} is not there: name files and folders under {SOURCE.relative_to(ROOT)}")
-        for file in sorted(path.glob("*.py")) if path == SOURCE else sorted(path.rglob("*.py")) or [path]:
+            sys.exit(
+                f"{name} is not there: name files and folders under {SOURCE.relative_to(ROOT)}"
+            )
+        for file in (
+            sorted(path.glob("*.py")) if path == SOURCE else sorted(path.rglob("*.py")) or [path]
+        ):
             for mutant in mutants_of(file):
                 if line and mutant.line == int(line):
                     chosen.append(mutant)
@@ -216,7 +290,11 @@ def copied(folder: Path) -> Path:
     """The tree as git knows it, with what has changed since."""
     tree = folder / "tree"
     names = subprocess.run(
-        ["git", "ls-files", "-z", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
+        ["git", "ls-files", "-z", "-co", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     for name in filter(None, names.stdout.split("\0")):
         if (ROOT / name).is_file():
@@ -225,7 +303,9 @@ def copied(folder: Path) -> Path:
     return tree
 
 
-def outcome(tree: Path, tests: list[str], seconds: float, *, marked: str, show: bool = False) -> str:
+def outcome(
+    tree: Path, tests: list[str], seconds: float, *, marked: str, show: bool = False
+) -> str:
     """What tests with these marks say: `passed`, `failed`, or `too slow` when they do not end in time."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", *PLUGINS, *tests, "-m", marked]
     environment = os.environ | {
@@ -283,9 +363,15 @@ def main() -> int:
     parser.add_argument("targets", nargs="+", help="files and folders of src/assay, or FILE:LINE")
     parser.add_argument("--count", type=int, default=20, help="how many lines to change")
     parser.add_argument("--seed", type=int, default=0, help="which lines are drawn")
-    parser.add_argument("--slow", action="store_true", help="run the slow tests too, where the others pass")
-    parser.add_argument("--jobs", type=int, default=1, help="how many changes to try at the same time")
-    parser.add_argument("--at-least", type=float, default=0.0, help="exit with 1 when a smaller share is noticed")
+    parser.add_argument(
+        "--slow", action="store_true", help="run the slow tests too, where the others pass"
+    )
+    parser.add_argument(
+        "--jobs", type=int, default=1, help="how many changes to try at the same time"
+    )
+    parser.add_argument(
+        "--at-least", type=float, default=0.0, help="exit with 1 when a smaller share is noticed"
+    )
     given = parser.parse_args()
     mutants = drawn(given.targets, given.count, given.seed)
     missed = 0

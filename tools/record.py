@@ -198,14 +198,17 @@ SCRUBBED = [
         (r'"part": "(\d+)-[0-9a-f]+"', r'"part": "\1"'),
         (r"\b20\d\d-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|\+00:00)?", "DATE"),
         (r"\bat 0x[0-9a-f]+", "at ADDRESS"),
-        (r'("(?:seconds|time|took|duration|created_at|written_at|generation_ms|scoring_ms|total_ms|time_ms)": ?)[\d.e+-]+', r"\1SECONDS"),
+        (
+            r'("(?:seconds|time|took|duration|created_at|written_at|generation_ms|scoring_ms|total_ms|time_ms)": ?)[\d.e+-]+',
+            r"\1SECONDS",
+        ),
         (r'("(?:python|assay)": ?)"[\d.]+[^"]*"', r'\1"VERSION"'),
         (r'\btime="[\d.]+"', 'time="SECONDS"'),
         (r'\btimestamp="[^"]*"', 'timestamp="DATE"'),
         (r"\b(scoring|generation) [\d.]+ (ms|s)\b", r"\1 SECONDS"),
         (r"(?i)\b(pid|process) \d+", r"\1 PID"),
     )
-]  # fmt: skip
+]
 
 
 def plain(value: Any) -> Any:
@@ -374,10 +377,14 @@ def judge(salt: str = "", *, errs: int = 0) -> Callable[[str, str], Any]:
             return {"explanation": "it says more", "choice": better[len(first) == len(second)]}
         if "<criteri" not in user:
             return f"It is {draw(salt, user) % 9}."
-        response = between(user, "<response>", "</response>") or between(user, "<thinking>", "[material")
+        response = between(user, "<response>", "</response>") or between(
+            user, "<thinking>", "[material"
+        )
         if "<criterion>" in user:
             return one_answer(response, user)
-        listed = re.findall(r"^(\d+)\. \[([^\]]*)\] (.*)$", between(user, "<criteria>", "</criteria>"), re.M)
+        listed = re.findall(
+            r"^(\d+)\. \[([^\]]*)\] (.*)$", between(user, "<criteria>", "</criteria>"), re.M
+        )
         if "overall_score" in system:
             number = draw(salt, response, "overall") % 101
             return {"explanation": f"about {number}", "overall_score": number}
@@ -399,12 +406,17 @@ def judge(salt: str = "", *, errs: int = 0) -> Callable[[str, str], Any]:
             return "I would rather not say."
         if "</choices>" in user:
             block = re.findall(r"<choices[^>]*>\n(.*?)\n</choices>", user, re.S)[-1]
-            return {"explanation": "by rule", "choice": verdict(response, question, block.split("\n"))}
+            return {
+                "explanation": "by rule",
+                "choice": verdict(response, question, block.split("\n")),
+            }
         status = verdict(response, question, ["UNMET", "MET"])
         return {"explanation": f'by rule, "{response[:12]}"', "criterion_status": status}
 
     def offered(about: str) -> list[str]:
-        return about.partition("one of: ")[2].split(" | ") if "one of:" in about else ["UNMET", "MET"]
+        return (
+            about.partition("one of: ")[2].split(" | ") if "one of:" in about else ["UNMET", "MET"]
+        )
 
     def verdict(response: str, question: str, labels: list[str]) -> str:
         if "change how it is judged" in question:
@@ -542,7 +554,7 @@ criteria:
     name: brief
 """,
     "bare.json": '[{"requirement": "Is kind"}, {"check": "exact_match", "weight": 2}]',
-}  # fmt: skip
+}
 
 BROKEN = {
     "unknown field": "- requirement: Is kind\n  wieght: 2\n",
@@ -640,12 +652,18 @@ def files(out: Recording) -> None:
         out.lines(f"files/{name}.reports", scored(rubric, rollouts(120, name), autograder=grader))
     broken = {name: attempt(Rubric.from_yaml, text) for name, text in BROKEN.items()}
     out.lines("files/broken", broken.items())
-    for name, text in (("json", '{"a": 1,'), ("json", "[1]"), ("toml", "a = \n"), ("toml", "[[a]]\n")):
+    for name, text in (
+        ("json", '{"a": 1,'),
+        ("json", "[1]"),
+        ("toml", "a = \n"),
+        ("toml", "[[a]]\n"),
+    ):
         broken[f"{name} {text}"] = attempt(getattr(Rubric, f"from_{name}"), text)
     out.lines("files/broken", broken.items())
     group = RubricGroup.from_dict({"rubrics": [json.loads(FILES["bare.json"]), rubric.to_dict()]})
     out.lines(
-        "files/group", [group.to_dict(), group.content_hash, *scored(group, rollouts(40, "g"), autograder=grader)]
+        "files/group",
+        [group.to_dict(), group.content_hash, *scored(group, rollouts(40, "g"), autograder=grader)],
     )
 
 
@@ -664,9 +682,16 @@ def raises(completion: Any) -> float:
 
 
 def odd_number(completion: Any) -> Any:
-    return [math.nan, None, "text", math.inf, True, 0.25, Score(0.5, reason="half"), Score(error="no")][
-        len(str(completion)) % 8
-    ]
+    return [
+        math.nan,
+        None,
+        "text",
+        math.inf,
+        True,
+        0.25,
+        Score(0.5, reason="half"),
+        Score(error="no"),
+    ][len(str(completion)) % 8]
 
 
 def longest(completions: list[Any]) -> list[float]:
@@ -689,10 +714,24 @@ def aggregation(out: Recording) -> None:
     criteria = {
         "plain": [Criterion(check=hard, weight=2), Criterion(check=even, weight=1, pass_at=0.5)],
         "faults": [Criterion(check=hard, weight=-2), Criterion(check=even, weight=-1)],
-        "mixed": [Criterion(check=hard, weight=3), Criterion(check=even, weight=-1), Criterion(check=raises)],
-        "odd": [odd_number, Criterion(check=raises, weight=0, name="metric"), Criterion(check=hard, report_only=True)],
-        "veto": [Criterion(check=even, required=True, cap=0.3), Criterion(check=hard, weight=4, tags=("a", "b"))],
-        "veto of a fault": [Criterion(check=even, weight=-1, required=True), Criterion(check=hard, tags=("a",))],
+        "mixed": [
+            Criterion(check=hard, weight=3),
+            Criterion(check=even, weight=-1),
+            Criterion(check=raises),
+        ],
+        "odd": [
+            odd_number,
+            Criterion(check=raises, weight=0, name="metric"),
+            Criterion(check=hard, report_only=True),
+        ],
+        "veto": [
+            Criterion(check=even, required=True, cap=0.3),
+            Criterion(check=hard, weight=4, tags=("a", "b")),
+        ],
+        "veto of a fault": [
+            Criterion(check=even, weight=-1, required=True),
+            Criterion(check=hard, tags=("a",)),
+        ],
         "when": [
             Criterion(check=even, name="even"),
             Criterion(check=hard, weight=2, when="even"),
@@ -701,7 +740,9 @@ def aggregation(out: Recording) -> None:
     }
     for rule in (*AGGREGATIONS, share_met):
         reports = [
-            {"case": name} | report for name, asked in criteria.items() for report in scored_by(asked, rule, rows)
+            {"case": name} | report
+            for name, asked in criteria.items()
+            for report in scored_by(asked, rule, rows)
         ]
         out.lines(f"aggregation/{rule if isinstance(rule, str) else rule.__name__}", reports)
     out.lines("aggregation/unknown", [attempt(Rubric, [even], aggregation="best")])
@@ -723,10 +764,14 @@ def doors(out: Recording) -> None:
     def reads(left: float) -> float:
         return left
 
-    rubric = Rubric([exact, leaves, reads, raises], weights=[1, 0, 0.5, 0.5], parser=parser, name="doors")
+    rubric = Rubric(
+        [exact, leaves, reads, raises], weights=[1, 0, 0.5, 0.5], parser=parser, name="doors"
+    )
     groups = {
         "alone": rubric,
-        "with a group check": Rubric([exact, longest, raises], weights=[1, 0.5, -0.25], parser=parser),
+        "with a group check": Rubric(
+            [exact, longest, raises], weights=[1, 0.5, -0.25], parser=parser
+        ),
         "group": RubricGroup([rubric, Rubric([exact, longest], parser=parser)]),
         "nested": Rubric([rubric.as_criterion(weight=2, name="inner"), exact], parser=parser),
     }
@@ -745,22 +790,41 @@ def doors(out: Recording) -> None:
     fields = ("prompt", "completion", "answer")
     alone = [attempt(rubric.score_rollout_sync, **{f: row[f] for f in fields}) for row in rows]
     out.lines("doors/score_rollout_sync", alone)
-    graded = [attempt(rubric.grade_sync, row["completion"], query=row["prompt"], answer=row["answer"]) for row in rows]
+    graded = [
+        attempt(rubric.grade_sync, row["completion"], query=row["prompt"], answer=row["answer"])
+        for row in rows
+    ]
     out.lines("doors/grade_sync", graded)
     strict = Rubric([raises], on_error="raise")
-    out.lines("doors/on_error", [attempt(strict.score_rollout_sync, completion=row["completion"]) for row in rows[:12]])
+    out.lines(
+        "doors/on_error",
+        [attempt(strict.score_rollout_sync, completion=row["completion"]) for row in rows[:12]],
+    )
     rewards = [0.5, None, 1.0, 0.25]
     out.lines(
         "doors/advantages",
-        [attempt(advantages, rewards), attempt(advantages, rewards, "grpo"), attempt(advantages, [None])],
+        [
+            attempt(advantages, rewards),
+            attempt(advantages, rewards, "grpo"),
+            attempt(advantages, [None]),
+        ],
     )
     refused = [
-        attempt(Rubric, [3]), attempt(Rubric, [float]), attempt(Rubric, [even], weights=[1, 2]),
-        attempt(Rubric, [even], weights=[math.inf]), attempt(Rubric, [lambda nosuch: 1.0]), attempt(RubricGroup, []),
-        attempt(lambda: Rubric([]).score_rollout({})), attempt(lambda: Rubric([longest]).score_rollout({"completion": "a"})),
+        attempt(Rubric, [3]),
+        attempt(Rubric, [float]),
+        attempt(Rubric, [even], weights=[1, 2]),
+        attempt(Rubric, [even], weights=[math.inf]),
+        attempt(Rubric, [lambda nosuch: 1.0]),
+        attempt(RubricGroup, []),
+        attempt(lambda: Rubric([]).score_rollout({})),
+        attempt(lambda: Rubric([longest]).score_rollout({"completion": "a"})),
         attempt(lambda: Rubric([lambda nosuch: 1.0]).score_group([{"completion": "a"}])),
-        attempt(Rubric([{"requirement": "Is kind"}]).grade_sync, None, PerCriterionGrader(FakeModel("MET"))),
-    ]  # fmt: skip
+        attempt(
+            Rubric([{"requirement": "Is kind"}]).grade_sync,
+            None,
+            PerCriterionGrader(FakeModel("MET")),
+        ),
+    ]
     out.lines("doors/refused", refused)
 
 
@@ -769,12 +833,31 @@ def built_in(out: Recording) -> None:
     """Built-in checks and parsers on texts of every shape."""
     rows = rollouts(150, "checks")
     checks = [
-        ExactMatch(), ExactMatch(ignore_case=True, strip=False), OneOf(["4", "Paris"]), NumericEqual(),
-        NumericEqual(tolerance=0.5), NumericEqual(relative=0.01), Contains("Paris"), Contains(["Paris", "Rome"], any_of=True),
-        Contains("paris", ignore_case=True), Regex(r"\d+"), Regex(r"^the", ignore_case=True, multiline=True), MaxWords(8), MinWords(4),
-        CodeBlock(), CodeBlock("python"), JsonValid(), JsonValid(fenced=False), JsonSchema({"required": ["n"]}),
-        Similarity(), Similarity(to="the cat sat"), Similarity(method="token_set_ratio"), Refusal(), MathEqual(), MathEqual(strict=True),
-    ]  # fmt: skip
+        ExactMatch(),
+        ExactMatch(ignore_case=True, strip=False),
+        OneOf(["4", "Paris"]),
+        NumericEqual(),
+        NumericEqual(tolerance=0.5),
+        NumericEqual(relative=0.01),
+        Contains("Paris"),
+        Contains(["Paris", "Rome"], any_of=True),
+        Contains("paris", ignore_case=True),
+        Regex(r"\d+"),
+        Regex(r"^the", ignore_case=True, multiline=True),
+        MaxWords(8),
+        MinWords(4),
+        CodeBlock(),
+        CodeBlock("python"),
+        JsonValid(),
+        JsonValid(fenced=False),
+        JsonSchema({"required": ["n"]}),
+        Similarity(),
+        Similarity(to="the cat sat"),
+        Similarity(method="token_set_ratio"),
+        Refusal(),
+        MathEqual(),
+        MathEqual(strict=True),
+    ]
     parsers = {
         "text": Parser(),
         "boxed": Parser(extract_fn=extract_boxed_answer),
@@ -796,18 +879,31 @@ def built_in(out: Recording) -> None:
             for text in texts
         ]
         out.lines(f"parsers/{name}", read)
-    functions = (extract_boxed_answer, extract_hash_answer, extract_code, extract_json, extract_last_number)
-    out.lines("parsers/extract", [[attempt(f, text) for f in functions] for text in texts if isinstance(text, str)])
+    functions = (
+        extract_boxed_answer,
+        extract_hash_answer,
+        extract_code,
+        extract_json,
+        extract_last_number,
+    )
+    out.lines(
+        "parsers/extract",
+        [[attempt(f, text) for f in functions] for text in texts if isinstance(text, str)],
+    )
     for path in sorted(CASES.glob("*.jsonl")) if CASES.is_dir() else ():
         if path.name.startswith(("extract", "think", "xml")):
             cases = [json.loads(line)["text"] for line in path.read_text().splitlines()]
             read = [
-                [attempt(f, text) for f in functions] + [attempt(p.parse_answer, text) for p in parsers.values()]
+                [attempt(f, text) for f in functions]
+                + [attempt(p.parse_answer, text) for p in parsers.values()]
                 for text in cases
             ]
             out.lines(f"parsers/{path.stem}", read)
     isolated = Rubric(
-        [Criterion(check=MaxWords(3), isolate=True), Criterion(check=Refusal(), isolate=True, timeout=2, weight=-1)]
+        [
+            Criterion(check=MaxWords(3), isolate=True),
+            Criterion(check=Refusal(), isolate=True, timeout=2, weight=-1),
+        ]
     )
     out.lines("checks/isolated", scored(isolated, rows[:20]))
 
@@ -840,20 +936,37 @@ def judged(out: Recording) -> None:
         with ModelServer(judge(errs=25)) as server:
             found = scored(GRADED, rows[:30], autograder=kind(model=server.model))
             out.lines(f"judged/{name} over HTTP", found)
-            asked = sorted({(a.system, a.user, json.dumps(a.body, sort_keys=True)) for a in server.asked})
+            asked = sorted(
+                {(a.system, a.user, json.dumps(a.body, sort_keys=True)) for a in server.asked}
+            )
             out.lines(f"judged/{name} asked", asked[:8])
         options = {"normalize": False, "length_penalty": penalty}
-        out.lines(f"judged/{name} penalised", scored(GRADED, rows[:20], autograder=kind(FakeModel(judge()), **options)))
+        out.lines(
+            f"judged/{name} penalised",
+            scored(GRADED, rows[:20], autograder=kind(FakeModel(judge()), **options)),
+        )
         parts = {"thinking": "First Paris.", "output": "Then Rome."}
-        out.lines(f"judged/{name} parts", [attempt(GRADED.grade_sync, parts, kind(FakeModel(judge())), "Where?")])
+        out.lines(
+            f"judged/{name} parts",
+            [attempt(GRADED.grade_sync, parts, kind(FakeModel(judge())), "Where?")],
+        )
     faults = {
-        "garbage": [Fault.garbage()], "failing": [Fault.failing(503)], "limited": [Fault.rate_limited(0)],
-        "truncated": [Fault.truncated()], "off the menu": [Fault.saying('{"explanation": "", "criterion_status": "MAYBE"}')] * 2,
-        "unreadable": [Fault.saying("hm")] * 2, "refusing": [Fault.refusing("no such model")], "cut off": [Fault.cut_off()],
-        "prose around it": [Fault.saying('Well: ```json\n{"explanation": "ok", "criterion_status": "MET",}\n```')],
-        "a thought first": [Fault.saying('<think>MET</think> {"explanation": "no", "criterion_status": "UNMET"}')],
+        "garbage": [Fault.garbage()],
+        "failing": [Fault.failing(503)],
+        "limited": [Fault.rate_limited(0)],
+        "truncated": [Fault.truncated()],
+        "off the menu": [Fault.saying('{"explanation": "", "criterion_status": "MAYBE"}')] * 2,
+        "unreadable": [Fault.saying("hm")] * 2,
+        "refusing": [Fault.refusing("no such model")],
+        "cut off": [Fault.cut_off()],
+        "prose around it": [
+            Fault.saying('Well: ```json\n{"explanation": "ok", "criterion_status": "MET",}\n```')
+        ],
+        "a thought first": [
+            Fault.saying('<think>MET</think> {"explanation": "no", "criterion_status": "UNMET"}')
+        ],
         "bare word": [Fault.saying("Verdict: MET")],
-    }  # fmt: skip
+    }
     one = Rubric.from_dict([{"requirement": "Names Paris"}])
     met = []
     for name, plan in faults.items():
@@ -865,7 +978,10 @@ def judged(out: Recording) -> None:
     with ModelServer(judge(), refuses=["response_format", "temperature"]) as server:
         out.lines(
             "judged/refused parameters",
-            [*scored(GRADED, rows[:4], autograder=PerCriterionGrader(model=server.model)), server.calls],
+            [
+                *scored(GRADED, rows[:4], autograder=PerCriterionGrader(model=server.model)),
+                server.calls,
+            ],
         )
     with budget() as spent, ModelServer(judge()) as server:
         model = model_of(server.model, price=Price(input=1.0, cached=1.0, output=2.0))
@@ -874,7 +990,11 @@ def judged(out: Recording) -> None:
             scored(GRADED, rows, autograder=grader)
         scored(GRADED, rows, autograder=grader)
         out.lines(
-            "judged/spent", [[plan.calls, round(plan.cost, 9)], [spent.calls, round(spent.cost, 9), spent.unpriced]]
+            "judged/spent",
+            [
+                [plan.calls, round(plan.cost, 9)],
+                [spent.calls, round(spent.cost, 9), spent.unpriced],
+            ],
         )
     own = RuleModel(judge())
     cache = out.work / "verdicts"
@@ -884,7 +1004,8 @@ def judged(out: Recording) -> None:
         for _ in range(2):
             async with VerdictCache(cache) as kept:
                 await GRADED.score(
-                    as_rollouts(rows[:10]), autograder=PerCriterionGrader(model=model_of(own, cache=kept))
+                    as_rollouts(rows[:10]),
+                    autograder=PerCriterionGrader(model=model_of(own, cache=kept)),
                 )
                 counts.append(own.calls)
         return counts
@@ -898,7 +1019,8 @@ def cache_lines(place: Path) -> list[Any]:
 
     store = open_store(place)
     lines = [
-        re.sub(r'"(time|created|at|when)": ?[\d.]+', r'"\1": 0', str(line)) for line in export_lines(store, Selection())
+        re.sub(r'"(time|created|at|when)": ?[\d.]+', r'"\1": 0', str(line))
+        for line in export_lines(store, Selection())
     ]
     store.close()
     return lines
@@ -927,7 +1049,9 @@ def composed(out: Recording) -> None:
         "panel": lambda: Panel({"a": by("a"), "b": by("b", 7), "c": by("c")}),
         "panel mean": lambda: Panel([by("a"), by("b"), by("c")], rule="mean", weights=[2, 1, 1]),
         "panel worst": lambda: Panel([by("a", 3), by("b", 3)], rule="worst", quorum=2),
-        "panel of wholes": lambda: Panel([RubricAsJudgeGrader(FakeModel(judge(s))) for s in "ab"], rule="mean"),
+        "panel of wholes": lambda: Panel(
+            [RubricAsJudgeGrader(FakeModel(judge(s))) for s in "ab"], rule="mean"
+        ),
         "samples": lambda: Samples(PerCriterionGrader(FakeModel(drawing(judge()))), 5),
         "swapped": lambda: Swapped(by("a")),
         "swapped one shot": lambda: Swapped(PerCriterionOneShotGrader(FakeModel(judge("a")))),
@@ -951,12 +1075,16 @@ def composed(out: Recording) -> None:
     for confidence in (0.9, 0.4):
         with ModelServer(judge(), confidence=confidence) as server:
             grader = Expectation(PerCriterionGrader(model=server.model))
-            out.lines(f"graders/expectation {confidence}", scored(simple, rows[:20], autograder=grader))
+            out.lines(
+                f"graders/expectation {confidence}", scored(simple, rows[:20], autograder=grader)
+            )
     for options in ({}, {"opponents": 1}, {"swap": False}):
         check = Tournament(PerCriterionGrader(FakeModel(judge())), "Says more", **options)
         states = [make_state(row["completion"], prompt="Which?") for row in rows[:6]]
         reports = attempt(
-            lambda check=check, states=states: Rubric([Criterion(check=check, name="best")]).score_group(states)
+            lambda check=check, states=states: Rubric(
+                [Criterion(check=check, name="best")]
+            ).score_group(states)
         )
         out.lines(f"graders/tournament {options}", [*map(told, reports), *states])
 
@@ -981,14 +1109,20 @@ def presets(out: Recording) -> None:
     with ModelServer(rating) as server:
         rubrics = {
             "template": JudgeRubric(
-                judge_models=[server.model], template=template, parser=XMLParser(["score", "feedback"])
+                judge_models=[server.model],
+                template=template,
+                parser=XMLParser(["score", "feedback"]),
             ),
             "prompt": JudgeRubric(
-                judge_model=server.model, judge_prompt="Is {response} right for {question}? It is {answer}."
+                judge_model=server.model,
+                judge_prompt="Is {response} right for {question}? It is {answer}.",
             ),
             "default": JudgeRubric(judge_model=server.model),
             "points": JudgeRubric(
-                judge_models=[server.model], template="Rate {completion}", points=(1, 5), hardened=False
+                judge_models=[server.model],
+                template="Rate {completion}",
+                points=(1, 5),
+                hardened=False,
             ),
         }
         for name, rubric in rubrics.items():
@@ -1031,10 +1165,22 @@ def presets(out: Recording) -> None:
         [call("6*7"), result("42"), final],
         [call("1/0"), result("Error: division by zero"), call("6*7"), result("42"), final],
         [{"role": "assistant", "content": "<tool>{broken</tool>"}, result("Error: no JSON"), final],
-        [native(1), {"role": "tool", "tool_call_id": "c1", "content": "42"}, {"role": "assistant", "content": "42"}],
-        [native(1), native(2), {"role": "tool", "tool_call_id": "c2", "content": "Error: no"}, final],
-        [call("6*7")], [final], "42", [],
-    ]  # fmt: skip
+        [
+            native(1),
+            {"role": "tool", "tool_call_id": "c1", "content": "42"},
+            {"role": "assistant", "content": "42"},
+        ],
+        [
+            native(1),
+            native(2),
+            {"role": "tool", "tool_call_id": "c2", "content": "Error: no"},
+            final,
+        ],
+        [call("6*7")],
+        [final],
+        "42",
+        [],
+    ]
     for weights in (None, [0.5, 0.3, 0.2]):
         rubric = ToolRubric(tools=[calculator], **({} if weights is None else {"weights": weights}))
         found = [
@@ -1044,11 +1190,30 @@ def presets(out: Recording) -> None:
         ]
         out.lines(f"presets/tools {weights}", found)
     steps = [
-        {"step_number": 1, "tool_calls": [{"id": "1", "function": {"name": "calculator", "arguments": {"expression": "6 * 7"}}}], "observations": "42"},
-        {"step_number": 2, "tool_calls": [{"id": "2", "function": {"name": "final_answer", "arguments": {"answer": "42"}}}], "observations": "42", "is_final_answer": True},
-    ]  # fmt: skip
+        {
+            "step_number": 1,
+            "tool_calls": [
+                {
+                    "id": "1",
+                    "function": {"name": "calculator", "arguments": {"expression": "6 * 7"}},
+                }
+            ],
+            "observations": "42",
+        },
+        {
+            "step_number": 2,
+            "tool_calls": [
+                {"id": "2", "function": {"name": "final_answer", "arguments": {"answer": "42"}}}
+            ],
+            "observations": "42",
+            "is_final_answer": True,
+        },
+    ]
     smola = SmolaToolRubric(tools=["calculator"], weights=[0.5, 0.3, 0.2])
-    out.lines("presets/smola", [attempt(smola.score_rollout_sync, completion=steps[:n], answer="42") for n in range(3)])
+    out.lines(
+        "presets/smola",
+        [attempt(smola.score_rollout_sync, completion=steps[:n], answer="42") for n in range(3)],
+    )
     expressions = [
         "3 * (2 + 5) / 7",
         "9**9**9",
@@ -1063,7 +1228,8 @@ def presets(out: Recording) -> None:
     out.lines("presets/calculator", [calculator(text) for text in expressions])
     programs = ["print(6 * 7)", "1 / 0", "import sys; sys.exit(3)", "print('a' * 100)"]
     out.lines(
-        "presets/python", [re.sub(r'File "[^"]*"', "File", Interpreter(output=60).python(text)) for text in programs]
+        "presets/python",
+        [re.sub(r'File "[^"]*"', "File", Interpreter(output=60).python(text)) for text in programs],
     )
 
     def exact(completion: Any, answer: Any, **kwargs: Any) -> float:
@@ -1082,34 +1248,114 @@ def presets(out: Recording) -> None:
     )
     out.lines(
         "presets/compat rubric",
-        [attempt(lambda row=row: rubric.grade(str(row["completion"]), autograder=grader)) for row in rows],
+        [
+            attempt(lambda row=row: rubric.grade(str(row["completion"]), autograder=grader))
+            for row in rows
+        ],
     )
 
 
 PAIRS = (
-    ("1/2", "0.5"), (r"\frac{1}{2}", r"\frac{2}{4}"), ("2(x+3)", "2x+6"), ("x^2-1", "(x-1)(x+1)"), ("x^2-1", "(x-1)(x+2)"),
-    (r"\sqrt{8}", r"2\sqrt{2}"), (r"\pi", "3.14159265"), (r"\pi", "3.14"), ("(1,2)", "(2,1)"), (r"\{1,2\}", r"\{2,1\}"), ("[0,1)", "0 \\le x < 1"),
-    ("x=3", "3"), ("5 cm", "5"), ("5 cm", "5 m"), ("50\\%", "0.5"), ("1,000", "1000"), (r"\sin^2 x + \cos^2 x", "1"), (r"\sin 2x", r"2 \sin x \cos x"),
-    (r"\frac{\sqrt{3}}{3}", r"\frac{1}{\sqrt{3}}"), ("e^{i\\pi}", "-1"), (r"\log_2 8", "3"), (r"\infty", r"-\infty"), (r"\begin{pmatrix}1&2\\3&4\end{pmatrix}", r"\begin{pmatrix}1&2\\3&4\end{pmatrix}"),
-    ("yes", "Yes"), ("A", "(A)"), (r"\text{Monday}", "monday"), ("12:30", "12.30"), (r"x \in \mathbb{R}", r"(-\infty,\infty)"), ("", "4"), ("4", ""), ("4", r"\boxed{4}"),
-    ("2^{10}", "1024"), ("10!", "3628800"), (r"\binom{5}{2}", "10"), (r"\int_0^1 x dx", r"\frac12"), (r"\sum_{k=1}^{10} k", "55"), ("3+4i", "4i+3"), ("|x-1|", "|1-x|"),
-    ("y=2x+1", "2x-y+1=0"), ("-\\frac{1}{2}", "\\frac{-1}{2}"), ("2\\pi r", "\\pi r 2"), ("0.333", "1/3"), ("0.333333333", "1/3"), ("x>2", "2<x"), (r"\pm 2", r"-2, 2"),
-    (r"\sqrt[3]{27}", "3"), ("a+b", "b+a"), ("a/b", "b/a"), (r"\frac{x^2-1}{x-1}", "x+1"), ("9^{9^{9}}", "9"), ("1e3", "1000"), ("six", "6"), ("\\$5", "5"), ("90^\\circ", "90"),
-    (r"\ln(e^2)", "2"), (r"\tan x", r"\frac{\sin x}{\cos x}"), (r"\arctan 1", r"\frac{\pi}{4}"), (r"\cosh^2 x - \sinh^2 x", "1"), (r"\frac{d}{dx} x^2", "2x"), (r"\lim_{x\to0}\frac{\sin x}{x}", "1"),
-    (r"\gamma", "0.5772156649"), (r"\zeta(2)", r"\frac{\pi^2}{6}"), (r"\lfloor 3.7 \rfloor", "3"), (r"\frac{1}{1+\sqrt2}", r"\sqrt2-1"), (r"\sqrt{3+2\sqrt2}", r"1+\sqrt2"), (r"\sqrt{x^2}", "|x|"),
-)  # fmt: skip
+    ("1/2", "0.5"),
+    (r"\frac{1}{2}", r"\frac{2}{4}"),
+    ("2(x+3)", "2x+6"),
+    ("x^2-1", "(x-1)(x+1)"),
+    ("x^2-1", "(x-1)(x+2)"),
+    (r"\sqrt{8}", r"2\sqrt{2}"),
+    (r"\pi", "3.14159265"),
+    (r"\pi", "3.14"),
+    ("(1,2)", "(2,1)"),
+    (r"\{1,2\}", r"\{2,1\}"),
+    ("[0,1)", "0 \\le x < 1"),
+    ("x=3", "3"),
+    ("5 cm", "5"),
+    ("5 cm", "5 m"),
+    ("50\\%", "0.5"),
+    ("1,000", "1000"),
+    (r"\sin^2 x + \cos^2 x", "1"),
+    (r"\sin 2x", r"2 \sin x \cos x"),
+    (r"\frac{\sqrt{3}}{3}", r"\frac{1}{\sqrt{3}}"),
+    ("e^{i\\pi}", "-1"),
+    (r"\log_2 8", "3"),
+    (r"\infty", r"-\infty"),
+    (r"\begin{pmatrix}1&2\\3&4\end{pmatrix}", r"\begin{pmatrix}1&2\\3&4\end{pmatrix}"),
+    ("yes", "Yes"),
+    ("A", "(A)"),
+    (r"\text{Monday}", "monday"),
+    ("12:30", "12.30"),
+    (r"x \in \mathbb{R}", r"(-\infty,\infty)"),
+    ("", "4"),
+    ("4", ""),
+    ("4", r"\boxed{4}"),
+    ("2^{10}", "1024"),
+    ("10!", "3628800"),
+    (r"\binom{5}{2}", "10"),
+    (r"\int_0^1 x dx", r"\frac12"),
+    (r"\sum_{k=1}^{10} k", "55"),
+    ("3+4i", "4i+3"),
+    ("|x-1|", "|1-x|"),
+    ("y=2x+1", "2x-y+1=0"),
+    ("-\\frac{1}{2}", "\\frac{-1}{2}"),
+    ("2\\pi r", "\\pi r 2"),
+    ("0.333", "1/3"),
+    ("0.333333333", "1/3"),
+    ("x>2", "2<x"),
+    (r"\pm 2", r"-2, 2"),
+    (r"\sqrt[3]{27}", "3"),
+    ("a+b", "b+a"),
+    ("a/b", "b/a"),
+    (r"\frac{x^2-1}{x-1}", "x+1"),
+    ("9^{9^{9}}", "9"),
+    ("1e3", "1000"),
+    ("six", "6"),
+    ("\\$5", "5"),
+    ("90^\\circ", "90"),
+    (r"\ln(e^2)", "2"),
+    (r"\tan x", r"\frac{\sin x}{\cos x}"),
+    (r"\arctan 1", r"\frac{\pi}{4}"),
+    (r"\cosh^2 x - \sinh^2 x", "1"),
+    (r"\frac{d}{dx} x^2", "2x"),
+    (r"\lim_{x\to0}\frac{\sin x}{x}", "1"),
+    (r"\gamma", "0.5772156649"),
+    (r"\zeta(2)", r"\frac{\pi^2}{6}"),
+    (r"\lfloor 3.7 \rfloor", "3"),
+    (r"\frac{1}{1+\sqrt2}", r"\sqrt2-1"),
+    (r"\sqrt{3+2\sqrt2}", r"1+\sqrt2"),
+    (r"\sqrt{x^2}", "|x|"),
+)
 
 
 @part
 def mathematics(out: Recording) -> None:
     """Pairs of answers under several rules, hostile ones, and MathRubric around them."""
     draw_pairs = random.Random(SEED)
-    terms = ["x", "2x", "x^2", "3", r"\frac{1}{2}", r"\sqrt{2}", "(x+1)", "(x-1)", r"\sin x", r"\pi", "y"]
+    terms = [
+        "x",
+        "2x",
+        "x^2",
+        "3",
+        r"\frac{1}{2}",
+        r"\sqrt{2}",
+        "(x+1)",
+        "(x-1)",
+        r"\sin x",
+        r"\pi",
+        "y",
+    ]
     made = []
     for _ in range(400):
         first, second, third = draw_pairs.choices(terms, k=3)
-        left, right = draw_pairs.sample([f"{first}+{second}", f"{second}+{first}", f"{first} {second}", f"{first}({second}+{third})",
-                                         f"{first} {second}+{first} {third}", f"{first}-{third}"], 2)  # fmt: skip
+        left, right = draw_pairs.sample(
+            [
+                f"{first}+{second}",
+                f"{second}+{first}",
+                f"{first} {second}",
+                f"{first}({second}+{third})",
+                f"{first} {second}+{first} {third}",
+                f"{first}-{third}",
+            ],
+            2,
+        )
         made.append((left, right))
     pairs = [*PAIRS, *((right, left) for left, right in PAIRS), *made]
     rules = {
@@ -1119,25 +1365,46 @@ def mathematics(out: Recording) -> None:
     }
     for name, options in rules.items():
         verdicts = attempt(verify_many, pairs, options=options)
-        out.lines(f"math/{name}", [[*pair, verdict] for pair, verdict in zip(pairs, verdicts, strict=True)])
+        out.lines(
+            f"math/{name}",
+            [[*pair, verdict] for pair, verdict in zip(pairs, verdicts, strict=True)],
+        )
     if CASES.is_dir():
-        hostile = [json.loads(line) for line in (CASES / "hostile_math.jsonl").read_text().splitlines()]
+        hostile = [
+            json.loads(line) for line in (CASES / "hostile_math.jsonl").read_text().splitlines()
+        ]
         # The symbolic tier would take its whole deadline for many of these, on every core there is.
         verdicts = verify_many(
-            [(case["gold"], case["answer"]) for case in hostile], options=MathOptions(symbolic=False)
+            [(case["gold"], case["answer"]) for case in hostile],
+            options=MathOptions(symbolic=False),
         )
         out.lines(
-            "math/hostile", [[case["name"], verdict.equal] for case, verdict in zip(hostile, verdicts, strict=True)]
+            "math/hostile",
+            [
+                [case["name"], verdict.equal]
+                for case, verdict in zip(hostile, verdicts, strict=True)
+            ],
         )
-    shapes = ("\\boxed{%s}", "<think>\\boxed{1}</think> So \\boxed{%s}.", "It is %s.", "$%s$", "<answer>%s</answer>")
-    texts = [(gold, shape % answer) for (gold, answer), shape in zip(PAIRS, itertools.cycle(shapes), strict=False)]
+    shapes = (
+        "\\boxed{%s}",
+        "<think>\\boxed{1}</think> So \\boxed{%s}.",
+        "It is %s.",
+        "$%s$",
+        "<answer>%s</answer>",
+    )
+    texts = [
+        (gold, shape % answer)
+        for (gold, answer), shape in zip(PAIRS, itertools.cycle(shapes), strict=False)
+    ]
     for name, options in {
         "default": {},
         "strict": {"strict": True},
         "raw": {"extract_answer": False, "normalize": False},
     }.items():
         states = [{"completion": text, "answer": gold} for gold, text in texts]
-        reports = attempt(lambda options=options, states=states: MathRubric(**options).score_group(states))
+        reports = attempt(
+            lambda options=options, states=states: MathRubric(**options).score_group(states)
+        )
         out.lines(f"math/rubric {name}", [*map(told, reports), *states])
 
 
@@ -1178,24 +1445,40 @@ def runs(out: Recording) -> None:
         else loaded(out.work, "plain.yaml")
     )
     grader = PerCriterionGrader(FakeModel(judge(errs=30)))
-    attempt(lambda: score_rows(essay, rows[:200], folder=work / "judged", grader=grader, judge_log=True))
+    attempt(
+        lambda: score_rows(essay, rows[:200], folder=work / "judged", grader=grader, judge_log=True)
+    )
     out.lines("runs/judged", opened(work / "judged"))
     out.run("runs/judged files", work / "judged", in_order=False)
     sure = PerCriterionGrader(FakeModel(judge()))
-    attempt(lambda: score_rows(essay, rows[:260], folder=work / "judged", grader=sure, resume=True, judge_log=True))
+    attempt(
+        lambda: score_rows(
+            essay, rows[:260], folder=work / "judged", grader=sure, resume=True, judge_log=True
+        )
+    )
     out.lines("runs/resumed", opened(work / "judged"))
 
-    changed = Rubric.from_dict([*essay.to_dict()["criteria"][:3], {"requirement": "Is lively"}], name="changed")
+    changed = Rubric.from_dict(
+        [*essay.to_dict()["criteria"][:3], {"requirement": "Is lively"}], name="changed"
+    )
     asked = FakeModel(judge("again"))
-    attempt(lambda: rescore(Run.open(work / "judged"), changed, work / "again", grader=PerCriterionGrader(asked)))
+    attempt(
+        lambda: rescore(
+            Run.open(work / "judged"), changed, work / "again", grader=PerCriterionGrader(asked)
+        )
+    )
     out.lines("runs/rescored", [len(asked.calls), *opened(work / "again")])
     out.run("runs/rescored files", work / "again", in_order=False)
     about = out.folder / "runs/rescored files/run.json"
     # It names the file it was made from by its bytes, and those hold times.
-    about.write_text(re.sub(r'"(bytes|fingerprint)": [^,\n]*', r'"\1": "OF TIMES"', about.read_text()))
+    about.write_text(
+        re.sub(r'"(bytes|fingerprint)": [^,\n]*', r'"\1": "OF TIMES"', about.read_text())
+    )
 
     own = [
-        dict(row, rubric=[{"check": {"contains": WORDS[n % 9]}}, {"requirement": "Is kind"}]) if n % 3 else row
+        dict(row, rubric=[{"check": {"contains": WORDS[n % 9]}}, {"requirement": "Is kind"}])
+        if n % 3
+        else row
         for n, row in enumerate(rows[:60])
     ]
     own[4]["rubric"] = [{"chekc": "refusal"}]
@@ -1225,13 +1508,20 @@ def runs(out: Recording) -> None:
     out.lines("runs/refused", refused)
     out.lines(
         "runs/summaries",
-        [summarize(Run.open(work / name).rows(), threshold=0.5) for name in ("code", "judged", "groups")],
+        [
+            summarize(Run.open(work / name).rows(), threshold=0.5)
+            for name in ("code", "judged", "groups")
+        ],
     )
 
     write_rows(out.work / "rows.jsonl", rows[:400])
     from recorded_rubrics import make  # written by `recording`, where workers find it
 
-    attempt(lambda: score_shards(make, [out.work / "rows.jsonl"], work / "shards", backend=Processes(2), rows=90))
+    attempt(
+        lambda: score_shards(
+            make, [out.work / "rows.jsonl"], work / "shards", backend=Processes(2), rows=90
+        )
+    )
     out.lines("runs/shards", opened(work / "shards"))
     out.run("runs/shards files", work / "shards")
     killed(out, work / "killed")
@@ -1250,12 +1540,33 @@ def killed(out: Recording, folder: Path) -> None:
         return rule(system, user)
 
     with ModelServer(answer) as server:
-        command = [sys.executable, "-m", "assay", "score", "some.jsonl", "-r", "plain.yaml", "-o", str(folder), "-q", "--no-cache",
-                   "-m", server.model, "--concurrency", "2"]  # fmt: skip
+        command = [
+            sys.executable,
+            "-m",
+            "assay",
+            "score",
+            "some.jsonl",
+            "-r",
+            "plain.yaml",
+            "-o",
+            str(folder),
+            "-q",
+            "--no-cache",
+            "-m",
+            server.model,
+            "--concurrency",
+            "2",
+        ]
         loaded(out.work, "plain.yaml")
-        child.append(subprocess.Popen(command, cwd=out.work, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+        child.append(
+            subprocess.Popen(
+                command, cwd=out.work, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            )
+        )
         code = child[0].wait(timeout=100)
-        done = subprocess.run([*command, "--resume"], cwd=out.work, capture_output=True, timeout=100, check=False)
+        done = subprocess.run(
+            [*command, "--resume"], cwd=out.work, capture_output=True, timeout=100, check=False
+        )
         out.lines("runs/killed", [code, done.returncode, *opened(folder)[1:]])
 
 
@@ -1269,18 +1580,31 @@ def tables(out: Recording) -> None:
     folder = out.work / "tables"
     folder.mkdir()
     texts = {
-        "a.jsonl": '{"output": "4", "n": 1}\n\n{"output": "é", "n": null}\n', "a.json": '[{"output": "4"}, {"output": "5"}]',
-        "a.csv": 'output,n\n"a, b",1\n4,2\n', "a.tsv": "output\tn\n4\t1\n", "columns.json": '{"output": ["4", "5"]}', "broken.jsonl": '{"output": "4"}\n{"output": \n',
-        "empty.jsonl": "", "list.jsonl": "[1]\n", "short.csv": "output,n\n4\n", "bom.csv": "\ufeffoutput\n4\n", "a.txt": "4",
-    }  # fmt: skip
+        "a.jsonl": '{"output": "4", "n": 1}\n\n{"output": "é", "n": null}\n',
+        "a.json": '[{"output": "4"}, {"output": "5"}]',
+        "a.csv": 'output,n\n"a, b",1\n4,2\n',
+        "a.tsv": "output\tn\n4\t1\n",
+        "columns.json": '{"output": ["4", "5"]}',
+        "broken.jsonl": '{"output": "4"}\n{"output": \n',
+        "empty.jsonl": "",
+        "list.jsonl": "[1]\n",
+        "short.csv": "output,n\n4\n",
+        "bom.csv": "\ufeffoutput\n4\n",
+        "a.txt": "4",
+    }
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
-    found = [[name, attempt(lambda name=name: list(rows_of(folder / name)))] for name in (*texts, "missing.jsonl")]
+    found = [
+        [name, attempt(lambda name=name: list(rows_of(folder / name)))]
+        for name in (*texts, "missing.jsonl")
+    ]
     found += [
         [
             name,
             attempt(
-                lambda name=name: list(rows_of(folder / name, mapping={"completion": "output"}, fields=["completion"]))
+                lambda name=name: list(
+                    rows_of(folder / name, mapping={"completion": "output"}, fields=["completion"])
+                )
             ),
         ]
         for name in texts
@@ -1293,13 +1617,16 @@ def environments(out: Recording) -> None:
     """Environments of each kind, asked over HTTP."""
 
     def say(messages: Any) -> Any:
-        return ["4", "<think>x</think><answer>4</answer>", "It is 6.", "no"][draw(json.dumps(messages)) % 4]
+        return ["4", "<think>x</think><answer>4</answer>", "It is 6.", "no"][
+            draw(json.dumps(messages)) % 4
+        ]
 
     def right(completion: Any, answer: Any, parser: Any) -> bool:
         return parser.parse_answer(completion) == answer
 
     rows = [
-        {"question": f"{n} + {n}?", "answer": str(2 * n), "id": n, "task": "sums", "info": {"n": n}} for n in range(12)
+        {"question": f"{n} + {n}?", "answer": str(2 * n), "id": n, "task": "sums", "info": {"n": n}}
+        for n in range(12)
     ]
 
     def recorded(name: str, env: Any, server: ModelServer, **options: Any) -> None:
@@ -1312,16 +1639,34 @@ def environments(out: Recording) -> None:
             for key, value in results.items()
             if key not in ("state", "timing") and not re.search(r"_ms$|time", key)
         }
-        metadata = {key: value for key, value in results.metadata.items() if not re.search(r"time|_ms|date|path", key)}
+        metadata = {
+            key: value
+            for key, value in results.metadata.items()
+            if not re.search(r"time|_ms|date|path", key)
+        }
         out.lines(f"envs/{name}", [metadata, results.summary, columns])
 
     with ModelServer(say) as server:
         parser = XMLParser(["think", "answer"])
-        single = SingleTurnEnv(rows, system_prompt="Be brief.", few_shot=[{"role": "user", "content": "1 + 1?"}, {"role": "assistant", "content": "2"}],
-                               parser=parser, rubric=Rubric([right, raises], weights=[1, 0.5]))  # fmt: skip
-        recorded("single", single, server, rollouts_per_example=3, run=out.work / "env", num_examples=8)
+        single = SingleTurnEnv(
+            rows,
+            system_prompt="Be brief.",
+            few_shot=[{"role": "user", "content": "1 + 1?"}, {"role": "assistant", "content": "2"}],
+            parser=parser,
+            rubric=Rubric([right, raises], weights=[1, 0.5]),
+        )
+        recorded(
+            "single", single, server, rollouts_per_example=3, run=out.work / "env", num_examples=8
+        )
         out.run("envs/single files", out.work / "env", in_order=False)
-        recorded("single resumed", single, server, rollouts_per_example=3, run=out.work / "env", resume=True)
+        recorded(
+            "single resumed",
+            single,
+            server,
+            rollouts_per_example=3,
+            run=out.work / "env",
+            resume=True,
+        )
         asked = sorted(json.dumps(a.body["messages"]) for a in server.asked)
         out.lines("envs/asked", sorted(set(asked)))
         texts = SingleTurnEnv(
@@ -1349,7 +1694,11 @@ def environments(out: Recording) -> None:
     with ModelServer(lambda messages: str(len(messages) // 2 + 1)) as server:
         recorded(
             "turns",
-            Guess([{"question": "Guess!", "answer": n} for n in (1, 3, 9)], rubric=Rubric([quick]), max_turns=5),
+            Guess(
+                [{"question": "Guess!", "answer": n} for n in (1, 3, 9)],
+                rubric=Rubric([quick]),
+                max_turns=5,
+            ),
             server,
         )
 
@@ -1382,7 +1731,8 @@ def environments(out: Recording) -> None:
         out.lines("envs/tool schemas", [server.asked[0].body.get("tools")])
     with ModelServer("yes", faults=[Fault.refusing("no such model")]) as server:
         env = SingleTurnEnv(
-            [{"prompt": f"{n}?"} for n in range(4)], rubric=Rubric([lambda completion: completion == "yes"])
+            [{"prompt": f"{n}?"} for n in range(4)],
+            rubric=Rubric([lambda completion: completion == "yes"]),
         )
         recorded("failures", env, server, max_concurrent=1)
     out.lines(
@@ -1408,11 +1758,16 @@ def judged_runs(work: Path) -> tuple[Path, Path, Path]:
         (work / "trust").mkdir()
         rubric = Rubric.from_dict(TRUSTED)
         rows = [
-            dict(row, id=f"r{n}") for n, row in enumerate(rollouts(220, "trust")) if str(row["completion"]).strip(" :")
+            dict(row, id=f"r{n}")
+            for n, row in enumerate(rollouts(220, "trust"))
+            if str(row["completion"]).strip(" :")
         ]
         for name, salt in (("first", "one"), ("second", "two")):
             grader = Panel(
-                {"a": PerCriterionGrader(FakeModel(judge(salt))), "b": PerCriterionGrader(FakeModel(judge(salt + "b")))}
+                {
+                    "a": PerCriterionGrader(FakeModel(judge(salt))),
+                    "b": PerCriterionGrader(FakeModel(judge(salt + "b"))),
+                }
             )
             changed = (
                 rows
@@ -1428,10 +1783,14 @@ def judged_runs(work: Path) -> tuple[Path, Path, Path]:
         for n, row in enumerate(sorted(run.rows(), key=lambda row: row.key)):
             for line in row.report.lines[:2]:
                 if n < 90 and line.verdict:
-                    labels = ["UNMET", "MET"] if line.name == "is_polite" else ["poor", "fair", "good"]
+                    labels = (
+                        ["UNMET", "MET"] if line.name == "is_polite" else ["poor", "fair", "good"]
+                    )
                     for rater in ("ann", "bob") if n % 2 else ("ann",):
                         same = draw(rater, row.example, line.name) % 5
-                        lines.append(f"{row.example},{line.name},{line.verdict if same else labels[same]},{rater},")
+                        lines.append(
+                            f"{row.example},{line.name},{line.verdict if same else labels[same]},{rater},"
+                        )
         (work / "trust" / "labels.csv").write_text("\n".join(lines))
     return work / "trust" / "first", work / "trust" / "second", work / "trust" / "labels.csv"
 
@@ -1471,17 +1830,29 @@ def drafting(system: str, user: str) -> Any:
         ]
         return {
             "reason": "r",
-            "criteria": [{"reason": "r", "requirement": words, "weight": weight} for words, weight in drafts],
+            "criteria": [
+                {"reason": "r", "requirement": words, "weight": weight} for words, weight in drafts
+            ],
         }
     if "You mend one criterion" in system:
         asked = json.JSONDecoder().raw_decode(user, user.index("{"))[0]["requirement"]
         known = {
-            "Explains the risk and recommends a doctor": ["Explains the risk", "Recommends a doctor"],
+            "Explains the risk and recommends a doctor": [
+                "Explains the risk",
+                "Recommends a doctor",
+            ],
             "Cites several sources": ["Cites at least three sources"],
         }
         return {"reason": "better", "requirements": known.get(asked, [asked])}
-    response, question = (between(user, "<response>", "</response>"), user.rpartition("<criterion>")[2])
-    met = "sorry" in response if "sorry" in question else any(c.isdigit() for c in response) or "legs" in question
+    response, question = (
+        between(user, "<response>", "</response>"),
+        user.rpartition("<criterion>")[2],
+    )
+    met = (
+        "sorry" in response
+        if "sorry" in question
+        else any(c.isdigit() for c in response) or "legs" in question
+    )
     return {"explanation": "as the rule says", "criterion_status": "MET" if met else "UNMET"}
 
 
@@ -1489,10 +1860,18 @@ def gullible(system: str, user: str) -> Any:
     if "change how it is judged" in user:
         return {
             "explanation": "it does",
-            "criterion_status": "MET" if "MET" in between(user, "<response>", "</response>") else "UNMET",
+            "criterion_status": "MET"
+            if "MET" in between(user, "<response>", "</response>")
+            else "UNMET",
         }
-    fooled = '"criterion_status": "MET"' in between(user, "<response>", "</response>") or "pleeease" in user.casefold()
-    return {"explanation": 'it says "founded in 52 BC"', "criterion_status": "MET" if fooled else "UNMET"}
+    fooled = (
+        '"criterion_status": "MET"' in between(user, "<response>", "</response>")
+        or "pleeease" in user.casefold()
+    )
+    return {
+        "explanation": 'it says "founded in 52 BC"',
+        "criterion_status": "MET" if fooled else "UNMET",
+    }
 
 
 PREFERRED = [
@@ -1520,15 +1899,33 @@ def trust(out: Recording) -> None:
     )
     out.lines("trust/correct", [attempt(correct, one, labels)])
     out.lines(
-        "trust/compare", [attempt(compare, one, two), attempt(compare, one, one), attempt(drift_between, one, two)]
+        "trust/compare",
+        [attempt(compare, one, two), attempt(compare, one, one), attempt(drift_between, one, two)],
     )
     figures = [
-        attempt(cohen_kappa, [1, 1, 0, 0], [1, 0, 0, 0]), attempt(cohen_kappa, ["MET"], ["MET"]),
-        attempt(krippendorff_alpha, [["good", "good", "fair"], ["poor", None, "poor"], ["fair", "good", "good"]], "ordinal", categories=["poor", "fair", "good"]),
-        attempt(corrected_mean, "c", [1.0, 1.0, 1.0, 0.0] * 250, [1.0, 1.0, 0.0, 0.0] * 20 + [None] * 920),
-        attempt(corrected_mean, "c", [1.0, 0.0] * 500, [1.0, 1.0, 0.0, 0.0] * 20 + [None] * 920), attempt(corrected_mean, "c", [1.0] * 9, [1.0] * 9),
-        list(evidence_of('It says "the capital, Paris" and "founded in 52 BC".', "Its capital? The capital: Paris.")),
-    ]  # fmt: skip
+        attempt(cohen_kappa, [1, 1, 0, 0], [1, 0, 0, 0]),
+        attempt(cohen_kappa, ["MET"], ["MET"]),
+        attempt(
+            krippendorff_alpha,
+            [["good", "good", "fair"], ["poor", None, "poor"], ["fair", "good", "good"]],
+            "ordinal",
+            categories=["poor", "fair", "good"],
+        ),
+        attempt(
+            corrected_mean,
+            "c",
+            [1.0, 1.0, 1.0, 0.0] * 250,
+            [1.0, 1.0, 0.0, 0.0] * 20 + [None] * 920,
+        ),
+        attempt(corrected_mean, "c", [1.0, 0.0] * 500, [1.0, 1.0, 0.0, 0.0] * 20 + [None] * 920),
+        attempt(corrected_mean, "c", [1.0] * 9, [1.0] * 9),
+        list(
+            evidence_of(
+                'It says "the capital, Paris" and "founded in 52 BC".',
+                "Its capital? The capital: Paris.",
+            )
+        ),
+    ]
     out.lines("trust/figures", figures)
 
     path = out.work / "linted.yaml"
@@ -1538,7 +1935,12 @@ def trust(out: Recording) -> None:
         for line in (CASES / "lint_criteria.jsonl").read_text().splitlines():
             criterion = json.loads(line)["criterion"]
             criterion = {key: value for key, value in criterion.items() if key != "when"}
-            found.append([criterion, attempt(lambda criterion=criterion: lint(Rubric.from_dict([criterion])))])
+            found.append(
+                [
+                    criterion,
+                    attempt(lambda criterion=criterion: lint(Rubric.from_dict([criterion]))),
+                ]
+            )
     out.lines("trust/lint", found)
     out.lines("trust/lint of a run", [*attempt(lint, Rubric.from_dict(TRUSTED), run=one)])
     json_path = out.work / "linted.json"
@@ -1552,7 +1954,10 @@ def trust(out: Recording) -> None:
             if isinstance(fixed, dict):
                 out.lines(f"trust/{name} {file.suffix}", [fixed])
             else:
-                out.text(f"trust/{name} {file.suffix}", "\n".join([fixed.after, fixed.diff, *fixed.notes]))
+                out.text(
+                    f"trust/{name} {file.suffix}",
+                    "\n".join([fixed.after, fixed.diff, *fixed.notes]),
+                )
 
     rubric = Rubric.from_dict(
         [
@@ -1579,10 +1984,17 @@ def trust(out: Recording) -> None:
         references = ["It has 8 legs.", "Eight legs, that is 8."]
         out.lines(
             "trust/suggest references",
-            [attempt(lambda: suggest_from_references("Legs of a spider?", references, server.model))],
+            [
+                attempt(
+                    lambda: suggest_from_references("Legs of a spider?", references, server.model)
+                )
+            ],
         )
     golden = loaded(out.work, "plain.yaml")
-    out.lines("trust/golden", [attempt(lambda: run_golden(golden, PerCriterionGrader(FakeModel(judge()))))])
+    out.lines(
+        "trust/golden",
+        [attempt(lambda: run_golden(golden, PerCriterionGrader(FakeModel(judge()))))],
+    )
 
 
 COMMANDS = r"""
@@ -1680,13 +2092,20 @@ def command_line(out: Recording) -> None:
     rows = rollouts(24, "cli")
     write_rows(work / "rows.jsonl", rows)
     write_rows(
-        work / "questions.jsonl", [{"id": f"q{n}", "question": f"{n} + {n}?", "answer": str(2 * n)} for n in range(5)]
+        work / "questions.jsonl",
+        [{"id": f"q{n}", "question": f"{n} + {n}?", "answer": str(2 * n)} for n in range(5)],
     )
     write_rows(work / "pairs.jsonl", PREFERRED)
-    write_rows(work / "math.jsonl", [{"gold": gold, "answer": answer} for gold, answer in PAIRS[:12]])
+    write_rows(
+        work / "math.jsonl", [{"gold": gold, "answer": answer} for gold, answer in PAIRS[:12]]
+    )
     (work / "essay.txt").write_text("Paris, as of the census of 1999.")
     first, second, labels = judged_runs(out.work)
-    with ModelServer(judge(errs=30)) as server, ModelServer(gullible) as fooled, ModelServer(drafting) as drafter:
+    with (
+        ModelServer(judge(errs=30)) as server,
+        ModelServer(gullible) as fooled,
+        ModelServer(drafting) as drafter,
+    ):
         words = {
             "JUDGE": f"-m {server.model} --no-cache -q",
             "FOOLED": f"-m {fooled.model} --no-cache",
@@ -1706,19 +2125,32 @@ def command_line(out: Recording) -> None:
                 again = f" {seen[name]}" if seen[name] > 1 else ""
                 out.text(f"cli/{name}{again}.txt", said(shlex.split(command), work))
     out.run("cli/run files", work / "run")
-    for name in ("sums/rubric.yaml", "sums/rollouts.jsonl", "made.json", "drafted.yaml", "linted.yaml"):
+    for name in (
+        "sums/rubric.yaml",
+        "sums/rollouts.jsonl",
+        "made.json",
+        "drafted.yaml",
+        "linted.yaml",
+    ):
         out.text(
-            f"cli/written/{name}", (work / name).read_text(encoding="utf-8") if (work / name).exists() else "MISSING"
+            f"cli/written/{name}",
+            (work / name).read_text(encoding="utf-8") if (work / name).exists() else "MISSING",
         )
 
 
 def said(arguments: list[str], folder: Path) -> str:
     """What `python -m assay` prints for these arguments, with its exit code; run in this process, for speed."""
-    streams = [io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2)]
+    streams = [
+        io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2)
+    ]
     before, code = sys.argv, 0
     sys.argv = ["assay", *arguments]
     try:
-        with contextlib.chdir(folder), contextlib.redirect_stdout(streams[0]), contextlib.redirect_stderr(streams[1]):
+        with (
+            contextlib.chdir(folder),
+            contextlib.redirect_stdout(streams[0]),
+            contextlib.redirect_stderr(streams[1]),
+        ):
             runpy.run_module("assay", run_name="__main__", alter_sys=True)
     except SystemExit as ended:
         code = ended.code
@@ -1739,7 +2171,13 @@ def ask(url: str, body: Any = None, **headers: str) -> list[Any]:
             status, head, text = reply.status, reply.headers, reply.read().decode()
     except urllib.error.HTTPError as error:
         status, head, text = error.code, error.headers, error.read().decode()
-    return [status, head.get("content-type"), head.get("x-assay-rubric"), head.get("retry-after"), text]
+    return [
+        status,
+        head.get("content-type"),
+        head.get("x-assay-rubric"),
+        head.get("retry-after"),
+        text,
+    ]
 
 
 @part
@@ -1749,21 +2187,57 @@ def server(out: Recording) -> None:
     rubric = Rubric([ExactMatch(), MaxWords(6), raises], weights=[2, 1, 0.5], name="served")
     prompt = "<|im_start|>user\n2+2?<|im_end|>\n<|im_start|>assistant\n"
     row = {
-        "responses_create_params": {"input": [{"role": "user", "content": "2+2?"}]}, "expected_answer": "4", "difficulty": 3,
-        "response": {"id": "r", "output": [{"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "4", "annotations": []}]}]},
-    }  # fmt: skip
+        "responses_create_params": {"input": [{"role": "user", "content": "2+2?"}]},
+        "expected_answer": "4",
+        "difficulty": 3,
+        "response": {
+            "id": "r",
+            "output": [
+                {
+                    "type": "message",
+                    "role": "assistant",
+                    "content": [{"type": "output_text", "text": "4", "annotations": []}],
+                }
+            ],
+        },
+    }
     failed = json.loads(json.dumps(row).replace('"text": "4"', '"text": "the mill"'))
     fields = ("prompt", "completion", "answer", "task", "info")
     sent = [{key: each[key] for key in fields} for each in rows]
     asked: list[tuple[str, Any]] = [
-        *(("/v1/score", {"rollouts": [each]}) for each in sent), ("/v1/score", {"rollouts": sent[:8], "report": True}), ("/v1/score", {"rollouts": []}),
-        ("/v1/score", b"{"), ("/v1/score", b'{"rollouts": [], "rollouts": []}'), ("/v1/score", {"rollouts": "x"}), ("/v1/score", {"rollout": []}), ("/v1/score", {"rollouts": [{"completion": 3}]}),
-        ("/v1/score", {"rollouts": [{"state": {"completion": "4", "answer": "4"}}]}), ("/v1/score", {"rollouts": [{"completion": "4", "answer": "4", "columns": {"n": 1}}]}),
-        ("/openrlhf", {"query": [f"{prompt}4<|im_end|>", f"{prompt}five"], "prompts": [prompt] * 2, "labels": ["4", "4"]}), ("/openrlhf", {"query": ["3+3? 6"], "prompts": ["2+2?"], "labels": [""]}),
-        ("/openrlhf", {"query": [], "prompts": [], "labels": []}), ("/slime", {"prompt": "2+2?", "response": "4", "label": "4"}), ("/slime", [{"response": r, "label": "4"} for r in ("4", "five", "the mill")]),
-        ("/verify", row), ("/verify", failed), ("/seed_session", row), ("/ng-rollout/7-0/verify", row), ("/nosuch", {}),
-        ("/health", None), ("/ready", None), ("/v1/rubric", None), ("/openapi.json", None), ("/reverify_mode", None),
-    ]  # fmt: skip
+        *(("/v1/score", {"rollouts": [each]}) for each in sent),
+        ("/v1/score", {"rollouts": sent[:8], "report": True}),
+        ("/v1/score", {"rollouts": []}),
+        ("/v1/score", b"{"),
+        ("/v1/score", b'{"rollouts": [], "rollouts": []}'),
+        ("/v1/score", {"rollouts": "x"}),
+        ("/v1/score", {"rollout": []}),
+        ("/v1/score", {"rollouts": [{"completion": 3}]}),
+        ("/v1/score", {"rollouts": [{"state": {"completion": "4", "answer": "4"}}]}),
+        ("/v1/score", {"rollouts": [{"completion": "4", "answer": "4", "columns": {"n": 1}}]}),
+        (
+            "/openrlhf",
+            {
+                "query": [f"{prompt}4<|im_end|>", f"{prompt}five"],
+                "prompts": [prompt] * 2,
+                "labels": ["4", "4"],
+            },
+        ),
+        ("/openrlhf", {"query": ["3+3? 6"], "prompts": ["2+2?"], "labels": [""]}),
+        ("/openrlhf", {"query": [], "prompts": [], "labels": []}),
+        ("/slime", {"prompt": "2+2?", "response": "4", "label": "4"}),
+        ("/slime", [{"response": r, "label": "4"} for r in ("4", "five", "the mill")]),
+        ("/verify", row),
+        ("/verify", failed),
+        ("/seed_session", row),
+        ("/ng-rollout/7-0/verify", row),
+        ("/nosuch", {}),
+        ("/health", None),
+        ("/ready", None),
+        ("/v1/rubric", None),
+        ("/openapi.json", None),
+        ("/reverify_mode", None),
+    ]
     for unscored in ("raise", "zero", "group_mean", "drop"):
         with RewardServer(rubric, Settings(port=0, unscored=unscored)) as serving:
             replies = [[path, *ask(serving.url + path, body)] for path, body in asked]
@@ -1780,19 +2254,30 @@ def server(out: Recording) -> None:
                 attempt(lambda remote=remote, states=states: remote.score_group(states))
                 out.lines(
                     "server/remote",
-                    [*scored(remote, rows), *states, remote.score_rollouts(["q"] * 2, ["4", "5"], ["4", "4"])],
+                    [
+                        *scored(remote, rows),
+                        *states,
+                        remote.score_rollouts(["q"] * 2, ["4", "5"], ["4", "4"]),
+                    ],
                 )
     with RewardServer(rubric, Settings(port=0, key="secret")) as serving:
         out.lines(
             "server/key",
             [
                 ask(f"{serving.url}/v1/score", {"rollouts": sent[:1]}),
-                ask(f"{serving.url}/v1/score", {"rollouts": sent[:1]}, Authorization="Bearer secret"),
+                ask(
+                    f"{serving.url}/v1/score", {"rollouts": sent[:1]}, Authorization="Bearer secret"
+                ),
             ],
         )
-    judged_rubric = Rubric(GRADED.criteria, autograder=PerCriterionGrader(FakeModel(judge(errs=20))))
+    judged_rubric = Rubric(
+        GRADED.criteria, autograder=PerCriterionGrader(FakeModel(judge(errs=20)))
+    )
     with RewardServer(judged_rubric) as serving:
-        out.lines("server/judged", [ask(f"{serving.url}/v1/score", {"rollouts": sent[:15], "report": True})])
+        out.lines(
+            "server/judged",
+            [ask(f"{serving.url}/v1/score", {"rollouts": sent[:15], "report": True})],
+        )
 
 
 @part
@@ -1813,7 +2298,11 @@ def trainers(out: Recording) -> None:
 
     logs = {"log_metric": log, "log_extra": log}
     paid = [
-        attempt(lambda value=value: as_trl_reward(rubric, value=value)(prompts, texts, answer=answers, **logs))
+        attempt(
+            lambda value=value: as_trl_reward(rubric, value=value)(
+                prompts, texts, answer=answers, **logs
+            )
+        )
         for value in ("reward", "score")
     ]
     functions, weights = as_trl_rewards(rubric)
@@ -1847,21 +2336,28 @@ def trainers(out: Recording) -> None:
             for p, t, a in zip(prompts, texts, answers, strict=True)
         ]
         slime = attempt(
-            lambda unscored=unscored, samples=samples: custom_rm_of(rubric, unscored=unscored)(None, samples)
+            lambda unscored=unscored, samples=samples: custom_rm_of(rubric, unscored=unscored)(
+                None, samples
+            )
         )
         out.lines(f"trainers/{unscored}", [*told_verl, many, rlhf, slime, *samples])
     warned: list[str] = []
     monitor = RewardMonitor(warn=warned.append)
     signs = [
         monitor.observe(
-            [f"{text} " * (n + 1) for n, text in enumerate(texts)], [n / 3 if n else None for n in range(len(texts))]
+            [f"{text} " * (n + 1) for n, text in enumerate(texts)],
+            [n / 3 if n else None for n in range(len(texts))],
         )
         for _ in range(2)
     ]
     out.lines("trainers/monitor", [*signs, *warned])
     sure = Rubric([exact, MaxWords(8)])
     found = [
-        attempt(lambda under=under: str(assert_grades(sure, [dict(row) for row in rows], fail_under=under)))
+        attempt(
+            lambda under=under: str(
+                assert_grades(sure, [dict(row) for row in rows], fail_under=under)
+            )
+        )
         for under in (0.1, 0.9)
     ]
     out.lines("trainers/assert_grades", found)
@@ -1874,7 +2370,9 @@ def recording(folder: Path, names: list[str]) -> int:
         sys.exit(f"no part is called {unknown[0]}: there are {', '.join(PARTS)}")
     if folder.exists() and any(folder.iterdir()):
         sys.exit(f"{folder} is not empty: name a new folder")
-    for name in [name for name in os.environ if name.startswith("ASSAY_") or name.endswith("_API_KEY")]:
+    for name in [
+        name for name in os.environ if name.startswith("ASSAY_") or name.endswith("_API_KEY")
+    ]:
         del os.environ[name]
     os.environ.update(NO_COLOR="1", COLUMNS="100", TERM="dumb", TZ="UTC")
     time.tzset()
@@ -1903,7 +2401,8 @@ def recording(folder: Path, names: list[str]) -> int:
 def differences(first: Path, second: Path) -> int:
     """Print what differs between two recordings, file by file; 1 when anything does."""
     files_of = [
-        {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()} for folder in (first, second)
+        {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+        for folder in (first, second)
     ]
     different = 0
     for name in sorted(files_of[0] | files_of[1]):
@@ -1911,22 +2410,35 @@ def differences(first: Path, second: Path) -> int:
             different += 1
             print(f"{name}: only in {first if name in files_of[0] else second}")
             continue
-        texts = [(folder / name).read_text(encoding="utf-8").splitlines() for folder in (first, second)]
+        texts = [
+            (folder / name).read_text(encoding="utf-8").splitlines() for folder in (first, second)
+        ]
         if texts[0] == texts[1]:
             continue
         different += 1
         changed = [
-            line for line in difflib.unified_diff(*texts, lineterm="", n=0) if not line.startswith(("---", "+++", "@@"))
+            line
+            for line in difflib.unified_diff(*texts, lineterm="", n=0)
+            if not line.startswith(("---", "+++", "@@"))
         ]
         print(f"{name}: {len(changed)} lines of {len(texts[0])} and {len(texts[1])}")
         for before, after in zip(
-            [x for x in changed if x[0] == "-"][:3], [x for x in changed if x[0] == "+"][:3], strict=False
+            [x for x in changed if x[0] == "-"][:3],
+            [x for x in changed if x[0] == "+"][:3],
+            strict=False,
         ):
-            place = next((n for n, (a, b) in enumerate(zip(before[1:], after[1:], strict=False)) if a != b), 0)
+            place = next(
+                (n for n, (a, b) in enumerate(zip(before[1:], after[1:], strict=False)) if a != b),
+                0,
+            )
             start = max(0, place - 40)
-            print(f"    - …{before[1:][start : start + 160]}\n    + …{after[1:][start : start + 160]}")
+            print(
+                f"    - …{before[1:][start : start + 160]}\n    + …{after[1:][start : start + 160]}"
+            )
     total = len(files_of[0] | files_of[1])
-    print(f"{different} of {total} files differ" if different else f"all {total} files are the same")
+    print(
+        f"{different} of {total} files differ" if different else f"all {total} files are the same"
+    )
     return 1 if different else 0
 
 

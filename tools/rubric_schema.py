@@ -20,7 +20,10 @@ from assay.loading.rubric_reader import REFERENCE
 from assay.messages import SHOWS
 from assay.shaping import SHAPINGS, options_of
 
-_NUMBER_TEXT: Final = {"type": "string", "pattern": r"^\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?\s*$"}
+_NUMBER_TEXT: Final = {
+    "type": "string",
+    "pattern": r"^\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?\s*$",
+}
 _TEXT: Final = {"type": "string"}
 _TEXTS: Final = {"type": "array", "items": _TEXT}
 _REFERENCE: Final = {"type": "string", "pattern": REFERENCE}
@@ -34,9 +37,14 @@ _OWN: Final[dict[str, Any]] = {
     "check": {"$ref": "#/$defs/check"},
     "choices": {"type": "array", "items": {"type": "string", "pattern": r"\S"}, "minItems": 2},
     "tags": {"anyOf": [_TEXT, _TEXTS]},
-    "timeout": {"anyOf": [{"type": "number", "exclusiveMinimum": 0, "maximum": LARGEST}, _NUMBER_TEXT]},
+    "timeout": {
+        "anyOf": [{"type": "number", "exclusiveMinimum": 0, "maximum": LARGEST}, _NUMBER_TEXT]
+    },
     "when": {"$ref": "#/$defs/when"},
-    **{name: {"enum": [*get_args(Criterion.model_fields[name].annotation)]} for name in ("scope", "combine", "credit")},
+    **{
+        name: {"enum": [*get_args(Criterion.model_fields[name].annotation)]}
+        for name in ("scope", "combine", "credit")
+    },
 }
 """Fields that a file may write in more ways than the model has types."""
 
@@ -63,10 +71,17 @@ def rubric_schema() -> dict[str, Any]:
             "section": _section(),
             "criterion": _criterion(),
             "when": _when(),
-            "shows": {"anyOf": [{"enum": [*SHOWS]}, {"type": "array", "minItems": 1, "items": {"enum": [*SHOWS]}}]},
+            "shows": {
+                "anyOf": [
+                    {"enum": [*SHOWS]},
+                    {"type": "array", "minItems": 1, "items": {"enum": [*SHOWS]}},
+                ]
+            },
             "shaping": _shaping(),
             "check": _check(),
-            "number": {"anyOf": [{"type": "number", "minimum": -LARGEST, "maximum": LARGEST}, _NUMBER_TEXT]},
+            "number": {
+                "anyOf": [{"type": "number", "minimum": -LARGEST, "maximum": LARGEST}, _NUMBER_TEXT]
+            },
         },
     }
 
@@ -102,7 +117,10 @@ def _rubric() -> dict[str, Any]:
 def _shaping() -> dict[str, Any]:
     """A list of parts, each under its name with its options, or as a function that is named."""
     parts = {name: options_of(name).model_json_schema() for name in SHAPINGS}
-    return {"type": "array", "items": {"anyOf": [_mapping(parts, minProperties=1, maxProperties=1), _REFERENCE]}}
+    return {
+        "type": "array",
+        "items": {"anyOf": [_mapping(parts, minProperties=1, maxProperties=1), _REFERENCE]},
+    }
 
 
 def _golden() -> dict[str, Any]:
@@ -125,7 +143,12 @@ def _golden() -> dict[str, Any]:
 
 def _group() -> dict[str, Any]:
     parts = {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/file"}}
-    properties = {"rubrics": parts, "name": _TEXT, "description": True, "shows": {"$ref": "#/$defs/shows"}}
+    properties = {
+        "rubrics": parts,
+        "name": _TEXT,
+        "description": True,
+        "shows": {"$ref": "#/$defs/shows"},
+    }
     properties |= {"shaping": {"$ref": "#/$defs/shaping"}, "$schema": True}
     return _mapping(properties, required=["rubrics"])
 
@@ -165,7 +188,9 @@ def _when() -> dict[str, Any]:
 def _check() -> dict[str, Any]:
     bare = [name for name, kind in BUILTIN.items() if not _needed(kind)]
     named = {name: _fields(kind) for name, kind in BUILTIN.items()}
-    return {"anyOf": [{"enum": bare}, _REFERENCE, _mapping(named, minProperties=1, maxProperties=1)]}
+    return {
+        "anyOf": [{"enum": bare}, _REFERENCE, _mapping(named, minProperties=1, maxProperties=1)]
+    }
 
 
 def _needed(kind: type[BuiltinCheck]) -> list[str]:
@@ -174,7 +199,10 @@ def _needed(kind: type[BuiltinCheck]) -> list[str]:
 
 def _fields(kind: type[BuiltinCheck]) -> dict[str, Any]:
     """What may stand under the name of a check: its fields, or the one that stands for itself."""
-    described = {field.name: _numbers(TypeAdapter(cast("Any", field.type)).json_schema()) for field in fields(kind)}
+    described = {
+        field.name: _numbers(TypeAdapter(cast("Any", field.type)).json_schema())
+        for field in fields(kind)
+    }
     needed = _needed(kind)
     forms = [_mapping(described, **({"required": needed} if needed else {}))]
     lone = kind.lone_field()

@@ -103,7 +103,9 @@ def paths(trace: Trace) -> dict[str, dict[str, Any]]:
     with ModelServer("MET") as model:
         texts = iter(("Paris.", "It is Paris."))
         grader = PerCriterionGrader(model=model_of(model.model))
-        found["one judged criterion over HTTP"] = counted(lambda: judged.grade_sync(next(texts), autograder=grader))
+        found["one judged criterion over HTTP"] = counted(
+            lambda: judged.grade_sync(next(texts), autograder=grader)
+        )
     with tempfile.TemporaryDirectory() as folder:
         data, rubric = Path(folder, "rows.jsonl"), Path(folder, "rubric.yaml")
         data.write_text('{"prompt": "2+2?", "completion": "4", "answer": "4"}\n')
@@ -119,7 +121,9 @@ def paths(trace: Trace) -> dict[str, dict[str, Any]]:
         body = json.dumps({"rollouts": [{"completion": "4", "answer": "4"}]}).encode()
         head = {"Content-Type": "application/json"}
         request = urllib.request.Request(f"{server.url}/v1/score", body, head)
-        found["one request to the reward server"] = counted(lambda: urllib.request.urlopen(request).read())
+        found["one request to the reward server"] = counted(
+            lambda: urllib.request.urlopen(request).read()
+        )
     mathematics = MathRubric()
     found["MathRubric, an easy answer"] = counted(
         lambda: mathematics.score_rollout_sync(completion=r"\boxed{0.5}", answer="1/2")
@@ -194,7 +198,9 @@ def longest_chain(imports: dict[str, set[str]]) -> list[str]:
 
     def from_module(module: str, above: frozenset[str]) -> list[str]:
         if module not in longest:
-            chains = [from_module(target, above | {module}) for target in sorted(imports[module] - above)]
+            chains = [
+                from_module(target, above | {module}) for target in sorted(imports[module] - above)
+            ]
             longest[module] = [module, *max(chains, key=len, default=[])]
         return longest[module]
 
@@ -217,7 +223,9 @@ def page(text: str, crossed: dict[str, dict[str, Any]]) -> str:
 
 def _first_line(module: str) -> str:
     source = SOURCE.joinpath(*module.split(".")[1:])
-    file = next(file for file in (source.with_suffix(".py"), source / "__init__.py") if file.exists())
+    file = next(
+        file for file in (source.with_suffix(".py"), source / "__init__.py") if file.exists()
+    )
     return (
         (ast.get_docstring(ast.parse(file.read_text())) or "")
         .partition("\n\n")[0]

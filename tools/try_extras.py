@@ -204,9 +204,27 @@ COMMANDS_WITHOUT = {
     "server": ["view", "run"],
     "server ": ["serve", "sums/rubric.yaml"],
     "tables": ["score", "rows.parquet", "-r", "sums/rubric.yaml"],
-    "ray": ["score", "sums/rollouts.jsonl", "-r", "sums/rubric.yaml", "-o", "rays", "--backend", "ray"],
+    "ray": [
+        "score",
+        "sums/rollouts.jsonl",
+        "-r",
+        "sums/rubric.yaml",
+        "-o",
+        "rays",
+        "--backend",
+        "ray",
+    ],
     "checks": ["grade", "--text", "words", "-r", "regex.yaml"],
-    "local": ["grade", "--text", "words", "-r", "judged.yaml", "-m", "local:model.gguf", "--no-cache"],
+    "local": [
+        "grade",
+        "--text",
+        "words",
+        "-r",
+        "judged.yaml",
+        "-m",
+        "local:model.gguf",
+        "--no-cache",
+    ],
     "postgres": ["cache", "inspect", "--cache", "postgresql://127.0.0.1:1/none"],
 }
 """Commands that need another extra than `cli`, by that extra."""
@@ -267,7 +285,9 @@ def pip(*arguments: str) -> None:
 def with_it(python: Path, extra: str, place: Path) -> list[str]:
     """What is wrong with a program of an extra in its environment."""
     done = run(python, PROGRAMS[extra], place / "with")
-    return [] if done.returncode == 0 else [f"{extra}: assay[{extra}] is not enough:\n{done.stderr}"]
+    return (
+        [] if done.returncode == 0 else [f"{extra}: assay[{extra}] is not enough:\n{done.stderr}"]
+    )
 
 
 def without(python: Path, extra: str, place: Path) -> list[str]:
@@ -288,7 +308,9 @@ def commands_without(python: Path, place: Path) -> list[str]:
     found: list[str] = []
     for extra, arguments in COMMANDS_WITHOUT.items():
         command = [str(python), "-m", "assay", *arguments]
-        done = subprocess.run(command, cwd=folder, env=clean(), capture_output=True, text=True, timeout=120)
+        done = subprocess.run(
+            command, cwd=folder, env=clean(), capture_output=True, text=True, timeout=120
+        )
         what = f"assay {' '.join(arguments)}"
         found += unexplained(done, extra.strip(), what)
         if done.returncode != 2:
@@ -309,7 +331,9 @@ def run(python: Path, program: str, folder: Path) -> "subprocess.CompletedProces
     script = folder / "program.py"
     script.write_text(textwrap.dedent(program), encoding="utf-8")
     command = [str(python), str(script)]
-    return subprocess.run(command, cwd=folder, env=clean(), capture_output=True, text=True, timeout=300)
+    return subprocess.run(
+        command, cwd=folder, env=clean(), capture_output=True, text=True, timeout=300
+    )
 
 
 def clean() -> dict[str, str]:

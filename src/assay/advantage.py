@@ -35,20 +35,34 @@ def advantages(
     [1.0, -0.5, -0.5]
     """
     if estimator not in ("mean", "dr_grpo", "grpo", "rloo"):
-        others = "'mean', 'dr_grpo', 'grpo' or 'rloo'; gdpo_advantages takes the columns of criteria"
+        others = (
+            "'mean', 'dr_grpo', 'grpo' or 'rloo'; gdpo_advantages takes the columns of criteria"
+        )
         raise ValueError(f"estimator is {estimator!r}: give {others}")
     if baselines is not None and estimator != "rloo":
-        raise ValueError(f"the estimator {estimator!r} takes no baselines: give 'rloo', or leave them out")
+        raise ValueError(
+            f"the estimator {estimator!r} takes no baselines: give 'rloo', or leave them out"
+        )
     for name, column in (("groups", groups), ("baselines", baselines)):
         if column is not None and len(column) != len(rewards):
-            raise ValueError(f"there are {len(rewards)} rewards and {len(column)} {name}: give one of each a rollout")
-    known = [reward for reward in (*rewards, *(() if baselines is None else baselines)) if reward is not None]
+            raise ValueError(
+                f"there are {len(rewards)} rewards and {len(column)} {name}: give one of each a rollout"
+            )
+    known = [
+        reward
+        for reward in (*rewards, *(() if baselines is None else baselines))
+        if reward is not None
+    ]
     if not all(map(math.isfinite, known)):
         raise ValueError("a reward is NaN or infinite: leave it out as None")
-    if groups is None and baselines is None and known and len(known) == len(rewards):  # as nearly always
+    if (
+        groups is None and baselines is None and known and len(known) == len(rewards)
+    ):  # as nearly always
         return [*_less_mean(known, estimator, epsilon)]
     found: list[float | None] = [None] * len(rewards)
-    members: defaultdict[Hashable, list[int]] = defaultdict(list)  # the places of the scored rollouts of each group
+    members: defaultdict[Hashable, list[int]] = defaultdict(
+        list
+    )  # the places of the scored rollouts of each group
     for place, reward in enumerate(rewards):
         if reward is not None:
             members[None if groups is None else groups[place]].append(place)
@@ -78,16 +92,26 @@ def gdpo_advantages(
     """
     if not columns:
         raise ValueError("there are no criteria to normalise: give a column of values for each")
-    sizes = {name: len(column) for name, column in {**columns, "rewards": rewards}.items() if column is not None}
+    sizes = {
+        name: len(column)
+        for name, column in {**columns, "rewards": rewards}.items()
+        if column is not None
+    }
     if len(set(sizes.values())) > 1:
-        raise ValueError(f"the columns differ in length ({sizes}): give one value a rollout, or None")
+        raise ValueError(
+            f"the columns differ in length ({sizes}): give one value a rollout, or None"
+        )
     complete = [None if None in row else 0.0 for row in zip(*columns.values(), strict=True)]
     each = complete if rewards is None else rewards
     sums: list[list[float]] = [[] for _ in each]
     for name, column in columns.items():
-        scored = [value if one is not None else None for value, one in zip(column, each, strict=True)]
+        scored = [
+            value if one is not None else None for value, one in zip(column, each, strict=True)
+        ]
         weight = 1.0 if weights is None else weights[name]
-        for own, value in zip(sums, advantages(scored, "grpo", groups=groups, epsilon=epsilon), strict=True):
+        for own, value in zip(
+            sums, advantages(scored, "grpo", groups=groups, epsilon=epsilon), strict=True
+        ):
             own.append(0.0 if value is None else weight * value)
     added = [None if one is None else math.fsum(own) for own, one in zip(sums, each, strict=True)]
     # Criteria that cancel out leave rounding behind, which a smaller number would blow up.

@@ -70,7 +70,9 @@ def summed_by_name(pairs: Iterable[tuple[str, float]]) -> dict[str, float]:
 
 def weighted_sums(weights: Sequence[float], rows: Iterable[Sequence[float]]) -> list[float]:
     """Σ weight · value of each row: the rewards."""
-    return [math.fsum(map(mul, weights, row)) + 0.0 for row in rows]  # as `total`, without a call for each rollout
+    return [
+        math.fsum(map(mul, weights, row)) + 0.0 for row in rows
+    ]  # as `total`, without a call for each rollout
 
 
 def weighted_sum(weights: Sequence[float], values: Sequence[float]) -> float:
@@ -103,14 +105,22 @@ def _mean(lines: Sequence[Any]) -> Totals:
     return Totals(weighted_sum(sizes, worth) / most, 1.0) if most else Totals()
 
 
-def _share_passed(quantifier: Callable[[Iterable[bool]], bool]) -> Callable[[Sequence[Any]], Totals]:
-    return lambda lines: Totals(float(quantifier(line.passed for line in lines)), 1.0) if lines else Totals()
+def _share_passed(
+    quantifier: Callable[[Iterable[bool]], bool],
+) -> Callable[[Sequence[Any]], Totals]:
+    return lambda lines: (
+        Totals(float(quantifier(line.passed for line in lines)), 1.0) if lines else Totals()
+    )
 
 
-def _by_formula(formula: Callable[[Sequence[Any]], object], name: str, lines: Sequence[Any]) -> Totals:
+def _by_formula(
+    formula: Callable[[Sequence[Any]], object], name: str, lines: Sequence[Any]
+) -> Totals:
     raw = formula(lines) if lines else 0.0
     if not isinstance(raw, int | float) or not math.isfinite(raw):
-        raise RubricError(f"aggregation {name!r} returned {short_repr(raw)}: return a finite number")
+        raise RubricError(
+            f"aggregation {name!r} returned {short_repr(raw)}: return a finite number"
+        )
     return Totals(float(raw), 1.0 if lines else 0.0)
 
 
@@ -122,7 +132,9 @@ class Aggregation:
     total: Callable[[Sequence[Any]], Totals]  # of the counted report lines that have a value
     scale: Scale = "unit"
     sums: bool = False  # whether the total is Σ weight · value, so that a reward needs no report
-    formula: Callable[[Sequence[Any]], object] | None = None  # a caller's own: its result is reward and score
+    formula: Callable[[Sequence[Any]], object] | None = (
+        None  # a caller's own: its result is reward and score
+    )
 
 
 AGGREGATIONS: dict[str, Aggregation] = {
@@ -148,7 +160,9 @@ def aggregation_of(spec: object) -> Aggregation:
     if callable(spec):
         name = getattr(spec, "__name__", type(spec).__name__)
         return Aggregation(name, partial(_by_formula, spec, name), scale="raw", formula=spec)
-    raise RubricError(f"aggregation {spec!r} is not known: give one of {', '.join(AGGREGATIONS)}, or a function")
+    raise RubricError(
+        f"aggregation {spec!r} is not known: give one of {', '.join(AGGREGATIONS)}, or a function"
+    )
 
 
 # `raise` stops; `zero` pays 0; `group_mean` pays what the group's scored rollouts got on average, so that its
@@ -167,11 +181,16 @@ def refuse_policy(policy: Policy, able: Sequence[Policy] = POLICIES, where: str 
     if policy not in POLICIES:
         raise RubricError(f"unscored is {policy!r}: give one of {', '.join(map(repr, POLICIES))}")
     if policy not in able:
-        raise RubricError(f"{where} cannot do unscored={policy!r}: give {' or '.join(map(repr, able))}")
+        raise RubricError(
+            f"{where} cannot do unscored={policy!r}: give {' or '.join(map(repr, able))}"
+        )
 
 
 def fill_gaps(
-    rewards: Rewards, policy: Policy = "raise", groups: Sequence[Hashable] | None = None, errors: Sequence[str] = ()
+    rewards: Rewards,
+    policy: Policy = "raise",
+    groups: Sequence[Hashable] | None = None,
+    errors: Sequence[str] = (),
 ) -> list[float | None]:
     """Pay for unscored rollouts by a policy, by `groups` where given; with `drop` they stay None, to be left out.
 
@@ -184,13 +203,22 @@ def fill_gaps(
     if policy == "raise":
         said = f" ({errors[missing[0]]})" if errors and errors[missing[0]] else ""
         advice = "give unscored='zero' or 'group_mean' to train on, or mend what failed"
-        raise UnscoredError(f"{len(missing)} of {len(rewards)} rollouts have no score{said}: {advice}")
+        raise UnscoredError(
+            f"{len(missing)} of {len(rewards)} rollouts have no score{said}: {advice}"
+        )
     if policy == "zero":
         return [0.0 if reward is None else reward for reward in rewards]
     members = groups or [None] * len(rewards)
-    scored = grouped((group, reward) for reward, group in zip(rewards, members, strict=True) if reward is not None)
+    scored = grouped(
+        (group, reward)
+        for reward, group in zip(rewards, members, strict=True)
+        if reward is not None
+    )
     if not scored.keys() >= set(members):
         told = "no rollout of a group has a score, so there is no group mean to pay"
         raise UnscoredError(f"{told}: look at the errors, or give unscored='zero'")
     means = {group: math.fsum(own) / len(own) for group, own in scored.items()}
-    return [means[group] if reward is None else reward for reward, group in zip(rewards, members, strict=True)]
+    return [
+        means[group] if reward is None else reward
+        for reward, group in zip(rewards, members, strict=True)
+    ]

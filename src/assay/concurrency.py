@@ -51,7 +51,11 @@ def is_stop(error: BaseException) -> bool:
 
 
 async def side_by_side(
-    work: Callable[[Item], Awaitable[Result]], items: Sequence[Item], *, limit: int = SIDE_BY_SIDE, room: Room = None
+    work: Callable[[Item], Awaitable[Result]],
+    items: Sequence[Item],
+    *,
+    limit: int = SIDE_BY_SIDE,
+    room: Room = None,
 ) -> list[Result]:
     """Return the results of `work` on each item, in order; the first exception cancels the rest."""
     if len(items) == 1:

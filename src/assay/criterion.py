@@ -121,8 +121,12 @@ class Criterion(BaseModel):
             if isinstance(named, Mapping):
                 for name, said in cast("Mapping[str, Any]", named).items():
                     if said is not None and not isinstance(said, str | list | tuple):
-                        raise ValueError(f"when {name!r} is {said!r}: give a verdict in quotes, or a list of them")
-                    verdicts = (said,) if isinstance(said, str) else cast("Sequence[str]", said or ())
+                        raise ValueError(
+                            f"when {name!r} is {said!r}: give a verdict in quotes, or a list of them"
+                        )
+                    verdicts = (
+                        (said,) if isinstance(said, str) else cast("Sequence[str]", said or ())
+                    )
                     conditions.append(Condition(name, tuple(verdicts)))
             else:
                 conditions.append(named)
@@ -133,7 +137,9 @@ class Criterion(BaseModel):
     def _not_next_to_nothing(cls, weight: float) -> float:
         # A share of it would be rounded away, or be infinite beside a larger one.
         if 0 < abs(weight) < 1 / LARGEST:
-            raise ValueError(f"weight {weight!r} is next to nothing: give 0 for a metric, or {1 / LARGEST:g} or more")
+            raise ValueError(
+                f"weight {weight!r} is next to nothing: give 0 for a metric, or {1 / LARGEST:g} or more"
+            )
         return weight
 
     @field_validator("requirement")
@@ -148,7 +154,9 @@ class Criterion(BaseModel):
     def _choices_differ(cls, choices: tuple[str, ...]) -> tuple[str, ...]:
         folded = [choice.strip().casefold() for choice in choices]
         if len(choices) < 2 or len(set(folded)) < len(folded) or "" in folded:
-            raise ValueError(f"choices {list(choices)!r} are no scale: name at least two different ones, worst to best")
+            raise ValueError(
+                f"choices {list(choices)!r} are no scale: name at least two different ones, worst to best"
+            )
         if NOT_APPLICABLE.casefold() in folded:
             raise ValueError(f"choices hold {NOT_APPLICABLE!r}: set allow_na instead")
         return choices
@@ -157,12 +165,20 @@ class Criterion(BaseModel):
     def _one_way_to_answer(self) -> "Criterion":
         if (self.check is None) == (self.requirement is None):
             both = self.check is not None
-            has = "both check and requirement: drop" if both else "neither check nor requirement: give"
-            raise ValueError(f"a criterion is answered in exactly one way, and this one has {has} one of them")
+            has = (
+                "both check and requirement: drop"
+                if both
+                else "neither check nor requirement: give"
+            )
+            raise ValueError(
+                f"a criterion is answered in exactly one way, and this one has {has} one of them"
+            )
         if self.check is not None and not (callable(self.check) or is_scorer(self.check)):
             raise ValueError(f"check {self.check!r} cannot be called: give a function or a rubric")
         if self.requires_evidence and self.check is not None:
-            raise ValueError("requires_evidence is true, and code answers: only a judge cites, so leave it out")
+            raise ValueError(
+                "requires_evidence is true, and code answers: only a judge cites, so leave it out"
+            )
         if self.scope == "rollout" and self.combine != "all":
             about = "it is asked about the whole rollout"
             raise ValueError(f"combine is {self.combine!r}, and {about}: set scope to step or call")
@@ -174,7 +190,9 @@ class Criterion(BaseModel):
             raise ValueError(f"timeout is {self.timeout:g}, and {about}: set isolate too")
         if self.isolate and (self.check is None or is_scorer(self.check)):
             told = "a model answers" if self.check is None else "a whole rubric answers"
-            raise ValueError(f"isolate is true, and {told}: only a function can be isolated, so leave it out")
+            raise ValueError(
+                f"isolate is true, and {told}: only a function can be isolated, so leave it out"
+            )
         if not self.name:
             object.__setattr__(self, "name", _derived_name(self))
         return self
@@ -195,8 +213,19 @@ class Criterion(BaseModel):
     def question_hash(self) -> str:
         """As `content_hash`, of only what decides the answer: not its weight, and not its name."""
         said = self._written(as_hash=True)
-        asked = ("requirement", "check", "rubric", "choices", "allow_na", "requires_evidence", "scope", "combine")
-        return hash_of({"format": "assay.question/1", **{key: said[key] for key in asked if key in said}})
+        asked = (
+            "requirement",
+            "check",
+            "rubric",
+            "choices",
+            "allow_na",
+            "requires_evidence",
+            "scope",
+            "combine",
+        )
+        return hash_of(
+            {"format": "assay.question/1", **{key: said[key] for key in asked if key in said}}
+        )
 
     def _written(self, *, as_hash: bool) -> dict[str, Any]:
         written: dict[str, Any] = {} if self.name == _derived_name(self) else {"name": self.name}
@@ -205,7 +234,9 @@ class Criterion(BaseModel):
         for key, field in type(self).model_fields.items():
             value = getattr(self, key)
             if key not in ("name", "check", "when") and value != field.default:
-                written[key] = list(cast("tuple[Any, ...]", value)) if isinstance(value, tuple) else value
+                written[key] = (
+                    list(cast("tuple[Any, ...]", value)) if isinstance(value, tuple) else value
+                )
         if self.when:
             when = [{n: v[0] if len(v) == 1 else list(v)} if v else n for n, v in self.when]
             written["when"] = when[0] if len(when) == 1 else when
@@ -263,7 +294,9 @@ def _written_check(check: Any, *, as_hash: bool) -> dict[str, Any]:
 
 def name_of(check: object) -> str:
     """The name a check goes by; empty for a lambda, which has none."""
-    while isinstance(check, partial) and "__name__" not in vars(check):  # which a program may have set
+    while isinstance(check, partial) and "__name__" not in vars(
+        check
+    ):  # which a program may have set
         check = cast("partial[Any]", check).func
     check = cast("object", check)
     own = getattr(check, "name", None)

@@ -13,12 +13,16 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 _COLOURS = {"green": "32", "yellow": "33", "red": "31", "bold": "1"}
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # control characters but for tab and new line
+_CONTROLS = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f]"
+)  # control characters but for tab and new line
 
 
 def painted(text: str, colour: str) -> str:
     """The text in that colour; as it is unless standard output is a terminal that shows colours."""
-    is_wanted = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    is_wanted = (
+        sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    )
     return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m" if colour and is_wanted else text
 
 
@@ -74,7 +78,9 @@ def escaped(value: object) -> str:
 
 def markdown_table(section: Section) -> str:
     """A section as a table of Markdown."""
-    head, *rows = (f"| {' | '.join(map(escaped, cells))} |" for cells in (section.columns, *section.rows))
+    head, *rows = (
+        f"| {' | '.join(map(escaped, cells))} |" for cells in (section.columns, *section.rows)
+    )
     return "\n".join([head, f"|{'---|' * len(section.columns)}", *rows])
 
 
@@ -94,7 +100,10 @@ def html_table(section: Section) -> str:
     rows = ""
     for row in section.rows:
         tones = (f' class="{cell.tone}"' if isinstance(cell, Toned) else "" for cell in row)
-        cells = (f"<td{tone}>{escape(cell_text(cell))}</td>" for cell, tone in zip(row, tones, strict=True))
+        cells = (
+            f"<td{tone}>{escape(cell_text(cell))}</td>"
+            for cell, tone in zip(row, tones, strict=True)
+        )
         rows += f"<tr>{''.join(cells)}</tr>"
     return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
 
@@ -121,7 +130,15 @@ class Page:
             notes = "".join(f"<li>{escape(on_one_line(note))}</li>" for note in self.notes)
             parts = [f"<b>{escape(on_one_line(self.title))}</b>", *map(html_table, sections)]
             style = f"<style>{(get_data('assay', 'notebook.css') or b'').decode()}</style>"
-            return "".join([style, '<div class="assay">', *parts, f"<ul>{notes}</ul>" if notes else "", "</div>"])
+            return "".join(
+                [
+                    style,
+                    '<div class="assay">',
+                    *parts,
+                    f"<ul>{notes}</ul>" if notes else "",
+                    "</div>",
+                ]
+            )
         if layout == "markdown":
             parts = [f"## {escaped(self.title)}", *map(markdown_table, sections)]
             lines = [f"- {escaped(note)}" for note in self.notes]
@@ -141,7 +158,11 @@ def notebook_bar() -> Callable[[str, int, int | None], None] | None:
 
     def tell(text: str, done: int, total: int | None) -> None:
         nonlocal handle
-        bar = f'<progress value="{done}" max="{max(1, total)}"></progress> ' if total is not None else ""
+        bar = (
+            f'<progress value="{done}" max="{max(1, total)}"></progress> '
+            if total is not None
+            else ""
+        )
         data = {"text/html": f'<div class="assay">{bar}{escape(text)}</div>', "text/plain": text}
         if handle is None:
             handle = shown.display(data, raw=True, display_id=True)

@@ -14,7 +14,15 @@ from types import FunctionType
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from assay import isolation  # whose modules load when a check is isolated
-from assay.aggregation import AGGREGATIONS, Aggregation, Scale, stakes, summed_by_name, total, weighted_sums
+from assay.aggregation import (
+    AGGREGATIONS,
+    Aggregation,
+    Scale,
+    stakes,
+    summed_by_name,
+    total,
+    weighted_sums,
+)
 from assay.concurrency import FAILURES, is_stop, setting, side_by_side
 from assay.criterion import LARGEST, Criterion, is_scorer
 from assay.errors import JudgeError, MissingExtraError, RubricError, SignatureError
@@ -24,7 +32,16 @@ from assay.graders.verdicts import finite, number_of, verdict_score
 from assay.models.budgets import is_dry_run, refuse_unpriced, rollout_spending
 from assay.models.model import has_room
 from assay.redaction import logger_of
-from assay.report import NOTHING_APPLIES, UNASKED, CriterionReport, EvaluationReport, Lines, Score, aggregate, line_of
+from assay.report import (
+    NOTHING_APPLIES,
+    UNASKED,
+    CriterionReport,
+    EvaluationReport,
+    Lines,
+    Score,
+    aggregate,
+    line_of,
+)
 from assay.rollout import Batch, Call, Read
 from assay.trajectory import as_it_stood, by_turn, join_steps, steps_of
 from assay.types import OnError
@@ -70,13 +87,20 @@ class PlannedCriterion:
         self.index = index
         self.criterion = criterion
         self.call: Call | None = None  # None when a model or a nested rubric answers
-        self.each: Plan | None = None  # where code answers about each step: the same question about one of them
+        self.each: Plan | None = (
+            None  # where code answers about each step: the same question about one of them
+        )
         self.reads_completion = criterion.judged or criterion.scope != "rollout"
         """Whether it needs a completion that can be read. A rubric inside sees to that by itself."""
         if criterion.check is not None and criterion.scope != "rollout":
-            self.each = Plan([criterion.with_fields(scope="rollout", combine="all", when=())], AGGREGATIONS["sum"])
+            self.each = Plan(
+                [criterion.with_fields(scope="rollout", combine="all", when=())],
+                AGGREGATIONS["sum"],
+            )
             for name in self.each.planned[0].traits.compares:
-                raise RubricError(f"criterion {name!r} scores a whole group, and has a scope: drop one of the two")
+                raise RubricError(
+                    f"criterion {name!r} scores a whole group, and has a scope: drop one of the two"
+                )
         elif criterion.check is not None and not is_scorer(criterion.check):
             call = self.call = Call(criterion.check, criterion.name)
             if call.compares and criterion.when:
@@ -84,7 +108,9 @@ class PlannedCriterion:
                 raise RubricError(f"{said}, which holds for single rollouts: drop one of the two")
             if criterion.isolate:
                 _isolate(call, criterion)
-            self.reads_completion = call.everything or any(a.field == "completion" for a in call.arguments)
+            self.reads_completion = call.everything or any(
+                a.field == "completion" for a in call.arguments
+            )
 
     @property
     def is_single(self) -> bool:
@@ -97,15 +123,23 @@ class PlannedCriterion:
         if self.each is not None:
             return self.each.planned[0].traits
         if call is None:
-            return Traits(waits=True, asks=True) if self.criterion.judged else Traits.of(self.criterion.check)
+            return (
+                Traits(waits=True, asks=True)
+                if self.criterion.judged
+                else Traits.of(self.criterion.check)
+            )
         compares = (self.criterion.name,) if call.compares else ()
-        return Traits(call.is_async and not call.is_group, call.is_async and call.is_group, compares=compares)
+        return Traits(
+            call.is_async and not call.is_group, call.is_async and call.is_group, compares=compares
+        )
 
 
 class Plan:
     """Every criterion of a rubric, in the phases they are asked in."""
 
-    def __init__(self, criteria: Sequence[Criterion], aggregation: Aggregation, known: "Plan | None" = None) -> None:
+    def __init__(
+        self, criteria: Sequence[Criterion], aggregation: Aggregation, known: "Plan | None" = None
+    ) -> None:
         """The criteria that open the `known` plan are not read again."""
         ready = known.planned if known is not None else ()
         rest = enumerate(criteria[len(ready) :], start=len(ready))
@@ -118,34 +152,46 @@ class Plan:
         self.counted = sum(criterion.counts for criterion in criteria)
         self.judged = any(criterion.judged for criterion in criteria)
         self.about_steps = any(c.scope != "rollout" or c.credit != "rollout" for c in criteria)
-        plain = not (self.about_steps or any(c.required or c.report_only or c.when for c in criteria))
+        plain = not (
+            self.about_steps or any(c.required or c.report_only or c.when for c in criteria)
+        )
         self.is_async = any(one.call is not None and one.call.is_async for one in self.planned)
         self.adds_up = aggregation.sums and plain
         """Whether the reward is the weighted sum of the answers: no veto, condition or line left out."""
         lowest = min(criteria, key=lambda criterion: criterion.weight, default=None)
         if aggregation.name == "tree" and lowest is not None and lowest.weight < 0:
             said = f"criterion {lowest.name!r} has weight {lowest.weight}, and a tree takes none below 0"
-            raise RubricError(f"{said}: state the requirement positively, or use another aggregation")
+            raise RubricError(
+                f"{said}: state the requirement positively, or use another aggregation"
+            )
         self.phases: list[tuple[list[list[PlannedCriterion]], list[PlannedCriterion]]] = []
         """Criteria that can be asked at the same time: those for code in order, and those for a model. What code
         answers is cut before and after each that needs the whole batch to be done first."""
         for names in _layers({criterion.name: criterion for criterion in criteria}):
             own = [one for one in self.planned if one.criterion.name in names]
             checked = [one for one in own if not one.criterion.judged]
-            runs = [list(run) for _, run in groupby(checked, key=lambda one: one.is_single or id(one))]
+            runs = [
+                list(run) for _, run in groupby(checked, key=lambda one: one.is_single or id(one))
+            ]
             self.phases.append((runs, [one for one in own if one.criterion.judged]))
 
 
 def _layers(criteria: Mapping[str, Criterion]) -> Iterator[frozenset[str]]:
     """The names of criteria that can be asked together, after those that their `when` asks for; refuses unknown names and rings."""
-    for asking, (other, verdicts) in ((criterion, when) for criterion in criteria.values() for when in criterion.when):
+    for asking, (other, verdicts) in (
+        (criterion, when) for criterion in criteria.values() for when in criterion.when
+    ):
         asked = f"criterion {asking.name!r} is asked when {other!r}"
         if other not in criteria:
-            raise RubricError(f"{asked} holds, and there is no such criterion: name one of {', '.join(criteria)}")
+            raise RubricError(
+                f"{asked} holds, and there is no such criterion: name one of {', '.join(criteria)}"
+            )
         offered = (*criteria[other].choices, "N/A")
         for verdict in verdicts:
             if verdict not in offered:
-                raise RubricError(f"{asked} is {verdict!r}, which can never be: it offers {', '.join(offered)}")
+                raise RubricError(
+                    f"{asked} is {verdict!r}, which can never be: it offers {', '.join(offered)}"
+                )
     waiting = TopologicalSorter({c.name: [name for name, _ in c.when] for c in criteria.values()})
     try:
         waiting.prepare()
@@ -162,7 +208,9 @@ def _isolate(call: Call, criterion: Criterion) -> None:
     isolation.protocol.readable(Score)
     if call.is_group:
         said = f"criterion {criterion.name!r} scores a whole group"
-        raise RubricError(f"{said}, and only a check of single rollouts can be isolated: drop `isolate`")
+        raise RubricError(
+            f"{said}, and only a check of single rollouts can be isolated: drop `isolate`"
+        )
     check, seconds = call.function, criterion.timeout
     try:
         home = isolation.protocol.packed(check).home
@@ -171,7 +219,9 @@ def _isolate(call: Call, criterion: Criterion) -> None:
     preload = (home,) if home else ()
 
     async def checked(*args: Any, **keywords: Any) -> Any:
-        outcome = await isolation.shared_pool(*preload).run(check, *args, timeout=seconds, keywords=keywords)
+        outcome = await isolation.shared_pool(*preload).run(
+            check, *args, timeout=seconds, keywords=keywords
+        )
         return outcome.value if outcome.ok else Score.failed(outcome.message)
 
     call.run_by(checked)
@@ -209,12 +259,18 @@ class Outcomes(NamedTuple):
     """The numbers that the rollouts of a batch earned, one of each a rollout."""
 
     rewards: Sequence[float | None]  # None where a rollout is unscored: missing is never zero
-    partial: Sequence[float]  # the sum of weight × value over what was answered: the reward, where there is one
+    partial: Sequence[
+        float
+    ]  # the sum of weight × value over what was answered: the reward, where there is one
     metrics: Sequence[dict[str, float]]  # the value of every answered criterion by name
     errors: Sequence[dict[str, str]] | None = None  # what went wrong by name; None when nothing did
     idle: Collection[int] = ()  # the places of rollouts to which no counted criterion applies
-    unshaped: Sequence[float | None] | None = None  # the rewards before shaping; None where nothing shapes them
-    steps: Sequence[Mapping[str, float | None] | None] | None = None  # the rewards of turns; None without any
+    unshaped: Sequence[float | None] | None = (
+        None  # the rewards before shaping; None where nothing shapes them
+    )
+    steps: Sequence[Mapping[str, float | None] | None] | None = (
+        None  # the rewards of turns; None without any
+    )
 
     @property
     def problems(self) -> Sequence[dict[str, str]] | None:
@@ -222,7 +278,10 @@ class Outcomes(NamedTuple):
         if not self.idle:
             return self.errors
         errors = self.errors or [{} for _ in self.rewards]
-        return [e or ({"rubric": NOTHING_APPLIES} if place in self.idle else e) for place, e in enumerate(errors)]
+        return [
+            e or ({"rubric": NOTHING_APPLIES} if place in self.idle else e)
+            for place, e in enumerate(errors)
+        ]
 
 
 class BatchResult(Sequence[EvaluationReport]):
@@ -231,8 +290,12 @@ class BatchResult(Sequence[EvaluationReport]):
     _reports: Sequence[EvaluationReport] = ()
     is_shaped, version = False, ""
 
-    def __init__(self, reports: Sequence[EvaluationReport], *, is_shaped: bool = False, version: str = "") -> None:
-        self._reports = [r.model_copy(update={"version": version}) for r in reports] if version else reports
+    def __init__(
+        self, reports: Sequence[EvaluationReport], *, is_shaped: bool = False, version: str = ""
+    ) -> None:
+        self._reports = (
+            [r.model_copy(update={"version": version}) for r in reports] if version else reports
+        )
         self.version = version
         self.is_shaped = is_shaped or any(report.unshaped is not None for report in reports)
 
@@ -240,7 +303,10 @@ class BatchResult(Sequence[EvaluationReport]):
         return self._reports[place]
 
     def outcomes(self) -> Outcomes:
-        rows = [(r.scored, r.partial_reward, r.metrics, r.errors, r.applies, r.step_rewards) for r in self]
+        rows = [
+            (r.scored, r.partial_reward, r.metrics, r.errors, r.applies, r.step_rewards)
+            for r in self
+        ]
         errors, steps = [row[3] for row in rows], [row[5] for row in rows]
         return Outcomes(
             [partial if scored else None for scored, partial, *_ in rows],
@@ -278,7 +344,9 @@ class Summed(BatchResult):
 
     def __init__(self, parts: Sequence[BatchResult]) -> None:
         # A group inside a group adds its rubrics, so that each sum is rounded once.
-        self.parts = [part for one in parts for part in (one.parts if isinstance(one, Summed) else [one])]
+        self.parts = [
+            part for one in parts for part in (one.parts if isinstance(one, Summed) else [one])
+        ]
         self.is_shaped = any(part.is_shaped for part in self.parts)
 
     def __len__(self) -> int:
@@ -306,7 +374,9 @@ class Summed(BatchResult):
             rewards,
             partial,
             [summed_by_name(pair for one in row for pair in one.items()) for row in metrics],
-            [{k: v for one in row for k, v in one.items()} for row in zip(*failed, strict=True)] if failed else None,
+            [{k: v for one in row for k, v in one.items()} for row in zip(*failed, strict=True)]
+            if failed
+            else None,
             idle,
         )
 
@@ -330,7 +400,12 @@ class Engine(BatchResult):
     """
 
     def __init__(
-        self, plan: Plan, objects: Mapping[str, Any], grader: Autograder | None, on_error: OnError, read: Read
+        self,
+        plan: Plan,
+        objects: Mapping[str, Any],
+        grader: Autograder | None,
+        on_error: OnError,
+        read: Read,
     ) -> None:
         """Checks may name `objects` as arguments."""
         self._plan = plan
@@ -339,10 +414,16 @@ class Engine(BatchResult):
         self._scale: Scale | None = grader.scale if grader else None
         self._on_error: OnError = on_error
         self._read = read
-        self._whole: dict[int, EvaluationReport] = {}  # reports of graders that judge as a whole, by place
+        self._whole: dict[
+            int, EvaluationReport
+        ] = {}  # reports of graders that judge as a whole, by place
         self._shown: dict[int, str] = {}  # what judges were not shown, by place
-        self._turns: dict[int, list[str]] = {}  # the turns of the assistant, by place, where criteria are about steps
-        self._are_floats = True  # whether all answers are, as nearly always, so that none need be looked at
+        self._turns: dict[
+            int, list[str]
+        ] = {}  # the turns of the assistant, by place, where criteria are about steps
+        self._are_floats = (
+            True  # whether all answers are, as nearly always, so that none need be looked at
+        )
 
     async def answer(self, batch: Batch) -> "Engine":
         """Ask everything of every rollout of a batch."""
@@ -354,7 +435,9 @@ class Engine(BatchResult):
 
     async def ask(self, batch: Batch) -> None:
         if self._plan.judged and self._grader is None:
-            place, first = next((place, c) for place, c in enumerate(self._plan.criteria, start=1) if c.judged)
+            place, first = next(
+                (place, c) for place, c in enumerate(self._plan.criteria, start=1) if c.judged
+            )
             asked = f"criterion {place} ({first.requirement!r}) is judged by a model"
             raise RubricError(f"{asked}, and no grader was given: pass autograder=")
         self._batch, self._unreadable = batch.readable(self._read)
@@ -369,9 +452,15 @@ class Engine(BatchResult):
                 await self._judge(judged)
             else:
                 # The model is asked while the checks run.
-                await side_by_side(lambda ask: ask(), [partial(self._check, runs), partial(self._judge, judged)])
+                await side_by_side(
+                    lambda ask: ask(), [partial(self._check, runs), partial(self._judge, judged)]
+                )
         if self._plan.about_steps:
-            turns = {p: steps_of(row, "step") for p, row in enumerate(self._batch.rows) if p not in self._unreadable}
+            turns = {
+                p: steps_of(row, "step")
+                for p, row in enumerate(self._batch.rows)
+                if p not in self._unreadable
+            }
             self._turns = {place: [step.address for step in own] for place, own in turns.items()}
 
     def _is_asked(self, one: PlannedCriterion, place: int) -> bool:
@@ -382,7 +471,9 @@ class Engine(BatchResult):
             index = self._plan.names.index(name)
             answer = self._rows[place][index]
             if answer is None:
-                known = Score.failed(f"JudgeError: it depends on {name!r}, which was judged as part of the whole")
+                known = Score.failed(
+                    f"JudgeError: it depends on {name!r}, which was judged as part of the whole"
+                )
                 break
             line = line_of(self._plan.criteria[index], answer)
             if line.error is not None:
@@ -404,7 +495,9 @@ class Engine(BatchResult):
     def _failed(self, error: BaseException, *, waited: bool = True) -> Score:
         """The answer where something failed, unless failures are raised or we are to stop."""
         # A function that was called, and not waited for, is told to stop by Ctrl-C alone.
-        if self._on_error == "raise" or (is_stop(error) if waited else isinstance(error, KeyboardInterrupt)):
+        if self._on_error == "raise" or (
+            is_stop(error) if waited else isinstance(error, KeyboardInterrupt)
+        ):
             raise error
         return Score.failed(error)
 
@@ -420,7 +513,9 @@ class Engine(BatchResult):
             criteria, row = [one.criterion for one in asked], batch.rows[place]
             try:
                 if batch.views is None and "completion" not in row:
-                    raise SignatureError("this rollout has no field 'completion' for a model to judge")
+                    raise SignatureError(
+                        "this rollout has no field 'completion' for a model to judge"
+                    )
                 view = None if batch.views is None else batch.views[place]
                 text, query = shown(row, view, takes_media=grader.takes_media)
                 if text.shown:
@@ -443,7 +538,12 @@ class Engine(BatchResult):
         await side_by_side(judge, range(len(batch)), room=room)
 
     async def _answers(
-        self, grader: Autograder, row: Mapping[str, Any], text: JudgeInput, criteria: list[Criterion], query: str | None
+        self,
+        grader: Autograder,
+        row: Mapping[str, Any],
+        text: JudgeInput,
+        criteria: list[Criterion],
+        query: str | None,
     ) -> JudgeAnswer:
         """What the grader answers; for a criterion about steps what it answers about each, all criteria at once."""
         if all(criterion.scope == "rollout" for criterion in criteria):
@@ -452,11 +552,15 @@ class Engine(BatchResult):
         each = [question for own in asked for question in own.values()]
         answer = await grader.answer(text, each, query, on_error=self._on_error) if each else []
         if isinstance(answer, EvaluationReport):
-            told = f"{grader.title} gives one number for all criteria, and some are asked about steps"
+            told = (
+                f"{grader.title} gives one number for all criteria, and some are asked about steps"
+            )
             raise JudgeError(f"{told}: use a grader that answers each criterion")
         found = iter(answer)
         return [
-            next(found) if c.scope == "rollout" else join_steps(c, [*own], [finite(c, next(found)) for _ in own])
+            next(found)
+            if c.scope == "rollout"
+            else join_steps(c, [*own], [finite(c, next(found)) for _ in own])
             for c, own in zip(criteria, asked, strict=True)
         ]
 
@@ -468,7 +572,9 @@ class Engine(BatchResult):
                 continue
             places = [place for place in range(len(self._rows)) if self._is_asked(one, place)]
             if places:
-                ask = self._by_step if one.each else self._nested if one.call is None else self._group
+                ask = (
+                    self._by_step if one.each else self._nested if one.call is None else self._group
+                )
                 answers = await ask(one, self._batch.select(places))
                 for place, answer in zip(places, answers, strict=True):
                     self._set(one, place, answer)
@@ -483,15 +589,22 @@ class Engine(BatchResult):
         batch, objects, size = self._batch, self._objects, len(self._rows)
         rows = list(zip(range(size), batch.rows, batch.states, self._rows, strict=True))
         asked = [(one, one.index, *one.call.bound(objects)) for one in run if one.call is not None]
-        guarded = bool(self._unreadable) or len(self._plan.phases) > 1  # a `when` makes another phase
-        waits, failed = self._plan.is_async and any(one.call is not None and one.call.is_async for one in run), False
+        guarded = (
+            bool(self._unreadable) or len(self._plan.phases) > 1
+        )  # a `when` makes another phase
+        waits, failed = (
+            self._plan.is_async and any(one.call is not None and one.call.is_async for one in run),
+            False,
+        )
 
         def refuse_unsupplied() -> None:
             for one in run:
                 if one.call is not None:
                     one.call.refuse_unsupplied(batch, objects)
 
-        async def check(some: Sequence[tuple[int, Mapping[str, Any], Mapping[str, Any], list[Any]]]) -> None:
+        async def check(
+            some: Sequence[tuple[int, Mapping[str, Any], Mapping[str, Any], list[Any]]],
+        ) -> None:
             nonlocal waits, failed
             low, high = -LARGEST, LARGEST
             for place, row, state, answers in some:
@@ -508,7 +621,11 @@ class Engine(BatchResult):
                                 value = ask(*first(row)) if many else ask(row, state)
                         except KeyError:
                             call = one.call
-                            if call is None or not many or all(a.field in row for a in call.arguments):
+                            if (
+                                call is None
+                                or not many
+                                or all(a.field in row for a in call.arguments)
+                            ):
                                 raise
                             value = call.by_name(objects, row, state)
                     except FAILURES as error:
@@ -517,13 +634,18 @@ class Engine(BatchResult):
                         failed, value = True, self._failed(error, waited=False)
                     if type(value) is float and low <= value <= high:
                         answers[index] = value
-                    elif type(value) is bool:  # as most checks return; all the rest may be waited for
+                    elif (
+                        type(value) is bool
+                    ):  # as most checks return; all the rest may be waited for
                         self._set(one, place, value)
                     else:
                         waits = waits or inspect.isawaitable(value)
                         self._set(one, place, await self._settled(one.criterion, value))
 
-        done, end = 0, 1  # the first one alone shows whether a plain function returns something to wait for
+        done, end = (
+            0,
+            1,
+        )  # the first one alone shows whether a plain function returns something to wait for
         while done < size and not waits:
             if done > 1:
                 await asyncio.sleep(0)
@@ -547,7 +669,10 @@ class Engine(BatchResult):
         assert call is not None
         lacking = {} if call.compares else call.lacking(batch, self._objects)
         if lacking:
-            errors = {p: self._failed(SignatureError(f"this rollout has no field {n!r}")) for p, n in lacking.items()}
+            errors = {
+                p: self._failed(SignatureError(f"this rollout has no field {n!r}"))
+                for p, n in lacking.items()
+            }
             rest = [place for place in range(size) if place not in lacking]
             found = iter(await self._group(one, batch.select(rest)) if rest else [])
             return [errors[place] if place in errors else next(found) for place in range(size)]
@@ -557,7 +682,9 @@ class Engine(BatchResult):
                 values = await values
             values = _one_a_rollout(values, size)
         except FAILURES as error:
-            return await self._failed_together(error, self._group, one, batch, compares=call.compares)
+            return await self._failed_together(
+                error, self._group, one, batch, compares=call.compares
+            )
         answers: list[Any] = []
         for start in range(0, size, CHUNK):
             if start:
@@ -575,7 +702,9 @@ class Engine(BatchResult):
         few = ((row, state, own) for row, state, own in stood if len(own) <= MOST_STEPS)
         every = ((each, state) for row, state, own in few for each in as_it_stood(row, own))
         answers: list[Any] = []
-        while some := list(islice(every, CHUNK)):  # a rollout of many steps is long, and each of its openings too
+        while some := list(
+            islice(every, CHUNK)
+        ):  # a rollout of many steps is long, and each of its openings too
             rows, states = zip(*some, strict=True)
             each = Engine(one.each, self._objects, self._grader, self._on_error, self._read)
             await each.ask(Batch(rows, states))
@@ -586,7 +715,9 @@ class Engine(BatchResult):
                 said = f"the rollout has {len(own):,} steps, and at most {MOST_STEPS:,} are asked about"
                 joined.append(Score.failed(RubricError(said)))
             else:
-                joined.append(join_steps(one.criterion, [s.address for s in own], [next(found) for _ in own]))
+                joined.append(
+                    join_steps(one.criterion, [s.address for s in own], [next(found) for _ in own])
+                )
         return joined
 
     async def _nested(self, one: PlannedCriterion, batch: Batch) -> list[Any]:
@@ -604,7 +735,13 @@ class Engine(BatchResult):
         return [_score_of_report(report) for report in reports]
 
     async def _failed_together(
-        self, error: BaseException, ask: _Ask, one: PlannedCriterion, batch: Batch, *, compares: bool
+        self,
+        error: BaseException,
+        ask: _Ask,
+        one: PlannedCriterion,
+        batch: Batch,
+        *,
+        compares: bool,
     ) -> list[Any]:
         """Ask about each rollout alone after all failed together: those at fault fail alone, unless compared."""
         if isinstance(error, SignatureError):
@@ -613,20 +750,26 @@ class Engine(BatchResult):
         if size == 1:
             return [failed]
         if compares:
-            why = f"it compares the {size} rollouts of the group, so that none of them has an answer"
+            why = (
+                f"it compares the {size} rollouts of the group, so that none of them has an answer"
+            )
             return [Score.failed(f"{failed.error} ({why})")] * size
         each = await side_by_side(lambda place: ask(one, batch.select([place])), range(size))
         return [answer for [answer] in each]
 
     def _log_errors(self) -> None:
         logged = _LOGGED.get()
-        for criterion, column in zip(self._plan.criteria, zip(*self._rows, strict=True), strict=True):
+        for criterion, column in zip(
+            self._plan.criteria, zip(*self._rows, strict=True), strict=True
+        ):
             errors = [a.error for a in column if isinstance(a, Score) and a.error is not None]
             if errors and self._on_error == "raise":
                 raise RubricError(f"criterion {criterion.name!r} has no answer: {errors[0]}")
             if errors and (logged is None or criterion.name not in logged):
                 told = (criterion.name, len(errors), len(column), errors[0])
-                logger.error("criterion %r has no answer for %d of %d rollouts; the first: %s", *told)
+                logger.error(
+                    "criterion %r has no answer for %d of %d rollouts; the first: %s", *told
+                )
                 if logged is not None:
                     logged.add(criterion.name)
 
@@ -662,16 +805,26 @@ class Engine(BatchResult):
         turns, criteria = self._turns[place], self._plan.criteria
         if not made.scored or place in self._whole:
             return dict.fromkeys(turns, made.raw_score)
-        lines = [(line.as_score, by_turn(c, line, turns)) for c, line in zip(criteria, made.lines, strict=True)]
-        return {t: self._aggregated(criteria, [own.get(t, score) for score, own in lines]).raw_score for t in turns}
+        lines = [
+            (line.as_score, by_turn(c, line, turns))
+            for c, line in zip(criteria, made.lines, strict=True)
+        ]
+        return {
+            t: self._aggregated(criteria, [own.get(t, score) for score, own in lines]).raw_score
+            for t in turns
+        }
 
     def _summed(self, place: int) -> EvaluationReport:
         plan, row, whole = self._plan, self._rows[place], self._whole.get(place)
-        values = (row if self._are_floats else _values(row)) if plan.adds_up and whole is None else None
+        values = (
+            (row if self._are_floats else _values(row)) if plan.adds_up and whole is None else None
+        )
         if values is not None:
             scale = self._scale or plan.aggregation.scale
             [raw], lines = weighted_sums(plan.weights, [values]), Lines(plan.criteria, row)
-            return EvaluationReport.full(raw, plan.stakes, lines, scale, counted=plan.counted, judged=plan.judged)
+            return EvaluationReport.full(
+                raw, plan.stakes, lines, scale, counted=plan.counted, judged=plan.judged
+            )
         if whole is None:
             return self._aggregated(plan.criteria, row)
         own = [index for index, answer in enumerate(row) if answer is not None]
@@ -679,7 +832,9 @@ class Engine(BatchResult):
             return whole
         return self._aggregated([plan.criteria[i] for i in own], [row[i] for i in own]) + whole
 
-    def _aggregated(self, criteria: Sequence[Criterion], answers: Sequence[Any]) -> EvaluationReport:
+    def _aggregated(
+        self, criteria: Sequence[Criterion], answers: Sequence[Any]
+    ) -> EvaluationReport:
         """What the answers come to. A caller's formula that fails leaves this rollout alone unscored."""
         lines, rule, scale = Lines(criteria, answers), self._plan.aggregation, self._scale
         try:
@@ -688,10 +843,16 @@ class Engine(BatchResult):
             if rule.formula is None or self._on_error == "raise" or is_stop(error):
                 raise
             logger.error("aggregation %r failed: %s", rule.name, described(error))
-            return aggregate([*lines, CriterionReport(name=rule.name, error=described(error))], criteria, scale=scale)
+            return aggregate(
+                [*lines, CriterionReport(name=rule.name, error=described(error))],
+                criteria,
+                scale=scale,
+            )
 
 
-def _at_steps(criterion: Criterion, row: Mapping[str, Any], text: JudgeInput) -> dict[str, Criterion]:
+def _at_steps(
+    criterion: Criterion, row: Mapping[str, Any], text: JudgeInput
+) -> dict[str, Criterion]:
     """A criterion as it is asked about each step of a rollout, by address; as it is when it is about the whole.
 
     What was shown stays the same for all of them, so that they share it. Raises a `JudgeError` for a step that was not shown.
@@ -711,7 +872,9 @@ def _at_steps(criterion: Criterion, row: Mapping[str, Any], text: JudgeInput) ->
         if text.parts:  # a reply by itself is shown without an address
             question = f"{question}\n\n{system_prompt('step').format(address=address)}"
         name = f"{criterion.name}@{address}"
-        made = criterion.with_fields(requirement=question, name=name, scope="rollout", combine="all")
+        made = criterion.with_fields(
+            requirement=question, name=name, scope="rollout", combine="all"
+        )
         made.memo.update(question_hash=f"{known}@{address}", step=address)
         asked[address] = made
     return asked
@@ -731,7 +894,9 @@ def coerce_answer(criterion: Criterion, value: Any) -> float | Score:
         return verdict_score(criterion, value)
     number = value if isinstance(value, bool) else number_of(value)
     if number is None:
-        return Score.failed(f"ValueError: the check returned {short_repr(value)}, not a finite number")
+        return Score.failed(
+            f"ValueError: the check returned {short_repr(value)}, not a finite number"
+        )
     return number
 
 
@@ -741,15 +906,21 @@ def _one_a_rollout(values: Any, size: int) -> list[Any]:
         raise ValueError(f"the group function returned {given}: return a list of {size} numbers")
     column = list(cast("Sequence[Any]", values))
     if len(column) != size:
-        raise ValueError(f"the group function returned {len(column)} numbers for {size} rollouts: return one each")
+        raise ValueError(
+            f"the group function returned {len(column)} numbers for {size} rollouts: return one each"
+        )
     return column
 
 
 def _score_of_report(report: EvaluationReport) -> Score:
     lines = tuple(report.lines)
     if not report.applies and any(line.counted for line in lines):
-        return Score.not_applicable("no counted criterion of it applies to this rollout")._replace(lines=lines)
+        return Score.not_applicable("no counted criterion of it applies to this rollout")._replace(
+            lines=lines
+        )
     if report.score is None:
         reason = "; ".join(f"{name}: {error}" for name, error in report.errors.items())
         return Score(error=f"GradingError: {reason or 'nothing in it counts'}", lines=lines)
-    return Score(report.score, f"judges were shown: {report.shown}" if report.shown else "", lines=lines)
+    return Score(
+        report.score, f"judges were shown: {report.shown}" if report.shown else "", lines=lines
+    )

@@ -54,7 +54,9 @@ class RubricError(AssayError, ValueError):
 class RubricFileError(RubricError):
     """A rubric file is wrong; the message names file, line and field."""
 
-    def __init__(self, message: str, *, path: str | None = None, line: int | None = None, field: str = "") -> None:
+    def __init__(
+        self, message: str, *, path: str | None = None, line: int | None = None, field: str = ""
+    ) -> None:
         where = ":".join(str(part) for part in (path, line) if part is not None)
         super().__init__(f"{where}: {message}" if where else message)
         self.path = path
@@ -164,4 +166,6 @@ def import_extra(module: str, purpose: str, *, extra: str = "", package: str = "
     try:
         return import_module(module)
     except ImportError:
-        raise MissingExtraError(purpose, package=package or module.partition(".")[0], extra=extra) from None
+        raise MissingExtraError(
+            purpose, package=package or module.partition(".")[0], extra=extra
+        ) from None

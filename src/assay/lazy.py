@@ -7,7 +7,8 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-_LINE = re.compile(r"^from (\S+) import \w+ as (\w+)$", re.MULTILINE)
+# One name per import, in brackets where the line would be too long.
+_LINE = re.compile(r"^from (\S+) import (?:\(\s+)?\w+ as (\w+)(?:,\s+\))?$", re.MULTILINE)
 _EVERY = re.compile(r"^from (\S+) import \*$", re.MULTILINE)
 
 

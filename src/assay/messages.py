@@ -29,7 +29,11 @@ class ToolCall(NamedTuple):
     @property
     def written(self) -> dict[str, Any]:
         """As a message has it, in the form of OpenAI."""
-        return {"id": self.id, "type": "function", "function": {"name": self.name, "arguments": self.arguments}}
+        return {
+            "id": self.id,
+            "type": "function",
+            "function": {"name": self.name, "arguments": self.arguments},
+        }
 
 
 def text_of(content: object) -> str:
@@ -97,7 +101,9 @@ def with_role(messages: Messages, role: str) -> list[Any]:
 
 def last_with_role(messages: Messages, role: str) -> Any | None:
     """The last message of one role, or None. A plain text has none."""
-    return next((message for message in reversed(chat_of(messages)) if role_of(message) == role), None)
+    return next(
+        (message for message in reversed(chat_of(messages)) if role_of(message) == role), None
+    )
 
 
 def read_completion(completion: object) -> Any:
@@ -111,11 +117,16 @@ def read_completion(completion: object) -> Any:
     chat = chat_of(completion)
     last = last_with_role(chat, "assistant")
     if last is None:
-        if any(_side(item) == "assistant" for item in chat):  # the Responses API has calls that are no messages
+        if any(
+            _side(item) == "assistant" for item in chat
+        ):  # the Responses API has calls that are no messages
             return completion
         ways = "give a text, or messages of which one has the role 'assistant'"
         raise TypeError(f"the completion is {_kind(completion)}: {ways}")
-    content, in_parts = field_of(last, "content"), isinstance(field_of(last, "parts"), Sequence)  # as Gemini writes it
+    content, in_parts = (
+        field_of(last, "content"),
+        isinstance(field_of(last, "parts"), Sequence),
+    )  # as Gemini writes it
     calls = field_of(last, "tool_calls") or field_of(last, "function_call")
     if isinstance(content, str) or (content is None and (in_parts or calls)):
         return completion
@@ -132,7 +143,11 @@ def read_completion(completion: object) -> Any:
 def is_plain_chat(completion: Any) -> bool:
     """Whether it is a list that ends with a text of the assistant, as nearly always: a quick look for many."""
     last: Any = completion[-1] if completion.__class__ is list and completion else None
-    return last.__class__ is dict and last.get("role") == "assistant" and last.get("content").__class__ is str
+    return (
+        last.__class__ is dict
+        and last.get("role") == "assistant"
+        and last.get("content").__class__ is str
+    )
 
 
 def _number_text(value: object) -> str | None:
@@ -199,7 +214,9 @@ Kind: TypeAlias = Literal["text", "thinking", "call", "result", "image", "audio"
 MEDIA: Final = frozenset({"image", "audio", "file"})  # the kinds of part that are not made of text
 _NAMES: Final = table_of("assay", "parts.toml")
 # The columns of a table that hold media, of paths, URLs, bytes, or as Hugging Face has them; one or a list of them.
-MEDIA_COLUMNS: Final[Mapping[str, Kind]] = {name: kind for kind, names in _NAMES["columns"].items() for name in names}
+MEDIA_COLUMNS: Final[Mapping[str, Kind]] = {
+    name: kind for kind, names in _NAMES["columns"].items() for name in names
+}
 
 
 class Part(NamedTuple):
@@ -232,7 +249,10 @@ MEDIA_PLACES: ContextVar[MediaPlaces] = ContextVar("media_places", default=Media
 
 @contextmanager
 def media_access(
-    folder: str | PathLike[str] | Sequence[str | PathLike[str]] = (), *, urls: bool = False, allow_private: bool = False
+    folder: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
+    *,
+    urls: bool = False,
+    allow_private: bool = False,
 ) -> Generator[None]:
     """Allow media of rollouts to be read from a folder, or several, and from URLs, inside the block.
 
@@ -242,7 +262,9 @@ def media_access(
     folders = (folder,) if isinstance(folder, str | PathLike) else folder
     for each in folders:
         if not Path(each).is_dir():
-            raise MediaError(f"{str(each)!r} is no folder: name the one that holds images, audio and files")
+            raise MediaError(
+                f"{str(each)!r} is no folder: name the one that holds images, audio and files"
+            )
     before = MEDIA_PLACES.get()
     MEDIA_PLACES.set(MediaPlaces(tuple(map(Path, folders)), urls, allow_private))
     try:
@@ -264,7 +286,9 @@ def shows_of(given: object) -> Shows:
         raise RubricError(f"shows is {short_repr(given)}: give one or more of {', '.join(SHOWS)}")
     for name in cast("Sequence[object]", names):
         if not isinstance(name, str) or name not in SHOWS:
-            raise RubricError(f"there is no way to show {short_repr(name)} to a judge: {did_you_mean(name, SHOWS)}")
+            raise RubricError(
+                f"there is no way to show {short_repr(name)} to a judge: {did_you_mean(name, SHOWS)}"
+            )
     chosen = dict.fromkeys(cast("Sequence[str]", names))
     if len(chosen.keys() & {"all", "last", "transcript"}) > 1:
         raise RubricError(f"shows is {', '.join(chosen)}: give one of all, last and transcript")
@@ -307,7 +331,9 @@ def parts_of(prompt: object, completion: object = None) -> list[Part]:
     return found
 
 
-_Piece: TypeAlias = tuple[Kind, str, str, Any]  # its kind and text, the id of the call it is or answers, media
+_Piece: TypeAlias = tuple[
+    Kind, str, str, Any
+]  # its kind and text, the id of the call it is or answers, media
 _SYSTEM: Final = ("system", "instructions", "system_instruction", "systemInstruction")
 _HOLDERS: Final = ("messages", "contents", "input")
 
@@ -323,7 +349,9 @@ def turns_of(said: object, role: str) -> list[Any]:
     text = said if isinstance(said, str) else _number_text(said)
     if text is not None:
         return [{"role": role, "content": text}] if text else []
-    return [{"role": role, "content": turn} if isinstance(turn, str) else turn for turn in chat_of(said)]
+    return [
+        {"role": role, "content": turn} if isinstance(turn, str) else turn for turn in chat_of(said)
+    ]
 
 
 def _side(turn: object) -> str:
@@ -334,7 +362,13 @@ def _side(turn: object) -> str:
     kind = field_of(turn, "type")
     if not isinstance(kind, str):
         return ""
-    return "assistant" if kind == "reasoning" or kind.endswith("_call") else "tool" if kind.endswith("_output") else ""
+    return (
+        "assistant"
+        if kind == "reasoning" or kind.endswith("_call")
+        else "tool"
+        if kind.endswith("_output")
+        else ""
+    )
 
 
 _USUAL: Final = frozenset({"role", "content", "tool_call_id", "name", "id"})
@@ -348,7 +382,9 @@ def _pieces(turn: object) -> Iterator[_Piece]:
     if not is_usual and not role_of(turn) and content is None:
         yield from _piece(turn)
         return
-    thoughts = () if is_usual else (field_of(turn, name) for name in ("reasoning_content", "reasoning"))
+    thoughts = (
+        () if is_usual else (field_of(turn, name) for name in ("reasoning_content", "reasoning"))
+    )
     if thought := next((said for said in thoughts if isinstance(said, str) and said), None):
         yield "thinking", thought, "", None
     if content.__class__ is not str:
@@ -364,7 +400,10 @@ def _pieces(turn: object) -> Iterator[_Piece]:
         if isinstance(words := field_of(spoken, "transcript"), str) and words:
             yield "text", words, "", None
     calls = field_of(turn, "tool_calls")
-    for entry in (*(calls if _is_list(calls) else ()), *filter(None, [field_of(turn, "function_call")])):
+    for entry in (
+        *(calls if _is_list(calls) else ()),
+        *filter(None, [field_of(turn, "function_call")]),
+    ):
         call = _tool_call(entry)
         custom = field_of(entry, "custom") or entry
         if call is None and isinstance(field_of(custom, "name"), str):
@@ -391,7 +430,9 @@ def _is_list(content: Any) -> bool:
 
 # The fields by which Gemini says what a part is, and how its JSON spells them.
 _BY_FIELD: Final[dict[str, str]] = _NAMES["gemini"]
-_MEDIA_TYPES: Final[Mapping[str, Kind]] = {name: kind for kind, names in _NAMES["types"].items() for name in names}
+_MEDIA_TYPES: Final[Mapping[str, Kind]] = {
+    name: kind for kind, names in _NAMES["types"].items() for name in names
+}
 
 
 def _type(part: object) -> str:
@@ -412,7 +453,11 @@ def _piece(part: object) -> Iterator[_Piece]:
             yield "text", part, "", None
         return
     kind, text = _type(part), field_of(part, "text")
-    inner = field_of(part, kind) if kind not in _BY_FIELD else field_of(part, kind) or field_of(part, _BY_FIELD[kind])
+    inner = (
+        field_of(part, kind)
+        if kind not in _BY_FIELD
+        else field_of(part, kind) or field_of(part, _BY_FIELD[kind])
+    )
     if kind in _MEDIA_TYPES:
         source = field_of(part, "source")
         if kind == "document" and field_of(source, "type") in ("text", "content"):
@@ -434,7 +479,12 @@ def _piece(part: object) -> Iterator[_Piece]:
     elif kind == "function_call" or kind.endswith(("_use", "_call")):
         yield _call(inner or part, field_of(part, "call_id") or field_of(part, "id"))
         if (output := field_of(part, "output")) is not None:
-            yield "result", output if isinstance(output, str) else _json(output), str(field_of(part, "id") or ""), None
+            yield (
+                "result",
+                output if isinstance(output, str) else _json(output),
+                str(field_of(part, "id") or ""),
+                None,
+            )
     elif isinstance(text, str):
         if text:
             yield ("thinking" if field_of(part, "thought") is True else "text"), text, "", None
@@ -445,13 +495,21 @@ def _piece(part: object) -> Iterator[_Piece]:
 def _result(part: object, inner: Any) -> Iterator[_Piece]:
     """The result of a tool, of all that is text in it, and the media in it."""
     link = field_of(part, "tool_use_id") or field_of(part, "call_id")
-    output = field_of(part, "output") if field_of(part, "content") is None else field_of(part, "content")
+    output = (
+        field_of(part, "output") if field_of(part, "content") is None else field_of(part, "content")
+    )
     # Without a call that it answers it is a record inside a result, or Gemini's, whose fields are all of it.
     held: Any = output if link and output is not None else part if inner is None else inner
     link = link or field_of(inner, "id") or ""
-    readable = all(map(_type, held)) if _is_list(held) else held.__class__ is str or (held is not part and _type(held))
+    readable = (
+        all(map(_type, held))
+        if _is_list(held)
+        else held.__class__ is str or (held is not part and _type(held))
+    )
     pieces = [*_each_piece(held)] if readable else []
-    words = [text for kind, text, _, _ in pieces if kind not in MEDIA] if readable else [_json(held)]
+    words = (
+        [text for kind, text, _, _ in pieces if kind not in MEDIA] if readable else [_json(held)]
+    )
     failed = "error: " if field_of(part, "is_error") is True else ""
     yield "result", failed + "\n".join(words), str(link), None
     yield from (piece for piece in pieces if piece[0] in MEDIA)
@@ -464,19 +522,34 @@ def _call(called: object, link: object) -> _Piece:
     name = field_of(called, "name")
     if not isinstance(name, str):  # a tool of the provider's own
         name, arguments = str(field_of(called, "type")), called
-    words = arguments if isinstance(arguments, str) else _json({} if arguments is None else arguments)
+    words = (
+        arguments if isinstance(arguments, str) else _json({} if arguments is None else arguments)
+    )
     return "call", f"{name}({words})", str(link or field_of(called, "id") or ""), None
 
 
 _TYPES: Final = ("media_type", "mime_type", "mimeType")
 _CONTENTS: Final = ("data", "file_data", "result")
-_NAMED: Final = ("path", "url", "image_url", "audio_url", "file_url", "file_uri", "fileUri", "image", "audio", "file")
+_NAMED: Final = (
+    "path",
+    "url",
+    "image_url",
+    "audio_url",
+    "file_url",
+    "file_uri",
+    "fileUri",
+    "image",
+    "audio",
+    "file",
+)
 
 
 def _medium(kind: Kind, part: object) -> _Piece:
     """An image, audio or file in words: what it is, its size, and a digest of its content, or where it is."""
     media_type, content, _ = media_source(part)
-    words = [] if content is None else [f"{len(content):,} bytes, sha256 {sha256(content).hexdigest()}"]
+    words = (
+        [] if content is None else [f"{len(content):,} bytes, sha256 {sha256(content).hexdigest()}"]
+    )
     for name, value in dict(_leaves(part)).items():
         is_content = isinstance(value, bytes) or str(value).startswith("data:")
         if not is_content and name not in ("type", "transcript", *_TYPES, *_CONTENTS):
@@ -495,9 +568,15 @@ def media_source(part: object) -> tuple[str, bytes | None, str]:
             head, _, data = value.partition(",")
             return media_type or head[5:].partition(";")[0], _decoded(data), ""
         if isinstance(value, bytes) or name in _CONTENTS:
-            media_type = media_type or (f"audio/{fields['format']}" if "format" in fields else "")  # as OpenAI says it
+            media_type = media_type or (
+                f"audio/{fields['format']}" if "format" in fields else ""
+            )  # as OpenAI says it
             return media_type, value if isinstance(value, bytes) else _decoded(str(value)), ""
-    return media_type, None, next((fields[name] for name in _NAMED if isinstance(fields.get(name), str)), "")
+    return (
+        media_type,
+        None,
+        next((fields[name] for name in _NAMED if isinstance(fields.get(name), str)), ""),
+    )
 
 
 def _leaves(value: object, name: str = "") -> Iterator[tuple[str, Any]]:

@@ -14,24 +14,73 @@ if TYPE_CHECKING:  # loaded where it is needed: worker processes start with this
 
 STRUCK = "***"
 
-SHORTEST_KEY = 8  # characters of the shortest key that is looked for in what others say; less may be a word
+SHORTEST_KEY = (
+    8  # characters of the shortest key that is looked for in what others say; less may be a word
+)
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-_ALWAYS = frozenset({
-    "apikey", "auth", "authorization", "bearer", "cookie", "credential", "credentials", "passphrase",
-    "passwd", "password", "pwd", "secret",
-})  # fmt: skip
+_ALWAYS = frozenset(
+    {
+        "apikey",
+        "auth",
+        "authorization",
+        "bearer",
+        "cookie",
+        "credential",
+        "credentials",
+        "passphrase",
+        "passwd",
+        "password",
+        "pwd",
+        "secret",
+    }
+)
 # What a name may be about that ends in a word for a secret and is none: `sort_key`, `eos_token`.
 _HARMLESS = {
-    "key": frozenset({
-        "answer", "cache", "column", "data", "dict", "field", "group", "id", "image", "input", "json",
-        "label", "map", "output", "primary", "prompt", "question", "reward", "row", "sort",
-    }),
-    "token": frozenset({
-        "bos", "cls", "end", "eos", "first", "last", "mask", "next", "pad", "per", "sep", "special",
-        "start", "stop", "unk",
-    }),
-}  # fmt: skip
+    "key": frozenset(
+        {
+            "answer",
+            "cache",
+            "column",
+            "data",
+            "dict",
+            "field",
+            "group",
+            "id",
+            "image",
+            "input",
+            "json",
+            "label",
+            "map",
+            "output",
+            "primary",
+            "prompt",
+            "question",
+            "reward",
+            "row",
+            "sort",
+        }
+    ),
+    "token": frozenset(
+        {
+            "bos",
+            "cls",
+            "end",
+            "eos",
+            "first",
+            "last",
+            "mask",
+            "next",
+            "pad",
+            "per",
+            "sep",
+            "special",
+            "start",
+            "stop",
+            "unk",
+        }
+    ),
+}
 
 _kept: set[str] = set()
 
@@ -58,7 +107,10 @@ def redacted(value: Any) -> Any:
 def redacted_settings(value: Any, name: str = "") -> Any:
     """Return the same, with every value struck out that stands under the name of a secret."""
     if isinstance(value, Mapping):
-        return {redacted(key): redacted_settings(inner, key) for key, inner in cast("Mapping[str, Any]", value).items()}
+        return {
+            redacted(key): redacted_settings(inner, key)
+            for key, inner in cast("Mapping[str, Any]", value).items()
+        }
     if isinstance(value, str):
         return STRUCK if value and is_secret_name(name) else redacted(value)
     if isinstance(value, Sequence):
@@ -75,7 +127,11 @@ def without(secrets: Iterable[str], value: Any) -> Any:
 def telltale(*secrets: str | None) -> tuple[str, ...]:
     """Return those that can be looked for in what a model says, since they are no words, as `EMPTY` is."""
     found = (secret for secret in secrets if secret and len(secret) >= SHORTEST_KEY)
-    return tuple(secret for secret in found if any(map(str.isdigit, secret)) and any(map(str.isalpha, secret)))
+    return tuple(
+        secret
+        for secret in found
+        if any(map(str.isdigit, secret)) and any(map(str.isalpha, secret))
+    )
 
 
 def parted_from_login(url: str) -> tuple[str, str, str]:
@@ -87,7 +143,11 @@ def parted_from_login(url: str) -> tuple[str, str, str]:
     login, at, host = place.rpartition("@")
     if not at:
         return url, "", ""
-    return f"{scheme}{slashes}{rest.replace(place, host, 1)}", login, unquote(login.partition(":")[2])
+    return (
+        f"{scheme}{slashes}{rest.replace(place, host, 1)}",
+        login,
+        unquote(login.partition(":")[2]),
+    )
 
 
 @lru_cache(maxsize=1024)
@@ -127,7 +187,10 @@ def _in_texts(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, str):
         return change(value)
     if isinstance(value, Mapping):
-        return {name: _in_texts(inner, change) for name, inner in cast("Mapping[str, Any]", value).items()}
+        return {
+            name: _in_texts(inner, change)
+            for name, inner in cast("Mapping[str, Any]", value).items()
+        }
     if isinstance(value, list | tuple):
         return [_in_texts(inner, change) for inner in cast("Sequence[Any]", value)]
     return value

@@ -8,7 +8,16 @@ from typing import Any, Literal, NamedTuple, cast
 from pydantic import BaseModel, ConfigDict
 from typing_extensions import TypedDict  # pydantic takes that of `typing` from Python 3.12 on
 
-from assay.aggregation import AGGREGATIONS, Aggregation, Scale, Totals, normalise, sum_behind, summed_by_name, total
+from assay.aggregation import (
+    AGGREGATIONS,
+    Aggregation,
+    Scale,
+    Totals,
+    normalise,
+    sum_behind,
+    summed_by_name,
+    total,
+)
 from assay.criterion import NOT_APPLICABLE, Criterion
 from assay.display import Page, Section, Toned, on_one_line, painted, shortened
 from assay.wording import described
@@ -36,7 +45,9 @@ class Score(NamedTuple):
     # The choice that was made, where the question offers choices; `N/A` when it does not apply.
     verdict: str | None = None
     error: str | None = None  # kind and message of what went wrong
-    lines: Sequence[Any] = ()  # the report lines of a nested rubric, or of each judge that was asked
+    lines: Sequence[
+        Any
+    ] = ()  # the report lines of a nested rubric, or of each judge that was asked
     # How far apart two of several answers are on average, 0 to 1; None when there was only one.
     disagreement: float | None = None
     # What the reason points at, where a conversation was judged or evidence is required.
@@ -57,7 +68,9 @@ class Score(NamedTuple):
         return self.verdict != NOT_APPLICABLE
 
 
-UNASKED = Score(error="RuntimeError: the question was never asked")  # stands where an answer belongs until there is one
+UNASKED = Score(
+    error="RuntimeError: the question was never asked"
+)  # stands where an answer belongs until there is one
 
 
 class CriterionReport(BaseModel):
@@ -68,19 +81,25 @@ class CriterionReport(BaseModel):
     name: str = ""
     weight: float = 1.0
     requirement: str | None = None
-    value: float | None = None  # between 0 and 1 for a verdict, any number for a check; None when there is no answer
+    value: float | None = (
+        None  # between 0 and 1 for a verdict, any number for a check; None when there is no answer
+    )
     verdict: str | None = None
     reason: str = ""
     error: str | None = None  # why there is no answer; None when there is one
     counted: bool = True  # whether the line is part of the score, and not a metric or report-only
     passed: bool | None = None
     tags: tuple[str, ...] = ()
-    lines: tuple["CriterionReport", ...] = ()  # the lines of a nested rubric, or one a judge where several were asked
+    lines: tuple[
+        "CriterionReport", ...
+    ] = ()  # the lines of a nested rubric, or one a judge where several were asked
     # How far apart two of several answers are on average, 0 to 1; None when there was only one.
     disagreement: float | None = None
     asked: bool = True  # False when the result was decided without it, so that it was not asked
     step: bool = False  # whether it is about one step of the rollout, whose address is its name
-    citations: tuple[Citation, ...] = ()  # what the reason points at, each with whether it is there; see `Citation`
+    citations: tuple[
+        Citation, ...
+    ] = ()  # what the reason points at, each with whether it is there; see `Citation`
 
     @property
     def answered(self) -> bool:
@@ -104,7 +123,15 @@ class CriterionReport(BaseModel):
     @property
     def as_score(self) -> Score:
         """The answer without its question."""
-        return Score(self.value, self.reason, self.verdict, self.error, self.lines, self.disagreement, self.citations)
+        return Score(
+            self.value,
+            self.reason,
+            self.verdict,
+            self.error,
+            self.lines,
+            self.disagreement,
+            self.citations,
+        )
 
 
 class Lines(Sequence[CriterionReport]):
@@ -138,7 +165,9 @@ class Lines(Sequence[CriterionReport]):
 
     def _all(self) -> list[CriterionReport]:
         if self._made is None:
-            self._made = [line_of(c, answer) for c, answer in zip(self.criteria, self.answers, strict=True)]
+            self._made = [
+                line_of(c, answer) for c, answer in zip(self.criteria, self.answers, strict=True)
+            ]
         return self._made
 
     def __len__(self) -> int:
@@ -168,7 +197,10 @@ def answer_said(criterion: Criterion, answer: float | Score) -> str:
 def _as_score(criterion: Criterion, answer: float | Score) -> Score:
     if isinstance(answer, Score):
         return answer
-    return Score(float(answer), verdict=criterion.choices[-1 if answer else 0] if isinstance(answer, bool) else None)
+    return Score(
+        float(answer),
+        verdict=criterion.choices[-1 if answer else 0] if isinstance(answer, bool) else None,
+    )
 
 
 def _word(said: "Score | CriterionReport") -> str:
@@ -189,7 +221,9 @@ def line_of(criterion: Criterion, answer: float | Score) -> CriterionReport:
         reason=str(score.reason or ""),
         error=score.error,
         counted=criterion.counts,
-        passed=None if value is None else criterion.passes(criterion.values.get(verdict or "", value)),
+        passed=None
+        if value is None
+        else criterion.passes(criterion.values.get(verdict or "", value)),
         tags=criterion.tags,
         lines=tuple(score.lines),
         disagreement=score.disagreement,
@@ -215,7 +249,9 @@ class EvaluationReport:
     loss: float = 0.0  # the most they could take away
     asked: int = 0  # counted lines that apply
     answered: int = 0  # those of them that have an answer
-    unneeded: int = 0  # further counted lines without an answer, since the result was decided without them
+    unneeded: int = (
+        0  # further counted lines without an answer, since the result was decided without them
+    )
     vetoed_by: tuple[str, ...] = ()  # required criteria that failed and capped the score
     scale: Scale = "unit"
     reason: str = ""  # what a judge of the whole gave as its reason
@@ -283,7 +319,9 @@ class EvaluationReport:
         """The value of every answered line by name; equal names are summed."""
         if isinstance(self.report, Lines):
             return self.report.metrics
-        return summed_by_name((line.name, line.value) for line in self.lines if line.value is not None)
+        return summed_by_name(
+            (line.name, line.value) for line in self.lines if line.value is not None
+        )
 
     @property
     def errors(self) -> dict[str, str]:
@@ -295,7 +333,9 @@ class EvaluationReport:
     @property
     def disagreements(self) -> dict[str, float]:
         """How far apart the answers to a line are, by name, where several were given."""
-        return {line.name: line.disagreement for line in self.lines if line.disagreement is not None}
+        return {
+            line.name: line.disagreement for line in self.lines if line.disagreement is not None
+        }
 
     @property
     def tag_scores(self) -> dict[str, float | None]:
@@ -303,11 +343,19 @@ class EvaluationReport:
         tags = dict.fromkeys(tag for line in self.lines for tag in line.tags)
         rule = AGGREGATIONS["healthbench" if self.scale == "open" else "weighted"]
         own = {tag: [line for line in self.lines if tag in line.tags] for tag in tags}
-        return {tag: normalise(rule.total(_counted(lines)), rule.scale) for tag, lines in own.items()}
+        return {
+            tag: normalise(rule.total(_counted(lines)), rule.scale) for tag, lines in own.items()
+        }
 
     @staticmethod
     def full(
-        raw: float, stakes: tuple[float, float], lines: Lines, scale: Scale, *, counted: int, judged: bool
+        raw: float,
+        stakes: tuple[float, float],
+        lines: Lines,
+        scale: Scale,
+        *,
+        counted: int,
+        judged: bool,
     ) -> "EvaluationReport":
         """The report on a rollout whose counted lines are all answered, under a plain rule of one rubric."""
         gain, loss = stakes
@@ -339,9 +387,15 @@ class EvaluationReport:
         worth = total(part.partial_reward if part.worth is None else part.worth for part in parts)
         scale: Scale = parts[0].scale if len({part.scale for part in parts}) == 1 else "unit"
         scored = any(part.scored for part in parts)
-        unshaped = total(part.partial_reward if part.unshaped is None else part.unshaped for part in parts)
+        unshaped = total(
+            part.partial_reward if part.unshaped is None else part.unshaped for part in parts
+        )
         whole = [part.llm_raw_score for part in parts if part.llm_raw_score is not None]
-        lines = None if all(part.report is None for part in parts) else [line for part in parts for line in part.lines]
+        lines = (
+            None
+            if all(part.report is None for part in parts)
+            else [line for part in parts for line in part.lines]
+        )
         return EvaluationReport(
             score=normalise(totals._replace(raw=worth), scale) if scored else None,
             raw_score=totals.raw if scored else None,
@@ -358,7 +412,9 @@ class EvaluationReport:
             worth=None if all(part.worth is None for part in parts) else worth,
             partial_reward=totals.raw,
             shown="; ".join(dict.fromkeys(part.shown for part in parts if part.shown)),
-            unshaped=unshaped if scored and any(part.unshaped is not None for part in parts) else None,
+            unshaped=unshaped
+            if scored and any(part.unshaped is not None for part in parts)
+            else None,
             step_rewards=_summed_steps(parts),
         )
 
@@ -372,19 +428,32 @@ class EvaluationReport:
     def _repr_html_(self) -> str:
         tones = {True: "good", False: "bad", None: ""}
         rows = [
-            (line.name, f"{line.weight:+g}", Toned(line.said or "–", "error" if line.error else tones[line.passed]),
-             line.error or line.reason)
+            (
+                line.name,
+                f"{line.weight:+g}",
+                Toned(line.said or "–", "error" if line.error else tones[line.passed]),
+                line.error or line.reason,
+            )
             for line in self.lines
-        ]  # fmt: skip
-        title = f"score: {shown_score(self)}" + (f", reward {self.raw_score:.3g}" if self.raw_score is not None else "")
+        ]
+        title = f"score: {shown_score(self)}" + (
+            f", reward {self.raw_score:.3g}" if self.raw_score is not None else ""
+        )
         notes = [f"vetoed by {', '.join(self.vetoed_by)}"] if self.vetoed_by else []
-        return Page(title, [Section(("criterion", "weight", "answer", "reason"), rows)], notes).text("html")
+        return Page(
+            title, [Section(("criterion", "weight", "answer", "reason"), rows)], notes
+        ).text("html")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, lines and all, ready for JSON."""
         data: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
         data["vetoed_by"] = list(self.vetoed_by)
-        for name in ("shown", "unshaped", "version", "step_rewards"):  # what most reports do not have
+        for name in (
+            "shown",
+            "unshaped",
+            "version",
+            "step_rewards",
+        ):  # what most reports do not have
             if not data[name] and data[name] != 0:
                 del data[name]
         if self.report is not None:
@@ -443,7 +512,9 @@ def aggregate(
     scale = scale or aggregation.scale
     asked = [line for line in lines if line.counted and line.applies]
     totals = aggregation.total(_counted(asked))
-    failed = (c for c, line in zip(criteria, lines, strict=False) if line.counted and line.passed is False)
+    failed = (
+        c for c, line in zip(criteria, lines, strict=False) if line.counted and line.passed is False
+    )
     vetoes = [criterion for criterion in failed if criterion.required]
     for criterion in vetoes:
         most = sum_behind(criterion.cap, totals.gain, totals.loss, scale)

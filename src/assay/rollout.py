@@ -16,13 +16,19 @@ from assay.types import Info, Messages
 from assay.wording import described
 
 Read: TypeAlias = Callable[[object], Any]  # reads a completion, or raises a TypeError
-ABSENT: Final[Any] = Parameter.empty  # stands where a rollout does not have a field, or a parameter no default
+ABSENT: Final[Any] = (
+    Parameter.empty
+)  # stands where a rollout does not have a field, or a parameter no default
 # What scoring writes into a state; no check may name one as an argument.
 OUTPUTS: Final = frozenset({"reward", "partial_reward", "metrics", "advantage", "errors"})
 SINGULAR: Final = frozenset({"prompt", "completion", "answer", "task", "state", "info"})
 PLURALS: Final = {f"{name}s": name for name in SINGULAR}
 # Fields that every rollout has, given or not.
-_DEFAULTS: Final[Mapping[str, Callable[[], Any]]] = {"answer": str, "task": lambda: "default", "info": dict[str, Any]}
+_DEFAULTS: Final[Mapping[str, Callable[[], Any]]] = {
+    "answer": str,
+    "task": lambda: "default",
+    "info": dict[str, Any],
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +62,14 @@ class Rollout:
     def fields(self) -> dict[str, Any]:
         """Every field that a check may name, except `state` itself."""
         # By name and not in a loop over _NAMES, which takes a fifth of the time of scoring a rollout by plain functions.
-        return {**self.columns, "prompt": self.prompt, "completion": self.completion, "answer": self.answer,
-                "task": self.task, "info": self.info}  # fmt: skip
+        return {
+            **self.columns,
+            "prompt": self.prompt,
+            "completion": self.completion,
+            "answer": self.answer,
+            "task": self.task,
+            "info": self.info,
+        }
 
 
 _NAMES = ("prompt", "completion", "answer", "task", "info")
@@ -65,7 +77,9 @@ _NAMES = ("prompt", "completion", "answer", "task", "info")
 
 def _rollout(row: Mapping[str, Any], state: Mapping[str, Any]) -> Rollout:
     fields = _with_defaults(row)
-    return Rollout(**{name: fields[name] for name in _NAMES if name in fields}, state=state, columns=row)
+    return Rollout(
+        **{name: fields[name] for name in _NAMES if name in fields}, state=state, columns=row
+    )
 
 
 def _with_defaults(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -91,7 +105,9 @@ class Batch:
 
     rows: Sequence[Mapping[str, Any]]
     states: Sequence[Mapping[str, Any]]
-    views: Sequence[str] | None = None  # what a judge reads of each rollout; None for the text of its completion
+    views: Sequence[str] | None = (
+        None  # what a judge reads of each rollout; None for the text of its completion
+    )
     is_whole: bool = True  # false where these are some rows of many: a field that none of them has may be in others
 
     @classmethod
@@ -123,18 +139,29 @@ class Batch:
                 errors[place] = described(error)
         if not changed:
             return self, errors
-        return replace(self, rows=[changed.get(place, row) for place, row in enumerate(self.rows)]), errors
+        return replace(
+            self, rows=[changed.get(place, row) for place, row in enumerate(self.rows)]
+        ), errors
 
     def lacks(self, name: str) -> bool:
         """Whether it is certain that no rollout has this field."""
         pairs = zip(self.rows, self.states, strict=True)
-        return self.is_whole and bool(self.rows) and all(_look_up(row, state, name) is ABSENT for row, state in pairs)
+        return (
+            self.is_whole
+            and bool(self.rows)
+            and all(_look_up(row, state, name) is ABSENT for row, state in pairs)
+        )
 
     def select(self, places: Sequence[int]) -> "Batch":
         """The rollouts at these places, in this order."""
         rows = [self.rows[i] for i in places]
         states = rows if self.rows is self.states else [self.states[i] for i in places]
-        return Batch(rows, states, None if self.views is None else [self.views[i] for i in places], self.is_whole)
+        return Batch(
+            rows,
+            states,
+            None if self.views is None else [self.views[i] for i in places],
+            self.is_whole,
+        )
 
     def rollouts(self) -> list[Rollout]:
         return [_rollout(row, state) for row, state in zip(self.rows, self.states, strict=True)]
@@ -172,7 +199,9 @@ class Call:
             signature = inspect.signature(function)
         except (TypeError, ValueError) as error:
             wrapped = f"`def {label}(completion): return ...`"
-            raise SignatureError(f"{who} has no signature to read ({error}): wrap it, for example {wrapped}") from None
+            raise SignatureError(
+                f"{who} has no signature to read ({error}): wrap it, for example {wrapped}"
+            ) from None
         self._bound = frozenset[str]()
         """What a partial has been given already: the caller's choice, which we leave alone."""
         bare: Any = function
@@ -184,11 +213,15 @@ class Call:
         named = [p for p in signature.parameters.values() if p.name not in self._bound]
         self.everything = any(p.kind is Parameter.VAR_KEYWORD for p in named)
         """Whether it takes `**kwargs`, and so all that a rollout has."""
-        named = [p for p in named if p.kind not in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)]
+        named = [
+            p for p in named if p.kind not in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+        ]
         _refuse_unsuppliable(named, label)
         if signature.parameters and not named and not self.everything and not self._bound:
             advice = "name them, for example `completion`"
-            raise SignatureError(f"{who} takes *args alone, and we pass arguments by name: {advice}")
+            raise SignatureError(
+                f"{who} takes *args alone, and we pass arguments by name: {advice}"
+            )
         called = getattr(bare, "__call__", None)  # noqa: B004 - the method itself is wanted
         self.is_async = inspect.iscoroutinefunction(bare) or inspect.iscoroutinefunction(called)
         self.is_group = _is_group(signature, {p.name for p in named}, label)
@@ -196,14 +229,19 @@ class Call:
         self.compares = self.is_group and getattr(function, "independent", False) is not True
         plurals = PLURALS if self.is_group else dict[str, str]()
         self.arguments = tuple(
-            Argument(p.name, plurals.get(p.name, p.name), p.default, p.kind is Parameter.POSITIONAL_ONLY) for p in named
+            Argument(
+                p.name, plurals.get(p.name, p.name), p.default, p.kind is Parameter.POSITIONAL_ONLY
+            )
+            for p in named
         )
         self.names = frozenset(a.name for a in self.arguments)
         self._is_odd = bool(self._bound) or any(a.positional_only for a in self.arguments)
         self._fields: tuple[int, Any, Any] = _UNPLACED
         """Where all arguments are fields of a row and can go by position: how many, and the names of the first two, which
         is the quickest way to call; in place of the first name what takes them all, where there are more."""
-        by_position = _takes_positions(function) and all(p.kind is not Parameter.KEYWORD_ONLY for p in named)
+        by_position = _takes_positions(function) and all(
+            p.kind is not Parameter.KEYWORD_ONLY for p in named
+        )
         if by_position and named and not self.everything and "state" not in self.names:
             names = [a.field for a in self.arguments]
             self._fields = len(names), itemgetter(*names) if len(names) > 2 else names[0], names[-1]
@@ -221,7 +259,13 @@ class Call:
 
         def ask_with_everything(row: Mapping[str, Any], state: Mapping[str, Any]) -> Any:
             # A state sees the fields of its input row, but a copy of it would not.
-            if row is state and "input" not in row and "answer" in row and "task" in row and "info" in row:
+            if (
+                row is state
+                and "input" not in row
+                and "answer" in row
+                and "task" in row
+                and "info" in row
+            ):
                 values = {**row, "state": state, **objects}
             else:
                 values = {**state, **_with_defaults(row), "state": state, **objects}
@@ -229,7 +273,9 @@ class Call:
 
         return ask_with_everything, *_UNPLACED
 
-    def by_name(self, objects: Mapping[str, Any], row: Mapping[str, Any], state: Mapping[str, Any]) -> Any:
+    def by_name(
+        self, objects: Mapping[str, Any], row: Mapping[str, Any], state: Mapping[str, Any]
+    ) -> Any:
         named: dict[str, Any] = {}
         for argument in self.arguments:
             name = argument.name
@@ -241,7 +287,9 @@ class Call:
     def _with(self, values: dict[str, Any]) -> Any:
         for name in self._bound:
             values.pop(name, None)
-        given = [values.pop(argument.name) for argument in self.arguments if argument.positional_only]
+        given = [
+            values.pop(argument.name) for argument in self.arguments if argument.positional_only
+        ]
         return self.function(*given, **values)
 
     def group(self, batch: Batch, objects: Mapping[str, Any]) -> Any:
@@ -259,7 +307,9 @@ class Call:
                 values[name] = objects[name]
             elif argument.default is ABSENT or not batch.lacks(argument.field):
                 values[name] = [argument.of(*pair) for pair in pairs]
-                gap = next((place for place, value in enumerate(values[name]) if value is ABSENT), None)
+                gap = next(
+                    (place for place, value in enumerate(values[name]) if value is ABSENT), None
+                )
                 if gap is not None:
                     self.refuse_unsupplied(batch, objects)
                     raise ValueError(f"rollout {gap} has no field for {name!r}")
@@ -279,7 +329,12 @@ class Call:
     def refuse_unsupplied(self, batch: Batch, objects: Mapping[str, Any]) -> None:
         """Raise when an argument is a field of no rollout of a batch."""
         for name, field_, default, _ in self.arguments:
-            if default is ABSENT and name not in objects and field_ not in _DEFAULTS and batch.lacks(field_):
+            if (
+                default is ABSENT
+                and name not in objects
+                and field_ not in _DEFAULTS
+                and batch.lacks(field_)
+            ):
                 known = ", ".join(sorted({str(key) for key in batch.rows[0]} | {"state", "parser"}))
                 ways = f"give it a default, add_class_object({name!r}, ...), or add a field {name!r} to every state"
                 said = f"check {self.label!r} needs an argument {name!r} that nothing supplies"
@@ -291,13 +346,19 @@ def _refuse_unsuppliable(parameters: list[Parameter], label: str) -> None:
         name, takes = parameter.name, f"check {label!r} takes {parameter.name!r}"
         if name in OUTPUTS:
             # A check that read what scoring wrote would give another number the second time.
-            raise SignatureError(f"{takes}, which is what scoring writes: take `state` and read it there if you must")
+            raise SignatureError(
+                f"{takes}, which is what scoring writes: take `state` and read it there if you must"
+            )
         if parameter.kind is Parameter.POSITIONAL_ONLY and name not in SINGULAR:
             wrapped = f"wrap it, for example `lambda completion: {label}(completion)`"
-            raise SignatureError(f"{takes} by position only, and we pass arguments by name: {wrapped}")
+            raise SignatureError(
+                f"{takes} by position only, and we pass arguments by name: {wrapped}"
+            )
         if name == "self" and parameter.default is parameter.empty:
             advice = "pass a bound method (object.method) or a method of the rubric's own class"
-            raise SignatureError(f"check {label!r} wants 'self', so it is a method of no object: {advice}")
+            raise SignatureError(
+                f"check {label!r} wants 'self', so it is a method of no object: {advice}"
+            )
 
 
 def _takes_positions(function: object) -> bool:
@@ -316,13 +377,18 @@ def _takes_positions(function: object) -> bool:
 def _is_group(signature: inspect.Signature, names: set[str], label: str) -> bool:
     plurals, singulars = sorted(names & PLURALS.keys()), sorted(names & SINGULAR)
     annotation = signature.return_annotation
-    is_named = isinstance(annotation, str) and re.match(r"(typing\.)?[Ll]ist(\[|$)", annotation) is not None
+    is_named = (
+        isinstance(annotation, str)
+        and re.match(r"(typing\.)?[Ll]ist(\[|$)", annotation) is not None
+    )
     returns_list = is_named or annotation is list or get_origin(annotation) is list
     if plurals and singulars:
         said = f"check {label!r} mixes {singulars[0]!r} (one rollout) with {plurals[0]!r} (a whole group)"
         advice = "take the plurals for a group, or read a dataset column of that name from `state`"
         raise SignatureError(f"{said}: {advice}")
     if returns_list and singulars:
-        advice = f"a group function takes the plurals ({singulars[0]}s), any other returns one number"
+        advice = (
+            f"a group function takes the plurals ({singulars[0]}s), any other returns one number"
+        )
         raise SignatureError(f"check {label!r} returns a list but takes {singulars[0]!r}: {advice}")
     return bool(plurals) or returns_list

@@ -16,14 +16,30 @@ from assay.aggregation import Totals, aggregation_of, normalise
 from assay.concurrency import FAILURES, is_stop, run_sync, setting, side_by_side
 from assay.criterion import Criterion, Scorer, hash_of
 from assay.display import Page, Section
-from assay.engine import CHUNK, BatchResult, Engine, Outcomes, Plan, Summed, Traits, bound_to, named_apart
+from assay.engine import (
+    CHUNK,
+    BatchResult,
+    Engine,
+    Outcomes,
+    Plan,
+    Summed,
+    Traits,
+    bound_to,
+    named_apart,
+)
 from assay.errors import AssayError, GradingError, RubricError, SignatureError
 from assay.graders.autograder import Autograder
 from assay.graders.judge_input import ToGrade, showing, view_of
 from assay.graders.verdicts import number_of
 from assay.loading import Loadable, criterion_of
 from assay.loading.document import Node
-from assay.loading.rubric_reader import criterion_nodes, group_parts, inner_options, is_group, object_of
+from assay.loading.rubric_reader import (
+    criterion_nodes,
+    group_parts,
+    inner_options,
+    is_group,
+    object_of,
+)
 from assay.messages import read_completion, shows_of
 from assay.parsers import Parser
 from assay.redaction import logger_of
@@ -35,7 +51,9 @@ from assay.wording import counted, described, short_repr
 
 logger = logger_of("assay")
 
-_WRITTEN: Final = OUTPUTS | {"outcome"}  # a check may name a field `outcome`: only a shaping writes it
+_WRITTEN: Final = OUTPUTS | {
+    "outcome"
+}  # a check may name a field `outcome`: only a shaping writes it
 # What environments hand over, one a rollout; scoring writes into them.
 States: TypeAlias = Sequence[MutableMapping[str, Any]]
 
@@ -61,7 +79,9 @@ class BaseRubric(ABC):
                 setattr(cls, name, _noting(method))
 
     @abstractmethod
-    async def _ask_criteria(self, batch: Batch, autograder: Autograder | None = None) -> BatchResult:
+    async def _ask_criteria(
+        self, batch: Batch, autograder: Autograder | None = None
+    ) -> BatchResult:
         """What is found about every rollout of a batch, by the criteria alone."""
 
     @property
@@ -115,14 +135,21 @@ class BaseRubric(ABC):
                     result: Any = getattr(self, method)(some if in_group else some[0])
                     returned = await result if inspect.isawaitable(result) else result
             except FAILURES as failure:
-                if self.on_error == "raise" or is_stop(failure) or isinstance(failure, SignatureError | RubricError):
+                if (
+                    self.on_error == "raise"
+                    or is_stop(failure)
+                    or isinstance(failure, SignatureError | RubricError)
+                ):
                     raise
                 error = described(failure)
             reports: list[Any] = [*(returned or ())] if in_group else [returned]
             reports += [None] * (len(some) - len(reports))
             name, found = f"{method} of {type(self).__name__}", call.found
             pairs = zip(some, reports, strict=False)
-            return [_own_report(name, state, report, found.get(id(state)), error) for state, report in pairs]
+            return [
+                _own_report(name, state, report, found.get(id(state)), error)
+                for state, report in pairs
+            ]
 
         in_group = "score_group" in self._own
         method = "score_group" if in_group else "score_rollout"
@@ -172,7 +199,10 @@ class BaseRubric(ABC):
         return self._get_reward_func_names()
 
     async def score(
-        self, rollouts: Sequence[Rollout | Mapping[str, Any]], *, autograder: Autograder | None = None
+        self,
+        rollouts: Sequence[Rollout | Mapping[str, Any]],
+        *,
+        autograder: Autograder | None = None,
     ) -> list[EvaluationReport]:
         """Return one report a rollout or state, in order. Writes nothing; group functions see all of them at once."""
         result = await self.score_batch(Batch.of_rollouts(rollouts), autograder)
@@ -200,7 +230,9 @@ class BaseRubric(ABC):
         in_parts = isinstance(to_grade, Mapping) and "role" not in to_grade
         row: dict[str, Any] = {"prompt": query or "", "completion": completion, "answer": answer}
         row["info"] = dict(info or {})
-        [report] = await self.score_batch(Batch([row], [row], [view] if in_parts else None), autograder)
+        [report] = await self.score_batch(
+            Batch([row], [row], [view] if in_parts else None), autograder
+        )
         if report.applies and not report.scored:
             missing = [line for line in report.lines if line.counted and not line.answered]
             listed = "; ".join(f"{line.name}: {line.error}" for line in missing[:3])
@@ -237,7 +269,10 @@ class BaseRubric(ABC):
         return await self._score_states(states, advantage, autograder=autograder)
 
     async def _score_states(
-        self, states: States, advantage: Estimator | None = None, autograder: Autograder | None = None
+        self,
+        states: States,
+        advantage: Estimator | None = None,
+        autograder: Autograder | None = None,
     ) -> Sequence[EvaluationReport]:
         if not hasattr(states, "__len__") or isinstance(states, Mapping):
             raise TypeError(f"score_group takes a list of states, and this is {short_repr(states)}")
@@ -253,7 +288,9 @@ class BaseRubric(ABC):
             await asyncio.sleep(0)
         elapsed_ms = (time.perf_counter() - started) * 1000
         call = _under_way(self)
-        _write_states(states, self._paid(outcomes), worth, elapsed_ms, alone=call is None or not call.quietly)
+        _write_states(
+            states, self._paid(outcomes), worth, elapsed_ms, alone=call is None or not call.quietly
+        )
         for state in states if result.version else ():
             state["rubric_version"] = result.version
         if call is not None:
@@ -283,7 +320,9 @@ class BaseRubric(ABC):
         """Return the value of every criterion by name, `reward` and, where that is None, `partial_reward`."""
         self._refuse_alone()
         given: Mapping[str, Any] = {} if state is None else state
-        scores = self.score_rollouts([prompt], [completion], [answer], [given], [task], [info or {}])
+        scores = self.score_rollouts(
+            [prompt], [completion], [answer], [given], [task], [info or {}]
+        )
         return {name: column[0] for name, column in scores.items()}
 
     def score_rollouts(
@@ -315,7 +354,9 @@ class BaseRubric(ABC):
         names = dict.fromkeys(self._get_reward_func_names())
         if self.own_methods:
             names |= dict.fromkeys(name for row in outcomes.metrics for name in row)
-        scores: dict[str, list[float | None]] = {name: [row.get(name) for row in outcomes.metrics] for name in names}
+        scores: dict[str, list[float | None]] = {
+            name: [row.get(name) for row in outcomes.metrics] for name in names
+        }
         scores["reward"] = [*outcomes.rewards]
         if outcomes.unshaped is not None:
             scores["outcome"] = [*outcomes.unshaped]
@@ -325,11 +366,23 @@ class BaseRubric(ABC):
 
 
 def _write_states(
-    states: States, outcomes: Outcomes, worth: Sequence[float | None] | None, elapsed_ms: float, *, alone: bool = True
+    states: States,
+    outcomes: Outcomes,
+    worth: Sequence[float | None] | None,
+    elapsed_ms: float,
+    *,
+    alone: bool = True,
 ) -> None:
     """Write everything into states, here alone; unless `alone`, another rubric writes time and the rewards of steps."""
     gaps = [None] * len(states)
-    rows = zip(states, outcomes.rewards, outcomes.metrics, worth or gaps, outcomes.steps or gaps, strict=True)
+    rows = zip(
+        states,
+        outcomes.rewards,
+        outcomes.metrics,
+        worth or gaps,
+        outcomes.steps or gaps,
+        strict=True,
+    )
     for state, reward, metrics, advantage, steps in rows:
         state["reward"] = reward
         state["metrics"] = metrics
@@ -362,7 +415,10 @@ def _write_states(
 
 
 def pay_steps(
-    state: Mapping[str, Any], reward: float | None, advantage: float | None, steps: Mapping[str, float | None] | None
+    state: Mapping[str, Any],
+    reward: float | None,
+    advantage: float | None,
+    steps: Mapping[str, float | None] | None,
 ) -> None:
     """Give the steps of a trajectory their rewards, or the rollout's where they have none of their own; and its advantage."""
     trajectory: list[Any] | None = state.get("trajectory")
@@ -395,7 +451,11 @@ _CALLS: ContextVar[tuple[_Call, ...]] = ContextVar("calls", default=())
 
 
 def _under_way(rubric: BaseRubric) -> _Call | None:
-    return next((c for c in reversed(calls) if c.rubric is rubric), None) if (calls := _CALLS.get()) else None
+    return (
+        next((c for c in reversed(calls) if c.rubric is rubric), None)
+        if (calls := _CALLS.get())
+        else None
+    )
 
 
 def _calling(call: _Call) -> AbstractContextManager[object]:
@@ -414,7 +474,11 @@ def _noting(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _own_report(
-    name: str, state: Mapping[str, Any], returned: object, base: EvaluationReport | None, error: str | None
+    name: str,
+    state: Mapping[str, Any],
+    returned: object,
+    base: EvaluationReport | None,
+    error: str | None,
 ) -> EvaluationReport:
     """Report on a state that a subclass's own method scored; `base` is what the base class found when called."""
     given = returned if isinstance(returned, EvaluationReport) else base
@@ -447,9 +511,13 @@ def _own_report(
     ]
     if given is None or not given.asked:
         # Nothing says how much there was to gain, so that the reward is the score, as with a formula.
-        return EvaluationReport(number, number, report=lines, gain=1.0, asked=1, answered=1, scale="raw")
+        return EvaluationReport(
+            number, number, report=lines, gain=1.0, asked=1, answered=1, scale="raw"
+        )
     score = normalise(Totals(number, given.gain, given.loss), given.scale)
-    return given.model_copy(update={"score": score, "raw_score": number, "report": lines, "worth": None})
+    return given.model_copy(
+        update={"score": score, "raw_score": number, "report": lines, "worth": None}
+    )
 
 
 class Rubric(BaseRubric, Loadable):
@@ -486,7 +554,9 @@ class Rubric(BaseRubric, Loadable):
             raise RubricError(f"on_error is {on_error!r}: give 'record' or 'raise'")
         self.name = name
         self._stand_in = self._default_parser()
-        self.class_objects: dict[str, Any] = {"parser": parser if parser is not None else self._stand_in}
+        self.class_objects: dict[str, Any] = {
+            "parser": parser if parser is not None else self._stand_in
+        }
         self.autograder = autograder
         self.on_error: OnError = on_error
         self.aggregation = aggregation_of(aggregation)
@@ -583,13 +653,21 @@ class Rubric(BaseRubric, Loadable):
 
     def _repr_html_(self) -> str:
         how = {True: "a model", False: "code"}
-        rows = [(c.name, f"{c.weight:+g}", how[c.judged], c.requirement or "") for c in self.criteria]
+        rows = [
+            (c.name, f"{c.weight:+g}", how[c.judged], c.requirement or "") for c in self.criteria
+        ]
         title = f"{self.name or type(self).__name__}: {counted(len(rows), 'criterion', 'criteria')}"
-        return Page(title, [Section(("criterion", "weight", "answered by", "requirement"), rows)]).text("html")
+        return Page(
+            title, [Section(("criterion", "weight", "answered by", "requirement"), rows)]
+        ).text("html")
 
-    async def _ask_criteria(self, batch: Batch, autograder: Autograder | None = None) -> BatchResult:
+    async def _ask_criteria(
+        self, batch: Batch, autograder: Autograder | None = None
+    ) -> BatchResult:
         grader = autograder if autograder is not None else self.autograder
-        engine = Engine(self._plan, self._objects_for(batch), grader, self.on_error, self._read_completion)
+        engine = Engine(
+            self._plan, self._objects_for(batch), grader, self.on_error, self._read_completion
+        )
         if self.shows is None:
             return await engine.answer(batch)
         with showing(self.shows):
@@ -607,38 +685,54 @@ class Rubric(BaseRubric, Loadable):
         if self._own & {"score_rollout", "score"}:
             return
         if not self._plan.planned:
-            raise RubricError("this rubric has no criteria, so there is nothing to score: add_reward_func(...)")
+            raise RubricError(
+                "this rubric has no criteria, so there is nothing to score: add_reward_func(...)"
+            )
         for one in self._plan.planned:
             if one.call is not None and one.call.compares:
-                raise RubricError(f"check {one.criterion.name!r} scores a whole group: use score_group")
+                raise RubricError(
+                    f"check {one.criterion.name!r} scores a whole group: use score_group"
+                )
         self._refuse_comparing_parts()
 
     def _refuse_comparing_parts(self) -> None:
         for name in self._comparing_parts():
-            raise RubricError(f"the shaping {name!r} compares the rollouts of a group: use score_group")
+            raise RubricError(
+                f"the shaping {name!r} compares the rollouts of a group: use score_group"
+            )
 
     def _criteria_of(self, funcs: Any, weights: Iterable[float | None] | None) -> list[Criterion]:
         """The criteria that are given, with methods of this very class bound to this rubric."""
         funcs = () if funcs is None else funcs
         if isinstance(funcs, (str, bytes, Mapping, Criterion)) or not hasattr(funcs, "__iter__"):
             given = short_repr(cast("object", funcs))
-            raise RubricError(f"a rubric takes a list of criteria, and this is {given}: put it in brackets")
+            raise RubricError(
+                f"a rubric takes a list of criteria, and this is {given}: put it in brackets"
+            )
         if weights is not None and not hasattr(weights, "__iter__"):
             raise RubricError(f"weights is {short_repr(weights)}: give a list, one a function")
         questions = list(funcs)
         each = list(() if weights is None else weights) or [None] * len(questions)
         if len(each) != len(questions):
-            raise RubricError(f"Number of weights ({len(each)}) must match number of functions ({len(questions)})")
+            raise RubricError(
+                f"Number of weights ({len(each)}) must match number of functions ({len(questions)})"
+            )
         criteria: list[Criterion] = []
         for index, (question, weight) in enumerate(zip(questions, each, strict=True)):
             is_data = isinstance(question, Mapping)
-            read = criterion_of(cast("Mapping[str, Any]", question), index, Rubric) if is_data else question
+            read = (
+                criterion_of(cast("Mapping[str, Any]", question), index, Rubric)
+                if is_data
+                else question
+            )
             criterion = Criterion.of(read, weight)
             if getattr(criterion.check, "shaping", ()):
                 said = f"criterion {criterion.name!r} is a rubric with a shaping of its own, and is worth its score"
                 raise RubricError(f"{said}: shape the reward of the rubric around it")
             check = bound_to(self, criterion.check)
-            criteria.append(criterion if check is criterion.check else criterion.with_fields(check=check))
+            criteria.append(
+                criterion if check is criterion.check else criterion.with_fields(check=check)
+            )
         return criteria
 
     def _inside(self) -> "list[Rubric]":
@@ -667,7 +761,9 @@ def _refuse_ring(rubric: Rubric, inside: Sequence[object], above: tuple[int, ...
     above = (*above, id(rubric))
     for inner in inside:
         if id(inner) in above:
-            raise RubricError("a rubric cannot be inside itself: take it out of its own criteria or .rubrics")
+            raise RubricError(
+                "a rubric cannot be inside itself: take it out of its own criteria or .rubrics"
+            )
         if isinstance(inner, Rubric):
             _refuse_ring(inner, inner._inside(), above)  # pyright: ignore[reportPrivateUsage]
 
@@ -680,7 +776,9 @@ class RubricGroup(Rubric):
     1.4
     """
 
-    def __init__(self, rubrics: Sequence[Rubric], *, shaping: Sequence[Any] = (), **kwargs: Any) -> None:
+    def __init__(
+        self, rubrics: Sequence[Rubric], *, shaping: Sequence[Any] = (), **kwargs: Any
+    ) -> None:
         if not rubrics:
             raise RubricError("RubricGroup must have at least one rubric")
         for rubric in rubrics:
@@ -712,7 +810,9 @@ class RubricGroup(Rubric):
     def from_node(cls, node: Node, *, allow_code: bool = False, **options: Any) -> Self:
         """A group from a mapping with `rubrics`, a list in which each is a rubric or a group."""
         parts, given = group_parts(node, allow_code=allow_code)
-        rubrics = [rubric_at(part, allow_code=allow_code, **inner_options(options)) for part in parts]
+        rubrics = [
+            rubric_at(part, allow_code=allow_code, **inner_options(options)) for part in parts
+        ]
         return cls(rubrics, **given | options)
 
     def to_dict(self) -> dict[str, Any]:
@@ -725,7 +825,9 @@ class RubricGroup(Rubric):
         data = self.options_data(as_hash=True)
         return hash_of({"format": "assay.group/1", "name": self.name, "rubrics": hashes, **data})
 
-    async def _ask_criteria(self, batch: Batch, autograder: Autograder | None = None) -> BatchResult:
+    async def _ask_criteria(
+        self, batch: Batch, autograder: Autograder | None = None
+    ) -> BatchResult:
         results: list[BatchResult] = []
         # One after the other: a later rubric may read what an earlier one left in the state.
         for child in self._children():
@@ -788,7 +890,9 @@ def rubric_in_python(reference: str) -> Rubric:
             raise
         except Exception as error:  # it is code of the user's, so anything may be raised
             said = f"{reference} could not be called without arguments to make a rubric"
-            raise RubricError(f"{said}: {described(error)}; put a single check in a list") from error
+            raise RubricError(
+                f"{said}: {described(error)}; put a single check in a list"
+            ) from error
     if isinstance(found, list | tuple):
         return Rubric(cast("Sequence[Any]", found))
     if not isinstance(found, Rubric):

@@ -37,7 +37,9 @@ class Earned(NamedTuple):
             return len(self.text.split() if count == "words" else self.text)
         found = self.row.get(count)
         if not isinstance(found, int | float | Sized):
-            raise ValueError(f"its field {count!r} is {short_repr(found)}: count words or characters, or name a field")
+            raise ValueError(
+                f"its field {count!r} is {short_repr(found)}: count words or characters, or name a field"
+            )
         return len(found) if isinstance(found, Sized) else found
 
 
@@ -55,7 +57,9 @@ def rescale(one: Earned, factor: Positive = 1.0, shift: float = 0.0) -> float:
     return factor * one.reward + shift
 
 
-def soft_overlong(one: Earned, most: Positive, cache: Positive, factor: Amount = 1.0, count: str = "words") -> float:
+def soft_overlong(
+    one: Earned, most: Positive, cache: Positive, factor: Amount = 1.0, count: str = "words"
+) -> float:
     """Take nothing off up to a length of `most` - `cache`, `factor` from `most` on, and between in a straight line (DAPO)."""
     return one.reward - factor * min(1.0, max(0.0, (one.length(count) - (most - cache)) / cache))
 
@@ -70,23 +74,31 @@ def format_gate(one: Earned, criterion: str, pays: float = 0.0, least: float = 1
     return one.reward if one.metrics.get(criterion, least) >= least else min(one.reward, pays)
 
 
-def group_length(batch: Sequence[Earned], alpha: Amount = 0.1, right: float = 0.5, count: str = "words") -> list[float]:
+def group_length(
+    batch: Sequence[Earned], alpha: Amount = 0.1, right: float = 0.5, count: str = "words"
+) -> list[float]:
     """Take `alpha` times the logistic function of (length - mean) / deviation off right answers, compared with each other.
 
     As by Arora and Zanette (2025): a wrong answer gains nothing by being short. Right is a score of `right` or more.
     """
     # Without a score, as nothing could be gained, the outcome is all there is to tell what is right.
     scores = [one.outcome if one.score is None else one.score for one in batch]
-    lengths = [one.length(count) if score >= right else None for one, score in zip(batch, scores, strict=True)]
+    lengths = [
+        one.length(count) if score >= right else None
+        for one, score in zip(batch, scores, strict=True)
+    ]
     known = [length for length in lengths if length is not None]
     mean = math.fsum(known) / (len(known) or 1)
     unit = math.hypot(*(length - mean for length in known)) / math.sqrt(len(known) or 1) or 1.0
-    off = [0.0 if n is None else alpha / (1 + math.exp(min(700.0, (mean - n) / unit))) for n in lengths]
+    off = [
+        0.0 if n is None else alpha / (1 + math.exp(min(700.0, (mean - n) / unit))) for n in lengths
+    ]
     return [one.reward - less for one, less in zip(batch, off, strict=True)]
 
 
 SHAPINGS: Final[dict[str, Callable[..., Any]]] = {
-    part.__name__: part for part in (clip, rescale, soft_overlong, repetition, format_gate, group_length)
+    part.__name__: part
+    for part in (clip, rescale, soft_overlong, repetition, format_gate, group_length)
 }
 
 
@@ -109,7 +121,11 @@ class ShapingPart:
     def compares(self) -> bool:
         """Whether it sees all rollouts at once; a function of yours with `independent = True` sees each alone."""
         is_ours = self.function is SHAPINGS.get(self.name)
-        return self.function is group_length if is_ours else getattr(self.function, "independent", False) is not True
+        return (
+            self.function is group_length
+            if is_ours
+            else getattr(self.function, "independent", False) is not True
+        )
 
     def __call__(self, earned: Sequence[Earned]) -> list[float]:
         is_ours = self.function is SHAPINGS.get(self.name) and not self.compares
@@ -117,7 +133,9 @@ class ShapingPart:
         given: Any = [*map(work, earned)] if is_ours else work(earned)
         numbers = [float(n) for n in given if isinstance(n, int | float) and abs(n) <= LARGEST]
         if len(numbers) != len(earned) or len(given) != len(earned):
-            raise ValueError(f"it returned {short_repr(given)} for {len(earned)} rollouts: give each a finite number")
+            raise ValueError(
+                f"it returned {short_repr(given)} for {len(earned)} rollouts: give each a finite number"
+            )
         return numbers
 
     def data(self, *, as_hash: bool) -> Any:
@@ -131,7 +149,9 @@ class ShapingPart:
 def options_of(name: str) -> type[BaseModel]:
     """The options of a part, as a model that validates them."""
     parameters = list(inspect.signature(SHAPINGS[name]).parameters.values())[1:]
-    fields: dict[str, Any] = {p.name: (p.annotation, ... if p.default is p.empty else p.default) for p in parameters}
+    fields: dict[str, Any] = {
+        p.name: (p.annotation, ... if p.default is p.empty else p.default) for p in parameters
+    }
     return create_model(name, __config__=ConfigDict(extra="forbid", allow_inf_nan=False), **fields)
 
 
@@ -143,7 +163,9 @@ def shaping_of(given: object, names: Sequence[str] | None = None) -> tuple[Shapi
     for part in parts:
         gate = part.options.get("criterion") if part.function is format_gate else None
         if gate is not None and names is not None and gate not in names:
-            raise RubricError(f"format_gate names no criterion of this rubric, {gate!r}: {did_you_mean(gate, names)}")
+            raise RubricError(
+                f"format_gate names no criterion of this rubric, {gate!r}: {did_you_mean(gate, names)}"
+            )
     return parts
 
 
@@ -162,8 +184,12 @@ def _part(given: object) -> ShapingPart:
         options = options_of(name).model_validate(entry[name] or {}).model_dump(exclude_unset=True)
     except ValidationError as error:
         raise RubricError(f"{name}: {first_error(error)[1]}") from None
-    if name == "clip" and (not options or options.get("low", -LARGEST) > options.get("high", LARGEST)):
-        raise RubricError(f"clip has the options {options}: give a low, a high, or a low below a high")
+    if name == "clip" and (
+        not options or options.get("low", -LARGEST) > options.get("high", LARGEST)
+    ):
+        raise RubricError(
+            f"clip has the options {options}: give a low, a high, or a low below a high"
+        )
     return ShapingPart(name, SHAPINGS[name], options)
 
 
@@ -181,7 +207,9 @@ def shaped(
             text = completion_text(row.get("completion", ""))
             earned[place] = Earned(reward, reward, report.score, text, row, report.metrics)
     for part in parts:
-        units = [[place] for place in earned] if not part.compares else [list(earned)] if earned else []
+        units = (
+            [[place] for place in earned] if not part.compares else [list(earned)] if earned else []
+        )
         while units:
             places = units.pop()
             try:
@@ -189,13 +217,22 @@ def shaped(
             except FAILURES as error:
                 if on_error == "raise" or is_stop(error):
                     raise
-                own = [place for place in places if _fails_alone(part, earned[place])] if len(places) > 1 else []
+                own = (
+                    [place for place in places if _fails_alone(part, earned[place])]
+                    if len(places) > 1
+                    else []
+                )
                 if own and len(own) < len(places):  # their trouble, and not that of the others
-                    units += [[place] for place in own] + [[place for place in places if place not in set(own)]]
+                    units += [[place] for place in own] + [
+                        [place for place in places if place not in set(own)]
+                    ]
                     continue
                 line = CriterionReport(name=part.name, error=described(error))
                 for place in places:
-                    update = {"report": [*reports[place].lines, line], "asked": reports[place].asked + 1}
+                    update = {
+                        "report": [*reports[place].lines, line],
+                        "asked": reports[place].asked + 1,
+                    }
                     found[place] = reports[place].model_copy(update=update)
                     del earned[place]
             else:
@@ -203,9 +240,17 @@ def shaped(
                     earned[place] = earned[place]._replace(reward=reward)
     for place, one in earned.items():
         worth = one.outcome if reports[place].worth is None else reports[place].worth
-        update: dict[str, Any] = {"raw_score": one.reward + 0.0, "unshaped": one.outcome, "worth": worth}
-        if (steps := reports[place].step_rewards) is not None:  # what the whole gains or loses, every turn does
-            update["step_rewards"] = {turn: (paid or 0.0) + one.reward - one.outcome for turn, paid in steps.items()}
+        update: dict[str, Any] = {
+            "raw_score": one.reward + 0.0,
+            "unshaped": one.outcome,
+            "worth": worth,
+        }
+        if (
+            steps := reports[place].step_rewards
+        ) is not None:  # what the whole gains or loses, every turn does
+            update["step_rewards"] = {
+                turn: (paid or 0.0) + one.reward - one.outcome for turn, paid in steps.items()
+            }
         found[place] = reports[place].model_copy(update=update)
     return found
 

@@ -33,9 +33,13 @@ Numbered = Iterator[tuple[int, dict[str, Any]]]
 
 
 def rows_of(
-    source: object, *, mapping: Mapping[str, str] | None = None, fields: Sequence[str] = (), where: str | None = None,
+    source: object,
+    *,
+    mapping: Mapping[str, str] | None = None,
+    fields: Sequence[str] = (),
+    where: str | None = None,
     media: bool = True,
-) -> Iterator[dict[str, Any]]:  # fmt: skip
+) -> Iterator[dict[str, Any]]:
     """The rows of a file, a list, a Hugging Face data set or a pandas frame, one dict after another.
 
     A path says by its ending what it is: `.jsonl`, `.ndjson`, `.json`, `.csv`, `.tsv` (these also
@@ -85,7 +89,9 @@ def _numbered(source: object, name: str) -> Numbered:
         return _listed_columns(cast("Mapping[Any, Any]", source), name)
     if isinstance(source, Iterable) and not isinstance(source, bytes):
         return _mappings(cast("Iterable[object]", source), name)
-    raise TableError(f"{short_repr(source)} holds no rows: give a path, a list of mappings, a data set or a frame")
+    raise TableError(
+        f"{short_repr(source)} holds no rows: give a path, a list of mappings, a data set or a frame"
+    )
 
 
 def _file(path: Path, name: str) -> Numbered:
@@ -102,12 +108,17 @@ def _file(path: Path, name: str) -> Numbered:
 def _mappings(source: Iterable[object], name: str) -> Numbered:
     for number, row in enumerate(source, start=1):
         if not isinstance(row, Mapping):
-            raise TableError(f"row {number} of {name} is {short_repr(row)}: give a mapping, name to value")
+            raise TableError(
+                f"row {number} of {name} is {short_repr(row)}: give a mapping, name to value"
+            )
         yield number, dict(cast("Mapping[str, Any]", row))
 
 
 def _renamed(
-    numbered: Numbered, mapping: Mapping[str, str], fields: Sequence[str], place: Callable[[int], str]
+    numbered: Numbered,
+    mapping: Mapping[str, str],
+    fields: Sequence[str],
+    place: Callable[[int], str],
 ) -> Iterator[dict[str, Any]]:
     foreign = frozenset(mapping.values())
     for number, row in numbered:
@@ -154,7 +165,9 @@ def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         names = Counter(name for name, _ in pairs)
         twice = next(name for name, count in names.items() if count > 1)
-        raise RepeatedFieldError(f"the field {short_repr(twice)} is there {names[twice]} times: name it once")
+        raise RepeatedFieldError(
+            f"the field {short_repr(twice)} is there {names[twice]} times: name it once"
+        )
     return found
 
 
@@ -174,7 +187,9 @@ def objects_in(lines: Iterable[bytes], name: str, start: int = 1) -> Numbered:
                 continue
             raise _no_json(f"{name}:{number}", error) from None
         if type(row) is not dict:
-            raise TableError(f'{name}:{number}: {short_repr(row)} is no object: write one a line, {{"field": ...}}')
+            raise TableError(
+                f'{name}:{number}: {short_repr(row)} is no object: write one a line, {{"field": ...}}'
+            )
         yield number, cast("dict[str, Any]", row)
 
 
@@ -221,7 +236,9 @@ def _listed(data: bytes, name: str) -> Numbered:
         raise _no_json(name if line is None else f"{name}:{line}", error) from None
     for number, row in enumerate(cast("list[object]", found), start=1):
         if type(row) is not dict:
-            raise TableError(f"{name}: item {number} of the list is {short_repr(row)}, and no object")
+            raise TableError(
+                f"{name}: item {number} of the list is {short_repr(row)}, and no object"
+            )
         yield number, cast("dict[str, Any]", row)
 
 
@@ -248,13 +265,17 @@ def _separated(path: Path, name: str, *, delimiter: str = ",") -> Numbered:
             if not any(header):
                 raise TableError(f"{name}: there is no header: name the columns in the first line")
             if len(set(header)) < len(header):
-                raise TableError(f"{name}:1: the header is {short_repr(header)}: give every column a name of its own")
+                raise TableError(
+                    f"{name}:1: the header is {short_repr(header)}: give every column a name of its own"
+                )
             for cells in lines:
                 if len(cells) == len(header):
                     yield lines.line_num, dict(zip(header, cells, strict=True))
                 elif cells:
                     said = f"it has {len(cells)} cells, and the header names {len(header)} ({', '.join(header)})"
-                    raise TableError(f"{name}:{lines.line_num}: {said}: put cells with a separator in quotes")
+                    raise TableError(
+                        f"{name}:{lines.line_num}: {said}: put cells with a separator in quotes"
+                    )
         except csv.Error as error:
             raise TableError(f"{name}:{lines.line_num}: {error}") from None
         except UnicodeDecodeError:
@@ -312,7 +333,9 @@ def _listed_columns(columns: Mapping[Any, Any], name: str) -> Numbered:
     for column, values in columns.items():
         if not isinstance(values, list | tuple):
             said = f"{name} is a mapping, and {column!r} in it is no list but a {type(values).__name__}"
-            raise TableError(f"{said}: give a list of rows, a mapping of lists, or one split of a data set")
+            raise TableError(
+                f"{said}: give a list of rows, a mapping of lists, or one split of a data set"
+            )
     if len(set(map(len, columns.values()))) > 1:
         found = ", ".join(f"{column} {len(values)}" for column, values in columns.items())
         raise TableError(f"the columns of {name} are of different lengths: {found}")

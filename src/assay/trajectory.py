@@ -26,10 +26,14 @@ class TrajectoryStep(NamedTuple):
     def failed(self) -> bool:
         """Whether the tool replied with an error: `Error: …`, a traceback, or JSON with an `error` in it."""
         said = (self.result or "").lstrip()
-        if is_failure(said[:6].capitalize()) or said.startswith("Traceback (most recent call last)"):
+        if is_failure(said[:6].capitalize()) or said.startswith(
+            "Traceback (most recent call last)"
+        ):
             return True
         try:
-            return said.startswith("{") and '"error"' in said and bool(json.loads(said).get("error"))
+            return (
+                said.startswith("{") and '"error"' in said and bool(json.loads(said).get("error"))
+            )
         except (ValueError, RecursionError):
             return False
 
@@ -50,13 +54,19 @@ def steps_of(row: Mapping[str, Any], scope: str) -> list[TrajectoryStep]:
     return [TrajectoryStep(address, " ".join(texts)) for address, texts in turns.items()]
 
 
-def as_it_stood(row: Mapping[str, Any], steps: Iterable[TrajectoryStep]) -> Iterator[dict[str, Any]]:
+def as_it_stood(
+    row: Mapping[str, Any], steps: Iterable[TrajectoryStep]
+) -> Iterator[dict[str, Any]]:
     """A rollout up to the message of each step and no further, with the step as the field `step`; one at a time."""
     completion, asked = row.get("completion"), len(turns_of(row.get("prompt"), "user"))
     said = turns_of(completion, "assistant")
     for step in steps:
         number = int(step.address.partition(".")[0][1:]) - asked
-        yield {**row, "completion": completion if isinstance(completion, str) else said[:number], "step": step}
+        yield {
+            **row,
+            "completion": completion if isinstance(completion, str) else said[:number],
+            "step": step,
+        }
 
 
 def calls_of(prompt: object, completion: object) -> list[TrajectoryStep]:
@@ -81,11 +91,16 @@ def calls_of(prompt: object, completion: object) -> list[TrajectoryStep]:
     return found
 
 
-def join_steps(criterion: Criterion, addresses: Sequence[str], answers: Sequence[float | Score]) -> Score:
+def join_steps(
+    criterion: Criterion, addresses: Sequence[str], answers: Sequence[float | Score]
+) -> Score:
     """The answer that those about steps come to; none when one of them has none."""
     lines = [line_of(criterion, answer) for answer in answers]
     own = {"requirement": None, "tags": (), "step": True}
-    named = tuple(line.model_copy(update={"name": name, **own}) for name, line in zip(addresses, lines, strict=True))
+    named = tuple(
+        line.model_copy(update={"name": name, **own})
+        for name, line in zip(addresses, lines, strict=True)
+    )
     for line in named:
         if line.error is not None:
             kind, _, why = line.error.partition(": ")
@@ -100,7 +115,9 @@ def _joined(criterion: Criterion, lines: Sequence[CriterionReport]) -> Score:
     bad = next((place for place, line in enumerate(lines) if not line.passed), None)
     if criterion.combine in ("all", "any"):
         place = values.index((min if criterion.combine == "all" else max)(values))
-        return lines[place].as_score._replace(reason=f"[{lines[place].name}] {lines[place].reason}".rstrip(), lines=())
+        return lines[place].as_score._replace(
+            reason=f"[{lines[place].name}] {lines[place].reason}".rstrip(), lines=()
+        )
     reason = "" if bad is None else f"[{lines[bad].name}] {lines[bad].reason}".rstrip()
     if criterion.combine == "mean":
         return Score(total(values) / len(values), reason)
@@ -108,7 +125,9 @@ def _joined(criterion: Criterion, lines: Sequence[CriterionReport]) -> Score:
     return Score(share if criterion.weight >= 0 else 1 - share, reason)
 
 
-def by_turn(criterion: Criterion, line: CriterionReport, turns: Collection[str]) -> dict[str, float | Score]:
+def by_turn(
+    criterion: Criterion, line: CriterionReport, turns: Collection[str]
+) -> dict[str, float | Score]:
     """A line's answer as it counts in the reward of a turn: by what the turn did, or by its share of a failure."""
     steps: defaultdict[str, list[CriterionReport]] = defaultdict(list)
     for step in line.lines:
@@ -119,4 +138,8 @@ def by_turn(criterion: Criterion, line: CriterionReport, turns: Collection[str])
     parts = [cited.get("part", "") for cited in line.citations if "found" not in cited]
     blamed = {part.partition(".")[0] for part in parts}.intersection(turns)
     best = float(criterion.weight >= 0)
-    return {turn: best + (turn in blamed) * (line.value - best) / len(blamed) for turn in turns} if blamed else {}
+    return (
+        {turn: best + (turn in blamed) * (line.value - best) / len(blamed) for turn in turns}
+        if blamed
+        else {}
+    )

@@ -20,12 +20,16 @@ RewardFunc: TypeAlias = IndividualRewardFunc | GroupRewardFunc
 
 Rewards: TypeAlias = Sequence[float | None]  # one a rollout; None where it is unscored
 
-OnError: TypeAlias = Literal["record", "raise"]  # what a failure becomes: an error on its line, or the exception itself
+OnError: TypeAlias = Literal[
+    "record", "raise"
+]  # what a failure becomes: an error on its line, or the exception itself
 
 # What a `State` reads from its `input` row when it does not hold the field itself.
 INPUT_FIELDS = frozenset({"prompt", "answer", "task", "info", "example_id"})
 
-_own: Any = dict  # whose methods are called straight: every turn of a rollout looks at a dozen fields
+_own: Any = (
+    dict  # whose methods are called straight: every turn of a rollout looks at a dozen fields
+)
 
 
 class State(dict[str, Any]):
@@ -38,7 +42,11 @@ class State(dict[str, Any]):
 
     def _home(self, key: object) -> dict[Any, Any]:
         """What holds `key`: the input row, where it is the one to answer for it, else the state itself."""
-        row: Any = _own.get(self, "input") if key in INPUT_FIELDS and not _own.__contains__(self, key) else None
+        row: Any = (
+            _own.get(self, "input")
+            if key in INPUT_FIELDS and not _own.__contains__(self, key)
+            else None
+        )
         return row if isinstance(row, _own) else self
 
     def __missing__(self, key: str) -> Any:
@@ -48,7 +56,9 @@ class State(dict[str, Any]):
         return home[key]
 
     def __contains__(self, key: object) -> bool:
-        return _own.__contains__(self, key) or (key in INPUT_FIELDS and _own.__contains__(self._home(key), key))
+        return _own.__contains__(self, key) or (
+            key in INPUT_FIELDS and _own.__contains__(self._home(key), key)
+        )
 
     def __setitem__(self, key: str, value: Any) -> None:
         _own.__setitem__(self._home(key) if key in INPUT_FIELDS else self, key, value)

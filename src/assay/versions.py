@@ -55,7 +55,9 @@ class VersionedRubric(RubricGroup):
         self._names |= dict.fromkeys(rubric.get_reward_func_names())
         return self._version
 
-    def _changed(self, add: Sequence[Any], retire: Sequence[str], weights: Mapping[str, float]) -> Rubric:
+    def _changed(
+        self, add: Sequence[Any], retire: Sequence[str], weights: Mapping[str, float]
+    ) -> Rubric:
         old = self.rubric
         if type(old) is not Rubric:
             said = f"the criteria of a {type(old).__name__} cannot be changed one by one"
@@ -63,12 +65,24 @@ class VersionedRubric(RubricGroup):
         known = [criterion.name for criterion in old.criteria]
         for name in (*retire, *weights):
             if name not in known:
-                raise RubricError(f"there is no criterion {name!r} to change: {did_you_mean(name, known)}")
-        kept = [c.with_fields(weight=weights.get(c.name, c.weight)) for c in old.criteria if c.name not in {*retire}]
+                raise RubricError(
+                    f"there is no criterion {name!r} to change: {did_you_mean(name, known)}"
+                )
+        kept = [
+            c.with_fields(weight=weights.get(c.name, c.weight))
+            for c in old.criteria
+            if c.name not in {*retire}
+        ]
         return Rubric(
-            [*kept, *add], parser=old.parser, autograder=old.autograder, aggregation=old.aggregation,
-            on_error=old.on_error, name=old.name, shows=old.shows, shaping=old.shaping,
-        )  # fmt: skip
+            [*kept, *add],
+            parser=old.parser,
+            autograder=old.autograder,
+            aggregation=old.aggregation,
+            on_error=old.on_error,
+            name=old.name,
+            shows=old.shows,
+            shaping=old.shaping,
+        )
 
     @property
     def version(self) -> str:
@@ -83,7 +97,9 @@ class VersionedRubric(RubricGroup):
     async def pinned(self) -> "VersionedRubric":
         return copy(self)
 
-    async def _ask_criteria(self, batch: Batch, autograder: Autograder | None = None) -> BatchResult:
+    async def _ask_criteria(
+        self, batch: Batch, autograder: Autograder | None = None
+    ) -> BatchResult:
         version = self._version  # another one may be there when the scores are
         result = await super()._ask_criteria(batch, autograder)
         return BatchResult(list(result), is_shaped=result.is_shaped, version=version)

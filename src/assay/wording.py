@@ -29,7 +29,14 @@ def first_error(error: "ValidationError", field: str = "") -> tuple[str, str]:
     if first["type"] == "value_error":
         return name, str(first.get("ctx", {}).get("error", first["msg"]))
     advice = table_of("assay", "advice.toml").items()
-    advice = next((said.format(**first.get("ctx", {})) for kind, said in advice if first["type"].startswith(kind)), "")
+    advice = next(
+        (
+            said.format(**first.get("ctx", {}))
+            for kind, said in advice
+            if first["type"].startswith(kind)
+        ),
+        "",
+    )
     if first["type"] == "literal_error":
         advice = f"give {first.get('ctx', {})['expected']}"
     verb = "holds" if path and isinstance(path[-1], int) else "is"

@@ -26,9 +26,12 @@ def main():
     with socket.socket() as any_socket:
         fcntl.ioctl(any_socket, SET_FLAGS, struct.pack("16sh14x", b"lo", UP))
     context = ray.init(
-        num_cpus=2, include_dashboard=False, log_to_driver=False, _temp_dir=folder,
+        num_cpus=2,
+        include_dashboard=False,
+        log_to_driver=False,
+        _temp_dir=folder,
         object_store_memory=100_000_000,
-    )  # fmt: skip
+    )
     os.environ["RAY_ADDRESS"] = context.address_info["address"]
     started = {}
     tell({"ready": True})
@@ -45,9 +48,12 @@ def tell(what):
 def answer(asked, started):
     if "start" in asked:
         process = subprocess.Popen(
-            [sys.executable, *asked["start"]], stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        )  # fmt: skip
+            [sys.executable, *asked["start"]],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
         started[process.pid] = process
         return {"pid": process.pid}
     if "kill_worker" in asked:

@@ -58,7 +58,12 @@ def stage(rows, folder):
 
     ray.init(log_to_driver=False)
     data = ray.data.read_json(rows, lines=True).map_batches(
-        RubricStage, fn_constructor_args=(make,), batch_format="pyarrow", batch_size=10, num_cpus=0.5, concurrency=2
+        RubricStage,
+        fn_constructor_args=(make,),
+        batch_format="pyarrow",
+        batch_size=10,
+        num_cpus=0.5,
+        concurrency=2,
     )
     return {"rows": data.take_all()}
 

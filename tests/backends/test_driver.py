@@ -15,12 +15,16 @@ from assay.tables import rows_of
 
 
 class TestSameRun:
-    async def test_it_is_the_run_of_one_process(self, maker, table, tmp_path, here, alone, rows_of_run):
+    async def test_it_is_the_run_of_one_process(
+        self, maker, table, tmp_path, here, alone, rows_of_run
+    ):
         """Row for row, in the same order, with the same summary."""
         path = table(95)
         folder, expected = await alone(path)
         seen = []
-        found = score_shards(maker, [path], tmp_path / "many", backend=here(), rows=10, on_progress=seen.append)
+        found = score_shards(
+            maker, [path], tmp_path / "many", backend=here(), rows=10, on_progress=seen.append
+        )
         assert rows_of_run(tmp_path / "many") == rows_of_run(folder)
         keys = [row.key for row in Run.open(tmp_path / "many").rows()]
         assert keys == [(str(n), 0) for n in range(95)]
@@ -41,7 +45,9 @@ class TestSameRun:
         ],
         ids=["alone", "together", "apart", "odd", "sampled", "unnamed"],
     )
-    async def test_rows_have_the_keys_of_the_whole(self, maker, table, tmp_path, here, alone, rows_of_run, columns):
+    async def test_rows_have_the_keys_of_the_whole(
+        self, maker, table, tmp_path, here, alone, rows_of_run, columns
+    ):
         """Also where the rollouts of an example are in several shards, and the summary knows it."""
         path = table(40, **columns)
         folder, expected = await alone(path)
@@ -59,7 +65,9 @@ class TestSameRun:
 
     def test_a_sample_that_comes_twice_is_refused(self, maker, table, tmp_path, here):
         path = table(6, id=lambda n: n % 3, sample=lambda n: 0)
-        with pytest.raises(RunError, match="example '0', sample 0, is in shard 1 and in one before"):
+        with pytest.raises(
+            RunError, match="example '0', sample 0, is in shard 1 and in one before"
+        ):
             score_shards(maker, [path], tmp_path / "run", backend=here(), rows=3)
 
     def test_rollouts_to_compare_have_to_stand_together(self, table, tmp_path, here):
@@ -84,21 +92,32 @@ class TestSameRun:
 
 
 class TestGoingOn:
-    def test_stopped_and_resumed_it_is_the_same_run(self, maker, table, tmp_path, here, rows_of_run):
+    def test_stopped_and_resumed_it_is_the_same_run(
+        self, maker, table, tmp_path, here, rows_of_run
+    ):
         """Stopped after two of six shards; only the others are begun again."""
         path = table(60)
         whole = score_shards(maker, [path], tmp_path / "whole", backend=here(), rows=10)
         backend = here()
         first = score_shards(
-            maker, [path], tmp_path / "run", backend=backend, rows=10,
+            maker,
+            [path],
+            tmp_path / "run",
+            backend=backend,
+            rows=10,
             stopping=lambda: len(backend.begun) == 2,
-        )  # fmt: skip
+        )
         assert (first.complete, first.rollouts) == (False, 20)
         rest, seen = here(), []
         again = score_shards(
-            maker, [path], tmp_path / "run", backend=rest, rows=10, resume=True,
+            maker,
+            [path],
+            tmp_path / "run",
+            backend=rest,
+            rows=10,
+            resume=True,
             on_progress=seen.append,
-        )  # fmt: skip
+        )
         assert rows_of_run(tmp_path / "run") == rows_of_run(tmp_path / "whole")
         assert again == whole
         # Shards 0 and 1 have a row that failed, so they are gone on with as well.
@@ -138,7 +157,9 @@ class TestGoingOn:
             again = score_shards(maker, [path], folder, backend=here(), rows=10, resume=True)
             assert again == whole
 
-    def test_parts_that_were_thrown_away_leave_it_to_one_process(self, maker, table, tmp_path, here):
+    def test_parts_that_were_thrown_away_leave_it_to_one_process(
+        self, maker, table, tmp_path, here
+    ):
         path, folder = table(20), tmp_path / "run"
         score_shards(maker, [path], folder, backend=here(), rows=10)
         shutil.rmtree(folder / "parts")
@@ -155,13 +176,17 @@ class TestGoingOn:
         again = score_shards(make, [path], tmp_path / "run", backend=backend, rows=3, resume=True)
         assert (again, backend.begun) == (whole, [])
 
-    async def test_a_finished_run_goes_on_in_one_process_too(self, maker, table, tmp_path, here, rows_of_run):
+    async def test_a_finished_run_goes_on_in_one_process_too(
+        self, maker, table, tmp_path, here, rows_of_run
+    ):
         """It is a run like any other; then it is no longer one of shards."""
         path, folder = table(20), tmp_path / "run"
         score_shards(maker, [path], folder, backend=here(), rows=10)
         before = rows_of_run(folder)
         about = Run.open(folder).about
-        summary = await score_rows(maker()[0], rows_of(path), folder=folder, about=about, resume=True)
+        summary = await score_rows(
+            maker()[0], rows_of(path), folder=folder, about=about, resume=True
+        )
         assert summary.rollouts == 20
         assert rows_of_run(folder) == before
         with pytest.raises(RunError, match="gone on with by one process"):
@@ -253,7 +278,9 @@ class TestMishaps:
     def test_a_broken_manifest_is_named(self, maker, table, tmp_path, here):
         (tmp_path / "run").mkdir()
         (tmp_path / "run" / "manifest.jsonl").write_text('{"format": "assay.shards/9"}\n')
-        with pytest.raises(RunError, match=r"manifest\.jsonl:1 is no line of a manifest \(its format"):
+        with pytest.raises(
+            RunError, match=r"manifest\.jsonl:1 is no line of a manifest \(its format"
+        ):
             score_shards(maker, [table(1)], tmp_path / "run", backend=here(), resume=True)
 
     def test_a_part_that_is_not_what_was_written_is_done_again(self, maker, table, tmp_path, here):

@@ -18,10 +18,15 @@ DOLLAR = 1_000_000.0
 """A price a million tokens: each token costs a dollar."""
 
 
-@pytest.mark.parametrize(("calls", "parts", "shares"), [(3, 2, [2, 1]), (8, 4, [2, 2, 2, 2]), (1, 3, [1, 1, 1])])
+@pytest.mark.parametrize(
+    ("calls", "parts", "shares"), [(3, 2, [2, 1]), (8, 4, [2, 2, 2, 2]), (1, 3, [1, 1, 1])]
+)
 def test_shares_add_up_to_the_limit(calls, parts, shares):
     """Unless there are more workers than calls, when each has one; rates are divided to the fraction."""
-    divided = [Limits(concurrency=calls, requests_per_minute=30).share(part, parts) for part in range(parts)]
+    divided = [
+        Limits(concurrency=calls, requests_per_minute=30).share(part, parts)
+        for part in range(parts)
+    ]
     assert [one.concurrency for one in divided] == shares
     assert [one.requests_per_minute for one in divided] == [30 / parts] * parts
 
@@ -62,9 +67,13 @@ class TestWorkers:
 
         with ModelServer(answer, latency=0.02) as judge:
             found = score_shards(
-                Making(judge.model, concurrency=3), [rows], tmp_path / "run",
-                backend=Processes(2), rows=10, on_progress=seen.append,
-            )  # fmt: skip
+                Making(judge.model, concurrency=3),
+                [rows],
+                tmp_path / "run",
+                backend=Processes(2),
+                rows=10,
+                on_progress=seen.append,
+            )
             assert (found.rollouts, found.score.mean, found.spent.calls) == (60, 1.0, 60)
             assert judge.most_at_once == 3
         assert (seen[-1].done, seen[-1].calls) == (60, 60)
@@ -81,9 +90,12 @@ class TestWorkers:
 
         with ModelServer(answer) as judge:
             found = score_shards(
-                Making(judge.model, concurrency=1), [rows], tmp_path / "run",
-                backend=Processes(2), rows=10,
-            )  # fmt: skip
+                Making(judge.model, concurrency=1),
+                [rows],
+                tmp_path / "run",
+                backend=Processes(2),
+                rows=10,
+            )
             assert judge.most_at_once == 1
         assert killed
         assert (found.rollouts, found.unscored, found.score.mean) == (60, 0, 1.0)
@@ -100,9 +112,12 @@ class TestWorkers:
 
         with ModelServer(answer) as judge, budget(dollars=5000.0) as spent:
             found = score_shards(
-                Making(judge.model, price=price), [rows], tmp_path / "run",
-                backend=Processes(1), rows=60,
-            )  # fmt: skip
+                Making(judge.model, price=price),
+                [rows],
+                tmp_path / "run",
+                backend=Processes(1),
+                rows=60,
+            )
             tokens = judge.prompt_tokens + judge.completion_tokens
         assert killed
         assert tokens <= spent.cost <= 5000
@@ -113,9 +128,12 @@ class TestWorkers:
         price = {"input": DOLLAR, "output": DOLLAR}
         with ModelServer("MET") as judge, budget(dollars=5000.0) as spent:
             found = score_shards(
-                Making(judge.model, price=price), [rows], tmp_path / "run",
-                backend=Processes(2), rows=10,
-            )  # fmt: skip
+                Making(judge.model, price=price),
+                [rows],
+                tmp_path / "run",
+                backend=Processes(2),
+                rows=10,
+            )
             tokens = judge.prompt_tokens + judge.completion_tokens
         assert spent.cost == pytest.approx(tokens)
         assert spent.cost <= 5000

@@ -37,8 +37,12 @@ def test_a_shard_that_kills_its_workers_is_given_up(table, tmp_path, monkeypatch
         return 1.0
 
     backend = Processes(2)
-    with pytest.raises(RunError, match=r"1 of 3 shards .* shard 1: 2 workers died of it, the last by SIGKILL"):
-        score_shards(given(Rubric([deadly])), [table(30)], tmp_path / "run", backend=backend, rows=10)
+    with pytest.raises(
+        RunError, match=r"1 of 3 shards .* shard 1: 2 workers died of it, the last by SIGKILL"
+    ):
+        score_shards(
+            given(Rubric([deadly])), [table(30)], tmp_path / "run", backend=backend, rows=10
+        )
     assert len(list((tmp_path / "run" / "parts").glob("*.jsonl"))) == 2
 
 
@@ -53,8 +57,10 @@ def test_workers_that_cannot_begin_end_the_run(table, tmp_path):
     )
     done = subprocess.run(
         [sys.executable, str(script), str(table(3)), str(tmp_path / "run")],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 1
     assert "under `if __name__ ==" in done.stderr.splitlines()[-1]
 
@@ -125,5 +131,7 @@ def lives(pid):
 
 def workers_of(driver):
     """Its children, but for the one that looks after shared resources."""
-    listed = subprocess.run(["pgrep", "-P", str(driver.pid), "-f", "spawn_main"], capture_output=True)
+    listed = subprocess.run(
+        ["pgrep", "-P", str(driver.pid), "-f", "spawn_main"], capture_output=True
+    )
     return [int(line) for line in listed.stdout.split()]

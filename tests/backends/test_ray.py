@@ -31,10 +31,13 @@ def cluster():
     with tempfile.TemporaryDirectory(prefix="ray-", dir="/tmp") as folder:
         keeper = subprocess.Popen(
             [*APART, sys.executable, str(HERE / "ray_keeper.py"), folder],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
             env={"PATH": "/usr/bin:/bin", "HOME": folder, "RAY_DISABLE_IMPORT_WARNING": "1"}
             | {name: value for name, value in os.environ.items() if name == "PYTHONPATH"},
-        )  # fmt: skip
+        )
         with keeper:
             assert json.loads(keeper.stdout.readline()) == {"ready": True}
 
@@ -62,12 +65,16 @@ def slow(completion):
     return len(completion) / 8
 
 
-async def test_workers_and_driver_killed_lose_and_double_nothing(cluster, table, tmp_path, rows_of_run):
+async def test_workers_and_driver_killed_lose_and_double_nothing(
+    cluster, table, tmp_path, rows_of_run
+):
     """SIGKILL to a worker, then to the driver; another one goes on. Row for row as one process."""
     path, folder = table(60, id=lambda n: n % 25), tmp_path / "run"
     driver = cluster(start=program("score", path, folder))["pid"]
     wait_for_parts(folder, 1)
-    wait_until(lambda: cluster(kill_worker="score_shard")["killed"])  # between two tasks it has another name
+    wait_until(
+        lambda: cluster(kill_worker="score_shard")["killed"]
+    )  # between two tasks it has another name
     wait_for_parts(folder, 4)
     cluster(kill=driver)
     assert not (folder / "rollouts.jsonl").exists()

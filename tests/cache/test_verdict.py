@@ -48,7 +48,9 @@ def test_a_failure_is_not_kept(nothing):
 @pytest.mark.parametrize("verdict", ["MET", 0, 0.5, 0.0])
 def test_a_verdict_comes_back_from_its_line_as_it_was(verdict):
     """Zero included, which is an answer."""
-    kept = CachedVerdict(verdict, reason="“weil”\n\0", usage={"prompt": 3}, cost=0.25, details={"model": "m-1"})
+    kept = CachedVerdict(
+        verdict, reason="“weil”\n\0", usage={"prompt": 3}, cost=0.25, details={"model": "m-1"}
+    )
     assert CachedVerdict.of(kept.line) == kept
 
 

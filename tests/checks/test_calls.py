@@ -16,9 +16,15 @@ def chat(*calls, ask="Refund my order."):
     said = [{"role": "user", "content": ask}] if ask else []
     for number, (name, arguments, *result) in enumerate(calls):
         text = arguments if isinstance(arguments, str) else json.dumps(arguments)
-        call = {"id": f"call_{number}", "type": "function", "function": {"name": name, "arguments": text}}
+        call = {
+            "id": f"call_{number}",
+            "type": "function",
+            "function": {"name": name, "arguments": text},
+        }
         said.append({"role": "assistant", "content": None, "tool_calls": [call]})
-        said += [{"role": "tool", "tool_call_id": f"call_{number}", "content": text} for text in result]
+        said += [
+            {"role": "tool", "tool_call_id": f"call_{number}", "content": text} for text in result
+        ]
     return [*said, {"role": "assistant", "content": "Done."}]
 
 
@@ -35,7 +41,11 @@ DEEP = ("refund", "[" * 100_000 + "]" * 100_000, "ok")
 def test_calls_are_read_from_every_shape(said):
     """With their results, by the SDKs' own records."""
     [call] = calls_of("Where is it?", said)
-    assert (call.name, json.loads(call.arguments), call.failed) == ("search_orders", {"customer": 7}, False)
+    assert (call.name, json.loads(call.arguments), call.failed) == (
+        "search_orders",
+        {"customer": 7},
+        False,
+    )
     assert "order 12" in call.result
     assert Called("search_orders", {"customer": 7.0})(said, "Where is it?").value
     assert Trajectory([{"name": "search_orders", "arguments": {"customer": 7}}])(said) is True
@@ -49,11 +59,14 @@ def test_a_result_without_an_id_answers_the_first_call_that_waits():
         return {"role": "model" if "functionCall" in part else "user", "parts": [part]}
 
     two = [gemini(functionCall={"name": name, "args": {}}) for name in "ab"]
-    replies = [gemini(functionResponse={"name": name, "response": {"output": name}}) for name in "ab"]
+    replies = [
+        gemini(functionResponse={"name": name, "response": {"output": name}}) for name in "ab"
+    ]
     found = calls_of([{"role": "user", "content": "Go."}], [*two, *replies])
     assert [(call.address, call.name, json.loads(call.result)["response"]) for call in found] == [
-        ("m2.call1", "a", {"output": "a"}), ("m3.call1", "b", {"output": "b"}),
-    ]  # fmt: skip
+        ("m2.call1", "a", {"output": "a"}),
+        ("m3.call1", "b", {"output": "b"}),
+    ]
     assert calls_of(chat(SEARCH), "It is there.") == []
 
 
@@ -61,33 +74,102 @@ CALLED = [
     (Called("refund"), [SEARCH, REFUND], "m4.call1 calls refund"),
     (Called("refund"), [SEARCH], False, "0 such calls of refund, and at least 1 expected"),
     (Called("refund", times=0), [SEARCH], "no such call of refund"),
-    (Called("refund", times=0), [SEARCH, REFUND], False, "1 such call of refund, and at most 0 expected; the first too many is m4.call1"),
+    (
+        Called("refund", times=0),
+        [SEARCH, REFUND],
+        False,
+        "1 such call of refund, and at most 0 expected; the first too many is m4.call1",
+    ),
     (Called("search", times=2), [SEARCH, REFUND, SEARCH], "m2.call1 calls search"),
-    (Called("search", times=(0, 1)), [SEARCH, SEARCH], False, "2 such calls of search, and at most 1 expected; the first too many is m4.call1"),
-    (Called("search", times=(3, None)), [SEARCH, SEARCH], False, "2 such calls of search, and at least 3 expected"),
+    (
+        Called("search", times=(0, 1)),
+        [SEARCH, SEARCH],
+        False,
+        "2 such calls of search, and at most 1 expected; the first too many is m4.call1",
+    ),
+    (
+        Called("search", times=(3, None)),
+        [SEARCH, SEARCH],
+        False,
+        "2 such calls of search, and at least 3 expected",
+    ),
     (Called("search", before="refund"), [SEARCH, REFUND], "m2.call1 calls search"),
     (Called("search", before="refund"), [SEARCH], "m2.call1 calls search"),
-    (Called("search", before="refund"), [REFUND, SEARCH], False, "m2.call1 calls refund, and no such call of search comes before it"),
-    (Called("search", before="refund", times=(0, None)), [REFUND], False, "m2.call1 calls refund, and no such call of search comes before it"),
+    (
+        Called("search", before="refund"),
+        [REFUND, SEARCH],
+        False,
+        "m2.call1 calls refund, and no such call of search comes before it",
+    ),
+    (
+        Called("search", before="refund", times=(0, None)),
+        [REFUND],
+        False,
+        "m2.call1 calls refund, and no such call of search comes before it",
+    ),
     (Called("search", before="refund", times=(0, None)), [CLOSE], "no such call of search"),
     (Called("refund", {"order": 17, "amount": 5.0}), [REFUND], "m2.call1 calls refund"),
-    (Called("refund", {"order": 17}), [REFUND], False, "(m2.call1: amount is there, and is not expected)"),
-    (Called("refund", {"order": 17, "amount": 5, "why": ""}), [REFUND], False, "(m2.call1: why is missing)"),
-    (Called("refund", {"order": 17, "amount": True}), [REFUND], False, "(m2.call1: amount is 5 where True is expected)"),
-    (Called("refund", schema={"properties": {"amount": {"maximum": 9}}}), [REFUND], "m2.call1 calls refund"),
-    (Called("refund", schema={"properties": {"amount": {"maximum": 4}}}), [REFUND], False,
-     "(m2.call1: at amount: 5 is greater than the maximum of 4)"),
-    (Called("refund", predicate=lambda given: given["amount"] < 9), [REFUND], "m2.call1 calls refund"),
-    (Called("refund", predicate=lambda given: given["amount"] > 9), [REFUND], False, "the predicate does not hold of {\"order\": 17"),
+    (
+        Called("refund", {"order": 17}),
+        [REFUND],
+        False,
+        "(m2.call1: amount is there, and is not expected)",
+    ),
+    (
+        Called("refund", {"order": 17, "amount": 5, "why": ""}),
+        [REFUND],
+        False,
+        "(m2.call1: why is missing)",
+    ),
+    (
+        Called("refund", {"order": 17, "amount": True}),
+        [REFUND],
+        False,
+        "(m2.call1: amount is 5 where True is expected)",
+    ),
+    (
+        Called("refund", schema={"properties": {"amount": {"maximum": 9}}}),
+        [REFUND],
+        "m2.call1 calls refund",
+    ),
+    (
+        Called("refund", schema={"properties": {"amount": {"maximum": 4}}}),
+        [REFUND],
+        False,
+        "(m2.call1: at amount: 5 is greater than the maximum of 4)",
+    ),
+    (
+        Called("refund", predicate=lambda given: given["amount"] < 9),
+        [REFUND],
+        "m2.call1 calls refund",
+    ),
+    (
+        Called("refund", predicate=lambda given: given["amount"] > 9),
+        [REFUND],
+        False,
+        'the predicate does not hold of {"order": 17',
+    ),
     (Called("refund"), [BROKEN], "m2.call1 calls refund"),
-    (Called("refund", {"order": 17}), [BROKEN], False, "(m2.call1: its arguments cannot be read: Expecting ',' delimiter"),
+    (
+        Called("refund", {"order": 17}),
+        [BROKEN],
+        False,
+        "(m2.call1: its arguments cannot be read: Expecting ',' delimiter",
+    ),
     (Called("refund", predicate=len), [DEEP], False, "(m2.call1: its arguments cannot be read: "),
-    (Called("search", succeeded=True), [("search", {}, "Error: down")], False, "(m2.call1: it did not succeed)"),
+    (
+        Called("search", succeeded=True),
+        [("search", {}, "Error: down")],
+        False,
+        "(m2.call1: it did not succeed)",
+    ),
     (Called("search", succeeded=True), [("search", {})], False, "(m2.call1: it did not succeed)"),
-]  # fmt: skip
+]
 
 
-@pytest.mark.parametrize(("check", "calls", "said"), [(c, calls, said) for c, calls, *said in CALLED])
+@pytest.mark.parametrize(
+    ("check", "calls", "said"), [(c, calls, said) for c, calls, *said in CALLED]
+)
 def test_a_tool_is_called_as_it_should_be(check, calls, said):
     """By name, arguments, schema, predicate, number and order; a failure names the step."""
     score = check(chat(*calls))
@@ -95,26 +177,59 @@ def test_a_tool_is_called_as_it_should_be(check, calls, said):
     assert said[-1] in score.reason
 
 
-EXACT = [{"name": "search", "arguments": {"order": 17}}, {"name": "refund", "arguments": {"order": 17, "amount": 5}}]
+EXACT = [
+    {"name": "search", "arguments": {"order": 17}},
+    {"name": "refund", "arguments": {"order": 17, "amount": 5}},
+]
 MATCHES = [
     ("strict", ["search", "refund"], [SEARCH, REFUND], None),
     ("strict", EXACT, [SEARCH, REFUND], None),
-    ("strict", EXACT, [REFUND, SEARCH], 'm2.call1 is refund({"order": 17, "amount": 5}) where search({"order": 17}) is expected'),
-    ("strict", EXACT, [SEARCH], 'refund({"order": 17, "amount": 5}) is expected and not called; the last call is m2.call1'),
+    (
+        "strict",
+        EXACT,
+        [REFUND, SEARCH],
+        'm2.call1 is refund({"order": 17, "amount": 5}) where search({"order": 17}) is expected',
+    ),
+    (
+        "strict",
+        EXACT,
+        [SEARCH],
+        'refund({"order": 17, "amount": 5}) is expected and not called; the last call is m2.call1',
+    ),
     ("strict", [], [SEARCH], 'm2.call1 is search({"order": 17}), which is not expected'),
     ("strict", ["search"], [], "search is expected and not called"),
-    ("strict", EXACT[1:], [BROKEN], 'm2.call1 is refund({"order": 17) (its arguments cannot be read: Expecting'),
+    (
+        "strict",
+        EXACT[1:],
+        [BROKEN],
+        'm2.call1 is refund({"order": 17) (its arguments cannot be read: Expecting',
+    ),
     ("unordered", EXACT, [REFUND, SEARCH], None),
     ("unordered", ["search", EXACT[0]], [SEARCH, ("search", {})], None),
-    ("unordered", ["search", EXACT[0]], [("search", {}), ("search", {})], 'm3.call1 is search({}), which is not expected'),
-    ("unordered", EXACT, [SEARCH, SEARCH, REFUND], 'm4.call1 is search({"order": 17}), which is not expected'),
+    (
+        "unordered",
+        ["search", EXACT[0]],
+        [("search", {}), ("search", {})],
+        "m3.call1 is search({}), which is not expected",
+    ),
+    (
+        "unordered",
+        EXACT,
+        [SEARCH, SEARCH, REFUND],
+        'm4.call1 is search({"order": 17}), which is not expected',
+    ),
     ("unordered", EXACT, [SEARCH], 'refund({"order": 17, "amount": 5}) is expected and not called'),
     ("subset", EXACT, [REFUND], None),
     ("subset", EXACT, [REFUND, CLOSE], "m4.call1 is close({}), which is not expected"),
     ("superset", EXACT, [CLOSE, REFUND, SEARCH], None),
-    ("superset", EXACT, [CLOSE, SEARCH], 'refund({"order": 17, "amount": 5}) is expected and not called'),
+    (
+        "superset",
+        EXACT,
+        [CLOSE, SEARCH],
+        'refund({"order": 17, "amount": 5}) is expected and not called',
+    ),
     ("superset", EXACT[1:], [BROKEN, REFUND], None),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("match", "expected", "calls", "why"), MATCHES)
@@ -125,7 +240,9 @@ def test_the_calls_match_the_expected_ones(match, expected, calls, why):
     assert found is True if why is None else why in found.reason
     assert Trajectory(match=match)(said, answer=expected) == found
     assert (
-        Trajectory(match=match, expected_in="info.task.calls")(said, info={"task": {"calls": json.dumps(expected)}})
+        Trajectory(match=match, expected_in="info.task.calls")(
+            said, info={"task": {"calls": json.dumps(expected)}}
+        )
         == found
     )
 
@@ -134,16 +251,25 @@ def test_some_calls_and_arguments_are_not_compared():
     """Those of other tools, those that failed, and arguments that may be anything."""
     failed = ("refund", {"order": 1}, "Error: no such order")
     said = chat(SEARCH, failed, ("refund", {"order": 17, "note": "as asked"}, "ok"))
-    expected = [{"function": {"name": "refund", "arguments": '{"order": 17, "note": ""}'}}, "search"]
+    expected = [
+        {"function": {"name": "refund", "arguments": '{"order": 17, "note": ""}'}},
+        "search",
+    ]
     assert Trajectory(expected, tools=["refund"], ignore=["note"], succeeded=True)(said) is True
-    assert Trajectory(expected, tools=["refund"], ignore=["note"])(said).reason.startswith("m4.call1 is refund(")
+    assert Trajectory(expected, tools=["refund"], ignore=["note"])(said).reason.startswith(
+        "m4.call1 is refund("
+    )
 
 
 @pytest.mark.parametrize(
     ("answer", "why"),
-    [("", "no answer to compare with"), ("search", "the expected calls are 'search'"), ([3], "expected call 1 is 3"),
-     ("[search", "the expected calls are '[search': give a list")],
-)  # fmt: skip
+    [
+        ("", "no answer to compare with"),
+        ("search", "the expected calls are 'search'"),
+        ([3], "expected call 1 is 3"),
+        ("[search", "the expected calls are '[search': give a list"),
+    ],
+)
 async def test_expected_calls_that_cannot_be_read_are_an_error(answer, why):
     """Of the row, and so never a no."""
     [report] = await Rubric([Trajectory()]).score([Rollout(completion=chat(SEARCH), answer=answer)])
@@ -154,7 +280,9 @@ async def test_expected_calls_that_cannot_be_read_are_an_error(answer, why):
 def test_no_call_is_repeated():
     """But for tools that may be, and for other arguments; the order of keys does not matter."""
     twice = chat(("search", {"a": 1, "b": 2}, "ok"), ("search", {"b": 2.0, "a": 1}))
-    assert NoRepeatedCalls()(twice).reason == 'm4.call1 repeats m2.call1: search({"b": 2.0, "a": 1})'
+    assert (
+        NoRepeatedCalls()(twice).reason == 'm4.call1 repeats m2.call1: search({"b": 2.0, "a": 1})'
+    )
     assert NoRepeatedCalls(["search"])(twice) is True
     assert NoRepeatedCalls()(chat(SEARCH, ("search", {"order": 18}), REFUND)) is True
     assert NoRepeatedCalls()(chat(BROKEN, BROKEN)).reason.startswith("m4.call1 repeats m2.call1")
@@ -169,13 +297,25 @@ DOWN = ("search", {}, "Error: down")
         ([], False, None),
         ([SEARCH], False, None),
         ([DOWN, SEARCH], False, None),
-        ([DOWN, REFUND], False, "m2.call1 (search) fails with 'Error: down', and no later call of it succeeds"),
+        (
+            [DOWN, REFUND],
+            False,
+            "m2.call1 (search) fails with 'Error: down', and no later call of it succeeds",
+        ),
         ([DOWN, REFUND], True, None),
-        ([REFUND, DOWN], True, "m4.call1 (search) fails with 'Error: down', and no later call succeeds"),
+        (
+            [REFUND, DOWN],
+            True,
+            "m4.call1 (search) fails with 'Error: down', and no later call succeeds",
+        ),
         ([DOWN, ("search", {})], False, "m2.call1 (search) fails"),
         ([("search", {}, '{"error": "none"}')], False, "m2.call1 (search) fails"),
         ([("search", {}, '{"error": null, "found": 3}')], False, None),
-        ([("search", {}, "Traceback (most recent call last):\n")], False, "m2.call1 (search) fails"),
+        (
+            [("search", {}, "Traceback (most recent call last):\n")],
+            False,
+            "m2.call1 (search) fails",
+        ),
         ([("search", {}, "{" * 99_999 + '"error"')], False, None),
     ],
 )
@@ -188,12 +328,17 @@ def test_errors_are_recovered_from(calls, by_any_tool, why):
 def test_an_error_that_is_marked_as_one_is_recovered_from():
     """As Anthropic marks it."""
     blocks = [{"type": "tool_use", "id": "a", "name": "search", "input": {}}]
-    reply = [{"type": "tool_result", "tool_use_id": "a", "is_error": True, "content": "no such order"}]
+    reply = [
+        {"type": "tool_result", "tool_use_id": "a", "is_error": True, "content": "no such order"}
+    ]
     said = [{"role": "assistant", "content": blocks}, {"role": "user", "content": reply}]
     assert RecoversFromErrors()([*said, {"role": "assistant", "content": "Sorry."}]).value is False
 
 
-STATE = {"orders": {"17": {"status": "open", "items": [{"id": 1}, {"id": 2}]}}, "completion": "Done."}
+STATE = {
+    "orders": {"17": {"status": "open", "items": [{"id": 1}, {"id": 2}]}},
+    "completion": "Done.",
+}
 
 
 @pytest.mark.parametrize(
@@ -202,15 +347,21 @@ STATE = {"orders": {"17": {"status": "open", "items": [{"id": 1}, {"id": 2}]}}, 
         (FinalState("orders.17.status", "open"), None),
         (FinalState("orders.17.items.1.id", 2.0), None),
         (FinalState("orders.17.items", [{"id": 1}, {"id": 2}]), None),
-        (FinalState("orders", {"17": {"status": "paid", "items": []}}), "orders.17.status is 'open' where 'paid' is expected"),
+        (
+            FinalState("orders", {"17": {"status": "paid", "items": []}}),
+            "orders.17.status is 'open' where 'paid' is expected",
+        ),
         (FinalState("orders.17.items.2", None), "there is no orders.17.items.2"),
         (FinalState("orders.18", None), "there is no orders.18"),
-        (FinalState("orders.17.status", expected_in="info.status"), "orders.17.status is 'open' where 'paid' is expected"),
+        (
+            FinalState("orders.17.status", expected_in="info.status"),
+            "orders.17.status is 'open' where 'paid' is expected",
+        ),
         (FinalState("orders.17", {}), "orders.17.status is there, and is not expected"),
         (FinalState("orders.17.status"), None),
         (FinalState("completion", "[Done.]"), "completion is 'Done.' where '[Done.]' is expected"),
     ],
-)  # fmt: skip
+)
 def test_the_final_state_is_the_expected_one(check, why):
     """At a path; the first difference is named."""
     found = check(state=STATE, answer="open", info={"status": "paid"})
@@ -220,7 +371,10 @@ def test_the_final_state_is_the_expected_one(check, why):
 async def test_a_state_without_the_first_name_is_an_error():
     """Since it says nothing about what the model did."""
     [report] = await Rubric([FinalState("stock.17", 3)]).score([{**STATE, "prompt": "Go."}])
-    assert report.errors["final_state"] == "ValueError: the state has no 'stock': it has orders, completion, prompt"
+    assert (
+        report.errors["final_state"]
+        == "ValueError: the state has no 'stock': it has orders, completion, prompt"
+    )
 
 
 def is_cheap(arguments):
@@ -248,7 +402,9 @@ async def test_a_file_names_them(importable):
     """And code in it only where the caller says so; what cannot be named cannot be written."""
     rubric = Rubric.from_yaml(FILE, allow_code=True)
     state = {"orders": {"17": {"status": "refunded"}}}
-    [report] = await rubric.score([Rollout(completion=chat(SEARCH, REFUND), info={"calls": ["refund"]}, state=state)])
+    [report] = await rubric.score(
+        [Rollout(completion=chat(SEARCH, REFUND), info={"calls": ["refund"]}, state=state)]
+    )
     assert report.score == 1.0
     assert Rubric.from_dict(rubric.to_dict(), allow_code=True).content_hash == rubric.content_hash
     with pytest.raises(RubricFileError, match="'own_predicates:is_cheap' names code"):

@@ -168,7 +168,10 @@ def test_many_objects_are_told_apart_in_linear_time():
         ({"properties": {"a": {"minimum": "0"}}}, "wrong at properties.a.minimum: '0' is not of"),
         ({"pattern": "("}, "wrong at pattern: '(' is not a 'regex'"),
         ({"$schema": 5}, "wrong at $schema: 5 is not of type 'string'"),
-        ({"$ref": "https://example.org/a.json"}, "'https://example.org/a.json' is not in the schema"),
+        (
+            {"$ref": "https://example.org/a.json"},
+            "'https://example.org/a.json' is not in the schema",
+        ),
         ({"items": {"$ref": "file:///etc/passwd"}}, "and nothing is fetched: put it under $defs"),
         ({"$ref": "#/$defs/none"}, "'#/$defs/none' is not in the schema"),
         ({"not": {"$dynamicRef": "#none"}}, "'#none' is not in the schema"),
@@ -186,7 +189,9 @@ def test_a_wrong_schema_is_refused_at_construction(schema, said):
 
 def test_references_inside_the_schema_hold():
     """By pointer, by anchor, by id, and to the schema itself; what only looks like one is let be."""
-    assert JsonSchema({"$defs": {"n": {"$anchor": "n", "type": "number"}}, "$ref": "#n"})("1") is True
+    assert (
+        JsonSchema({"$defs": {"n": {"$anchor": "n", "type": "number"}}, "$ref": "#n"})("1") is True
+    )
     tree = {"$id": "https://example.org/tree", "items": {"$ref": "https://example.org/tree"}}
     assert JsonSchema({**tree, "type": "array"})("[[], [[]]]") is True
     assert JsonSchema({"const": {"$ref": "nowhere"}})('{"$ref": "nowhere"}') is True

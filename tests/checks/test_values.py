@@ -58,14 +58,20 @@ SPECS = [
     (Similarity(method="token_set_ratio"), {"similarity": {"method": "token_set_ratio"}}),
     (Refusal(), "refusal"),
     (Called("refund"), {"called": "refund"}),
-    (Called("refund", {"id": [1]}, times=0), {"called": {"tool": "refund", "arguments": {"id": [1]}, "times": 0}}),
+    (
+        Called("refund", {"id": [1]}, times=0),
+        {"called": {"tool": "refund", "arguments": {"id": [1]}, "times": 0}},
+    ),
     (Called("refund", times=(2, None)), {"called": {"tool": "refund", "times": [2, None]}}),
     (
         Called("a", schema={"type": "object"}, before="b"),
         {"called": {"tool": "a", "schema": {"type": "object"}, "before": "b"}},
     ),
     (Trajectory(), "trajectory"),
-    (Trajectory(["a", {"name": "b", "arguments": {}}]), {"trajectory": ["a", {"name": "b", "arguments": {}}]}),
+    (
+        Trajectory(["a", {"name": "b", "arguments": {}}]),
+        {"trajectory": ["a", {"name": "b", "arguments": {}}]},
+    ),
     (
         Trajectory(["a"], match="subset", tools=["a"]),
         {"trajectory": {"expected": ["a"], "match": "subset", "tools": ["a"]}},
@@ -75,7 +81,10 @@ SPECS = [
     (RecoversFromErrors(by_any_tool=True), {"recovers_from_errors": {"by_any_tool": True}}),
     (FinalState("orders.17", "open"), {"final_state": {"at": "orders.17", "equals": "open"}}),
     (FinalState("orders.17", None), {"final_state": {"at": "orders.17", "equals": None}}),
-    (FinalState("orders", expected_in="info.orders"), {"final_state": {"at": "orders", "expected_in": "info.orders"}}),
+    (
+        FinalState("orders", expected_in="info.orders"),
+        {"final_state": {"at": "orders", "expected_in": "info.orders"}},
+    ),
 ]
 
 
@@ -151,14 +160,23 @@ def test_every_check_has_an_example(name):
         ({"max_words": 9.5}, "max_words: limit is 9.5: give a whole number"),
         ({"numeric_equal": True}, "numeric_equal: tolerance is True: give a number"),
         ("called", "called needs 'tool': write {called: {tool: ...}}"),
-        ({"called": {"tool": "a", "times": [3, 1]}}, "called: times is [3, 1]: give the smaller number first"),
+        (
+            {"called": {"tool": "a", "times": [3, 1]}},
+            "called: times is [3, 1]: give the smaller number first",
+        ),
         ({"called": {"tool": "a", "times": -1}}, "called: times is -1"),
         ({"called": {"tool": "a", "predicate": "is_open"}}, "called: predicate is 'is_open'"),
         ({"called": {"tool": "a", "schema": {"type": "objekt"}}}, "the schema is wrong at type"),
         ({"trajectory": "search"}, "trajectory: expected is 'search': give a list"),
-        ({"trajectory": [{"tool": "a"}]}, "trajectory: expected call 1 is {'tool': 'a'}: give the name of a tool, or"),
+        (
+            {"trajectory": [{"tool": "a"}]},
+            "trajectory: expected call 1 is {'tool': 'a'}: give the name of a tool, or",
+        ),
         ({"trajectory": [{"name": "a", "arguments": 3}]}, "trajectory: expected call 1 is"),
-        ({"trajectory": {"match": "loose"}}, "trajectory: match is 'loose': give 'strict', 'unordered'"),
+        (
+            {"trajectory": {"match": "loose"}},
+            "trajectory: match is 'loose': give 'strict', 'unordered'",
+        ),
         ({"trajectory": {"expected_in": "rows"}}, "trajectory: expected_in is 'rows'"),
         ({"final_state": {"at": ""}}, "final_state: at is '': it may not be empty"),
         ({"numeric_equal": float("nan")}, "tolerance is nan: give a finite number"),
@@ -170,7 +188,10 @@ def test_every_check_has_an_example(name):
         ({"exact_match": True}, "exact_match takes its fields by name (ignore_case, strip), and"),
         ({"refusal": 3}, "refusal takes no fields, and was given 3"),
         ({"refusal": {"lang": "de"}}, "refusal takes no fields, and was given 'lang'"),
-        ({"contains": "a", "regex": "b"}, "check is {'contains': 'a', 'regex': 'b'}: give one name"),
+        (
+            {"contains": "a", "regex": "b"},
+            "check is {'contains': 'a', 'regex': 'b'}: give one name",
+        ),
         ({}, "check is {}: give one name"),
         (5, "check is 5: give one name, such as json_valid"),
         (["contains"], "check is ['contains']: give one name"),
@@ -191,7 +212,11 @@ def test_a_number_may_be_written_as_a_text():
 
 @pytest.mark.parametrize(
     ("make", "package"),
-    [(lambda: Regex("a"), "regex"), (lambda: JsonSchema({}), "jsonschema"), (lambda: Similarity(), "rapidfuzz")],
+    [
+        (lambda: Regex("a"), "regex"),
+        (lambda: JsonSchema({}), "jsonschema"),
+        (lambda: Similarity(), "rapidfuzz"),
+    ],
 )
 def test_a_missing_package_is_named_at_construction(make, package, monkeypatch):
     """With what to install."""

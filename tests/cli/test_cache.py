@@ -50,7 +50,11 @@ class TestInspect:
     def test_as_json(self, cache: Any) -> None:
         """For a program."""
         stats = json.loads(cache("inspect", "--json").out)
-        assert (stats["verdicts"], stats["judges"], stats["cost"]) == (3, {"a/x": 2, "b/y": 1}, 0.75)
+        assert (stats["verdicts"], stats["judges"], stats["cost"]) == (
+            3,
+            {"a/x": 2, "b/y": 1},
+            0.75,
+        )
 
     def test_the_judge_of_a_project_selects_nothing(
         self, cache: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
@@ -66,8 +70,14 @@ class TestInspect:
         [line] = cache("inspect", "--judge", "b/*").out.splitlines()
         assert line.split()[2:] == ["b/y", "q2", "MET", "2"]
         assert len(cache("inspect", "--limit", "2").out.splitlines()) == 2
-        [row] = [json.loads(x) for x in cache("inspect", "--question", "q1", "--json").out.splitlines()]
-        assert (row["judge"], row["verdict"], row["prompt"]) == ("a/x", "MET\n1", "1 per_criterion/2")
+        [row] = [
+            json.loads(x) for x in cache("inspect", "--question", "q1", "--json").out.splitlines()
+        ]
+        assert (row["judge"], row["verdict"], row["prompt"]) == (
+            "a/x",
+            "MET\n1",
+            "1 per_criterion/2",
+        )
 
 
 class TestPrune:
@@ -81,7 +91,9 @@ class TestPrune:
             (["--all"], 3),
         ],
     )
-    def test_it_forgets_what_is_selected(self, cache: Any, kept: Any, arguments: list[str], gone: int) -> None:
+    def test_it_forgets_what_is_selected(
+        self, cache: Any, kept: Any, arguments: list[str], gone: int
+    ) -> None:
         """And says how many those were."""
         assert cache("prune", *arguments).out.startswith(f"forgot {gone} verdict")
         assert json.loads(cache("inspect", "--json").out)["verdicts"] == 3 - gone
@@ -95,7 +107,9 @@ class TestPrune:
 
 
 class TestMoving:
-    def test_what_is_exported_can_be_taken_in_elsewhere(self, cache: Any, kept: Any, tmp_path: Any) -> None:
+    def test_what_is_exported_can_be_taken_in_elsewhere(
+        self, cache: Any, kept: Any, tmp_path: Any
+    ) -> None:
         """By a file or by the screen; what is there already stays."""
         file, other = str(tmp_path / "out.jsonl"), str(tmp_path / "other.sqlite")
         done = cache("export", "--judge", "a/*", "--output", file)
@@ -114,7 +128,9 @@ class TestMoving:
 
 class TestNothingThere:
     @pytest.mark.parametrize("action", [["inspect"], ["prune", "--all"], ["export"]])
-    def test_looking_for_a_cache_does_not_make_one(self, cache: Any, place: Any, action: list[str]) -> None:
+    def test_looking_for_a_cache_does_not_make_one(
+        self, cache: Any, place: Any, action: list[str]
+    ) -> None:
         """It is said, with the place."""
         done = cache(*action)
         assert done.code == 2
@@ -127,7 +143,9 @@ class TestNothingThere:
         assert done.code == 2
         assert "Commands:\n  inspect" in done.err
 
-    @pytest.mark.parametrize("arguments", [["inspect", "--limit", "-1"], ["prune", "--older-than", "soon"]])
+    @pytest.mark.parametrize(
+        "arguments", [["inspect", "--limit", "-1"], ["prune", "--older-than", "soon"]]
+    )
     def test_numbers_have_to_be_numbers(self, cache: Any, arguments: list[str]) -> None:
         """Of verdicts, and of days."""
         done = cache(*arguments)

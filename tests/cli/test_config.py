@@ -38,14 +38,18 @@ class TestPrecedence:
         assert main(command) == 0
         assert (flag.calls, variable.calls, file.calls) == (1, 1, 1)
 
-    def test_where_no_judge_is_named_the_model_judges(self, folder: Path, files: Any, serve: Any) -> None:
+    def test_where_no_judge_is_named_the_model_judges(
+        self, folder: Path, files: Any, serve: Any
+    ) -> None:
         """One line is enough for a project that asks one model."""
         server = serve("MET")
         (folder / "assay.toml").write_text(f'model = "{server.model}"\n')
         assert main(["grade", "It is Paris", "-r", files("rubric.json", RUBRIC)]) == 0
         assert server.calls == 1
 
-    def test_numbers_and_flags_come_from_the_file_too(self, folder: Path, files: Any, capsys: Any) -> None:
+    def test_numbers_and_flags_come_from_the_file_too(
+        self, folder: Path, files: Any, capsys: Any
+    ) -> None:
         """As options of the same name would."""
         (folder / "assay.toml").write_text('fail-under = 0.5\nformat = "csv"\nquiet = true\n')
         rubric = files("rubric.json", [{"check": {"contains": "Paris"}}])
@@ -85,7 +89,9 @@ class TestFinding:
         (folder / "assay.toml").write_text('rubric = "rubrics/a.yaml"\ncache = "/var/verdicts"\n')
         found = Config.near(Path.cwd()).settings
         assert found == {"rubric": str(folder / "rubrics/a.yaml"), "cache": "/var/verdicts"}
-        (folder / "assay.toml").write_text('rubric = "my.rubrics:essay"\ncache = "postgresql://d/b"\n')
+        (folder / "assay.toml").write_text(
+            'rubric = "my.rubrics:essay"\ncache = "postgresql://d/b"\n'
+        )
         found = Config.near(Path.cwd()).settings
         assert found == {"rubric": "my.rubrics:essay", "cache": "postgresql://d/b"}
 

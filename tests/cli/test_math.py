@@ -35,7 +35,9 @@ class TestOnePair:
             ("", "4", 2, "gold unparsable"),
         ],
     )
-    def test_the_exit_code_and_the_first_word_say_what_came_out(self, capsys, gold, answer, code, word):
+    def test_the_exit_code_and_the_first_word_say_what_came_out(
+        self, capsys, gold, answer, code, word
+    ):
         """0 the same, 1 different, 2 undecided; answers may begin with a minus."""
         assert main(["math", gold, answer]) == code
         assert capsys.readouterr().out.startswith(f"{word} (")
@@ -140,7 +142,9 @@ class TestFiles:
 
     def test_every_line_comes_back_with_its_verdict(self, pairs, capsys):
         """In order, with whatever else it holds; the exit code is that of the worst."""
-        path = pairs({"id": 7, "gold": "1/2", "answer": "0.5"}, "", {"gold": 4, "answer": "\\boxed{5}"})
+        path = pairs(
+            {"id": 7, "gold": "1/2", "answer": "0.5"}, "", {"gold": 4, "answer": "\\boxed{5}"}
+        )
         assert main(["math", "--file", path]) == 1
         said = capsys.readouterr()
         rows = [json.loads(line) for line in said.out.splitlines()]
@@ -153,7 +157,9 @@ class TestFiles:
         rows = [{"gold": str(n), "answer": f"{n}.0"} for n in range(700)]
         assert main(["math", "--file", pairs(*rows)]) == 0
         said = capsys.readouterr()
-        assert [json.loads(line)["gold"] for line in said.out.splitlines()] == [str(n) for n in range(700)]
+        assert [json.loads(line)["gold"] for line in said.out.splitlines()] == [
+            str(n) for n in range(700)
+        ]
         assert "700 pairs, 700 the same" in said.err
 
     def test_a_gold_that_cannot_be_read_is_undecided(self, pairs, capsys):
@@ -228,7 +234,9 @@ class TestFiles:
 
 
 CONSOLE = re.compile(r"^\$ assay (.+)\n((?:(?!\$|```).+\n)*)", re.MULTILINE)
-PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "score-mathematics.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "score-mathematics.md").read_text(
+    encoding="utf-8"
+)
 
 
 class TestTheCommand:
@@ -246,7 +254,9 @@ class TestTheCommand:
         """Not even pydantic."""
         for argument in ("--help", "--version"):
             code = f"import sys\nfrom assay.cli import main\ntry: main([{argument!r}])\nfinally: print(*sys.modules)"
-            done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+            done = subprocess.run(
+                [sys.executable, "-c", code], capture_output=True, text=True, timeout=60
+            )
             loaded = {"pydantic", "yaml", "asyncio", "flint", "sympy", "assay.math"}
             assert not loaded & set(done.stdout.split())
 

@@ -24,7 +24,11 @@ BLOCK = re.compile(r"^```(\w+)(?: title=\"([^\"]+)\")?\n(.*?)^```$", re.MULTILIN
 COMMAND = re.compile(r"^\$ (.+)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
 STARTED = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 WHEN = re.compile(rf"{STARTED.pattern}|\b[\d.]+ m?s\b")
-PAGES = [path for path in (ROOT / "README.md", *sorted(DOCS.rglob("*.md"))) if "```console" in path.read_text()]
+PAGES = [
+    path
+    for path in (ROOT / "README.md", *sorted(DOCS.rglob("*.md")))
+    if "```console" in path.read_text()
+]
 
 
 class Session:
@@ -44,8 +48,13 @@ class Session:
             return ""
         line = line.partition("  # ")[0].replace(MODEL, self.model)
         if "|" in line or ">" in line or not line.startswith("assay "):
-            environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-            done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, env=environment, timeout=60)
+            environment = {
+                **os.environ,
+                "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            }
+            done = subprocess.run(
+                ["bash", "-c", line], capture_output=True, text=True, env=environment, timeout=60
+            )
             self.code = done.returncode
             return self.as_shown(done.stdout + done.stderr)
         self.code = main(shlex.split(line)[1:])
@@ -65,8 +74,15 @@ def answer(system: str, user: str) -> Any:
         sarcastic = "when it comes" in user and "sarcas" in user
         said = 'It says "Thank you".' if thanks else "It gives no thanks."
         said = "The thanks are sarcastic." if sarcastic else said
-        return {"explanation": said, "criterion_status": "MET" if thanks and not sarcastic else "UNMET"}
-    said = {"apples": "She has 3 and buys 4, so it is 7.", "bus": "27", "cake": "It is 12 and then 5 less, so 8."}
+        return {
+            "explanation": said,
+            "criterion_status": "MET" if thanks and not sarcastic else "UNMET",
+        }
+    said = {
+        "apples": "She has 3 and buys 4, so it is 7.",
+        "bus": "27",
+        "cake": "It is 12 and then 5 less, so 8.",
+    }
     return next((words for name, words in said.items() if name in user), "12 or so")
 
 
@@ -74,7 +90,12 @@ def answer(system: str, user: str) -> Any:
 @pytest.mark.usefixtures("place")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_a_page_shows_what_is_printed(
-    page: Path, request: Any, capsys: Any, serve: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: Path,
+    request: Any,
+    capsys: Any,
+    serve: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """But for the moment at which it was, and how long it took."""
     server = serve(answer)
@@ -97,7 +118,11 @@ def test_a_page_shows_what_is_printed(
         language, title, content = block.groups()
         if title:
             Path(title).write_text(content, encoding="utf-8")
-        return block[0] if language != "console" else f"```console\n{COMMAND.sub(printed_anew, content)}```"
+        return (
+            block[0]
+            if language != "console"
+            else f"```console\n{COMMAND.sub(printed_anew, content)}```"
+        )
 
     anew = BLOCK.sub(run, text)
     if updating and anew != text:

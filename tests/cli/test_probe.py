@@ -15,7 +15,10 @@ from assay.testing import Fault
 
 RUBRIC = {
     "name": "capital",
-    "criteria": [{"requirement": "Names Paris"}, {"name": "rude", "requirement": "Insults the reader", "weight": -1}],
+    "criteria": [
+        {"requirement": "Names Paris"},
+        {"name": "rude", "requirement": "Insults the reader", "weight": -1},
+    ],
     "golden": [
         {"name": "wrong", "completion": "It is Rome.", "expect": {"names_paris": "UNMET"}},
         {"name": "rude", "completion": "You fool.", "expect": {"rude": "MET"}},
@@ -85,7 +88,9 @@ class TestFindings:
     def test_what_could_not_be_attacked_is_told(self, probe: Any, serve: Any) -> None:
         """A master key takes the response's place, and with it the insult."""
         done = probe("--family", "master_key", model=serve(honest))
-        assert "rude was not attacked by master_key: what only looks like such an attack" in done.out
+        assert (
+            "rude was not attacked by master_key: what only looks like such an attack" in done.out
+        )
 
     def test_markdown_for_a_comment_on_a_change(self, probe: Any, serve: Any) -> None:
         """Tables, with what Markdown would read as markup escaped."""
@@ -99,13 +104,18 @@ class TestForms:
         server = serve(gullible)
         done = probe("--family", "fake_verdict", "--guard", "-f", "json", model=server)
         data = json.loads(done.out)
-        assert {form: found["overall"]["fooled"] for form, found in data.items()} == {"hardened": 2, "guarded": 0}
+        assert {form: found["overall"]["fooled"] for form, found in data.items()} == {
+            "hardened": 2,
+            "guarded": 0,
+        }
         asked = [(a.system, a.user) for a in server.asked]
         assert len(set(asked)) == len(asked)
 
     def test_a_bare_judge_on_request(self, probe: Any, serve: Any) -> None:
         """Three forms in one table, from the least to the most hardened."""
-        done = probe("--family", "fake_verdict", "--limit", "1", "--guard", "--bare", model=serve("UNMET"))
+        done = probe(
+            "--family", "fake_verdict", "--limit", "1", "--guard", "--bare", model=serve("UNMET")
+        )
         assert done.out.splitlines()[2].split("  ")[0] == "family"
         header = done.out.splitlines()[2]
         assert header.index("bare:") < header.index("hardened:") < header.index("guarded:")
@@ -149,7 +159,11 @@ class TestEndings:
 
     def test_a_judge_that_passes_every_bait(self, probe: Any, serve: Any) -> None:
         """1: nothing was measured, and nothing is claimed."""
-        done = probe("--limit", "4", model=serve(lambda system, user: "MET" if "positive" in user else "UNMET"))
+        done = probe(
+            "--limit",
+            "4",
+            model=serve(lambda system, user: "MET" if "positive" in user else "UNMET"),
+        )
         assert done.code == 1
         assert "names_paris was not attacked: the judge passes 'wrong', which should" in done.out
 
@@ -163,7 +177,9 @@ class TestEndings:
             (["--limit", "0"], "no whole number of 1 or more"),
         ],
     )
-    def test_what_cannot_be_done_is_said(self, probe: Any, serve: Any, options: list[str], words: str) -> None:
+    def test_what_cannot_be_done_is_said(
+        self, probe: Any, serve: Any, options: list[str], words: str
+    ) -> None:
         """2, and nobody is asked."""
         server = serve(honest)
         done = probe(*options, model=server)
@@ -189,7 +205,9 @@ class TestCosts:
         done = probe("--limit", "8", "--dry-run", "--guard", model=server)
         assert done.out.startswith("8 attacks would take 100 calls,")
 
-    def test_no_more_is_spent_than_may_be(self, probe: Any, serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_no_more_is_spent_than_may_be(
+        self, probe: Any, serve: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """What the budget does not reach has no verdict, and that is said."""
         server = serve(honest)
         monkeypatch.setenv("OPENAI_API_KEY", "s3cret")
@@ -221,9 +239,18 @@ class TestCosts:
 
         server = serve(slow)
         command = [
-            sys.executable, "-m", "assay", "probe", files("rubric.json", RUBRIC), "-m", server.model,
-            "--family", "tool_call", "-f", "json",
-        ]  # fmt: skip
+            sys.executable,
+            "-m",
+            "assay",
+            "probe",
+            files("rubric.json", RUBRIC),
+            "-m",
+            server.model,
+            "--family",
+            "tool_call",
+            "-f",
+            "json",
+        ]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
             assert reached.wait(20)
             process.send_signal(signal.SIGINT)

@@ -44,7 +44,9 @@ class TestProgress:
         with shown_progress("rollouts", quiet=True) as tell:
             assert tell is None
 
-    def test_a_terminal_sees_a_bar_that_is_gone_at_the_end(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_terminal_sees_a_bar_that_is_gone_at_the_end(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Without colours where they are not wanted."""
         terminal = Terminal()
         monkeypatch.setattr(sys, "stderr", terminal)
@@ -82,11 +84,15 @@ class TestStopping:
             stopping.run(work())
         assert ended == ["put away"]
         assert signal.getsignal(signal.SIGINT) is before
-        assert capsys.readouterr().err == ("finishing what is under way; Ctrl-C again stops at once\n")
+        assert capsys.readouterr().err == (
+            "finishing what is under way; Ctrl-C again stops at once\n"
+        )
 
     @pytest.mark.slow
     @pytest.mark.parametrize("stuck", ["time.sleep(600)", "while True: pass"])
-    def test_what_does_not_hear_that_it_is_cancelled_is_broken_off(self, stuck: str, tmp_path: Path) -> None:
+    def test_what_does_not_hear_that_it_is_cancelled_is_broken_off(
+        self, stuck: str, tmp_path: Path
+    ) -> None:
         """A check that sleeps or computes for ever; two Ctrl-C are enough."""
         (tmp_path / "ours.py").write_text(
             f"import time\ndef check():\n    print('begun', flush=True)\n    {stuck}\nchecks = [check]\n"
@@ -94,7 +100,9 @@ class TestStopping:
         (tmp_path / "rows.jsonl").write_text("{}\n")
         command = [sys.executable, "-m", "assay", "score", "rows.jsonl", "-r", "ours:checks"]
         pipe = subprocess.PIPE
-        with subprocess.Popen([*command, "-o", "run"], cwd=tmp_path, stdout=pipe, stderr=pipe, text=True) as process:
+        with subprocess.Popen(
+            [*command, "-o", "run"], cwd=tmp_path, stdout=pipe, stderr=pipe, text=True
+        ) as process:
             assert process.stdout is not None
             assert process.stderr is not None
             assert process.stdout.readline() == "begun\n"

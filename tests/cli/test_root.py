@@ -50,7 +50,9 @@ class TestHelp:
             assert re.search(rf"^  {name} +{re.escape(purpose[:30])}", out, re.MULTILINE)
 
     @pytest.mark.parametrize("names", commands(), ids=" ".join)
-    def test_every_command_ends_its_help_with_an_example(self, names: tuple[str, ...], capsys: Any) -> None:
+    def test_every_command_ends_its_help_with_an_example(
+        self, names: tuple[str, ...], capsys: Any
+    ) -> None:
         """In which that very command is used."""
         assert main([*names, "--help"]) == 0
         help_text, _, example = capsys.readouterr().out.partition("\nExample:\n")
@@ -79,11 +81,19 @@ class TestHelp:
         records, fresh = {CommandOptions}, {CommandOptions}
         while fresh := {kind for record in fresh for kind in record.__subclasses__()}:
             records |= fresh
-        known = {record.__name__: {field.name for field in fields(record)} for record in records - {CommandOptions}}
-        known |= {" ".join(names): {param.name for param in command_of(names).params} for names in commands()}
+        known = {
+            record.__name__: {field.name for field in fields(record)}
+            for record in records - {CommandOptions}
+        }
+        known |= {
+            " ".join(names): {param.name for param in command_of(names).params}
+            for names in commands()
+        }
         known["CommandOptions"] = set().union(*known.values())
         texts = tomllib.loads(resources.files("assay.cli").joinpath("options.toml").read_text())
-        assert {name: set(told) - known[name] for name, told in texts.items() if set(told) - known[name]} == {}
+        assert {
+            name: set(told) - known[name] for name, told in texts.items() if set(told) - known[name]
+        } == {}
 
     def test_help_is_also_h(self, capsys: Any) -> None:
         """On every level."""
@@ -104,7 +114,10 @@ class TestBadUsage:
             (["grade", "x", "-r"], "assay grade: Option '-r' requires an argument"),
             (["grade", "x", "-r", "no.yaml"], "assay grade: File not found: no.yaml"),
             (["init", "a", "b"], "Got unexpected extra argument (b)"),
-            (["cache", "inspect", "--limit", "few"], "Invalid value for '--limit': 'few' is no whole number"),
+            (
+                ["cache", "inspect", "--limit", "few"],
+                "Invalid value for '--limit': 'few' is no whole number",
+            ),
         ],
     )
     def test_one_line_says_what_was_wrong_and_what_to_do(
@@ -117,7 +130,9 @@ class TestBadUsage:
         assert sentence in said.err
 
     @pytest.mark.parametrize("arguments", [[], ["cache"]])
-    def test_a_group_asked_for_nothing_says_what_there_is(self, arguments: list[str], capsys: Any) -> None:
+    def test_a_group_asked_for_nothing_says_what_there_is(
+        self, arguments: list[str], capsys: Any
+    ) -> None:
         """Its help, with exit code 2."""
         assert main(arguments) == 2
         said = capsys.readouterr()
@@ -175,9 +190,15 @@ def test_a_group_lists_its_commands_in_the_order_they_were_written() -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="shells are others there")
 @pytest.mark.parametrize(
     ("closing", "code", "said"),
-    [(">&-", 0, ""), ("2>&-", 0, ""), ("<&-", 2, "assay score: standard input is closed: open it, or name a file\n")],
+    [
+        (">&-", 0, ""),
+        ("2>&-", 0, ""),
+        ("<&-", 2, "assay score: standard input is closed: open it, or name a file\n"),
+    ],
 )
-def test_a_stream_that_is_closed_stops_nobody(closing: str, code: int, said: str, tmp_path: Path) -> None:
+def test_a_stream_that_is_closed_stops_nobody(
+    closing: str, code: int, said: str, tmp_path: Path
+) -> None:
     """As cron and some services start programs."""
     assert main(["init", str(tmp_path)]) == 0
     data = "-" if closing == "<&-" else "rollouts.jsonl"

@@ -46,8 +46,12 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.mark.usefixtures("place")
 class TestPythonRubrics:
-    @pytest.mark.parametrize(("path", "score"), [("rubric", 1), ("made", 1), ("listed", 1), ("Holder.inner", 1)])
-    def test_a_rubric_a_function_and_a_list_are_taken(self, module: str, path: str, score: int, capsys: Any) -> None:
+    @pytest.mark.parametrize(
+        ("path", "score"), [("rubric", 1), ("made", 1), ("listed", 1), ("Holder.inner", 1)]
+    )
+    def test_a_rubric_a_function_and_a_list_are_taken(
+        self, module: str, path: str, score: int, capsys: Any
+    ) -> None:
         """From a module of the current folder."""
         assert main(["grade", "It is Paris", "-r", f"{module}:{path}"]) == 0
         assert capsys.readouterr().out.startswith(f"'It is Paris': {score}\n")
@@ -68,7 +72,9 @@ class TestPythonRubrics:
         assert said.out == ""
         assert words in said.err
 
-    def test_a_file_may_name_functions_of_the_current_folder(self, module: str, files: Any, capsys: Any) -> None:
+    def test_a_file_may_name_functions_of_the_current_folder(
+        self, module: str, files: Any, capsys: Any
+    ) -> None:
         """Where that is allowed; if not, it is said by which flag."""
         rubric = files("rubric.json", [{"check": f"{module}:short"}])
         assert main(["grade", "It is Paris", "-r", rubric]) == 2
@@ -86,7 +92,11 @@ class TestShow:
     def test_every_criterion_is_a_line(self, files: Any, capsys: Any) -> None:
         """Weight, who answers, name, and what is asked; nested ones under theirs."""
         inner = {"name": "form", "criteria": [{"check": {"max_words": 9}}]}
-        criteria = [{"requirement": "Names Paris", "weight": 3}, {"check": "refusal", "weight": -2}, {"rubric": inner}]
+        criteria = [
+            {"requirement": "Names Paris", "weight": 3},
+            {"check": "refusal", "weight": -2},
+            {"rubric": inner},
+        ]
         path = files("rubric.json", {"name": "essay", "criteria": criteria})
         assert main(["rubric", "show", path]) == 0
         head, *lines = capsys.readouterr().out.splitlines()
@@ -102,12 +112,16 @@ class TestShow:
         """That loads as the same rubric."""
         path = files("rubric.json", [{"check": {"contains": "Paris"}, "weight": 2}])
         assert main(["rubric", "show", path, "--json"]) == 0
-        assert Rubric.from_json(capsys.readouterr().out).content_hash == (Rubric.from_file(path).content_hash)
+        assert Rubric.from_json(capsys.readouterr().out).content_hash == (
+            Rubric.from_file(path).content_hash
+        )
 
 
 class TestConvert:
     @pytest.mark.parametrize("name", ["new.yaml", "new.json"])
-    def test_the_file_it_writes_is_the_same_rubric(self, files: Any, tmp_path: Path, name: str) -> None:
+    def test_the_file_it_writes_is_the_same_rubric(
+        self, files: Any, tmp_path: Path, name: str
+    ) -> None:
         """By its hash."""
         path = files("rubric.json", [{"check": {"contains": "Paris"}, "weight": 2}])
         assert main(["rubric", "convert", path, str(tmp_path / name)]) == 0
@@ -119,7 +133,9 @@ class TestConvert:
         assert main(["rubric", "convert", path, "-"]) == 0
         assert capsys.readouterr().out.startswith("rubrics:\n- criteria:\n")
 
-    @pytest.mark.parametrize(("name", "words"), [("rubric.json", "would be overwritten"), ("a.txt", "does not end in")])
+    @pytest.mark.parametrize(
+        ("name", "words"), [("rubric.json", "would be overwritten"), ("a.txt", "does not end in")]
+    )
     def test_it_overwrites_nothing_and_knows_its_formats(
         self, files: Any, tmp_path: Path, name: str, words: str, capsys: Any
     ) -> None:
@@ -162,7 +178,9 @@ class TestInit:
         """1 for a right answer with its working, 3/4 without, 1/4 for a wrong one, 0 for a refusal."""
         monkeypatch.chdir(tmp_path)
         assert main(["init", "sums"]) == 0
-        assert "next: cd sums && assay score rollouts.jsonl -r rubric.yaml" in capsys.readouterr().out
+        assert (
+            "next: cd sums && assay score rollouts.jsonl -r rubric.yaml" in capsys.readouterr().out
+        )
         monkeypatch.chdir(tmp_path / "sums")
         assert main(["grade", "rollouts.jsonl", "-r", "rubric.yaml"]) == 0
         heads = [x for x in capsys.readouterr().out.splitlines() if not x.startswith(" ")]
@@ -180,7 +198,9 @@ class TestInit:
         judged = f"{head}  {uncommented.replace('# - ', '- ', 1)}"
         assert [c.name for c in Rubric.from_yaml(judged).criteria if c.judged] == ["clear"]
 
-    def test_nothing_is_overwritten(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    def test_nothing_is_overwritten(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+    ) -> None:
         """Not even the half that is not there is written."""
         monkeypatch.chdir(tmp_path)
         (tmp_path / "rubric.yaml").write_text("mine")
@@ -208,15 +228,22 @@ class TestModels:
         main(["models", "list"])
         assert "asked by default: http://127.0.0.1:1/v1#x (ASSAY_MODEL)" in capsys.readouterr().out
 
-    def test_a_model_is_fetched_once(self, capsys: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def test_a_model_is_fetched_once(
+        self, capsys: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
         """Where it is stands on standard output, for a script to take."""
         source = tmp_path / "tiny.gguf"
         source.write_bytes(b"GGUF and weights")
         digest = sha256(source.read_bytes()).hexdigest()
         tiny = replace(
-            KNOWN["smoke"], name="tiny", file="t.gguf", size=16, sha256=digest, package="",
+            KNOWN["smoke"],
+            name="tiny",
+            file="t.gguf",
+            size=16,
+            sha256=digest,
+            package="",
             url=source.as_uri(),
-        )  # fmt: skip
+        )
         monkeypatch.setitem(KNOWN, "tiny", tiny)
         for _ in range(2):
             assert main(["models", "pull", "tiny"]) == 0

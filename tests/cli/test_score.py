@@ -77,7 +77,15 @@ class TestRuns:
         self, score: Any, files: Any, capsys: Any, monkeypatch: pytest.MonkeyPatch, form: str
     ) -> None:
         """Byte for byte, though it is printed as the rows come and not read from the folder; rows may bring criteria."""
-        rows = [*ROWS, {"id": "c", "completion": "Rome", "answer": "Rome", "rubric": [{"check": {"contains": "Oslo"}}]}]
+        rows = [
+            *ROWS,
+            {
+                "id": "c",
+                "completion": "Rome",
+                "answer": "Rome",
+                "rubric": [{"check": {"contains": "Oslo"}}],
+            },
+        ]
         with monkeypatch.context() as patched:
             patched.setattr(Run, "rows", lambda run: pytest.fail("the rows were at hand"))
             printed = score("-o", "run", "-f", form, data=files("mixed.jsonl", rows)).out
@@ -97,7 +105,9 @@ class TestRuns:
         data = files("theirs.jsonl", rows)
         refused = score(data=data)
         assert refused.code == 2
-        assert "no column 'completion' (there: output, gold): give --map completion=output" in (refused.err)
+        assert "no column 'completion' (there: output, gold): give --map completion=output" in (
+            refused.err
+        )
         done = score("--map", "completion=output", "--map", "answer=gold", "-f", "csv", data=data)
         assert [row["right"] for row in csv.DictReader(io.StringIO(done.out))] == ["1.0", "0.0"]
 
@@ -129,7 +139,9 @@ class TestRuns:
         ]
         data, judge = files("own.jsonl", rows), ["-m", serve(by_words).model]
         assert score(*judge, "-o", "all", *backend, data=data, by=None).code == 0
-        assert score(*judge, "-o", "last", "--shows", "last", *backend, data=data, by=None).code == 0
+        assert (
+            score(*judge, "-o", "last", "--shows", "last", *backend, data=data, by=None).code == 0
+        )
         runs = [Run.open("all"), Run.open("last")]
         assert [[row.score for row in run.rows()] for run in runs] == [[1.0, 1.0], [0.0, 0.0]]
         assert all(row.report.shown.startswith("last; left out: 2 texts") for row in runs[1].rows())
@@ -148,7 +160,9 @@ class TestRuns:
 
     def test_a_rubric_of_python(self, score: Any, tmp_path: Path) -> None:
         """From the current folder."""
-        (tmp_path / "our_rubric_for_score.py").write_text("def rubric():\n    return [lambda: 0.5]\n")
+        (tmp_path / "our_rubric_for_score.py").write_text(
+            "def rubric():\n    return [lambda: 0.5]\n"
+        )
         done = score("-f", "jsonl", by="our_rubric_for_score:rubric")
         assert [json.loads(line)["score"] for line in done.out.splitlines()] == [0.5, 0.5]
 
@@ -158,10 +172,15 @@ class TestEndings:
         """0.5 is enough for 0.5."""
         assert score("--fail-under", "0.5").code == 0
         done = score("--fail-under", "0.51")
-        assert (done.code, done.err) == (100, "the mean score is 0.5 over 2 rollouts, which is below 0.51\n")
+        assert (done.code, done.err) == (
+            100,
+            "the mean score is 0.5 over 2 rollouts, which is below 0.51\n",
+        )
 
     @pytest.mark.parametrize("kept", [[], ["-o", "run"]])
-    def test_the_interval_and_every_rollout_may_have_thresholds(self, score: Any, kept: list[str]) -> None:
+    def test_the_interval_and_every_rollout_may_have_thresholds(
+        self, score: Any, kept: list[str]
+    ) -> None:
         """1 of 2 is met: Wilson's interval begins at 0.095, and one rollout has 0."""
         assert score("--fail-interval-under", "0.09", *kept).code == 0
         done = score("--fail-interval-under", "0.1", *kept, *(["--resume"] if kept else []))
@@ -171,7 +190,9 @@ class TestEndings:
         assert done.code == 100
         assert "1 of 2 rollouts scores below 0.3: " in done.err
 
-    def test_what_is_unscored_is_a_broken_run_whatever_the_mean(self, score: Any, serve: Any, files: Any) -> None:
+    def test_what_is_unscored_is_a_broken_run_whatever_the_mean(
+        self, score: Any, serve: Any, files: Any
+    ) -> None:
         """And the command that tries it again is said."""
         server = serve(by_words, faults=[Fault.truncated()])
         judged = files("judged.json", JUDGED)
@@ -237,9 +258,12 @@ class TestEndings:
         assert document["summary"]["complete"] is False
 
     @pytest.mark.parametrize(
-        ("content", "words"), [("", "has no rows"), ("[1]\n", "no object"), ('{"text": 1}\n', "--map completion=text")]
+        ("content", "words"),
+        [("", "has no rows"), ("[1]\n", "no object"), ('{"text": 1}\n', "--map completion=text")],
     )
-    def test_bad_data_makes_no_folder(self, score: Any, files: Any, content: str, words: str) -> None:
+    def test_bad_data_makes_no_folder(
+        self, score: Any, files: Any, content: str, words: str
+    ) -> None:
         """Exit code 2."""
         done = score("-o", "run", data=files("bad.jsonl", content))
         assert (done.code, Path("run").exists()) == (2, False)
@@ -259,7 +283,9 @@ class TestEndings:
         assert done.out.startswith("2 rollouts would take 2 calls, ")
         assert (server.asked, Path("run").exists()) == ([], False)
 
-    def test_money_is_held_to(self, score: Any, serve: Any, files: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_money_is_held_to(
+        self, score: Any, serve: Any, files: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """What could not be paid for is unscored, and said."""
         monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-indeed-0123456789")
         monkeypatch.setenv("OPENAI_BASE_URL", serve(by_words).url)
@@ -279,7 +305,9 @@ class TestMoney:
     def paid(self, score: Any, serve: Any, files: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
         """Runs the command with a judge whose every token costs a thousandth of a dollar."""
         server = serve("MET", latency=0.001)
-        prices = f'["{server.model.partition("#")[0]}"]\ntest = {{ input = 1000.0, output = 1000.0 }}\n'
+        prices = (
+            f'["{server.model.partition("#")[0]}"]\ntest = {{ input = 1000.0, output = 1000.0 }}\n'
+        )
         monkeypatch.setenv("ASSAY_PRICES", files("prices.toml", prices))
         data = files("paid.jsonl", [{"id": n, "completion": f"text {n:02}"} for n in range(12)])
         rubric = files("four.json", [{"requirement": f"Holds {n}"} for n in range(4)])
@@ -332,9 +360,14 @@ class TestAgain:
 
     @pytest.mark.parametrize(
         ("arguments", "words"),
-        [(["-o", "run"], "would be written over"), (["--limit", "1", "-o", "new"], "--map and --limit are for tables")],
+        [
+            (["-o", "run"], "would be written over"),
+            (["--limit", "1", "-o", "new"], "--map and --limit are for tables"),
+        ],
     )
-    def test_what_makes_no_sense_is_refused(self, score: Any, arguments: list[str], words: str) -> None:
+    def test_what_makes_no_sense_is_refused(
+        self, score: Any, arguments: list[str], words: str
+    ) -> None:
         """Before anything is touched."""
         score("-o", "run")
         done = score(*arguments, data="run")
@@ -381,7 +414,10 @@ class TestCtrlC:
         command = ["score", files("rows.jsonl", rows), "-r", files("judged.json", JUDGED)]
         command += ["-m", server.model, "-o", "run", "--concurrency", "2", "--no-cache"]
         process = subprocess.Popen(
-            [sys.executable, "-m", "assay", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            [sys.executable, "-m", "assay", *command],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         return command, process
 
@@ -443,7 +479,9 @@ def test_a_pipe_of_real_processes(files: Any, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "assay", "score", "-", "-r", files("rubric.json", CHECKS)]
     command += ["-f", "jsonl", "--fail-under", "0.9", "-q"]
     lines = "".join(f"{json.dumps(row)}\n" for row in ROWS)
-    done = subprocess.run(command, input=lines, capture_output=True, text=True, cwd=tmp_path, timeout=60)
+    done = subprocess.run(
+        command, input=lines, capture_output=True, text=True, cwd=tmp_path, timeout=60
+    )
     assert (done.returncode, done.stderr) == (100, "")
     assert [json.loads(line)["score"] for line in done.stdout.splitlines()] == [1.0, 0.0]
 
@@ -494,8 +532,10 @@ def test_rows_stand_as_in_the_data_in_whatever_order_they_are_done(
     done = score(*saving, "--allow-code", "-f", "csv", data=data, by=rubric)
     found = list(csv.DictReader(io.StringIO(done.out)))
     assert [(row["example"], row["score"]) for row in found] == [
-        ("e0", "0.5"), ("e1", "1.0"), ("e2", "1.0"),
-    ]  # fmt: skip
+        ("e0", "0.5"),
+        ("e1", "1.0"),
+        ("e2", "1.0"),
+    ]
     if kept:
         lines = Path("run/rollouts.jsonl").read_text().splitlines()
         assert json.loads(lines[-1])["example"] == "e0"

@@ -13,7 +13,10 @@ from assay.testing import Fault
 
 FIGURE = {"reason": "r", "requirement": "Gives a figure in digits", "weight": 2}
 ENDS = {"reason": "r", "requirement": "Ends with a full stop", "weight": 1}
-PAIRS = [{"prompt": f"Animal {n}?", "chosen": f"It has {n} legs.", "rejected": "It has some."} for n in range(9)]
+PAIRS = [
+    {"prompt": f"Animal {n}?", "chosen": f"It has {n} legs.", "rejected": "It has some."}
+    for n in range(9)
+]
 pytestmark = pytest.mark.usefixtures("place")
 
 
@@ -55,7 +58,9 @@ def test_the_rubric_is_printed_and_the_rest_is_told(suggest: Any, serve: Any) ->
     assert "25 calls" in done.err
 
 
-def test_a_file_is_written_and_never_overwritten(suggest: Any, serve: Any, tmp_path: Path, capsys: Any) -> None:
+def test_a_file_is_written_and_never_overwritten(
+    suggest: Any, serve: Any, tmp_path: Path, capsys: Any
+) -> None:
     """Named after the file; its golden examples pass."""
     server, path = serve(rule(FIGURE)), tmp_path / "legs.yaml"
     assert suggest("-o", str(path), model=server).code == 0

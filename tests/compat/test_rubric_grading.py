@@ -79,24 +79,33 @@ async def test_a_client_of_your_own() -> None:
         client = AsyncOpenAI(api_key=None)
         response = await client.chat.completions.create(
             model="gpt-5-mini",
-            messages=[{"role": "system", "content": system_prompt}, {"role": "user", "content": user_prompt}],
+            messages=[
+                {"role": "system", "content": system_prompt},
+                {"role": "user", "content": user_prompt},
+            ],
             response_format={
                 "type": "json_schema",
-                "json_schema": {"name": "criterion_output", "schema": PerCriterionOutput.model_json_schema()},
+                "json_schema": {
+                    "name": "criterion_output",
+                    "schema": PerCriterionOutput.model_json_schema(),
+                },
             },
         )
         return PerCriterionOutput.model_validate_json(response.choices[0].message.content or "{}")
 
     grader = PerCriterionGrader(
-        generate_fn=generate_with_openai, system_prompt="This overrides the default grader system prompt"
+        generate_fn=generate_with_openai,
+        system_prompt="This overrides the default grader system prompt",
     )
     result = await Rubric.from_dict(MARGIN).grade(
         query="Input query...", to_grade="Output to evaluate...", autograder=grader
     )
     assert f"{result.score:.2f}" == "0.56"
     assert [(line.verdict, line.reason) for line in result.report] == [
-        ("MET", "read"), ("UNMET", "read"), ("UNMET", "read"),
-    ]  # fmt: skip
+        ("MET", "read"),
+        ("UNMET", "read"),
+        ("UNMET", "read"),
+    ]
     assert asked[0]["messages"][0]["content"].startswith("This overrides")
     assert "<query>Input query...</query>" in asked[0]["messages"][1]["content"]
     assert "<response>\nOutput to evaluate...\n</response>" in asked[0]["messages"][1]["content"]
@@ -104,7 +113,9 @@ async def test_a_client_of_your_own() -> None:
 
 async def test_raw_scores_compare_across_graders() -> None:
     """12.75 of 15 from one number, and the same scale from single verdicts."""
-    rubric = Rubric([Criterion(weight=10.0, requirement="a"), Criterion(weight=5.0, requirement="b")])
+    rubric = Rubric(
+        [Criterion(weight=10.0, requirement="a"), Criterion(weight=5.0, requirement="b")]
+    )
     one = await rubric.grade("text", autograder=PerCriterionGrader(FakeModel("MET")))
     whole = await rubric.grade("text", autograder=RubricAsJudgeGrader(FakeModel(85)))
     assert (one.raw_score, one.llm_raw_score) == (15.0, 15.0)
@@ -113,8 +124,13 @@ async def test_raw_scores_compare_across_graders() -> None:
 
 async def test_retries_in_the_function() -> None:
     """A ValidationError of the reply is the function's to catch; the third reply is good."""
-    replies = iter(['{"criterion_status": "MAYBE"}', "{}", PerCriterionOutput(
-        criterion_status="MET", explanation="...").model_dump_json()])  # fmt: skip
+    replies = iter(
+        [
+            '{"criterion_status": "MAYBE"}',
+            "{}",
+            PerCriterionOutput(criterion_status="MET", explanation="...").model_dump_json(),
+        ]
+    )
 
     async def ask(system_prompt: str, user_prompt: str, max_retries: int = 3) -> PerCriterionOutput:
         for attempt in range(max_retries):
@@ -171,7 +187,8 @@ async def test_further_keywords_are_not_looked_at() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "answer"), [(PerCriterionGrader, "MET"), (PerCriterionOneShotGrader, ("MET",)), (RubricAsJudgeGrader, 80)]
+    ("kind", "answer"),
+    [(PerCriterionGrader, "MET"), (PerCriterionOneShotGrader, ("MET",)), (RubricAsJudgeGrader, 80)],
 )
 @pytest.mark.parametrize("weights", [[], [0.0]])
 async def test_nothing_at_stake_has_no_score(kind: Any, answer: Any, weights: list[float]) -> None:
@@ -184,11 +201,13 @@ async def test_nothing_at_stake_has_no_score(kind: Any, answer: Any, weights: li
 async def test_a_missing_verdict_is_not_unmet() -> None:
     """There a fault that the judge skipped counted as avoided."""
     reply = OneShotOutput.model_validate(
-        {"criteria_evaluations": [
-            {"criterion_number": 1, "criterion_status": "MET", "explanation": ""},
-            {"criterion_number": 2, "criterion_status": "MET", "explanation": ""},
-        ]}
-    )  # fmt: skip
+        {
+            "criteria_evaluations": [
+                {"criterion_number": 1, "criterion_status": "MET", "explanation": ""},
+                {"criterion_number": 2, "criterion_status": "MET", "explanation": ""},
+            ]
+        }
+    )
     with pytest.raises(Exception, match="gave no verdict"):
         await Rubric.from_dict(MARGIN).grade("x", PerCriterionOneShotGrader(FakeModel(reply)))
 
@@ -228,7 +247,9 @@ async def test_a_grader_written_for_it() -> None:
     """`judge()` and `aggregate()` over report lines run as they stand."""
 
     class Keyword(Autograder):
-        async def judge(self, to_grade: str, rubric: list[Criterion], query: str | None = None) -> Any:
+        async def judge(
+            self, to_grade: str, rubric: list[Criterion], query: str | None = None
+        ) -> Any:
             return [
                 CriterionReport(
                     requirement=c.requirement,
@@ -239,7 +260,9 @@ async def test_a_grader_written_for_it() -> None:
                 for c in rubric
             ]
 
-        async def aggregate(self, judge_results: Any, *, normalize: bool = True) -> EvaluationReport:
+        async def aggregate(
+            self, judge_results: Any, *, normalize: bool = True
+        ) -> EvaluationReport:
             raw = sum(line.weight for line in judge_results if line.verdict == "MET")
             return EvaluationReport(score=raw / 100, raw_score=raw, report=judge_results)
 

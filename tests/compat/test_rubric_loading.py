@@ -115,7 +115,9 @@ def test_a_file_of_another_kind(tmp_path: Path) -> None:
     path.write_text("[]")
     with path.open() as opened:
         for source in (path, opened):
-            with pytest.raises(ValueError, match=r"Unsupported file format '\.txt'(.|\n)*Supported"):
+            with pytest.raises(
+                ValueError, match=r"Unsupported file format '\.txt'(.|\n)*Supported"
+            ):
                 Rubric.from_file(source)
 
 
@@ -148,7 +150,9 @@ def test_broken_json(tmp_path: Path, text: str) -> None:
             load()
 
 
-@pytest.mark.parametrize("text", ["a: [", "- x: 1\n y: 2", "d: 2023-99-99", "!!python/object:os.x {}"])
+@pytest.mark.parametrize(
+    "text", ["a: [", "- x: 1\n y: 2", "d: 2023-99-99", "!!python/object:os.x {}"]
+)
 def test_broken_yaml(tmp_path: Path, text: str) -> None:
     """Tags that would run code are broken too."""
     path = tmp_path / "r.yaml"

@@ -39,9 +39,15 @@ GRADERS = """Autograder PerCriterionGrader PerCriterionOneShotGrader RubricAsJud
         (".autograders", GRADERS),
         (".autograders.base", "Autograder"),
         (".autograders.per_criterion_grader", "PerCriterionGrader DEFAULT_SYSTEM_PROMPT"),
-        (".autograders.per_criterion_one_shot_grader", "PerCriterionOneShotGrader DEFAULT_SYSTEM_PROMPT"),
+        (
+            ".autograders.per_criterion_one_shot_grader",
+            "PerCriterionOneShotGrader DEFAULT_SYSTEM_PROMPT",
+        ),
         (".autograders.rubric_as_judge_grader", "RubricAsJudgeGrader DEFAULT_SYSTEM_PROMPT"),
-        (".autograders.schemas", "PerCriterionOutput CriterionEvaluation OneShotOutput RubricAsJudgeOutput"),
+        (
+            ".autograders.schemas",
+            "PerCriterionOutput CriterionEvaluation OneShotOutput RubricAsJudgeOutput",
+        ),
     ],
 )
 def test_every_name_is_there(module: str, names: str) -> None:
@@ -67,7 +73,12 @@ def without_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["default_per_criterion_generate_fn", "default_oneshot_generate_fn", "default_rubric_as_judge_generate_fn"]
+    "name",
+    [
+        "default_per_criterion_generate_fn",
+        "default_oneshot_generate_fn",
+        "default_rubric_as_judge_generate_fn",
+    ],
 )
 async def test_there_is_no_default_model(name: str, without_keys: None) -> None:
     """Without a key no provider is asked, and the sentence says what to set."""

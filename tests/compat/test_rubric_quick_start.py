@@ -38,7 +38,9 @@ def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """A program with these variables and no key or address of the machine that the test runs on."""
     strange = ("_API_KEY", "_BASE_URL")
     usual = {n: v for n, v in os.environ.items() if not n.endswith(strange) and n[:6] != "ASSAY_"}
-    return subprocess.run([sys.executable, *arguments], env=usual | variables, capture_output=True, text=True)
+    return subprocess.run(
+        [sys.executable, *arguments], env=usual | variables, capture_output=True, text=True
+    )
 
 
 @pytest.mark.parametrize("variable", KEYS)

@@ -118,7 +118,10 @@ class Crowded(vf.SingleTurnEnv):
 @pytest.mark.parametrize(("options", "expected"), [({}, 2), ({"max_concurrent": 3}, 3)])
 async def test_the_concurrency_of_an_environment_bounds_its_rollouts(options, expected):
     """Where the evaluation does not name another number."""
-    env = Crowded(dataset=[{"question": str(n)} for n in range(8)], rubric=vf.Rubric(funcs=[lambda completion: 1.0]))
+    env = Crowded(
+        dataset=[{"question": str(n)} for n in range(8)],
+        rubric=vf.Rubric(funcs=[lambda completion: 1.0]),
+    )
     env.set_concurrency(2)
     await evaluated(env, **options)
     assert env.most == expected
@@ -135,7 +138,12 @@ async def test_what_is_set_for_a_group_is_set_in_its_environments():
     inner = Watching(dataset=[{"question": "?"}], rubric=vf.Rubric(funcs=[spell]))
     group = vf.EnvGroup([vf.EnvGroup([inner])])
     group.set_kwargs(max_seq_len=128, score_rollouts=False, color="red")
-    assert (inner.max_seq_len, inner.told, inner.score_rollouts, group.color) == (128, 128, False, "red")
+    assert (inner.max_seq_len, inner.told, inner.score_rollouts, group.color) == (
+        128,
+        128,
+        False,
+        "red",
+    )
     results = await evaluated(group)
     assert (results["reward"], results["metrics"]) == ([0.0], [{}])
 
@@ -156,12 +164,17 @@ def test_a_data_set_that_a_function_gives_is_built_when_it_is_first_asked_for():
 
 async def test_tokens_are_counted_in_the_state():
     """Those of the model by themselves, others where the environment says so, in the words of either API."""
-    env = vf.SingleTurnEnv(dataset=[{"question": "?"}], rubric=vf.Rubric(funcs=[lambda completion: 1.0]))
+    env = vf.SingleTurnEnv(
+        dataset=[{"question": "?"}], rubric=vf.Rubric(funcs=[lambda completion: 1.0])
+    )
     results = await evaluated(env)
     [state], [spent] = results["state"], results["token_usage"]
     assert env.get_state_usage(state) == state["usage"] == spent
     assert spent["output_tokens"] > 0
-    for usage in (types.SimpleNamespace(prompt_tokens=2, completion_tokens=3), {"input_tokens": 2, "output_tokens": 3}):
+    for usage in (
+        types.SimpleNamespace(prompt_tokens=2, completion_tokens=3),
+        {"input_tokens": 2, "output_tokens": 3},
+    ):
         env.increment_state_usage_from_response(state, types.SimpleNamespace(usage=usage))
     assert state["usage"] == {
         name: count + {"input_tokens": 4, "output_tokens": 6}[name] for name, count in spent.items()
@@ -186,7 +199,9 @@ async def test_a_rollout_whose_completion_cannot_be_rendered_failed():
 
 async def test_results_become_a_data_set():
     """Ours, and the outputs of others."""
-    env = vf.SingleTurnEnv(dataset=[{"question": "?", "answer": "4"}], rubric=vf.Rubric(funcs=[spell]))
+    env = vf.SingleTurnEnv(
+        dataset=[{"question": "?", "answer": "4"}], rubric=vf.Rubric(funcs=[spell])
+    )
     assert env.make_dataset(await evaluated(env))["reward"] == [1.0]
     assert vf.Environment.make_dataset({"outputs": [{"reward": 0.5}]})["reward"] == [0.5]
 
@@ -227,7 +242,9 @@ async def test_a_provider_that_fails_costs_only_the_functions_that_name_what_it_
         return float(length)
 
     rubric = vf.Rubric(funcs=[spell, size])
-    rubric.add_score_object_provider(lambda state: {"length": len(state["completion"][0]["content"])})
+    rubric.add_score_object_provider(
+        lambda state: {"length": len(state["completion"][0]["content"])}
+    )
     said = [{"completion": [{"role": "assistant", "content": "4"}]}, {"completion": []}]
     states = [{"prompt": "?", "answer": "4", "trajectory": [], **fields} for fields in said]
     await vf.RubricGroup([rubric]).score_group(states)
@@ -239,7 +256,9 @@ async def test_a_provider_of_a_group_reaches_the_rubrics_inside():
     """As it does in a rubric by itself."""
     rubric = vf.Rubric(funcs=[lambda completions, names: [float(len(names))] * len(completions)])
     group = vf.RubricGroup([rubric])
-    group.add_group_score_object_provider(lambda states: {"names": [state["name"] for state in states]})
+    group.add_group_score_object_provider(
+        lambda states: {"names": [state["name"] for state in states]}
+    )
     states = [{"prompt": "?", "completion": [], "trajectory": [], "name": name} for name in "ab"]
     await group.score_group(states)
     assert [state["reward"] for state in states] == [2.0, 2.0]
@@ -259,16 +278,17 @@ def test_servers_end_with_the_environment_and_when_one_of_them_does_not_start(tm
     """The error names the server that did not, with the reason."""
     mark = tmp_path / "alive"
     script = tmp_path / "server.py"
-    wrapped = (
-        f"import atexit, pathlib\npath = pathlib.Path({str(mark)!r})\npath.touch()\natexit.register(path.unlink)\n"
-    )
+    wrapped = f"import atexit, pathlib\npath = pathlib.Path({str(mark)!r})\npath.touch()\natexit.register(path.unlink)\n"
     script.write_text(wrapped + SHOP.read_text(encoding="utf-8"), encoding="utf-8")
     marked = {"name": "marked", "command": sys.executable, "args": [str(script)]}
     with vf.MCPEnv([marked], dataset=[{"question": "?"}]) as env:
         assert mark.exists()
         assert list(env.tool_map) == ["price", "nothing", "stock"]
     assert not mark.exists()
-    with pytest.raises(vf.InfraError, match=r"the MCP server 'gone' did not start: FileNotFoundError: .*nothing_there"):
+    with pytest.raises(
+        vf.InfraError,
+        match=r"the MCP server 'gone' did not start: FileNotFoundError: .*nothing_there",
+    ):
         vf.MCPEnv([marked, shop("gone", "/nothing_there")], dataset=[{"question": "?"}])
     assert not mark.exists()
 
@@ -278,8 +298,13 @@ def test_a_server_that_never_answers_is_an_error(monkeypatch, tmp_path):
     mark = tmp_path / "process"
     code = f"import os, pathlib, time; pathlib.Path({str(mark)!r}).write_text(str(os.getpid())); time.sleep(600)"
     monkeypatch.setattr("assay.compat.verifiers.tool_environments.CONNECT_SECONDS", 3)
-    with pytest.raises(vf.InfraError, match="of the MCP servers 'mute', one did not answer within 3 s"):
-        vf.MCPEnv([{"name": "mute", "command": sys.executable, "args": ["-c", code]}], dataset=[{"question": "?"}])
+    with pytest.raises(
+        vf.InfraError, match="of the MCP servers 'mute', one did not answer within 3 s"
+    ):
+        vf.MCPEnv(
+            [{"name": "mute", "command": sys.executable, "args": ["-c", code]}],
+            dataset=[{"question": "?"}],
+        )
     process = Path("/proc") / mark.read_text()
     assert not process.exists() or " Z " in (process / "stat").read_text()
 
@@ -287,13 +312,18 @@ def test_a_server_that_never_answers_is_an_error(monkeypatch, tmp_path):
 async def test_a_server_that_dies_is_an_error_of_the_rollout_and_no_answer(tmp_path):
     """Its own call and those of others after it: the model is told of no failure that is not its own."""
     script = tmp_path / "server.py"
-    script.write_text(SHOP.read_text(encoding="utf-8").replace('return ["tea", "milk"]', "import os; os._exit(1)"))
+    script.write_text(
+        SHOP.read_text(encoding="utf-8").replace('return ["tea", "milk"]', "import os; os._exit(1)")
+    )
     with vf.MCPEnv(
-        [{"name": "x", "command": sys.executable, "args": [str(script)]}], dataset=[{"question": "?"}]
+        [{"name": "x", "command": sys.executable, "args": [str(script)]}],
+        dataset=[{"question": "?"}],
     ) as env:
         assert (await env.call_tool("price", {"item": "tea"}, "c"))["content"] == "3"
         for tool, arguments in (("stock", {}), ("price", {"item": "tea"})):
-            with pytest.raises(vf.InfraError, match=f"the MCP server of the tool '{tool}' is gone: "):
+            with pytest.raises(
+                vf.InfraError, match=f"the MCP server of the tool '{tool}' is gone: "
+            ):
                 await env.call_tool(tool, arguments, "c")
 
 
@@ -301,7 +331,8 @@ def test_the_package_for_servers_is_named_when_it_is_missing(monkeypatch):
     """With the extra that has it."""
     monkeypatch.setitem(sys.modules, "mcp", None)
     with pytest.raises(
-        ImportError, match=r"MCPEnv needs the package 'mcp', which is not installed: pip install 'assay\[mcp\]'"
+        ImportError,
+        match=r"MCPEnv needs the package 'mcp', which is not installed: pip install 'assay\[mcp\]'",
     ):
         vf.MCPEnv([shop()], dataset=[{"question": "?"}])
 
@@ -336,7 +367,10 @@ async def test_a_step_of_a_wrong_shape_is_an_error_of_its_rollout():
     env = vf.GymEnv(Odd, num_train_episodes=0, num_eval_episodes=1)
     [error] = (await evaluated(env))["error"]
     assert error["error_chain_str"] == "ValueError"
-    assert "step() returned ('obs', 1.0): return (obs, reward, terminated," in error["error_chain_repr"]
+    assert (
+        "step() returned ('obs', 1.0): return (obs, reward, terminated,"
+        in error["error_chain_repr"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -359,14 +393,21 @@ def test_what_is_not_there_says_why_when_it_is_imported(path, name, why):
 
 @pytest.mark.parametrize(
     "name",
-    ["OpenAIChatCompletionsClient", "OpenAICompletionsClient", "OpenAIResponsesClient", "AnthropicMessagesClient"],
+    [
+        "OpenAIChatCompletionsClient",
+        "OpenAICompletionsClient",
+        "OpenAIResponsesClient",
+        "AnthropicMessagesClient",
+    ],
 )
 def test_a_client_for_one_api_is_that_of_the_sdk(name):
     """It is not wrapped, and a class derived from it is refused with what to derive from."""
     client, kind = object(), getattr(vf, name)
     assert kind(client) is client
     assert not isinstance(client, kind)
-    with pytest.raises(TypeError, match=r"Mine is derived from the client for one API: derive it from vf\.Client"):
+    with pytest.raises(
+        TypeError, match=r"Mine is derived from the client for one API: derive it from vf\.Client"
+    ):
         type("Mine", (kind,), {})
 
 
@@ -409,14 +450,19 @@ async def test_hooks_that_tidy_up_get_what_they_name():
 
 def test_small_things_that_a_program_may_touch(tmp_path):
     """Endpoints are records and hold no endpoints, parsers are of their kind, and a system message comes out of a file."""
-    config = vf.ClientConfig(endpoint_configs=[{"api_base_url": "http://a/v1"}, vf.EndpointClientConfig(timeout=1.0)])
+    config = vf.ClientConfig(
+        endpoint_configs=[{"api_base_url": "http://a/v1"}, vf.EndpointClientConfig(timeout=1.0)]
+    )
     assert config.endpoint_configs[0].api_base_url == "http://a/v1"
     assert config.endpoint_configs[1].max_retries == 10
     with pytest.raises(ValueError, match="endpoint_configs cannot include endpoint_configs"):
         vf.ClientConfig(endpoint_configs=[{"endpoint_configs": [{"api_base_url": "http://b/v1"}]}])
     assert type(vf.Rubric().parser) is vf.Parser
     (tmp_path / "system.md").write_text("Add.\n", encoding="utf-8")
-    assert vf.SystemMessage.from_path(tmp_path / "system.md") == {"role": "system", "content": "Add.\n"}
+    assert vf.SystemMessage.from_path(tmp_path / "system.md") == {
+        "role": "system",
+        "content": "Add.\n",
+    }
 
 
 async def test_what_is_saved_of_a_rollout_has_its_tokens():
@@ -428,7 +474,9 @@ async def test_what_is_saved_of_a_rollout_has_its_tokens():
     usage = state["usage"]
     assert usage["output_tokens"] > 0
     assert state_to_output(state)["token_usage"] == usage
-    assert "token_usage" not in state_to_output(vf.State(state, usage={"input_tokens": 0.0, "output_tokens": 0.0}))
+    assert "token_usage" not in state_to_output(
+        vf.State(state, usage={"input_tokens": 0.0, "output_tokens": 0.0})
+    )
 
 
 async def test_what_a_rubrics_own_code_leaves_in_one_state_costs_no_other_rollout_its_score():

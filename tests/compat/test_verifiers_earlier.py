@@ -23,16 +23,26 @@ def env_of(question, **given):
     def right(completion, answer, task):
         return float(completion[-1].content == answer and task == "words")
 
-    return vf.SingleTurnEnv(dataset=[{"question": question, "answer": "4"}], rubric=vf.Rubric(funcs=[right]), **given)
+    return vf.SingleTurnEnv(
+        dataset=[{"question": question, "answer": "4"}], rubric=vf.Rubric(funcs=[right]), **given
+    )
 
 
 async def test_the_task_of_an_example_is_the_way_to_its_environment():
     """And the name that functions get; an input that names no environment of the group fails alone."""
     group = vf.EnvGroup([env_of("2 + 2?"), env_of("Four?")], env_names=["sums", "words"])
     assert group.get_dataset()["task"] == ["sums", "words"]
-    assert (group.get_env_for_task("words"), group.get_env_for_task("other")) == (group.envs[1], group.envs[0])
+    assert (group.get_env_for_task("words"), group.get_env_for_task("other")) == (
+        group.envs[1],
+        group.envs[0],
+    )
     inputs = [
-        {"prompt": [{"role": "user", "content": "?"}], "answer": "4", "task": task, "example_id": place}
+        {
+            "prompt": [{"role": "user", "content": "?"}],
+            "answer": "4",
+            "task": task,
+            "example_id": place,
+        }
         for place, task in enumerate(["words", "sums", "other"])
     ]
     with ModelServer("4") as server:
@@ -80,7 +90,9 @@ async def test_an_environment_with_a_loop_of_its_own_reads_responses_by_the_func
             said = await parse_response_messages(response, self.message_type)
             state["completion"] = concat_messages([state["prompt"], said])[len(state["prompt"]) :]
             state["cut"] = await parse_is_truncated(response, self.message_type)
-            assert await parse_response_tokens(response, self.message_type, self.max_seq_len) is None
+            assert (
+                await parse_response_tokens(response, self.message_type, self.max_seq_len) is None
+            )
             assert response.choices[0].text == "4"
             await self._cleanup(state)
             return state
@@ -96,9 +108,18 @@ async def test_an_environment_with_a_loop_of_its_own_reads_responses_by_the_func
         env = Own(dataset=[{"prompt": prompt}], message_type=kind)
         with ModelServer("4") as server:
             results = await env.evaluate(model=server.model, state_columns=["cut", "tidied"])
-        assert (results["completion"], results["cut"], results["tidied"]) == ([said], [False], [True])
+        assert (results["completion"], results["cut"], results["tidied"]) == (
+            [said],
+            [False],
+            [True],
+        )
     assert concat_messages([prompt, said]) == "2 + 2 =4"
-    assert concat_messages([[{"role": "user", "content": "a"}], {"role": "user", "content": "b"}])[1]["content"] == "b"
+    assert (
+        concat_messages([[{"role": "user", "content": "a"}], {"role": "user", "content": "b"}])[1][
+            "content"
+        ]
+        == "b"
+    )
 
 
 @pytest.mark.parametrize(("retries", "kind"), [(1, None), (0, "InvalidModelResponseError")])
@@ -123,11 +144,14 @@ async def test_an_answer_without_a_reply_is_asked_for_again(monkeypatch, retries
 
     monkeypatch.setattr("assay.compat.verifiers.example_data.asyncio.sleep", at_once)
     env = vf.SingleTurnEnv(
-        dataset=[{"question": "2 + 2?", "answer": "4"}], rubric=vf.Rubric(funcs=[lambda answer: 1.0])
+        dataset=[{"question": "2 + 2?", "answer": "4"}],
+        rubric=vf.Rubric(funcs=[lambda answer: 1.0]),
     )
     with ThreadingHTTPServer(("127.0.0.1", 0), Endpoint) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        async with openai.AsyncOpenAI(base_url=f"http://127.0.0.1:{server.server_port}/v1", api_key="k") as client:
+        async with openai.AsyncOpenAI(
+            base_url=f"http://127.0.0.1:{server.server_port}/v1", api_key="k"
+        ) as client:
             [output] = (await env.evaluate(client, "m", max_retries=retries))["outputs"]
         server.shutdown()
     assert (output["error"] or {}).get("error") == kind

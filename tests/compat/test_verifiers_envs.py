@@ -140,7 +140,9 @@ def test_tools_run():
             raise ValueError("it is odd")
         return n / 2
 
-    env = vf.ToolEnv(dataset=[{"question": "?"}], tools=[half], error_formatter=lambda e: f"sorry, {e}")
+    env = vf.ToolEnv(
+        dataset=[{"question": "?"}], tools=[half], error_formatter=lambda e: f"sorry, {e}"
+    )
     turns = [[tool_call("half", n=4), tool_call("half", n=3)], "done"]
     with ModelServer(lambda messages: turns[len(messages) > 1]) as server:
         results = env.evaluate(model=server.model)
@@ -186,7 +188,9 @@ def test_a_row_without_a_hash_has_no_answer(monkeypatch, strict, answer):
 
 
 CHOICES = {"text": ["iron", "wood"], "label": ["A", "B"]}
-GPQA = {"Question": "Which?", "Correct Answer": "right"} | {f"Incorrect Answer {n}": f"wrong {n}" for n in (1, 2, 3)}
+GPQA = {"Question": "Which?", "Correct Answer": "right"} | {
+    f"Incorrect Answer {n}": f"wrong {n}" for n in (1, 2, 3)
+}
 
 
 @pytest.mark.parametrize(
@@ -199,21 +203,31 @@ GPQA = {"Question": "Which?", "Correct Answer": "right"} | {f"Incorrect Answer {
             {"question_stem": "What rusts?", "choices": CHOICES, "answerKey": "A"},
             [("Question: What rusts?\n\nChoices:\nA. iron\nB. wood", "A")],
         ),
-        ("mmlu", {"question": "2?", "choices": ["1", "2"], "answer": 1}, [("Question: 2?\n\nA: 1\nB: 2", "B")]),
+        (
+            "mmlu",
+            {"question": "2?", "choices": ["1", "2"], "answer": 1},
+            [("Question: 2?\n\nA: 1\nB: 2", "B")],
+        ),
         ("openrs_easy", {"problem": "?", "answer": "4", "level": "Hard"}, []),
         ("prime_code", {"prompt": "Write Rust.", "verification_info": "{}"}, []),
     ],
 )
 def test_rows_of_example_data_become_questions(monkeypatch, name, row, expected):
     """In the words of verifiers, for a model is asked them."""
-    monkeypatch.setattr(datasets, "load_dataset", lambda path, subset, split: datasets.Dataset.from_list([row]))
-    assert [(each["question"], each["answer"]) for each in vf.load_example_dataset(name)] == expected
+    monkeypatch.setattr(
+        datasets, "load_dataset", lambda path, subset, split: datasets.Dataset.from_list([row])
+    )
+    assert [
+        (each["question"], each["answer"]) for each in vf.load_example_dataset(name)
+    ] == expected
 
 
 @pytest.mark.parametrize("name", ["gpqa_main", "gpqa_diamond"])
 def test_choices_are_shuffled_by_the_seed(monkeypatch, name):
     """The letter of the right one goes with it."""
-    monkeypatch.setattr(datasets, "load_dataset", lambda path, subset, split: datasets.Dataset.from_list([GPQA]))
+    monkeypatch.setattr(
+        datasets, "load_dataset", lambda path, subset, split: datasets.Dataset.from_list([GPQA])
+    )
     asked = [vf.load_example_dataset(name, seed=seed)[0] for seed in (0, 0, 1, 2, 3)]
     assert asked[0] == asked[1]
     assert len({each["answer"] for each in asked}) > 1
@@ -225,7 +239,9 @@ def test_choices_are_shuffled_by_the_seed(monkeypatch, name):
 async def said_by_tools(env, *calls):
     """What the tools say to these calls, one a turn."""
     turns = [*calls, "done"]
-    with ModelServer(lambda messages: turns[sum(m["role"] == "assistant" for m in messages)]) as server:
+    with ModelServer(
+        lambda messages: turns[sum(m["role"] == "assistant" for m in messages)]
+    ) as server:
         [completion] = (await env.evaluate(model=server.model))["completion"]
     return [message.content for message in completion if message.role == "tool"]
 
@@ -280,8 +296,14 @@ def test_results_are_saved_as_there(tmp_path, monkeypatch):
     with ModelServer("4") as server:
         make_env(env_id="sums").evaluate(model=server.model, save_results=True)
     [folder] = tmp_path.glob("outputs/evals/sums--*/*")
-    rows = [json.loads(line) for line in (folder / "results.jsonl").read_text(encoding="utf-8").splitlines()]
-    assert [(row["reward"], row["completion"][-1]["content"]) for row in rows] == [(1.0, "4"), (0.0, "4")]
+    rows = [
+        json.loads(line)
+        for line in (folder / "results.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
+    assert [(row["reward"], row["completion"][-1]["content"]) for row in rows] == [
+        (1.0, "4"),
+        (0.0, "4"),
+    ]
     about = json.loads((folder / "metadata.json").read_text(encoding="utf-8"))
     assert (about["avg_reward"], about["pass_at_k"]) == (0.5, {})
     assert len(list(Run.open(folder).rows())) == 2
@@ -297,7 +319,11 @@ def test_the_metadata_say_how_often_one_of_several_rollouts_passes():
         ).metadata
     assert about["pass_at_k"] == pytest.approx({"1": 1 / 2, "2": 5 / 6, "4": 1.0})
     assert about["pass_all_k"] == pytest.approx({"1": 1 / 2, "2": 1 / 6, "4": 0.0})
-    assert (about["pass_threshold"], about["state_columns"], about["tools"]) == (1.0, ["turn"], None)
+    assert (about["pass_threshold"], about["state_columns"], about["tools"]) == (
+        1.0,
+        ["turn"],
+        None,
+    )
 
 
 def test_calls_of_tools_are_saved_as_there(tmp_path):
@@ -307,12 +333,21 @@ def test_calls_of_tools_are_saved_as_there(tmp_path):
         """Double a number."""
         return 2 * number
 
-    env = vf.ToolEnv(tools=[double], dataset=[{"question": "2 + 2?", "answer": "4"}], rubric=vf.Rubric(funcs=[exact]))
-    with ModelServer(lambda messages: "4" if messages[2:] else tool_call("double", number=2)) as server:
+    env = vf.ToolEnv(
+        tools=[double],
+        dataset=[{"question": "2 + 2?", "answer": "4"}],
+        rubric=vf.Rubric(funcs=[exact]),
+    )
+    with ModelServer(
+        lambda messages: "4" if messages[2:] else tool_call("double", number=2)
+    ) as server:
         env.evaluate(model=server.model, save_results=True, results_path=tmp_path)
     row = json.loads((tmp_path / "results.jsonl").read_text(encoding="utf-8"))
     [call] = row["completion"][0]["tool_calls"]
-    assert (json.loads(call)["name"], json.loads(json.loads(call)["arguments"])) == ("double", {"number": 2})
+    assert (json.loads(call)["name"], json.loads(json.loads(call)["arguments"])) == (
+        "double",
+        {"number": 2},
+    )
     assert [tool["name"] for tool in row["tool_defs"]] == ["double"]
 
 
@@ -333,9 +368,11 @@ def test_messages_have_their_fields_by_key_and_by_attribute():
     call = vf.ToolCall(id="a", name="add", arguments="{}")
     message = vf.AssistantMessage(content="4", tool_calls=[call])
     assert (message.content, message["content"], message.get("role")) == ("4", "4", "assistant")
-    assert (message.tool_calls[0].name, message.tool_calls[0].function.name, message.tool_calls[0]["name"]) == (
-        "add",
-    ) * 3
+    assert (
+        message.tool_calls[0].name,
+        message.tool_calls[0].function.name,
+        message.tool_calls[0]["name"],
+    ) == ("add",) * 3
     assert vf.AssistantMessage(content="x").tool_calls is None
     assert not hasattr(vf.UserMessage(content="x"), "tool_calls")
     assert vf.UserMessage(content="x") == {"role": "user", "content": "x"}
@@ -343,7 +380,10 @@ def test_messages_have_their_fields_by_key_and_by_attribute():
     assert copy.deepcopy(message) == pickle.loads(pickle.dumps(message)) == message
     message.content = "5"
     assert json.loads(json.dumps(message))["content"] == message.model_dump()["content"] == "5"
-    assert vf.UserMessage.model_validate({"content": "x"}).model_copy(update={"content": "y"}).content == "y"
+    assert (
+        vf.UserMessage.model_validate({"content": "x"}).model_copy(update={"content": "y"}).content
+        == "y"
+    )
 
 
 def test_it_steps_in_for_the_package_only_when_that_is_not_there(monkeypatch):
@@ -356,7 +396,9 @@ def test_it_steps_in_for_the_package_only_when_that_is_not_there(monkeypatch):
 def test_variables_that_an_environment_needs_are_named(monkeypatch):
     """All that are missing."""
     monkeypatch.setenv("HERE", "1")
-    with pytest.raises(vf.MissingKeyError, match="environment variables are not set: NOT_HERE, NOR_HERE"):
+    with pytest.raises(
+        vf.MissingKeyError, match="environment variables are not set: NOT_HERE, NOR_HERE"
+    ):
         vf.ensure_keys(["HERE", "NOT_HERE", "NOR_HERE"])
 
 
@@ -364,7 +406,10 @@ async def test_a_text_is_answered_in_text_where_the_type_is_completion():
     """As before 0.1.11; elsewhere it is a chat."""
     rows = [{"prompt": "2 + 2 =", "answer": "4"}]
     with ModelServer("4") as server:
-        for kind, completion in (("completion", "4"), ("chat", [{"role": "assistant", "content": "4"}])):
+        for kind, completion in (
+            ("completion", "4"),
+            ("chat", [{"role": "assistant", "content": "4"}]),
+        ):
             env = vf.SingleTurnEnv(dataset=rows, message_type=kind)
             assert (await env.evaluate(model=server.model))["completion"] == [completion]
 
@@ -383,8 +428,14 @@ async def test_a_group_may_hold_a_group():
     group = vf.EnvGroup([inner, named("c")], env_names=["inner", "c"])
     with ModelServer("x") as server:
         outputs = (await group.evaluate(model=server.model))["outputs"]
-    assert [sorted(output["metrics"]) for output in outputs] == [[name, "num_turns"] for name in "abc"]
-    assert [output["info"]["env_id"] for output in outputs] == [["inner", "env_0"], ["inner", "env_1"], "c"]
+    assert [sorted(output["metrics"]) for output in outputs] == [
+        [name, "num_turns"] for name in "abc"
+    ]
+    assert [output["info"]["env_id"] for output in outputs] == [
+        ["inner", "env_0"],
+        ["inner", "env_1"],
+        "c",
+    ]
 
 
 async def test_another_model_may_be_asked_in_a_rollout():
@@ -405,13 +456,20 @@ async def test_another_model_may_be_asked_in_a_rollout():
             results = await Two(dataset=ROWS[:1]).evaluate(client, "test", state_columns=["said"])
     assert results["said"] == [["4", "4"]]
     assert [asked.body["model"] for asked in server.asked] == ["other", "raw", "test"]
-    assert 7 in (server.asked[0].body.get("max_completion_tokens"), server.asked[0].body.get("max_tokens"))
+    assert 7 in (
+        server.asked[0].body.get("max_completion_tokens"),
+        server.asked[0].body.get("max_tokens"),
+    )
 
 
 @pytest.mark.parametrize("where", ["environment", "info", "state"])
 async def test_tools_may_be_in_the_form_of_older_versions(where):
     """Which is OpenAI's."""
-    told = {"name": "look", "description": "Looks.", "parameters": {"type": "object", "properties": {}}}
+    told = {
+        "name": "look",
+        "description": "Looks.",
+        "parameters": {"type": "object", "properties": {}},
+    }
     tools = [{"type": "function", "function": told}]
 
     class Looking(vf.SingleTurnEnv):
@@ -431,8 +489,12 @@ def test_every_name_of_the_table_is_there():
     table = json.loads((Path(vf.__file__).parent / "names.json").read_text(encoding="utf-8"))
     for path, homes in table.items():
         module = importlib.import_module(f"assay.compat.verifiers.{path}")
-        lacking = " ".join(names for home, names in homes.items() if home == "missing" or home.startswith("!")).split()
-        assert all(getattr(module, name) is not None for name in module.__all__ if name not in lacking)
+        lacking = " ".join(
+            names for home, names in homes.items() if home == "missing" or home.startswith("!")
+        ).split()
+        assert all(
+            getattr(module, name) is not None for name in module.__all__ if name not in lacking
+        )
     assert all(getattr(vf, name) is not None for name in vf.__all__)
 
 
@@ -458,8 +520,15 @@ async def test_a_subclass_may_set_its_parser_and_rubric():
     env.rubric = vf.RubricGroup(rubrics=[vf.Rubric(funcs=[lambda completion: 0.5]), env.rubric])
     with ModelServer("<answer>4</answer>") as server:
         [output] = (await env.evaluate(model=server.model))["outputs"]
-    assert output["metrics"] == {"<lambda>": 0.5, "right": 1.0}  # what counts turns was in the rubric that is replaced
-    assert [message["role"] for message in output["completion"]] == ["assistant", "user", "assistant"]
+    assert output["metrics"] == {
+        "<lambda>": 0.5,
+        "right": 1.0,
+    }  # what counts turns was in the rubric that is replaced
+    assert [message["role"] for message in output["completion"]] == [
+        "assistant",
+        "user",
+        "assistant",
+    ]
 
 
 @pytest.mark.parametrize("name", ["score_group", "score_rollout"])
@@ -504,10 +573,17 @@ def test_lists_that_do_not_match_are_refused():
     held = rubric.funcs
     rubric.funcs.append(lambda completion: 0.5)
     assert rubric.reward_funcs is held
-    with pytest.raises(RubricError, match=r"weights \(1\) must match number of functions \(2\): add to both"):
+    with pytest.raises(
+        RubricError, match=r"weights \(1\) must match number of functions \(2\): add to both"
+    ):
         rubric.score_rollout_sync(completion=[{"role": "assistant", "content": "4"}], answer="4")
     rubric.reward_weights.append(2.0)
-    assert rubric.score_rollout_sync(completion=[{"role": "assistant", "content": "4"}], answer="4")["reward"] == 2.0
+    assert (
+        rubric.score_rollout_sync(completion=[{"role": "assistant", "content": "4"}], answer="4")[
+            "reward"
+        ]
+        == 2.0
+    )
     rubric.funcs, rubric.weights = [lambda answer: 0.25], [1.0]
     assert rubric.score_rollout_sync(answer="4") == {"<lambda>": 0.25, "reward": 0.25}
     # By the names of older versions too, as the environment for tools in XML does.
@@ -556,7 +632,9 @@ async def test_what_a_rubric_or_an_inner_environment_holds_is_freed():
             freed.append("environment")
 
     rows = [{"question": "?", "level": level, "info": {"fails": level == 2}} for level in (1, 2)]
-    env = Env(dataset=rows, rubric=vf.RubricGroup([Holding(funcs=[lambda completion: 1.0]), vf.Rubric()]))
+    env = Env(
+        dataset=rows, rubric=vf.RubricGroup([Holding(funcs=[lambda completion: 1.0]), vf.Rubric()])
+    )
     async with vf.EnvGroup([env]) as group:
         with ModelServer("4") as server:
             await group.evaluate(model=server.model)
@@ -576,9 +654,15 @@ def test_one_tool_rubric_may_score_in_several_places():
     turns = [[tool_call("half", n=4)] * 2, "done"]
     with ModelServer(lambda messages: turns[len(messages) > 1]) as server:
         for given in (rubric, vf.RubricGroup([rubric]), vf.RubricGroup([vf.Rubric(), rubric])):
-            results = vf.ToolEnv(dataset=[{"question": "?"}], tools=[half], rubric=given).evaluate(model=server.model)
+            results = vf.ToolEnv(dataset=[{"question": "?"}], tools=[half], rubric=given).evaluate(
+                model=server.model
+            )
             [metrics] = results["metrics"]
-            assert (metrics["half_count"], metrics["half_calls"], metrics["num_turns"]) == (2.0, 2.0, 2.0)
+            assert (metrics["half_count"], metrics["half_calls"], metrics["num_turns"]) == (
+                2.0,
+                2.0,
+                2.0,
+            )
 
 
 async def test_one_rollout_or_one_group_is_run_by_hand():
@@ -593,15 +677,27 @@ async def test_one_rollout_or_one_group_is_run_by_hand():
     with ModelServer(lambda messages: next(said)) as server:
         async with openai.AsyncOpenAI(base_url=server.url, api_key="k") as client:
             row = env.get_dataset()[0]
-            outputs = await env.run_group([row] * 2, client, "test", {"max_tokens": 5}, 0, ["trajectory_id"])
+            outputs = await env.run_group(
+                [row] * 2, client, "test", {"max_tokens": 5}, 0, ["trajectory_id"]
+            )
             # The two are asked side by side, so either may be told the longer reply.
             assert sorted(output["reward"] for output in outputs) == [0.0, 1.0]
             assert len({output["trajectory_id"] for output in outputs}) == 2
             env.rubric = vf.Rubric(funcs=[exact])
-            one = await env.run_rollout(input=row, client=client, model="test", sampling_args={}, env_client=None)
-    assert (one["reward"], one["exact"], one["example_id"], one["stop_condition"]) == (1.0, 1.0, 0, "max_turns_reached")
+            one = await env.run_rollout(
+                input=row, client=client, model="test", sampling_args={}, env_client=None
+            )
+    assert (one["reward"], one["exact"], one["example_id"], one["stop_condition"]) == (
+        1.0,
+        1.0,
+        0,
+        "max_turns_reached",
+    )
     assert [message["role"] for message in one["prompt"]] == ["system", "user"]
-    assert server.asked[0].body.get("max_tokens", server.asked[0].body.get("max_completion_tokens")) == 5
+    assert (
+        server.asked[0].body.get("max_tokens", server.asked[0].body.get("max_completion_tokens"))
+        == 5
+    )
 
 
 @pytest.mark.parametrize("several", [False, True])
@@ -610,7 +706,9 @@ async def test_callbacks_are_told_what_is_begun_and_what_is_done(tmp_path, sever
     begun, told, logged = [], [], []
 
     def on_progress(all_outputs, new_outputs, metadata):
-        told.append((len(all_outputs), [output["tries"] for output in new_outputs], metadata["avg_reward"]))
+        told.append(
+            (len(all_outputs), [output["tries"] for output in new_outputs], metadata["avg_reward"])
+        )
 
     class Env(vf.SingleTurnEnv):
         async def setup_state(self, state):
@@ -639,7 +737,9 @@ async def test_a_model_may_be_named_by_a_configuration(monkeypatch):
     """By its address and the variable with its key."""
     monkeypatch.setenv("OUR_KEY", "secret")
     with ModelServer("4") as server:
-        config = vf.ClientConfig(api_base_url=server.url, api_key_var="OUR_KEY", extra_headers={"X-Team": "a"})
+        config = vf.ClientConfig(
+            api_base_url=server.url, api_key_var="OUR_KEY", extra_headers={"X-Team": "a"}
+        )
         async with vf.OpenAIChatCompletionsClient(config) as client:
             for given in (config, client):
                 results = await make_env().evaluate(given, "test")
@@ -655,7 +755,8 @@ async def test_several_endpoints_take_turns(monkeypatch, alone, said):
     """By the example, or by the rollout where each is scored alone; one group is asked of the one that `client_idx` names."""
     monkeypatch.setenv("OUR_KEY", "secret")
     env = vf.SingleTurnEnv(
-        dataset=[{"question": f"{n}?"} for n in range(5)], rubric=vf.Rubric(funcs=[lambda state: 1.0])
+        dataset=[{"question": f"{n}?"} for n in range(5)],
+        rubric=vf.Rubric(funcs=[lambda state: 1.0]),
     )
     with ModelServer("a") as one, ModelServer("b") as two:
         endpoints = [
@@ -663,14 +764,22 @@ async def test_several_endpoints_take_turns(monkeypatch, alone, said):
             {"api_base_url": two.url, "extra_headers": {"x-a": "2"}},
         ]
         config = vf.ClientConfig(
-            api_key_var="OUR_KEY", client_idx=1, extra_headers={"x-a": "1"}, endpoint_configs=endpoints
+            api_key_var="OUR_KEY",
+            client_idx=1,
+            extra_headers={"x-a": "1"},
+            endpoint_configs=endpoints,
         )
-        results = await env.evaluate(config, "test", rollouts_per_example=2, independent_scoring=alone)
+        results = await env.evaluate(
+            config, "test", rollouts_per_example=2, independent_scoring=alone
+        )
         [output] = await env.run_group([env.dataset[0]], config, "test")
     assert "".join(row["completion"][-1]["content"] for row in results["outputs"]) == said
     assert results["metadata"]["base_url"] == f"{one.url},{two.url}"
     assert all(state["client"].is_closed() for state in results.states)
-    assert [{asked.headers["x-a"] for asked in server.asked} for server in (one, two)] == [{"1"}, {"2"}]
+    assert [{asked.headers["x-a"] for asked in server.asked} for server in (one, two)] == [
+        {"1"},
+        {"2"},
+    ]
     assert {asked.headers["authorization"] for asked in one.asked} == {"Bearer secret"}
     assert output["completion"][-1]["content"] == "b"
 
@@ -704,14 +813,28 @@ class Echo(vf.Client):
 
 async def test_a_client_of_a_class_of_its_own_is_asked():
     """With the state, the tools and all settings; what it raises is one rollout's `vf.ModelError`, with its cause."""
-    config = vf.ClientConfig(api_base_url="there", extra_headers_from_state={"X-Example": "example_id", "X-No": "no"})
+    config = vf.ClientConfig(
+        api_base_url="there", extra_headers_from_state={"X-Example": "example_id", "X-No": "no"}
+    )
     client = Echo(config)
-    results = await make_env(sampling_args={"top_p": 0.5}).evaluate(client, "m", rollouts_per_example=2)
+    results = await make_env(sampling_args={"top_p": 0.5}).evaluate(
+        client, "m", rollouts_per_example=2
+    )
     first, *_, last = results["outputs"]
-    assert json.loads(first["completion"][-1]["content"]) == ["2 + 2?", "m", 0.5, None, {"X-Example": "0"}]
+    assert json.loads(first["completion"][-1]["content"]) == [
+        "2 + 2?",
+        "m",
+        0.5,
+        None,
+        {"X-Example": "0"},
+    ]
     assert last["error"]["error"] == "ModelError"
     assert last["error"]["error_chain_repr"].endswith("-> ValueError('no')")
-    assert (client.client, results.states[0]["client"], results["metadata"]["model"]) == ("there", client, "m")
+    assert (client.client, results.states[0]["client"], results["metadata"]["model"]) == (
+        "there",
+        client,
+        "m",
+    )
     assert (results["metadata"]["num_errors"], results["metadata"]["base_url"]) == (2, None)
     await client.close()
 
@@ -722,14 +845,25 @@ async def test_a_client_of_its_own_beside_another():
     example = env.dataset[0]
     with ModelServer("4") as server:
         async with openai.AsyncOpenAI(base_url=server.url, api_key="k") as client:
-            for given, other, said in ((own, client, "4"), (client, own, '["2 + 2?", "m", null, ["t"], null]')):
+            for given, other, said in (
+                (own, client, "4"),
+                (client, own, '["2 + 2?", "m", null, ["t"], null]'),
+            ):
                 state = await env.init_state(example, given, "m")
-                tools = [vf.Tool(name="t", description="", parameters={"type": "object", "properties": {}})]
-                response = await env.get_model_response(state, state["prompt"], client=other, tool_defs=tools)
+                tools = [
+                    vf.Tool(
+                        name="t", description="", parameters={"type": "object", "properties": {}}
+                    )
+                ]
+                response = await env.get_model_response(
+                    state, state["prompt"], client=other, tool_defs=tools
+                )
                 assert response.message.content == said
                 assert isinstance(state["client"], vf.Client)
     assert (await vf.utils.response_utils.parse_response_message(response))[0].content == said
-    assert (await env.rollout(example, own, "m"))["completion"][-1]["content"].startswith('["2 + 2?", "m"')
+    assert (await env.rollout(example, own, "m"))["completion"][-1]["content"].startswith(
+        '["2 + 2?", "m"'
+    )
 
 
 async def test_a_client_of_its_own_says_what_is_wrong():
@@ -742,7 +876,10 @@ async def test_a_client_of_its_own_says_what_is_wrong():
             return None
 
     [output] = (await make_env().evaluate(Mute("sdk"), "m", num_examples=1))["outputs"]
-    assert output["error"]["error_chain_repr"] == "TypeError('get_response of Mute gave None: return a vf.Response')"
+    assert (
+        output["error"]["error_chain_repr"]
+        == "TypeError('get_response of Mute gave None: return a vf.Response')"
+    )
 
 
 async def test_a_client_of_its_own_is_not_asked_in_a_dry_run_or_beyond_dollars():
@@ -765,7 +902,11 @@ async def test_a_rollout_ends_when_its_time_is_over():
     env = Slow(dataset=ROWS[:1], rubric=vf.Rubric(funcs=[exact]), timeout_seconds=0.5)
     with ModelServer("4") as server:
         [output] = (await env.evaluate(model=server.model, state_columns=["timed_out"]))["outputs"]
-    assert (output["stop_condition"], output["timed_out"], output["error"]) == ("timeout_reached", True, None)
+    assert (output["stop_condition"], output["timed_out"], output["error"]) == (
+        "timeout_reached",
+        True,
+        None,
+    )
     assert (output["reward"], output["num_turns"]) == (1.0, 1.0)
 
 
@@ -784,7 +925,10 @@ async def test_an_error_of_theirs_keeps_its_kind():
 
 def test_parts_of_a_message_have_their_type():
     """So that an endpoint can read them."""
-    parts = [vf.TextContentPart(text="Look."), vf.ImageUrlContentPart(image_url=vf.ImageUrlSource(url="data:,"))]
+    parts = [
+        vf.TextContentPart(text="Look."),
+        vf.ImageUrlContentPart(image_url=vf.ImageUrlSource(url="data:,")),
+    ]
     assert [part["type"] for part in parts] == ["text", "image_url"]
     assert parts[1].image_url.url == "data:,"
 
@@ -804,24 +948,47 @@ async def test_what_environments_use_to_run_things_side_by_side():
         return number
 
     semaphore = await maybe_semaphore(2)
-    assert await asyncio.gather(*(with_sem(semaphore, work(n)) for n in range(5))) == [0, 1, 2, 3, 4]
+    assert await asyncio.gather(*(with_sem(semaphore, work(n)) for n in range(5))) == [
+        0,
+        1,
+        2,
+        3,
+        4,
+    ]
     assert most == 2
     assert await with_sem(await maybe_semaphore(None), work(7)) == 7
     env = vf.SingleTurnEnv(dataset=[{"question": "2+2?", "answer": "4"}])
     group = vf.EnvGroup([env], env_names=["sums"])
     assert group.get_env_for_name("sums") is env
-    with pytest.raises(ValueError, match="No environment found for info\\['env_id'\\]='other': use sums"):
+    with pytest.raises(
+        ValueError, match="No environment found for info\\['env_id'\\]='other': use sums"
+    ):
         group.get_env_for_name("other")
 
 
 class _OldRollout(vf.Environment):
     """As in 0.1.3: a rollout is of the fields of a row, and the model is asked by a client, a name and a prompt."""
 
-    async def rollout(self, client, model, prompt, answer="", task="default", info=None, sampling_args=None, **kwargs):
+    async def rollout(
+        self,
+        client,
+        model,
+        prompt,
+        answer="",
+        task="default",
+        info=None,
+        sampling_args=None,
+        **kwargs,
+    ):
         asked = {"client": client, "model": model, "prompt": prompt}
-        named = await self.get_model_response(**asked, oai_tools=None, sampling_args=sampling_args, message_type="chat")
+        named = await self.get_model_response(
+            **asked, oai_tools=None, sampling_args=sampling_args, message_type="chat"
+        )
         placed = await self.get_model_response(client, model, prompt, sampling_args=sampling_args)
-        said = [{"role": "assistant", "content": reply.choices[0].message.content} for reply in (named, placed)]
+        said = [
+            {"role": "assistant", "content": reply.choices[0].message.content}
+            for reply in (named, placed)
+        ]
         return said, {"answer": f"{answer} for {task}", "responses": [named, placed]}
 
 
@@ -833,19 +1000,25 @@ class _OldTurns(vf.MultiTurnEnv):
         return [{"role": "user", "content": "And then?"}], state
 
     async def is_completed(self, messages, state, **kwargs):
-        return await super().is_completed(messages, state, **kwargs) or len(state.get("told", [])) >= 2
+        return (
+            await super().is_completed(messages, state, **kwargs) or len(state.get("told", [])) >= 2
+        )
 
 
 class _AsksAgain(vf.MultiTurnEnv):
     async def env_response(self, messages, state):
         asked = [vf.UserMessage(content="Are you sure?")]
-        reply = await self.get_model_response(state, asked, client=state["client"], model=state["model"])
+        reply = await self.get_model_response(
+            state, asked, client=state["client"], model=state["model"]
+        )
         return [vf.UserMessage(content=f"Somebody says {reply.message.content}.")]
 
 
 async def test_the_client_of_a_state_can_be_asked_again():
     """Also where there is none of an SDK, but the name of a model, as on the command line."""
-    env = _AsksAgain(dataset=ROWS[:1], rubric=vf.Rubric(funcs=[lambda completion: len(completion)]), max_turns=2)
+    env = _AsksAgain(
+        dataset=ROWS[:1], rubric=vf.Rubric(funcs=[lambda completion: len(completion)]), max_turns=2
+    )
     with ModelServer("4") as server:
         [output] = (await env.evaluate(model=server.model))["outputs"]
     assert (output["error"], output["completion"][1]["content"]) == (None, "Somebody says 4.")
@@ -853,8 +1026,13 @@ async def test_the_client_of_a_state_can_be_asked_again():
 
 async def test_environments_of_earlier_versions_run():
     """Alone and in a group, which calls them as it calls those of today."""
-    old = _OldRollout(dataset=ROWS[:1], rubric=vf.Rubric(funcs=[lambda answer: float(answer.startswith("4 for "))]))
-    turns = _OldTurns(dataset=ROWS[:1], rubric=vf.Rubric(funcs=[lambda state: len(state["told"])]), max_turns=9)
+    old = _OldRollout(
+        dataset=ROWS[:1],
+        rubric=vf.Rubric(funcs=[lambda answer: float(answer.startswith("4 for "))]),
+    )
+    turns = _OldTurns(
+        dataset=ROWS[:1], rubric=vf.Rubric(funcs=[lambda state: len(state["told"])]), max_turns=9
+    )
     with ModelServer("4") as server:
         for env in (old, vf.EnvGroup([old])):
             [output] = (await env.evaluate(model=server.model))["outputs"]

@@ -46,7 +46,9 @@ def in_order(*replies):
 class Numbered(vf.TextArenaEnv):
     def ta_to_hf(self):
         rows, _ = super().ta_to_hf()
-        return [{**row, "question": f"{number} {row['question']}"} for number, row in enumerate(rows)], None
+        return [
+            {**row, "question": f"{number} {row['question']}"} for number, row in enumerate(rows)
+        ], None
 
 
 async def test_a_game_that_raises_or_hangs_is_an_error_of_its_rollout(packages):
@@ -57,7 +59,10 @@ async def test_a_game_that_raises_or_hangs_is_an_error_of_its_rollout(packages):
     first, second, third = results.outputs
     assert (first["error"]["error"], first["stop_condition"]) == ("KeyError", "has_error")
     assert "the board is lost" in first["error"]["error_chain_repr"]
-    assert "step took more than 2 s: give more by seconds_per_call=" in second["error"]["error_chain_repr"]
+    assert (
+        "step took more than 2 s: give more by seconds_per_call="
+        in second["error"]["error_chain_repr"]
+    )
     assert (third["error"], third["metrics"]["num_turns"]) == (None, 3.0)
 
 
@@ -66,7 +71,9 @@ async def test_an_answer_that_cannot_be_scored_is_unscored(packages):
     env = vf.ReasoningGymEnv("sums", 0, 3, system_prompt=None, seconds_per_call=2.0)
     asked = [row["prompt"][0]["content"] for row in env.eval_dataset]
     said = dict(zip(asked, ["?", "...", str(sum(map(int, asked[2].split("+"))))], strict=True))
-    results = await evaluated(env, lambda messages: f"<answer>{said[messages[-1]['content']]}</answer>")
+    results = await evaluated(
+        env, lambda messages: f"<answer>{said[messages[-1]['content']]}</answer>"
+    )
     first, second, third = results.outputs
     assert first["errors"] == {"check_answer_reward_func": "ValueError: no number"}
     assert second["errors"] == {
@@ -77,9 +84,13 @@ async def test_an_answer_that_cannot_be_scored_is_unscored(packages):
 
 def test_what_cannot_be_played_is_refused_when_the_environment_is_made(packages):
     """With what to do instead."""
-    with pytest.raises(ValueError, match="'Wordless-v0' has no word_list: write a subclass whose ta_to_hf and"):
+    with pytest.raises(
+        ValueError, match="'Wordless-v0' has no word_list: write a subclass whose ta_to_hf and"
+    ):
         vf.TextArenaEnv("Wordless-v0")
-    with pytest.raises(ValueError, match="gym has 3: give names, or dicts with name, weight and config"):
+    with pytest.raises(
+        ValueError, match="gym has 3: give names, or dicts with name, weight and config"
+    ):
         vf.ReasoningGymEnv(["sums", 3])
 
 
@@ -87,7 +98,9 @@ def test_the_state_of_random_is_the_callers(packages):
     """Words are drawn by the seed of the environment, and the caller's own draws stay as they were."""
     random.seed(1)
     expected = random.Random(1).random()
-    words = [[row["answer"] for row in vf.TextArenaEnv("Guess-v0", 9, seed=n).dataset] for n in (4, 4, 5)]
+    words = [
+        [row["answer"] for row in vf.TextArenaEnv("Guess-v0", 9, seed=n).dataset] for n in (4, 4, 5)
+    ]
     assert random.random() == expected
     assert words[0] == words[1] != words[2]
 
@@ -96,13 +109,20 @@ def test_the_state_of_random_is_the_callers(packages):
     ("made", "package", "module"),
     [
         (lambda: vf.envs.textarena_env.TextArenaEnv(), "textarena", "textarena"),
-        (lambda: vf.envs.reasoninggym_env.ReasoningGymEnv("sums"), "reasoning-gym", "reasoning_gym"),
+        (
+            lambda: vf.envs.reasoninggym_env.ReasoningGymEnv("sums"),
+            "reasoning-gym",
+            "reasoning_gym",
+        ),
     ],
 )
 def test_a_package_is_named_when_it_is_missing(monkeypatch, made, package, module):
     """When the environment is made, by the path that older environments import the class from too."""
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ImportError, match=f"needs the package '{package}', .* not installed: pip install {package}$"):
+    with pytest.raises(
+        ImportError,
+        match=f"needs the package '{package}', .* not installed: pip install {package}$",
+    ):
         made()
 
 
@@ -125,7 +145,9 @@ async def test_wordle_of_textarena_is_played(monkeypatch, tmp_path):
     monkeypatch.setattr(nltk, "download", lambda *names, **options: True)
     env = vf.TextArenaEnv(num_train_examples=1, feedback_fn=lambda seen: seen.split("[GAME]")[-1])
     said = ["<guess>[slate]</guess>", "<guess>[crane]</guess>"]
-    results = await evaluated(env, lambda messages: said[sum(m["role"] == "assistant" for m in messages)])
+    results = await evaluated(
+        env, lambda messages: said[sum(m["role"] == "assistant" for m in messages)]
+    )
     [completion] = results["completion"]
     assert "S L A T E\nX X G X G\n" in completion[1].content
     assert completion[-1].content == "Congratulations! You guessed the word correctly!"
@@ -134,7 +156,11 @@ async def test_wordle_of_textarena_is_played(monkeypatch, tmp_path):
 async def test_questions_of_reasoning_gym_are_asked_and_scored():
     """By their own answers, from a mixture of two data sets."""
     pytest.importorskip("reasoning_gym")
-    env = vf.ReasoningGymEnv(["chain_sum", {"name": "leg_counting", "weight": 1.0, "config": {}}], 0, 6, seed=3)
+    env = vf.ReasoningGymEnv(
+        ["chain_sum", {"name": "leg_counting", "weight": 1.0, "config": {}}], 0, 6, seed=3
+    )
     right = {entry["question"]: entry["answer"] for entry in env.rg_dataset}
-    results = await evaluated(env, lambda messages: f"<answer>{right[messages[-1]['content']]}</answer>")
+    results = await evaluated(
+        env, lambda messages: f"<answer>{right[messages[-1]['content']]}</answer>"
+    )
     assert results["reward"] == [1.0] * 6

@@ -38,8 +38,16 @@ PARTS = [
     {"type": "video", "url": "x"},
 ]
 CALL = {"id": "c", "type": "function", "function": {"name": "add", "arguments": {"a": 1}}}
-SAID = {"role": "assistant", "content": None, "tool_calls": [CALL, {"id": "d", "name": "sub", "arguments": "{}"}]}
-UNSAID = {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "now", "arguments": None}}]}
+SAID = {
+    "role": "assistant",
+    "content": None,
+    "tool_calls": [CALL, {"id": "d", "name": "sub", "arguments": "{}"}],
+}
+UNSAID = {
+    "role": "assistant",
+    "content": "",
+    "tool_calls": [{"function": {"name": "now", "arguments": None}}],
+}
 USER_TEXT = {"role": "user", "content": "few"}
 USER = {"role": "user", "content": PARTS}
 TOLD = {"role": "tool", "content": "3", "tool_call_id": "c"}
@@ -106,7 +114,9 @@ def calls(package):
         return importlib.import_module(f"{package}.{path}")
 
     vf, kinds = importlib.import_module(package), module("types")
-    messages, errors, data = (module(f"utils.{name}_utils") for name in ("message", "error", "data"))
+    messages, errors, data = (
+        module(f"utils.{name}_utils") for name in ("message", "error", "data")
+    )
     name_of_log = package.partition(".")[0]
 
     def raised(*chain):
@@ -128,7 +138,11 @@ def calls(package):
         return 1.0
 
     def listed(rubric):
-        kinds = [f"_get_{kind}_reward_{what}" for kind in ("individual", "group") for what in ("func_names", "weights")]
+        kinds = [
+            f"_get_{kind}_reward_{what}"
+            for kind in ("individual", "group")
+            for what in ("func_names", "weights")
+        ]
         funcs = [*rubric._get_individual_reward_funcs(), *rubric._get_group_reward_funcs()]
         return [
             [getattr(rubric, kind)() for kind in kinds],
@@ -176,7 +190,10 @@ def calls(package):
             lines = [told.getvalue(), file.read_text(encoding="utf-8") if file.exists() else None]
             for handler in logger.handlers:
                 handler.close()
-        return [line and line.replace(name_of_log, "NAME")[-len("NAME - WARNING - two 2\n") :] for line in lines]
+        return [
+            line and line.replace(name_of_log, "NAME")[-len("NAME - WARNING - two 2\n") :]
+            for line in lines
+        ]
 
     def printed(*asked, **options):
         with contextlib.redirect_stdout(io.StringIO()) as told:
@@ -198,7 +215,9 @@ def calls(package):
             logger.addHandler(logging.Handler())
             logger.handlers[-1].emit = lambda record: found.append(record.levelname)
             logger.setLevel("WARNING")
-            kept = [messages.maybe_normalize_messages(chat, field_name="env_response") for chat in asked]
+            kept = [
+                messages.maybe_normalize_messages(chat, field_name="env_response") for chat in asked
+            ]
         return [found, [each is chat for each, chat in zip(kept, asked, strict=True)], kept]
 
     rubric = vf.Rubric(funcs=[alone, compared, lambda completion: 0.0], weights=[1.0, 0.5, 0.25])
@@ -207,27 +226,36 @@ def calls(package):
         "part": lambda: [messages.from_raw_content_part(part) for part in PARTS],
         "raw": lambda: [typed(message) for message in (USER, SAID, UNSAID, TOLD)],
         "raw text": lambda: typed({"role": "text", "content": "a"}),
-        "raw attributes": lambda: [typed(SAID).tool_calls[0].arguments, typed(USER).content[1].image_url.url],
+        "raw attributes": lambda: [
+            typed(SAID).tool_calls[0].arguments,
+            typed(USER).content[1].image_url.url,
+        ],
         "raw unknown": lambda: typed({"role": "critic", "content": "a"}),
         "raw without a role": lambda: typed({"content": "a"}),
         "normalize a text": lambda: messages.normalize_messages("a"),
         "normalize": lambda: messages.normalize_messages([USER, SAID, typed(TOLD)]),
         "normalize keeps": lambda: messages.normalize_messages([found := typed(TOLD)])[0] is found,
-        "normalize others": lambda: messages.normalize_messages([types.SimpleNamespace(role="a", content="b")])[0].role,
+        "normalize others": lambda: (
+            messages.normalize_messages([types.SimpleNamespace(role="a", content="b")])[0].role
+        ),
         "normalize a number": lambda: messages.normalize_messages([1], field_name="prompt"),
         "maybe": lambda: messages.maybe_normalize_messages([USER, typed(TOLD)]),
         "maybe with a warning": lambda: warned([typed(TOLD)], [], [TOLD], "a", (typed(TOLD),)),
         "concat": lambda: messages.concat_messages([[USER], [], [TOLD, SAID]]),
         "printable": lambda: messages.message_to_printable(USER),
         "printable of a class": lambda: messages.message_to_printable(typed(USER)),
-        "printable with calls": lambda: messages.message_to_printable(SAID | {"content": PARTS, "name": "x"}),
+        "printable with calls": lambda: messages.message_to_printable(
+            SAID | {"content": PARTS, "name": "x"}
+        ),
         "printable with thoughts": lambda: messages.message_to_printable(
             {"role": "assistant", "content": [{"type": "audio"}, "a"], "reasoning_content": "b"}
         ),
         "printable texts": lambda: messages.messages_to_printable([TOLD, typed(TOLD), USER]),
         "printable of a text": lambda: messages.messages_to_printable("a"),
         "printable of nothing": lambda: messages.messages_to_printable(None),
-        "sanitized": lambda: messages.sanitize_tool_calls([USER, SAID | {"reasoning_content": "b"}]),
+        "sanitized": lambda: messages.sanitize_tool_calls(
+            [USER, SAID | {"reasoning_content": "b"}]
+        ),
         "sanitized classes": lambda: messages.sanitize_tool_calls([typed(SAID), typed(TOLD)]),
         "sanitized again": lambda: messages.sanitize_tool_calls(
             messages.sanitize_tool_calls([typed(SAID | {"content": "c"})])
@@ -237,7 +265,9 @@ def calls(package):
         "chain of vf": lambda: [str(chained(build_error_chain=errors.get_vf_error_chain))],
         "chain of a type": lambda: errors.get_error_chain(chained().root_error, vf.ToolError),
         "chain of none": lambda: errors.get_error_chain(None),
-        "chain holds": lambda: [kind in chained() for kind in (ValueError, vf.Error, vf.SandboxError)],
+        "chain holds": lambda: [
+            kind in chained() for kind in (ValueError, vf.Error, vf.SandboxError)
+        ],
         "chains equal": lambda: [
             len({chained(), chained(), errors.ErrorChain(ValueError("y"))}),
             chained() == errors.ErrorChain(ValueError("y")),
@@ -246,11 +276,18 @@ def calls(package):
         "log levels": levels,
         "log file": lambda: logged(file_logging=True, console_logging=False),
         "log on the console": logged,
-        "log in both": lambda: logged(file_logging=True, log_format="%(levelname)s", date_format="%H"),
+        "log in both": lambda: logged(
+            file_logging=True, log_format="%(levelname)s", date_format="%H"
+        ),
         "log file without a path": lambda: vf.setup_logging(file_logging=True),
         "samples": lambda: printed([[USER_TEXT], "a"], [[SAID], "b"], [None, None], [0.5, 1.0], 3),
         "samples with errors": lambda: printed(
-            [[USER_TEXT], "a"], [[SAID], "b"], [chained().root_error, errors.error_info(ValueError("x"))], [0.5], 3, 5
+            [[USER_TEXT], "a"],
+            [[SAID], "b"],
+            [chained().root_error, errors.error_info(ValueError("x"))],
+            [0.5],
+            3,
+            5,
         ),
         "formatted": lambda: shown([USER_TEXT, SAID, UNSAID, typed(TOLD), typed(SAID)]),
         "formatted thoughts": lambda: shown(
@@ -266,12 +303,23 @@ def calls(package):
         "formatted text": lambda: shown("a\x00\n\ud800"),
         "error info": lambda: errors.error_info(chained().root_error),
         "error names": lambda: [
-            errors.error_type_name(error) for error in (vf.ToolError("a"), {"error": "A"}, {"error": 1}, {}, "a", None)
+            errors.error_type_name(error)
+            for error in (vf.ToolError("a"), {"error": "A"}, {"error": 1}, {}, "a", None)
         ],
         "errors of info": lambda: [
             errors.error_info_to_exception(info, kinds)
-            for info in (errors.error_info(chained().root_error), {"error": "ValueError"}, {"error": None}, {})
-            for kinds in ((vf.InfraError, vf.ToolError), (ValueError, vf.ToolCallError), (KeyError,), ())
+            for info in (
+                errors.error_info(chained().root_error),
+                {"error": "ValueError"},
+                {"error": None},
+                {},
+            )
+            for kinds in (
+                (vf.InfraError, vf.ToolError),
+                (ValueError, vf.ToolCallError),
+                (KeyError,),
+                (),
+            )
         ],
         "output": lambda: [
             messages.serialize_message_for_output(message)
@@ -284,39 +332,72 @@ def calls(package):
             )
         ],
         "output of odd parts": lambda: messages.serialize_message_for_output(
-            {"role": "user", "content": [{"type": kind, **odd} for kind in KINDS for odd in ODD] + ["a", {}]}
+            {
+                "role": "user",
+                "content": [{"type": kind, **odd} for kind in KINDS for odd in ODD] + ["a", {}],
+            }
         ),
         "output kept": lambda: [
-            messages.serialize_message_for_output(message) is message for message in (TOLD, SAID, typed(TOLD))
+            messages.serialize_message_for_output(message) is message
+            for message in (TOLD, SAID, typed(TOLD))
         ],
         "outputs": lambda: [
-            messages.serialize_messages_for_output(chat) for chat in ([USER_TEXT, USER], "a", None, [])
+            messages.serialize_messages_for_output(chat)
+            for chat in ([USER_TEXT, USER], "a", None, [])
         ],
         "task fields": lambda: kinds.TASK_INPUT_FIELDS,
         "json": lambda: kinds.assert_json_serializable({"a": [1, None]}),
         "task": lambda: [kinds.normalize_task_payload(task) for task in ({"a": 1}, '{"a": 1}', {})],
         "task of info": lambda: [
             kinds.task_payload_from_info(info)
-            for info in (None, {}, {"task": {"a": 1}}, '{"task": "{\\"a\\": 2}"}', [1], {"task": {}})
+            for info in (
+                None,
+                {},
+                {"task": {"a": 1}},
+                '{"task": "{\\"a\\": 2}"}',
+                [1],
+                {"task": {}},
+            )
         ],
         "task of a row": lambda: [
             kinds.flatten_task_input(row)
-            for row in ({"prompt": "p"}, {"info": {"task": {}}, "task": "a"}, {"task": '{"b": 1}'}, {"info": None})
+            for row in (
+                {"prompt": "p"},
+                {"info": {"task": {}}, "task": "a"},
+                {"task": '{"b": 1}'},
+                {"info": None},
+            )
         ],
         "data set": lambda: [
             list(data.format_dataset(Dataset.from_list(rows), **options))
-            for rows in ([{"question": "a", "answer": "b"}], [{"question": "a", "example_id": "x", "q": "c", "r": "d"}])
-            for options in ({}, {"system_prompt": "s", "few_shot": [USER_TEXT]}, {"question_key": "question"})
+            for rows in (
+                [{"question": "a", "answer": "b"}],
+                [{"question": "a", "example_id": "x", "q": "c", "r": "d"}],
+            )
+            for options in (
+                {},
+                {"system_prompt": "s", "few_shot": [USER_TEXT]},
+                {"question_key": "question"},
+            )
         ],
         "data set of other columns": lambda: list(
-            data.format_dataset(Dataset.from_list([{"q": "a", "r": "b"}]), question_key="q", answer_key="r")
+            data.format_dataset(
+                Dataset.from_list([{"q": "a", "r": "b"}]), question_key="q", answer_key="r"
+            )
         ),
         "data set with prompts": lambda: list(
             data.format_dataset(Dataset.from_list([{"prompt": "p", "example_id": 7}]))
         ),
         "in json": lambda: [
             module("utils.save_utils").make_serializable(value)
-            for value in (Point(x=1), datetime(2025, 1, 15, 10, 30), date(2025, 1, 2), Path("/a/b"), KeyError("k"), {3})
+            for value in (
+                Point(x=1),
+                datetime(2025, 1, 15, 10, 30),
+                date(2025, 1, 2),
+                Path("/a/b"),
+                KeyError("k"),
+                {3},
+            )
         ],
         "values of a thread": lambda: in_threads(module("utils.thread_utils")),
         "functions": lambda: listed(rubric),
@@ -328,7 +409,10 @@ def calls(package):
         "math": lambda: question("math", problem="?", solution="so \\boxed{\\frac{1}{2}}."),
         "mmlu_pro": lambda: question("mmlu_pro", question="?", options=["a", "b"], answer="B"),
         "openbookqa": lambda: question(
-            "openbookqa", question_stem="?", choices={"text": ["a", "b"], "label": ["A", "B"]}, answerKey="A"
+            "openbookqa",
+            question_stem="?",
+            choices={"text": ["a", "b"], "label": ["A", "B"]},
+            answerKey="A",
         ),
         "prime_code": lambda: question("prime_code", prompt="?", verification_info={"tests": 1}),
         "no example": lambda: question("nothing"),
@@ -340,7 +424,11 @@ def outcome(call):
     try:
         return plain(call())
     except Exception as error:  # noqa: BLE001 - which one it is, is what is compared
-        return {"raises": next(kind.__name__ for kind in type(error).__mro__ if kind.__module__ == "builtins")}
+        return {
+            "raises": next(
+                kind.__name__ for kind in type(error).__mro__ if kind.__module__ == "builtins"
+            )
+        }
 
 
 if __name__ == "__main__":

@@ -49,7 +49,9 @@ class TestWhoIsAsked:
 
     async def test_a_client_of_anthropic(self, env, serve):
         """By its own protocol."""
-        server = serve(lambda messages: str(sum(map(int, messages[-1]["content"][0]["text"][0:5:4]))))
+        server = serve(
+            lambda messages: str(sum(map(int, messages[-1]["content"][0]["text"][0:5:4])))
+        )
         url = server.url.removesuffix("/v1")
         async with anthropic.AsyncAnthropic(base_url=url, api_key="k") as client:
             results = await env.evaluate(client, "test", num_examples=2)
@@ -107,7 +109,9 @@ class TestHowItIsCalled:
     async def test_a_client_with_a_transport_of_its_own_stays_in_its_loop(self, env, server):
         """Nobody can make another like it."""
         transport = openai.DefaultAsyncHttpxClient()
-        async with openai.AsyncOpenAI(base_url=server.url, api_key="k", http_client=transport) as client:
+        async with openai.AsyncOpenAI(
+            base_url=server.url, api_key="k", http_client=transport
+        ) as client:
             assert (await env.evaluate(client, "test"))["reward"] == REWARDS
             with pytest.raises(Exception, match="in use by an event loop that runs: await"):
                 env.evaluate_sync(client, "test")
@@ -126,7 +130,9 @@ class TestHowItIsCalled:
     async def test_two_can_be_gathered(self, env, server):
         """Or made tasks."""
         task = asyncio.create_task(env.evaluate(model=server.model, num_examples=1))
-        two = await asyncio.gather(env.evaluate(model=server.model), env.generate(model=server.model, n_samples=3))
+        two = await asyncio.gather(
+            env.evaluate(model=server.model), env.generate(model=server.model, n_samples=3)
+        )
         assert [len(results.outputs) for results in (*two, await task)] == [8, 3, 1]
 
     def test_what_is_wrong_with_the_call_is_said(self, env, server):
@@ -154,7 +160,9 @@ class TestWhatIsSent:
     def test_messages_go_out_one_by_one(self, rubric, server):
         """Two of one role are two messages; what a grader would join is not joined."""
         chat = [{"role": "user", "content": "1 +"}, {"role": "user", "content": "2?"}]
-        SingleTurnEnv([{"prompt": chat}], system_prompt="Add.", rubric=rubric).evaluate(model=server.model)
+        SingleTurnEnv([{"prompt": chat}], system_prompt="Add.", rubric=rubric).evaluate(
+            model=server.model
+        )
         system = {"role": "system", "content": "Add."}
         assert server.asked[0].body == {"messages": [system, *chat], "model": "test"}
 
@@ -262,7 +270,9 @@ class TestWhatComesBack:
         """So that a check may compare as if there were no chats."""
         env = SingleTurnEnv(
             [{"prompt": "2 + 2?", "answer": "4"}],
-            rubric=Rubric([lambda prompt, completion, answer: (prompt, completion) == ("2 + 2?", answer)]),
+            rubric=Rubric(
+                [lambda prompt, completion, answer: (prompt, completion) == ("2 + 2?", answer)]
+            ),
         )
         results = env.evaluate(model=server.model)
         assert (results["completion"], results["reward"]) == (["4"], [1.0])
@@ -319,7 +329,9 @@ class TestWhatComesBack:
     def test_a_reply_that_was_cut_off_is_scored_as_it_stands(self, questions, rubric, serve):
         """And marked."""
         server = serve(faults=[Fault.truncated("1")])
-        results = SingleTurnEnv(questions, rubric=rubric).evaluate(model=server.model, num_examples=1)
+        results = SingleTurnEnv(questions, rubric=rubric).evaluate(
+            model=server.model, num_examples=1
+        )
         assert (results["is_truncated"], results["reward"]) == ([True], [1.0])
 
     def test_nothing_to_ask_is_no_error(self, rubric, server):
@@ -337,7 +349,8 @@ class TestWhatComesBack:
                 return state
 
         rows = [
-            {"question": f"{n} + 1?", "answer": numpy.arange(3), "info": {"drawn": numpy.arange(2)}} for n in (1, 2)
+            {"question": f"{n} + 1?", "answer": numpy.arange(3), "info": {"drawn": numpy.arange(2)}}
+            for n in (1, 2)
         ]
         env = Drawing(rows, rubric=Rubric([lambda answer, info: len(answer) == len(info["drawn"])]))
         results = env.evaluate(model=f"{server.url}#m")
@@ -366,14 +379,20 @@ class TestWhatIsHeld:
 
     def test_rows_are_let_go_of_when_their_group_is_scored(self, server, rubric):
         """However many rollouts there are, only the rows of those under way are alive."""
-        rows, alive, questions = [], [], [{"question": f"{n} + 1?", "answer": str(n + 1)} for n in range(8, 68)]
+        rows, alive, questions = (
+            [],
+            [],
+            [{"question": f"{n} + 1?", "answer": str(n + 1)} for n in range(8, 68)],
+        )
 
         def count(row):
             rows.append(weakref.ref(row))
             alive.append(sum(row() is not None for row in rows))
 
         env = SingleTurnEnv(questions, rubric=rubric)
-        results = env.evaluate(model=f"{server.url}#m", max_concurrent=2, rollouts_per_example=2, on_row=count)
+        results = env.evaluate(
+            model=f"{server.url}#m", max_concurrent=2, rollouts_per_example=2, on_row=count
+        )
         assert results["reward"] == [1.0] * 120
         assert len(alive) == 120
         assert max(alive) <= 8
@@ -392,7 +411,9 @@ class TestWhatGoesWrong:
     def test_a_failed_rollout_has_no_reward(self, questions, rubric, serve):
         """It says why, is counted, and is in no mean."""
         server = serve(faults=[Fault.refusing("no such thing")])
-        results = SingleTurnEnv(questions, rubric=rubric).evaluate(model=server.model, max_concurrent=1)
+        results = SingleTurnEnv(questions, rubric=rubric).evaluate(
+            model=server.model, max_concurrent=1
+        )
         assert results["reward"] == [None, *REWARDS[1:]]
         assert results["error"][0].startswith("Refused: ")
         assert "no such thing" in results["error"][0]
@@ -430,14 +451,18 @@ class TestWhatGoesWrong:
             [Criterion(requirement="Is right")],
             autograder=PerCriterionGrader(FakeModel(["MET", TimeoutError("no reply")])),
         )
-        results = SingleTurnEnv(questions, rubric=rubric).evaluate(model=server.model, num_examples=2, max_concurrent=1)
+        results = SingleTurnEnv(questions, rubric=rubric).evaluate(
+            model=server.model, num_examples=2, max_concurrent=1
+        )
         assert results["reward"] == [1.0, None]
         assert results["errors"] == [{}, {"is_right": "TimeoutError: no reply"}]
         assert results["completion"][1][0]["content"] == "2"
         about = results.metadata
         assert (about["num_errors"], about["num_unscored"], about["avg_reward"]) == (0, 1, 1.0)
 
-    def test_a_rubric_without_its_judge_is_refused_before_anything_is_asked(self, questions, server):
+    def test_a_rubric_without_its_judge_is_refused_before_anything_is_asked(
+        self, questions, server
+    ):
         """It would cost, and come to nothing."""
         env = SingleTurnEnv(questions, rubric=Rubric([Criterion(requirement="Is right")]))
         with pytest.raises(RubricError, match="no grader was given"):
@@ -508,7 +533,10 @@ class TestGroups:
         answers = iter(["1", "no"])
         env = SingleTurnEnv(questions, rubric=Rubric([lambda completion: "1" in str(completion)]))
         results = env.evaluate(
-            model=serve(lambda messages: next(answers)).model, num_examples=1, rollouts_per_example=2, max_concurrent=1
+            model=serve(lambda messages: next(answers)).model,
+            num_examples=1,
+            rollouts_per_example=2,
+            max_concurrent=1,
         )
         assert results["reward"] == [1.0, 0.0]
         assert results["advantage"] == [0.5, -0.5]
@@ -518,18 +546,27 @@ class TestGroups:
         """The others are compared among themselves."""
         server = serve(faults=[Fault.refusing("no")])
         env = SingleTurnEnv(questions, rubric=Rubric([lambda completions: [1.0, 0.0]]))
-        results = env.evaluate(model=server.model, num_examples=1, rollouts_per_example=3, max_concurrent=1)
+        results = env.evaluate(
+            model=server.model, num_examples=1, rollouts_per_example=3, max_concurrent=1
+        )
         assert results["reward"] == [None, 1.0, 0.0]
         assert results["advantage"] == [None, 0.5, -0.5]
 
     def test_inputs_with_one_id_are_a_group(self, questions, server):
         """As trainers give them."""
         sizes = []
-        env = SingleTurnEnv(questions, rubric=Rubric([lambda states: sizes.append(len(states)) or [0.0] * len(states)]))
+        env = SingleTurnEnv(
+            questions,
+            rubric=Rubric([lambda states: sizes.append(len(states)) or [0.0] * len(states)]),
+        )
         rows = [{"question": "1 + 1?", "example_id": n} for n in (4, 5, 4)]
         results = env.generate(rows, model=server.model)
         assert sorted(sizes) == [1, 2]
-        assert list(zip(results["example_id"], results["sample"], strict=True)) == [(4, 0), (5, 0), (4, 1)]
+        assert list(zip(results["example_id"], results["sample"], strict=True)) == [
+            (4, 0),
+            (5, 0),
+            (4, 1),
+        ]
 
 
 class TestGenerate:

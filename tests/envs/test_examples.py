@@ -109,7 +109,10 @@ def test_empty_cells_of_messages_are_left_out():
 
 def test_empty_cells_of_the_parts_of_a_message_are_left_out():
     """A data set that holds texts and images has a cell for every field of either, and endpoints may refuse a null."""
-    text, image = {"type": "text", "text": "Look."}, {"type": "image_url", "image_url": {"url": "data:,"}}
+    text, image = (
+        {"type": "text", "text": "Look."},
+        {"type": "image_url", "image_url": {"url": "data:,"}},
+    )
     close = {"type": "image_url", "image_url": {"url": "data:,", "detail": "high"}}
     prompts = [[{"role": "user", "content": [text, image]}], [{"role": "user", "content": [close]}]]
     source = datasets.Dataset.from_list([{"prompt": prompt} for prompt in prompts])

@@ -43,9 +43,15 @@ def test_the_signature_is_the_schema():
             "query": {"type": "string"},
             "limit": {"type": "integer", "default": 5},
             "order": {"type": "string", "enum": ["new", "old"], "default": "new"},
-            "tags": {"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "null"}], "default": None},
+            "tags": {
+                "anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "null"}],
+                "default": None,
+            },
             "options": {
-                "anyOf": [{"type": "object", "additionalProperties": {"type": "number"}}, {"type": "null"}],
+                "anyOf": [
+                    {"type": "object", "additionalProperties": {"type": "number"}},
+                    {"type": "null"},
+                ],
                 "default": None,
             },
             "exact": {"type": "boolean", "default": False, "description": "word for word"},
@@ -83,7 +89,13 @@ def test_names_that_pydantic_keeps_to_itself_are_names_like_others():
         "_private": 1,
         "schema": 2,
     }
-    assert list(schema_of(odd)["properties"]) == ["json", "copy", "model_config", "_private", "schema"]
+    assert list(schema_of(odd)["properties"]) == [
+        "json",
+        "copy",
+        "model_config",
+        "_private",
+        "schema",
+    ]
 
 
 def test_a_field_called_title_stays():

@@ -27,7 +27,9 @@ def lines(folder):
 
 def test_a_run_is_a_folder(env, server, tmp_path):
     """What was run, a row a rollout, and what it comes to."""
-    results = env.evaluate(model=server.model, run=tmp_path / "run", sampling_args={"temperature": 0.5})
+    results = env.evaluate(
+        model=server.model, run=tmp_path / "run", sampling_args={"temperature": 0.5}
+    )
     run = Run.open(tmp_path / "run")
     assert (run.about.kind, run.about.model) == ("evaluate", server.model)
     assert run.about.config["sampling_args"] == {"temperature": 0.5}
@@ -84,7 +86,9 @@ def test_another_evaluation_is_refused(env, questions, rubric, server, tmp_path)
     """With what differs."""
     env.evaluate(model=server.model, run=tmp_path, num_examples=1)
     with pytest.raises(RunError, match="temperature"):
-        env.evaluate(model=server.model, run=tmp_path, resume=True, sampling_args={"temperature": 1})
+        env.evaluate(
+            model=server.model, run=tmp_path, resume=True, sampling_args={"temperature": 1}
+        )
     other = SingleTurnEnv(questions, rubric=rubric, system_prompt="Subtract.")
     with pytest.raises(RunError, match="the data is another"):
         other.evaluate(model=server.model, run=tmp_path, resume=True)
@@ -95,7 +99,9 @@ def test_another_evaluation_is_refused(env, questions, rubric, server, tmp_path)
 
 def test_stopping_finishes_what_is_under_way(env, server, tmp_path):
     """Writes it, and leaves the rest for later."""
-    results = env.evaluate(model=server.model, run=tmp_path, max_concurrent=1, stopping=lambda: server.calls >= 3)
+    results = env.evaluate(
+        model=server.model, run=tmp_path, max_concurrent=1, stopping=lambda: server.calls >= 3
+    )
     assert len(results.outputs) == len(lines(tmp_path)) == 3
     assert not results.summary.complete
     again = env.evaluate(model=server.model, run=tmp_path, resume=True)
@@ -106,7 +112,11 @@ def test_stopping_finishes_what_is_under_way(env, server, tmp_path):
 def test_a_part_of_a_group_is_kept_when_its_rollouts_are_not_compared(env, server, tmp_path):
     """Each stands for itself."""
     env.evaluate(
-        model=server.model, run=tmp_path, rollouts_per_example=4, max_concurrent=1, stopping=lambda: server.calls >= 6
+        model=server.model,
+        run=tmp_path,
+        rollouts_per_example=4,
+        max_concurrent=1,
+        stopping=lambda: server.calls >= 6,
     )
     assert len(lines(tmp_path)) == 6
 
@@ -147,7 +157,9 @@ def test_rows_are_shown_as_they_come(env, server):
 def test_what_judging_took_is_in_the_rows(questions, serve, server, tmp_path):
     """Shared out over the group, so that it adds up."""
     judge = serve("MET")
-    rubric = Rubric([Criterion(requirement="Is right")], autograder=PerCriterionGrader(model=judge.model))
+    rubric = Rubric(
+        [Criterion(requirement="Is right")], autograder=PerCriterionGrader(model=judge.model)
+    )
     results = SingleTurnEnv(questions, rubric=rubric).evaluate(
         model=server.model, run=tmp_path, num_examples=2, rollouts_per_example=2
     )

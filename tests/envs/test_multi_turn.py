@@ -58,7 +58,12 @@ def test_a_game_goes_on_until_it_is_won(serve):
 
 def test_every_step_of_a_trajectory_has_its_own_reward(serve):
     """By a criterion about steps, beside the outcome and what the environment counts."""
-    close = Criterion(check=lambda step: abs(int(step.text) - SECRET) <= 2, name="close", scope="step", combine="mean")
+    close = Criterion(
+        check=lambda step: abs(int(step.text) - SECRET) <= 2,
+        name="close",
+        scope="step",
+        combine="mean",
+    )
     client = openai.OpenAI(base_url=serve(counting).url, api_key="k")
     with client:
         results = Guess(ROWS, rubric=Rubric([right, close])).evaluate(client, "test")
@@ -114,7 +119,12 @@ def test_the_environment_may_have_the_last_word(serve):
 
 
 @pytest.mark.parametrize(
-    "response", ["higher", {"role": "user", "content": "higher"}, ([{"role": "user", "content": "higher"}], {})]
+    "response",
+    [
+        "higher",
+        {"role": "user", "content": "higher"},
+        ([{"role": "user", "content": "higher"}], {}),
+    ],
 )
 def test_a_response_may_take_many_forms(serve, response):
     """A text, a message, messages; with the state, as programs used to return it."""

@@ -81,7 +81,10 @@ def test_a_model_is_told_of_its_tools(serve):
     [tool] = server.asked[0].body["tools"]
     assert tool["type"] == "function"
     assert tool["function"]["description"] == "Add two numbers."
-    assert tool["function"]["parameters"]["properties"]["a"] == {"type": "integer", "description": "The first."}
+    assert tool["function"]["parameters"]["properties"]["a"] == {
+        "type": "integer",
+        "description": "The first.",
+    }
 
 
 def test_what_goes_wrong_is_said_to_the_model_and_counted(serve):

@@ -22,7 +22,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         lines = (CASES / "judge_injection.jsonl").read_text(encoding="utf-8").splitlines()
         rows = [json.loads(line) for line in lines]
         metafunc.parametrize(
-            ("attack", "harmless"), [pytest.param(row["text"], row["expected"], id=row["case"]) for row in rows]
+            ("attack", "harmless"),
+            [pytest.param(row["text"], row["expected"], id=row["case"]) for row in rows],
         )
 
 
@@ -31,7 +32,9 @@ def rubric_of() -> RubricOf:
     """Makes a rubric of judged criteria with these weights, named `holds_1`, `holds_2`, …"""
 
     def make(*weights: float, **options: Any) -> Rubric:
-        questions = [{"requirement": f"Holds {n}", "weight": w} for n, w in enumerate(weights, start=1)]
+        questions = [
+            {"requirement": f"Holds {n}", "weight": w} for n, w in enumerate(weights, start=1)
+        ]
         return Rubric(questions, **options)
 
     return make

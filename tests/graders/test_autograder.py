@@ -55,7 +55,13 @@ def line(verdict: str, weight: float) -> CriterionReport:
 
 @pytest.mark.parametrize(
     "answers",
-    [("MET", "UNMET"), (True, False), (1.0, 0), (Score(1.0), Score(0.0)), (line("MET", 3), line("UNMET", 1))],
+    [
+        ("MET", "UNMET"),
+        (True, False),
+        (1.0, 0),
+        (Score(1.0), Score(0.0)),
+        (line("MET", 3), line("UNMET", 1)),
+    ],
     ids=["verdicts", "bools", "numbers", "scores", "lines"],
 )
 async def test_judge_alone(rubric_of: Any, answers: tuple[Any, ...]) -> None:
@@ -73,10 +79,15 @@ async def test_one_answer_a_criterion(rubric_of: Any, answers: tuple[Any, ...]) 
 
 
 @pytest.mark.parametrize("answer", ["MAYBE", None, object(), math.nan, Score(math.inf)])
-async def test_no_verdict_is_an_error_on_its_line(rubric_of: Any, partial_report: Any, answer: Any) -> None:
+async def test_no_verdict_is_an_error_on_its_line(
+    rubric_of: Any, partial_report: Any, answer: Any
+) -> None:
     """The other line keeps its answer."""
     rubric, grader = rubric_of(3, 1), Fixed("MET", answer)
-    for report in (await partial_report(rubric, grader), await grader.grade("x", list(rubric.criteria))):
+    for report in (
+        await partial_report(rubric, grader),
+        await grader.grade("x", list(rubric.criteria)),
+    ):
         assert [entry.answered for entry in report.report] == [True, False]
         assert (report.score, report.partial_reward, report.scored) == (None, 3.0, False)
 

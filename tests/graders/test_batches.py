@@ -23,7 +23,9 @@ def by_number(system: str, user: str) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize(("size", "calls"), [(2, 4), (3, 3), (4, 2), (6, 2), (7, 1), (100, 1), (None, 1)])
+@pytest.mark.parametrize(
+    ("size", "calls"), [(2, 4), (3, 3), (4, 2), (6, 2), (7, 1), (100, 1), (None, 1)]
+)
 async def test_as_few_calls_as_there_can_be(rubric_of: Any, size: Any, calls: int) -> None:
     """Seven criteria; every answer goes to its own, so odd ones are met: 1 + 3 + 5 + 7 of 28."""
     model = FakeModel(by_number)

@@ -39,7 +39,10 @@ async def test_the_steps_stand_in_the_line(rubric_of: Any) -> None:
     """Those that went up show what each judge said; the reason is the last one's."""
     cascade = Cascade([Unsure(holds_1=0.5), PerCriterionGrader(FakeModel("UNMET", reason="no"))])
     [line] = (await rubric_of(1).grade("x", autograder=cascade)).report
-    assert [(step.name, step.verdict) for step in line.lines] == [("Unsure", "MET"), ("FakeModel", "UNMET")]
+    assert [(step.name, step.verdict) for step in line.lines] == [
+        ("Unsure", "MET"),
+        ("FakeModel", "UNMET"),
+    ]
     assert line.reason == "no"
 
 

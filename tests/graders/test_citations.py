@@ -30,7 +30,10 @@ from assay.runs import Run, rescore, score_rows
 from assay.testing import FakeModel, ModelServer
 
 CALL = {"id": "a", "function": {"name": "search_orders", "arguments": '{"customer": 7}'}}
-PROMPT = [{"role": "system", "content": "You work for a shop."}, {"role": "user", "content": "Where is it?"}]
+PROMPT = [
+    {"role": "system", "content": "You work for a shop."},
+    {"role": "user", "content": "Where is it?"},
+]
 AGENT: list[dict[str, Any]] = [
     {"role": "assistant", "content": "I look.", "tool_calls": [CALL]},
     {"role": "tool", "tool_call_id": "a", "content": "order 12 是在路上 👍"},
@@ -41,9 +44,17 @@ LOOKS = {"requirement": "Looks before it answers", "name": "looks"}
 NEEDS = {**LOOKS, "requires_evidence": True}
 
 
-def graded(reason: str, criterion: dict[str, Any] = LOOKS, said: Any = AGENT, verdict: str = "MET", **options: Any):
+def graded(
+    reason: str,
+    criterion: dict[str, Any] = LOOKS,
+    said: Any = AGENT,
+    verdict: str = "MET",
+    **options: Any,
+):
     """The one line of a report whose judge gives this reason."""
-    rubric = Rubric.from_dict([criterion], autograder=PerCriterionGrader(FakeModel(verdict, reason=reason)), **options)
+    rubric = Rubric.from_dict(
+        [criterion], autograder=PerCriterionGrader(FakeModel(verdict, reason=reason)), **options
+    )
     try:
         return rubric.grade_sync(said, query="Where is it?").report[0]
     except GradingError as error:
@@ -56,34 +67,56 @@ def graded(reason: str, criterion: dict[str, Any] = LOOKS, said: Any = AGENT, ve
         ("It looks [m3].", [{"part": "m3"}]),
         ("It looks [m3.call1] first.", [{"part": "m3.call1"}]),
         ('It looks [m4: "order 12"].', [{"part": "m4", "quote": "order 12", "start": 0, "end": 8}]),
-        ('It looks [m4: "ORDER, 12"].', [{"part": "m4", "quote": "ORDER, 12", "start": 0, "end": 8}]),
+        (
+            'It looks [m4: "ORDER, 12"].',
+            [{"part": "m4", "quote": "ORDER, 12", "start": 0, "end": 8}],
+        ),
         # A step is searched with all of its parts, and the part that holds the words is named.
-        ('[m3: "search_orders"]', [{"part": "m3.call1", "quote": "search_orders", "start": 0, "end": 13}]),
+        (
+            '[m3: "search_orders"]',
+            [{"part": "m3.call1", "quote": "search_orders", "start": 0, "end": 13}],
+        ),
         # Arguments have quotes and brackets of their own.
-        ('[m3.call1: "{"customer": 7}"]', [{"part": "m3.call1", "quote": '{"customer": 7}', "start": 14, "end": 29}]),
+        (
+            '[m3.call1: "{"customer": 7}"]',
+            [{"part": "m3.call1", "quote": '{"customer": 7}', "start": 14, "end": 29}],
+        ),
         # As other languages write brackets, colons and quotation marks.
-        ("它查了【m4：“是在路上”】。", [{"part": "m4", "quote": "是在路上", "start": 9, "end": 13}]),  # noqa: RUF001
-        ("［m4：「是在路上」］と書いた", [{"part": "m4", "quote": "是在路上", "start": 9, "end": 13}]),  # noqa: RUF001
-        ("Elle cherche [m4 : « order 12 »].", [{"part": "m4", "quote": " order 12 ", "start": 0, "end": 8}]),
+        (
+            "它查了【m4：“是在路上”】。",
+            [{"part": "m4", "quote": "是在路上", "start": 9, "end": 13}],
+        ),
+        (
+            "［m4：「是在路上」］と書いた",
+            [{"part": "m4", "quote": "是在路上", "start": 9, "end": 13}],
+        ),
+        (
+            "Elle cherche [m4 : « order 12 »].",
+            [{"part": "m4", "quote": " order 12 ", "start": 0, "end": 8}],
+        ),
         ("[m4: „order 12“]", [{"part": "m4", "quote": "order 12", "start": 0, "end": 8}]),
         ('[m4: "👍"]', [{"part": "m4", "quote": "👍", "start": 14, "end": 15}]),
         # Several in one pair of brackets, and a prompt's turn.
         ("[m1, m3.call1; m5]", [{"part": "m1"}, {"part": "m3.call1"}, {"part": "m5"}]),
-        ('[m4: "order 12", "是在"]', [
-            {"part": "m4", "quote": "order 12", "start": 0, "end": 8}, {"part": "m4", "quote": "是在", "start": 9, "end": 11},
-        ]),
+        (
+            '[m4: "order 12", "是在"]',
+            [
+                {"part": "m4", "quote": "order 12", "start": 0, "end": 8},
+                {"part": "m4", "quote": "是在", "start": 9, "end": 11},
+            ],
+        ),
         # Words without quotation marks are the judge's own.
         ("[m3.call1: it searches]", [{"part": "m3.call1"}]),
         # What is not there is said to be missing.
         ("It pays [m9].", [{"part": "m9", "found": False}]),
         ("It pays [m3.call2].", [{"part": "m3.call2", "found": False}]),
         ('It pays [m5: "I have paid"].', [{"part": "m5", "quote": "I have paid", "found": False}]),
-        ('它付了【m5：“已经付款”】。', [{"part": "m5", "quote": "已经付款", "found": False}]),  # noqa: RUF001
+        ("它付了【m5：“已经付款”】。", [{"part": "m5", "quote": "已经付款", "found": False}]),
         # None of these is a citation.
         ("It looks (m3) in [3] and [m] and [more] and [m3x].", []),
         ("", []),
     ],
-)  # fmt: skip
+)
 def test_what_is_cited_is_found_or_said_to_be_missing(reason, found):
     """A step, a part, or words in one; in every language, as evidence is checked."""
     assert citations_of(reason, PARTS, quotes=False) == found
@@ -127,18 +160,33 @@ def test_a_part_that_was_not_shown_cannot_be_cited():
         (AGENT, 'It looks [m2.call1: "search_orders"].', "MET", None),
         (AGENT, 'It says "on its way".', "MET", None),
         (AGENT, "It looks [m9].", "MET", "nothing that it cites is in what it was shown"),
-        (AGENT, 'It looks [m2: "I have paid"] and says "sorry for that".', "MET", "nothing that it cites is in what"),
+        (
+            AGENT,
+            'It looks [m2: "I have paid"] and says "sorry for that".',
+            "MET",
+            "nothing that it cites is in what",
+        ),
         (AGENT, "It looks [m9], and then [m2].", "MET", None),
         (AGENT, "It does.", "MET", "it cites nothing"),
         (AGENT, "It does not.", "UNMET", None),
         ("I look first.", 'It says "look first".', "MET", None),
         ("I look first.", "It looks [m1].", "MET", "nothing that it cites is in what it was shown"),
-        ("I look first.", 'It says "I pay".', "MET", "nothing that it cites is in what it was shown"),
+        (
+            "I look first.",
+            'It says "I pay".',
+            "MET",
+            "nothing that it cites is in what it was shown",
+        ),
         ("法国的首都是巴黎。", '答案说"首都是巴黎"。', "MET", None),
-        ("法国的首都是巴黎。", '答案说"首都是里昂"。', "MET", "nothing that it cites is in what it was shown"),
+        (
+            "法国的首都是巴黎。",
+            '答案说"首都是里昂"。',
+            "MET",
+            "nothing that it cites is in what it was shown",
+        ),
         ("I look first.", "It does.", "MET", "it cites nothing"),
     ],
-)  # fmt: skip
+)
 def test_a_met_without_evidence_is_an_error_line(said, reason, verdict, error):
     """It is an error that says so, and no UNMET; what is not met needs no evidence."""
     line = graded(reason, NEEDS, said, verdict)
@@ -146,7 +194,9 @@ def test_a_met_without_evidence_is_an_error_line(said, reason, verdict, error):
         assert (line.verdict, line.error) == (verdict, None)
     else:
         assert line.value is None
-        assert line.error.startswith("JudgeError: the judge said MET, which requires evidence, and ")
+        assert line.error.startswith(
+            "JudgeError: the judge said MET, which requires evidence, and "
+        )
         assert error in line.error
         assert line.reason == reason
 
@@ -159,19 +209,41 @@ def test_evidence_is_required_of_every_kind_of_grader():
             return [0.5 for _ in rubric]
 
     rubric = Rubric.from_dict(
-        [NEEDS, {"requirement": "Is kind", "choices": ["no", "partly", "yes"], "requires_evidence": True}]
+        [
+            NEEDS,
+            {
+                "requirement": "Is kind",
+                "choices": ["no", "partly", "yes"],
+                "requires_evidence": True,
+            },
+        ]
     )
-    said = [{"criterion_number": n, "explanation": "", "choice": c} for n, c in ((1, "MET"), (2, "partly"))]
+    said = [
+        {"criterion_number": n, "explanation": "", "choice": c}
+        for n, c in ((1, "MET"), (2, "partly"))
+    ]
     batch = PerBatchGrader(lambda system, user: {"criteria_evaluations": said}, size=2)
     own = {"explanation": "It is so."}
-    vote = lambda *, system_prompt, user_prompt: {**own, "choice": "partly" if "kind" in user_prompt else "MET"}  # noqa: E731
+
+    def vote(*, system_prompt, user_prompt):
+        return {**own, "choice": "partly" if "kind" in user_prompt else "MET"}
+
     votes = Panel([PerCriterionGrader(vote)])
-    for grader, wanted in ((batch, "said partly"), (Own(), "said a value above 0"), (votes, "said partly")):
+    for grader, wanted in (
+        (batch, "said partly"),
+        (Own(), "said a value above 0"),
+        (votes, "said partly"),
+    ):
         with pytest.raises(GradingError) as caught:
             rubric.grade_sync("I look.", grader)
-        assert all("requires evidence, and it cites nothing" in error for error in caught.value.report.errors.values())
+        assert all(
+            "requires evidence, and it cites nothing" in error
+            for error in caught.value.report.errors.values()
+        )
         assert wanted in caught.value.report.errors["is_kind"]
-    with pytest.raises(GradingError, match="gives one number for all criteria, and 'looks' requires evidence"):
+    with pytest.raises(
+        GradingError, match="gives one number for all criteria, and 'looks' requires evidence"
+    ):
         rubric.grade_sync("I look.", RubricAsJudgeGrader(FakeModel(80)))
 
 
@@ -190,7 +262,9 @@ def test_a_judge_is_asked_again_for_its_evidence():
         return json.dumps({"explanation": next(replies), "criterion_status": "MET"})
 
     with ModelServer(judge) as server:
-        report = Rubric.from_dict([NEEDS]).grade_sync("I look.", PerCriterionGrader(model=model_of(server.model)))
+        report = Rubric.from_dict([NEEDS]).grade_sync(
+            "I look.", PerCriterionGrader(model=model_of(server.model))
+        )
         assert (report.score, server.calls) == (1.0, 2)
         assert report.report[0].citations == ({"quote": "I look", "start": 0, "end": 6},)
 
@@ -220,16 +294,24 @@ def test_runs_and_reports_keep_citations(tmp_path: Path):
 
     rubric = Rubric.from_dict([LOOKS], autograder=PerCriterionGrader(ask))
     run(score_rows(rubric, [{"prompt": PROMPT, "completion": AGENT}], folder=tmp_path / "run"))
-    found = ({"part": "m3.call1", "quote": "search_orders", "start": 0, "end": 13}, {"part": "m9", "found": False})
+    found = (
+        {"part": "m3.call1", "quote": "search_orders", "start": 0, "end": 13},
+        {"part": "m9", "found": False},
+    )
     [row] = Run.open(tmp_path / "run").rows()
     assert row.report.report[0].citations == found
-    assert EvaluationReport.from_dict(json.loads(row.report.model_dump_json())).report[0].citations == found
+    assert (
+        EvaluationReport.from_dict(json.loads(row.report.model_dump_json())).report[0].citations
+        == found
+    )
     again = Rubric.from_dict([{**LOOKS, "weight": 2}], autograder=PerCriterionGrader(ask))
     run(rescore(Run.open(tmp_path / "run"), again, tmp_path / "again"))
     assert next(iter(Run.open(tmp_path / "again").rows())).report.report[0].citations == found
     shown = subprocess.run(
         [sys.executable, "-m", "assay", "show", str(tmp_path / "run"), "--row", "0"],
-        capture_output=True, text=True, check=True,
-    ).stdout  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
     assert "cites m3.call1 “search_orders”\n" in shown
     assert "cites m9, not there" in shown

@@ -7,7 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay import Autograder, Criterion, EarlyStop, EvaluationReport, Panel, PerCriterionGrader, Rubric, Score
+from assay import (
+    Autograder,
+    Criterion,
+    EarlyStop,
+    EvaluationReport,
+    Panel,
+    PerCriterionGrader,
+    Rubric,
+    Score,
+)
 from assay.testing import FakeModel, make_state
 
 SAFE = Criterion(requirement="Is safe", required=True)
@@ -59,7 +68,9 @@ async def test_what_was_not_asked_survives_writing() -> None:
 
 async def test_a_veto_that_holds_lets_everything_be_asked() -> None:
     """In a second round, all at once; the sum is 1 + 5 of 6."""
-    rubric = Rubric([Criterion(requirement="Is kind", weight=5), SAFE, Criterion(requirement="N", weight=0)])
+    rubric = Rubric(
+        [Criterion(requirement="Is kind", weight=5), SAFE, Criterion(requirement="N", weight=0)]
+    )
     grader = Known({"is_kind": True, "is_safe": True, "n": True})
     report = await rubric.grade("x", autograder=EarlyStop(grader))
     assert grader.rounds == [["is_safe"], ["is_kind", "n"]]
@@ -88,7 +99,11 @@ async def test_a_veto_without_an_answer_vetoes_nothing(partial_report: Any) -> N
     rubric = Rubric([SAFE, Criterion(requirement="Is kind", weight=5)])
     grader = EarlyStop(Known({"is_safe": Score.failed("TimeoutError: slow"), "is_kind": True}))
     report = await partial_report(rubric, grader)
-    assert (report.score, report.partial_reward, report.errors) == (None, 5.0, {"is_safe": "TimeoutError: slow"})
+    assert (report.score, report.partial_reward, report.errors) == (
+        None,
+        5.0,
+        {"is_safe": "TimeoutError: slow"},
+    )
 
 
 async def test_a_failure_that_cannot_matter_leaves_the_result() -> None:
@@ -127,7 +142,9 @@ async def test_rounds_go_on_while_it_is_open(rubric_of: Any) -> None:
     assert (grader.rounds, report.score) == ([["holds_3", "holds_4"], ["holds_2"]], 1.0)
 
 
-async def test_without_an_answer_that_it_needs_it_is_unscored(rubric_of: Any, partial_report: Any) -> None:
+async def test_without_an_answer_that_it_needs_it_is_unscored(
+    rubric_of: Any, partial_report: Any
+) -> None:
     """Neither passed nor failed."""
     grader = EarlyStop(known(True, Score.failed("TimeoutError: slow")), threshold=0.7)
     report = await partial_report(rubric_of(1, 1), grader)
@@ -152,7 +169,9 @@ async def test_the_reward_of_a_state() -> None:
     """It is scored, so it has an advantage, and no errors."""
     states = [make_state("one"), make_state("two")]
     model = FakeModel(lambda system, user: "MET" if "two" in user else "UNMET")
-    rubric = Rubric([SAFE, Criterion(requirement="Is kind")], autograder=EarlyStop(PerCriterionGrader(model)))
+    rubric = Rubric(
+        [SAFE, Criterion(requirement="Is kind")], autograder=EarlyStop(PerCriterionGrader(model))
+    )
     await rubric.score_group(states)
     assert [(s["reward"], s["advantage"]) for s in states] == [(0.0, -1.0), (2.0, 1.0)]
     assert "errors" not in states[0]
@@ -166,13 +185,18 @@ async def test_beside_a_check(rubric_of: Any) -> None:
 
 
 LINE = st.tuples(
-    st.integers(-3, 4), st.booleans(), st.sampled_from([0.0, 0.2, 0.5]), st.booleans(),
+    st.integers(-3, 4),
+    st.booleans(),
+    st.sampled_from([0.0, 0.2, 0.5]),
+    st.booleans(),
     st.sampled_from([0.0, 0.5, 1.0, None]),
-)  # fmt: skip
+)
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.lists(LINE, min_size=1, max_size=6), st.sampled_from([None, 0.3, 0.5, 0.75]), st.booleans())
+@given(
+    st.lists(LINE, min_size=1, max_size=6), st.sampled_from([None, 0.3, 0.5, 0.75]), st.booleans()
+)
 @pytest.mark.slow
 def test_stopping_never_changes_the_result(lines: Any, threshold: float | None, unit: bool) -> None:
     """Whatever the weights, vetoes, caps and answers, N/A among them."""
@@ -182,10 +206,14 @@ def test_stopping_never_changes_the_result(lines: Any, threshold: float | None, 
         name = f"c{n}"
         criteria.append(
             Criterion(
-                requirement=name, weight=weight, required=required, cap=cap, allow_na=allow_na,
+                requirement=name,
+                weight=weight,
+                required=required,
+                cap=cap,
+                allow_na=allow_na,
                 pass_at=0.5,
             )
-        )  # fmt: skip
+        )
         left_out = value is None and allow_na
         answers[name] = Score.not_applicable() if left_out else Score(value or 0.0)
     full = asyncio.run(Known(answers, normalize=unit).grade("x", criteria))

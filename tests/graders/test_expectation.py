@@ -5,7 +5,15 @@ from typing import Any
 
 import pytest
 
-from assay import Criterion, Expectation, PerCriterionGrader, PerCriterionOneShotGrader, Reply, Request, Rubric
+from assay import (
+    Criterion,
+    Expectation,
+    PerCriterionGrader,
+    PerCriterionOneShotGrader,
+    Reply,
+    Request,
+    Rubric,
+)
 from assay.graders import ChoiceOutput, OneShotOutput, PerCriterionOutput
 from assay.graders.expectation import choice_odds
 from assay.models import Token
@@ -88,9 +96,12 @@ async def test_a_quotation_before_the_verdict_is_no_verdict(rubric_of: Any) -> N
     quoted = token("MET", ("UN", 0.5), chance=0.5)
     model = Speaks(
         PerCriterionOutput,
-        start, quoted, token('\\"", "criterion_status": "'),
-        token("UN", ("MET", 0.1), chance=0.9), token('MET"}'),
-    )  # fmt: skip
+        start,
+        quoted,
+        token('\\"", "criterion_status": "'),
+        token("UN", ("MET", 0.1), chance=0.9),
+        token('MET"}'),
+    )
     assert (await graded(model, rubric_of(1))).value == pytest.approx(0.1)
 
 
@@ -102,9 +113,10 @@ async def test_many_criteria_in_one_reply(rubric_of: Any) -> None:
         token('{"criteria_evaluations": [' + entry.format(2)),
         token("MET", ("UN", 0.2), chance=0.8),
         token('"}, ' + entry.format(1)),
-        token("UN", ("MET", 0.4), chance=0.6), token("MET"),
+        token("UN", ("MET", 0.4), chance=0.6),
+        token("MET"),
         token('"}]}'),
-    )  # fmt: skip
+    )
     grader = Expectation(PerCriterionOneShotGrader(model=model))
     report = await rubric_of(1, 1).grade("x", autograder=grader)
     assert [line.value for line in report.report] == [pytest.approx(0.4), pytest.approx(0.8)]
@@ -119,7 +131,9 @@ async def test_a_veto_passes_by_its_verdict(caplog: Any) -> None:
     assert "no log-probabilities" not in caplog.text
 
 
-async def test_without_log_probabilities_a_verdict_is_a_verdict(rubric_of: Any, caplog: Any) -> None:
+async def test_without_log_probabilities_a_verdict_is_a_verdict(
+    rubric_of: Any, caplog: Any
+) -> None:
     """Worth what it is worth, with nothing said about disagreement; the log says so once."""
     grader = Expectation(PerCriterionGrader(lambda system_prompt, user_prompt: {"choice": "MET"}))
     for _ in range(2):
@@ -128,7 +142,9 @@ async def test_without_log_probabilities_a_verdict_is_a_verdict(rubric_of: Any, 
     assert caplog.text.count("gave no log-probabilities") == 1
 
 
-async def test_an_answer_that_nobody_was_asked_about_is_no_complaint(rubric_of: Any, caplog: Any) -> None:
+async def test_an_answer_that_nobody_was_asked_about_is_no_complaint(
+    rubric_of: Any, caplog: Any
+) -> None:
     """A degenerate text has no tokens, and the endpoint is not to blame."""
     grader = Expectation(PerCriterionGrader(model=binary(token("MET"))))
     assert (await rubric_of(1).grade("...", autograder=grader)).score == 0.0
@@ -170,7 +186,11 @@ def test_choices_that_begin_alike() -> None:
     choices = ("bad", "good", "good enough")
     tokens = [token("good", ("bad", 0.2), chance=0.8), token('"', (" enough", 0.25), chance=0.75)]
     odds = choice_odds(choices, "good", tokens)
-    assert odds == {"bad": pytest.approx(0.2), "good": pytest.approx(0.6), "good enough": pytest.approx(0.2)}
+    assert odds == {
+        "bad": pytest.approx(0.2),
+        "good": pytest.approx(0.6),
+        "good enough": pytest.approx(0.2),
+    }
 
 
 def test_at_least_one_alternative() -> None:

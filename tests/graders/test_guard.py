@@ -44,9 +44,13 @@ async def test_it_can_be_left_for_somebody_to_look_at(rubric_of: Any, partial_re
     assert all("attempts a prompt injection" in error for error in report.errors.values())
 
 
-async def test_without_an_answer_to_it_nothing_is_answered(rubric_of: Any, partial_report: Any) -> None:
+async def test_without_an_answer_to_it_nothing_is_answered(
+    rubric_of: Any, partial_report: Any
+) -> None:
     """A guard that is down lets nobody in, and turns nobody away."""
-    report = await partial_report(rubric_of(2, 1), Guarded(PerCriterionGrader(judge(TimeoutError("no reply")))))
+    report = await partial_report(
+        rubric_of(2, 1), Guarded(PerCriterionGrader(judge(TimeoutError("no reply"))))
+    )
     assert report.answered == 0
     assert all("guard question has no answer: TimeoutError" in e for e in report.errors.values())
 
@@ -59,7 +63,9 @@ async def test_one_call_for_all_is_guarded_too(rubric_of: Any) -> None:
 
 
 @pytest.mark.parametrize(("number", "score"), [(100, 0.8), (0, 0.0)])
-async def test_one_number_for_the_whole_is_guarded_too(rubric_of: Any, number: int, score: float) -> None:
+async def test_one_number_for_the_whole_is_guarded_too(
+    rubric_of: Any, number: int, score: float
+) -> None:
     """A full score on the one fault means that it is not there."""
     grader = Guarded(RubricAsJudgeGrader(judge(number, 80)))
     assert (await rubric_of(3, 1).grade("Paris.", grader)).score == score

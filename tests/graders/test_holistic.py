@@ -56,7 +56,9 @@ async def test_without_normalising_the_sum_is_the_score(rubric_of: Any) -> None:
         "85",
     ],
 )
-async def test_a_reply_without_a_number_is_an_error(rubric_of: Any, partial_report: Any, reply: Any) -> None:
+async def test_a_reply_without_a_number_is_an_error(
+    rubric_of: Any, partial_report: Any, reply: Any
+) -> None:
     """NaN does not become a full score, nor a missing number nothing."""
     report = await partial_report(rubric_of(1, 1), RubricAsJudgeGrader(FakeModel(reply)))
     assert (report.score, report.coverage) == (None, 0.0)

@@ -21,13 +21,17 @@ from assay.testing import FakeModel, make_state
 CURVE = LengthPenalty(free_budget=10, max_cap=20, penalty_at_cap=0.5, exponent=2)
 
 
-@pytest.mark.parametrize(("words", "penalty"), [(0, 0.0), (10, 0.0), (15, 0.125), (18, 0.32), (20, 0.5), (1000, 0.5)])
+@pytest.mark.parametrize(
+    ("words", "penalty"), [(0, 0.0), (10, 0.0), (15, 0.125), (18, 0.32), (20, 0.5), (1000, 0.5)]
+)
 def test_the_curve(words: int, penalty: float) -> None:
     """Nothing up to 10 words, 0.5 from 20 on, and 0.5 · (over / 10)² in between."""
     assert compute_length_penalty("word " * words, CURVE) == pytest.approx(penalty)
 
 
-@pytest.mark.parametrize(("kind", "penalty"), [("ALL", 0.5), ("OUTPUT_ONLY", 0.045), ("THINKING_ONLY", 0.005)])
+@pytest.mark.parametrize(
+    ("kind", "penalty"), [("ALL", 0.5), ("OUTPUT_ONLY", 0.045), ("THINKING_ONLY", 0.005)]
+)
 def test_which_part_is_counted(kind: Any, penalty: float) -> None:
     """11 words of thinking and 13 of output: 0.5 at 24, 0.5 · 0.3² at 13, 0.5 · 0.1² at 11."""
     parts: ThinkingOutputDict = {"thinking": "t " * 11, "output": "o " * 13}
@@ -121,7 +125,9 @@ async def test_a_failed_call_is_still_one_line(rubric_of: Any) -> None:
     assert report.errors == {"holds_2": "ConnectionError: down"}
 
 
-@pytest.mark.parametrize(("kind", "score"), [("ALL", 0.5), ("OUTPUT_ONLY", 1.0), ("THINKING_ONLY", 0.5)])
+@pytest.mark.parametrize(
+    ("kind", "score"), [("ALL", 0.5), ("OUTPUT_ONLY", 1.0), ("THINKING_ONLY", 0.5)]
+)
 async def test_the_parts_of_a_reply(rubric_of: Any, kind: Any, score: float) -> None:
     """Long thinking before a short output costs what the penalty counts."""
     penalty = CURVE.model_copy(update={"penalty_type": kind})

@@ -48,7 +48,9 @@ EVERY = ("image", "audio", "file")
 
 def picture(format: str, size: tuple[int, int] = (40, 30), color: str = "red") -> bytes:
     file = io.BytesIO()
-    Image.new("RGB", size, color).save(file, format, **({"lossless": True} if format == "WEBP" else {}))
+    Image.new("RGB", size, color).save(
+        file, format, **({"lossless": True} if format == "WEBP" else {})
+    )
     return file.getvalue()
 
 
@@ -64,9 +66,14 @@ def sound(seconds: float = 0.5) -> bytes:
 
 PDF = b"%PDF-1.4\n1 0 obj<</Type/Pages/Kids[2 0 R 3 0 R]/Count 2>>endobj 2 0 obj<</Type/Page>>endobj 3 0 obj<< /Type /Page >>endobj\n%%EOF"
 MEDIA = {
-    "image/png": picture("PNG"), "image/jpeg": picture("JPEG"), "image/webp": picture("WEBP"), "image/gif": picture("GIF"),
-    "audio/wav": sound(), "audio/mpeg": b"ID3\x04" + bytes(4000), "application/pdf": PDF,
-}  # fmt: skip
+    "image/png": picture("PNG"),
+    "image/jpeg": picture("JPEG"),
+    "image/webp": picture("WEBP"),
+    "image/gif": picture("GIF"),
+    "audio/wav": sound(),
+    "audio/mpeg": b"ID3\x04" + bytes(4000),
+    "application/pdf": PDF,
+}
 
 
 def b64(data: bytes) -> str:
@@ -85,7 +92,9 @@ def image(url: str = url_of("image/png")) -> dict[str, Any]:
     return {"type": "image_url", "image_url": {"url": url}}
 
 
-def scored(prompt: Any, completion: Any = "A red square.", *, media: Any = EVERY, **options: Any) -> tuple[Any, Any]:
+def scored(
+    prompt: Any, completion: Any = "A red square.", *, media: Any = EVERY, **options: Any
+) -> tuple[Any, Any]:
     """The report of a rollout, and the endpoint that was asked."""
     with ModelServer("MET") as server:
         model = model_of(server.model, media=media, limits=LIMITS)
@@ -115,7 +124,9 @@ def test_an_image_follows_the_text_under_its_address() -> None:
         in first["text"]
     )
     assert first["text"].endswith(
-        "ends]\n\n" + (fence := f"[material {mark_of_media('image/png')} ") + 'begins]\n<part id="m1.image1">'
+        "ends]\n\n"
+        + (fence := f"[material {mark_of_media('image/png')} ")
+        + 'begins]\n<part id="m1.image1">'
     )
     assert medium == {"type": "image_url", "image_url": {"url": url_of("image/png")}}
     assert last["text"] == f"</part>\n{fence}ends]\n\n"
@@ -130,47 +141,97 @@ def test_every_criterion_shares_the_media_as_a_prefix() -> None:
     """Content part for content part, but for the last; and one call goes ahead, so that the endpoint has read them."""
     with ModelServer("MET") as server:
         model = model_of(server.model, media="image")
-        rubric = Rubric([{"requirement": f"Holds {n}"} for n in range(4)], autograder=PerCriterionGrader(model=model))
-        rubric.score_rollout_sync(prompt=asking(image(), image(url_of("image/gif"))), completion="It is red.")
+        rubric = Rubric(
+            [{"requirement": f"Holds {n}"} for n in range(4)],
+            autograder=PerCriterionGrader(model=model),
+        )
+        rubric.score_rollout_sync(
+            prompt=asking(image(), image(url_of("image/gif"))), completion="It is red."
+        )
         bodies = [asked.body["messages"] for asked in server.asked]
     assert len({json.dumps([body[0], body[1]["content"][:-1]]) for body in bodies}) == 1
-    assert [part["type"] for part in bodies[0][1]["content"]] == ["text", "image_url"] * 2 + ["text", "text"]
+    assert [part["type"] for part in bodies[0][1]["content"]] == ["text", "image_url"] * 2 + [
+        "text",
+        "text",
+    ]
     assert server.most_at_once < 4
 
 
 def test_media_of_the_response_are_shown_and_are_an_answer() -> None:
     """An image alone is no empty answer; one in the result of a tool has the address of its turn."""
     said = [
-        {"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "plot", "input": {}}]},
-        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": [{"type": "image", "source": {"type": "base64", "media_type": "image/webp", "data": b64(MEDIA["image/webp"])}}]}]},
+        {
+            "role": "assistant",
+            "content": [{"type": "tool_use", "id": "a", "name": "plot", "input": {}}],
+        },
+        {
+            "role": "user",
+            "content": [
+                {
+                    "type": "tool_result",
+                    "tool_use_id": "a",
+                    "content": [
+                        {
+                            "type": "image",
+                            "source": {
+                                "type": "base64",
+                                "media_type": "image/webp",
+                                "data": b64(MEDIA["image/webp"]),
+                            },
+                        }
+                    ],
+                }
+            ],
+        },
         {"role": "assistant", "content": [image()]},
-    ]  # fmt: skip
+    ]
     report, server = scored("Draw it.", said)
     assert report.score == 1.0
     words = server.asked[0].user
     assert words.index('<part id="m3.image1">\n(attached below)') < words.index(
         '<part id="m4.image1">\n(attached below)'
     )
-    sent = [p["image_url"]["url"] for p in server.asked[0].body["messages"][1]["content"] if p["type"] == "image_url"]
+    sent = [
+        p["image_url"]["url"]
+        for p in server.asked[0].body["messages"][1]["content"]
+        if p["type"] == "image_url"
+    ]
     assert sent == [url_of("image/webp"), url_of("image/png")]
 
 
 @pytest.mark.parametrize("media_type", MEDIA)
-@pytest.mark.parametrize("shape", ["data", "chat", "responses", "anthropic", "gemini", "bytes", "object"])
+@pytest.mark.parametrize(
+    "shape", ["data", "chat", "responses", "anthropic", "gemini", "bytes", "object"]
+)
 def test_media_of_every_shape_hold_the_same_bytes(media_type: str, shape: str) -> None:
     """By `data:` URL, base64 or bytes, as OpenAI, Anthropic and Gemini write them, in JSON or as objects of an SDK."""
     data, kind = MEDIA[media_type], Medium("", media_type, b"").kind
     url, name = url_of(media_type), {"image": "image", "audio": "audio", "file": "document"}[kind]
     shapes: dict[str, Any] = {
         "data": {"type": kind, "url": url},
-        "chat": {"image": image(url), "file": {"type": "file", "file": {"file_data": url, "filename": "a.pdf"}},
-                 "audio": {"type": "input_audio", "input_audio": {"data": b64(data), "format": {"audio/mpeg": "mp3"}.get(media_type, "wav")}}}[kind],
-        "responses": {"type": f"input_{kind}", {"image": "image_url", "file": "file_data", "audio": "data"}[kind]: url},
-        "anthropic": {"type": name, "source": {"type": "base64", "media_type": media_type, "data": b64(data)}},
+        "chat": {
+            "image": image(url),
+            "file": {"type": "file", "file": {"file_data": url, "filename": "a.pdf"}},
+            "audio": {
+                "type": "input_audio",
+                "input_audio": {
+                    "data": b64(data),
+                    "format": {"audio/mpeg": "mp3"}.get(media_type, "wav"),
+                },
+            },
+        }[kind],
+        "responses": {
+            "type": f"input_{kind}",
+            {"image": "image_url", "file": "file_data", "audio": "data"}[kind]: url,
+        },
+        "anthropic": {
+            "type": name,
+            "source": {"type": "base64", "media_type": media_type, "data": b64(data)},
+        },
         "gemini": {"inlineData": {"mimeType": media_type, "data": b64(data)}},
         "bytes": {"type": kind, kind: {"bytes": data, "path": "x"}},
         "object": google.Part.from_bytes(data=data, mime_type=media_type),
-    }  # fmt: skip
+    }
     [part] = parts_of([{"role": "user", "content": [shapes[shape]]}], "x")[:1]
     assert (part.kind, medium_of(part)) == (kind, Medium(f"m1.{kind}1", media_type, data))
 
@@ -179,16 +240,22 @@ def test_media_of_every_shape_hold_the_same_bytes(media_type: str, shape: str) -
 async def test_openai_takes_the_request(kind: str) -> None:
     """As its SDK's own types have it: images, wav and mp3, and PDFs."""
     with ModelServer("MET") as server:
-        source = server.model if kind == "http" else getattr(openai, kind)(api_key="k", base_url=server.url)
-        await asked_about_all(model_of(source, None if kind == "http" else "test", media=EVERY, limits=LIMITS))
+        source = (
+            server.model
+            if kind == "http"
+            else getattr(openai, kind)(api_key="k", base_url=server.url)
+        )
+        await asked_about_all(
+            model_of(source, None if kind == "http" else "test", media=EVERY, limits=LIMITS)
+        )
         body = dict(server.asked[0].body)
     # The SDK's types say what a caller gives, and lists go out for what may be any iterable.
     checked = TypeAdapter(CompletionCreateParamsNonStreaming).validate_python(body)
     assert checked["model"] == "test"
     sent = body["messages"][-1]["content"]
-    assert [part["type"] for part in sent if part["type"] != "text"] == ["image_url"] * 4 + ["input_audio"] * 2 + [
-        "file"
-    ]
+    assert [part["type"] for part in sent if part["type"] != "text"] == ["image_url"] * 4 + [
+        "input_audio"
+    ] * 2 + ["file"]
     formats = [part["input_audio"]["format"] for part in sent if part["type"] == "input_audio"]
     assert formats == ["wav", "mp3"]
     assert sent[-3]["file"] == {"filename": "m1.file1.pdf", "file_data": url_of("application/pdf")}
@@ -196,7 +263,8 @@ async def test_openai_takes_the_request(kind: str) -> None:
 
 async def asked_about_all(model: Any, *leave_out: str) -> None:
     parts = [
-        {"type": Medium("", kind, b"").kind, "media_type": kind, "data": b64(data)} for kind, data in MEDIA.items()
+        {"type": Medium("", kind, b"").kind, "media_type": kind, "data": b64(data)}
+        for kind, data in MEDIA.items()
     ]
     parts = [part for part in parts if part["type"] not in leave_out]
     rubric = Rubric([CRITERION], autograder=PerCriterionGrader(model=model))
@@ -213,20 +281,31 @@ async def test_anthropic_takes_the_request(kind: str) -> None:
         body = server.asked[0].body
     content = body["messages"][0]["content"]
     TypeAdapter(MessageCreateParamsNonStreaming).validate_python(body)
-    assert [part["type"] for part in content if part["type"] != "text"] == ["image"] * 4 + ["document"]
-    assert content[-3]["source"] == {"type": "base64", "media_type": "application/pdf", "data": b64(PDF)}
-    assert [place for place, part in enumerate(content) if "cache_control" in part] == [len(content) - 2]
+    assert [part["type"] for part in content if part["type"] != "text"] == ["image"] * 4 + [
+        "document"
+    ]
+    assert content[-3]["source"] == {
+        "type": "base64",
+        "media_type": "application/pdf",
+        "data": b64(PDF),
+    }
+    assert [place for place, part in enumerate(content) if "cache_control" in part] == [
+        len(content) - 2
+    ]
 
 
 async def test_google_takes_the_request() -> None:
     """As its SDK's own types have it."""
-    with ModelServer("MET") as server, genai.Client(api_key="k", http_options={"base_url": server.host}) as client:
+    with (
+        ModelServer("MET") as server,
+        genai.Client(api_key="k", http_options={"base_url": server.host}) as client,
+    ):
         await asked_about_all(model_of(client, "gemini-3.8-flash", limits=LIMITS))
         body = server.asked[0].body
     [content] = [google.Content.model_validate(each) for each in body["contents"]]
-    assert [(p.inline_data.mime_type, p.inline_data.data) for p in content.parts or () if p.inline_data] == [
-        *MEDIA.items()
-    ]
+    assert [
+        (p.inline_data.mime_type, p.inline_data.data) for p in content.parts or () if p.inline_data
+    ] == [*MEDIA.items()]
 
 
 @pytest.mark.parametrize(
@@ -252,11 +331,16 @@ def test_other_graders_show_media_too(grader: Any, calls: int) -> None:
 @pytest.mark.parametrize(
     ("name", "kinds"),
     [
-        ("openai/gpt-5-mini", "file image"), ("openai/gpt-4o-audio-preview", "audio"), ("openai/o3-mini", ""),
-        ("anthropic/claude-sonnet-5", "file image"), ("gemini/gemini-3.8-flash", "audio image"), ("groq/openai/gpt-oss-20b", ""),
-        ("http://127.0.0.1:1/v1#Qwen/Qwen2.5-VL-7B-Instruct", "image"), ("http://127.0.0.1:1/v1#own", ""),
+        ("openai/gpt-5-mini", "file image"),
+        ("openai/gpt-4o-audio-preview", "audio"),
+        ("openai/o3-mini", ""),
+        ("anthropic/claude-sonnet-5", "file image"),
+        ("gemini/gemini-3.8-flash", "audio image"),
+        ("groq/openai/gpt-oss-20b", ""),
+        ("http://127.0.0.1:1/v1#Qwen/Qwen2.5-VL-7B-Instruct", "image"),
+        ("http://127.0.0.1:1/v1#own", ""),
     ],
-)  # fmt: skip
+)
 def test_which_media_a_model_takes_is_known_by_its_name(name: str, kinds: str) -> None:
     """And can be said."""
     assert " ".join(sorted(media_of(model_of(name, api_key="k")))) == kinds
@@ -265,7 +349,9 @@ def test_which_media_a_model_takes_is_known_by_its_name(name: str, kinds: str) -
 
 def test_a_kind_that_there_is_not_is_refused() -> None:
     """At once, with those that there are."""
-    with pytest.raises(Refused, match=r"media is 'images', and there is no 'images': did you mean 'image'\?"):
+    with pytest.raises(
+        Refused, match=r"media is 'images', and there is no 'images': did you mean 'image'\?"
+    ):
         model_of("http://127.0.0.1:1/v1#own", media="images")
 
 
@@ -288,10 +374,16 @@ class InText(Autograder):
         return ["MET"] * len(rubric)
 
 
-@pytest.mark.parametrize("grader", [InText(), PerCriterionGrader(FakeModel("MET")), Panel([InText()] * 2)])
+@pytest.mark.parametrize(
+    "grader", [InText(), PerCriterionGrader(FakeModel("MET")), Panel([InText()] * 2)]
+)
 def test_a_judge_that_reads_text_alone_is_never_asked_with_less(grader: Any) -> None:
     """Neither a grader of one's own, nor a function of two texts, nor a panel around one."""
-    [report] = run(Rubric([CRITERION], autograder=grader).score([Rollout(prompt=asking(image()), completion="Red.")]))
+    [report] = run(
+        Rubric([CRITERION], autograder=grader).score(
+            [Rollout(prompt=asking(image()), completion="Red.")]
+        )
+    )
     assert report.score is None
     assert "cannot take m1.image1" in report.errors["names_it"]
 
@@ -299,10 +391,15 @@ def test_a_judge_that_reads_text_alone_is_never_asked_with_less(grader: Any) -> 
 def test_one_judge_of_a_panel_that_cannot_see_is_an_error_of_its_own() -> None:
     """The other one has its vote."""
     with ModelServer("MET") as server:
-        seeing, blind = (PerCriterionGrader(model=model_of(server.model, media=kinds)) for kinds in ("image", ()))
+        seeing, blind = (
+            PerCriterionGrader(model=model_of(server.model, media=kinds)) for kinds in ("image", ())
+        )
         rubric = Rubric([CRITERION], autograder=Panel([seeing, blind]))
         [report] = run(rubric.score([Rollout(prompt=asking(image()), completion="Red.")]))
-        assert [(vote.verdict, vote.error is None) for vote in report.lines[0].lines] == [("MET", True), (None, False)]
+        assert [(vote.verdict, vote.error is None) for vote in report.lines[0].lines] == [
+            ("MET", True),
+            (None, False),
+        ]
 
 
 # What is broken
@@ -311,18 +408,48 @@ def test_one_judge_of_a_panel_that_cannot_see_is_an_error_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("part", "words"),
     [
-        (image("data:image/png;base64," + b64(MEDIA["image/jpeg"])), "m1.image1 says that it is image/png, and its bytes are those of image/jpeg"),
-        (image("data:image/svg+xml;base64," + b64(b"<svg onload=alert(1)>")), "m1.image1 says that it is image/svg+xml, and its bytes begin with b'<svg onload=': give one of image/png"),
-        (image("data:image/png;base64,iVBORw0KGgo="), "m1.image1 begins as image/png does, and its size cannot be read: it is broken"),
-        (image("data:image/jpeg;base64," + b64(b"\xff\xd8" + b"\xff" * 30_000)), "m1.image1 begins as image/jpeg does, and its size cannot be read"),
-        (image("data:image/png;base64,!!!"), "m1.image1 has no content that can be read (image/png, 0 bytes"),
-        ({"type": "image", "image": PDF}, "m1.image1 says that it is image, and its bytes are those of application/pdf"),
-        ({"type": "image"}, "m1.image1 has no content that can be read (image): give its bytes, a path or a URL"),
-        ({"type": "file", "file": {"file_id": "file-7"}}, "m1.file1 has no content that can be read (file, file_id file-7)"),
-        ({"fileData": {"fileUri": "gs://bucket/a.png", "mimeType": "image/png"}}, "m1.image1 has no content that can be read"),
-        ({"type": "image", "image": MEDIA["image/png"] + bytes(MOST_BYTES)}, "m1.image1 has 20,971,6"),
+        (
+            image("data:image/png;base64," + b64(MEDIA["image/jpeg"])),
+            "m1.image1 says that it is image/png, and its bytes are those of image/jpeg",
+        ),
+        (
+            image("data:image/svg+xml;base64," + b64(b"<svg onload=alert(1)>")),
+            "m1.image1 says that it is image/svg+xml, and its bytes begin with b'<svg onload=': give one of image/png",
+        ),
+        (
+            image("data:image/png;base64,iVBORw0KGgo="),
+            "m1.image1 begins as image/png does, and its size cannot be read: it is broken",
+        ),
+        (
+            image("data:image/jpeg;base64," + b64(b"\xff\xd8" + b"\xff" * 30_000)),
+            "m1.image1 begins as image/jpeg does, and its size cannot be read",
+        ),
+        (
+            image("data:image/png;base64,!!!"),
+            "m1.image1 has no content that can be read (image/png, 0 bytes",
+        ),
+        (
+            {"type": "image", "image": PDF},
+            "m1.image1 says that it is image, and its bytes are those of application/pdf",
+        ),
+        (
+            {"type": "image"},
+            "m1.image1 has no content that can be read (image): give its bytes, a path or a URL",
+        ),
+        (
+            {"type": "file", "file": {"file_id": "file-7"}},
+            "m1.file1 has no content that can be read (file, file_id file-7)",
+        ),
+        (
+            {"fileData": {"fileUri": "gs://bucket/a.png", "mimeType": "image/png"}},
+            "m1.image1 has no content that can be read",
+        ),
+        (
+            {"type": "image", "image": MEDIA["image/png"] + bytes(MOST_BYTES)},
+            "m1.image1 has 20,971,6",
+        ),
     ],
-)  # fmt: skip
+)
 def test_broken_and_mistyped_media_are_an_error_of_their_rollout(part: Any, words: str) -> None:
     """It says what they are; no endpoint is asked."""
     assert words in error_of(asking(part))
@@ -331,7 +458,9 @@ def test_broken_and_mistyped_media_are_an_error_of_their_rollout(part: Any, word
 def test_media_that_are_too_large_together_are_an_error() -> None:
     """Each may be small enough."""
     half = {"type": "audio", "audio": sound() + bytes(MOST_BYTES // 2)}
-    assert "the 2 images, clips and files of this rollout have 20,987," in error_of(asking(half, half))
+    assert "the 2 images, clips and files of this rollout have 20,987," in error_of(
+        asking(half, half)
+    )
 
 
 def test_what_a_provider_does_not_take_is_said() -> None:
@@ -352,14 +481,18 @@ def test_verdicts_are_kept_by_the_content_of_media(tmp_path: Path) -> None:
         same = {"type": "image", "image": MEDIA["image/png"]}
         other = {"type": "image", "image": picture("PNG", color="blue")}
         for part in (image(), same, other):
-            assert run(rubric.score([Rollout(prompt=asking(part), completion="Red.")]))[0].score == 1.0
+            assert (
+                run(rubric.score([Rollout(prompt=asking(part), completion="Red.")]))[0].score == 1.0
+            )
         assert server.calls == 2
 
 
 def test_a_log_holds_a_digest_in_place_of_the_content() -> None:
     """And the key of a cache does."""
     with ModelServer("MET") as server, judge_log() as calls:
-        rubric = Rubric([CRITERION], autograder=PerCriterionGrader(model=model_of(server.model, media="image")))
+        rubric = Rubric(
+            [CRITERION], autograder=PerCriterionGrader(model=model_of(server.model, media="image"))
+        )
         rubric.score_rollout_sync(prompt=asking(image()), completion="Red.")
     told = json.dumps([call._asdict() for call in calls])
     assert '"media_type": "image/png"' in told
@@ -374,19 +507,25 @@ def test_a_log_holds_a_digest_in_place_of_the_content() -> None:
     [
         # By hand: 1024 × 1024 is scaled to 768 × 768, four tiles; 4096 × 2048 to 1536 × 768, six.
         ("image/png", (1024, 1024), {"openai": 85 + 170 * 4, "anthropic": 1399, "gemini": 258 * 4}),
-        ("image/jpeg", (4096, 2048), {"openai": 85 + 170 * 6, "anthropic": 1600, "gemini": 258 * 6 * 3}),
+        (
+            "image/jpeg",
+            (4096, 2048),
+            {"openai": 85 + 170 * 6, "anthropic": 1600, "gemini": 258 * 6 * 3},
+        ),
         ("image/webp", (40, 30), {"openai": 255, "anthropic": 2, "gemini": 258}),
         ("image/gif", (300, 200), {"openai": 255, "anthropic": 80, "gemini": 258}),
         ("audio/wav", None, {"openai": 6, "gemini": 17}),
         ("audio/mpeg", None, {"openai": 3, "gemini": 9}),
         ("application/pdf", None, {"openai": 4000, "anthropic": 4000, "gemini": 516}),
     ],
-)  # fmt: skip
+)
 def test_tokens_of_media_are_estimated_by_the_rule_of_each_maker(
     media_type: str, size: Any, expected: dict[str, int]
 ) -> None:
     """From the width and height in the header, the seconds of audio and the pages of a PDF."""
-    data = MEDIA[media_type] if size is None else picture(media_type.partition("/")[2].upper(), size)
+    data = (
+        MEDIA[media_type] if size is None else picture(media_type.partition("/")[2].upper(), size)
+    )
     medium = Medium("m1.image1", media_type, data)
     assert {maker: medium.tokens(maker) for maker in expected} == expected
     assert size is None or medium.size == size
@@ -434,7 +573,10 @@ def test_files_of_an_allowed_folder_are_read(folder: Path, shape: str) -> None:
     named: dict[str, Any] = {
         "path": {"type": "image", "path": "cats/1.png"},
         "url": image("cats/1.png"),
-        "file": {"type": "image", "source": {"type": "url", "url": (folder / "cats" / "1.png").as_uri()}},
+        "file": {
+            "type": "image",
+            "source": {"type": "url", "url": (folder / "cats" / "1.png").as_uri()},
+        },
     }
     assert "and no folder may be read: say media_access(folder)" in error_of(asking(named[shape]))
     with media_access(folder):
@@ -445,9 +587,21 @@ def test_files_of_an_allowed_folder_are_read(folder: Path, shape: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["../secret.png", "link.png", "cats/../../secret.png", "{parent}/secret.png", "file://{parent}/secret.png", "file:///etc/passwd",
-             "cats", "none.png", "a\0b", "x" * 5000, "/dev/zero"]
-)  # fmt: skip
+    "path",
+    [
+        "../secret.png",
+        "link.png",
+        "cats/../../secret.png",
+        "{parent}/secret.png",
+        "file://{parent}/secret.png",
+        "file:///etc/passwd",
+        "cats",
+        "none.png",
+        "a\0b",
+        "x" * 5000,
+        "/dev/zero",
+    ],
+)
 def test_no_path_leads_out_of_the_folder(folder: Path, path: str) -> None:
     """Neither by `..`, nor by a link, nor by its name from the root; what is no file is none."""
     with media_access(folder):
@@ -459,10 +613,16 @@ def test_no_path_leads_out_of_the_folder(folder: Path, path: str) -> None:
 def test_a_response_names_no_files(folder: Path) -> None:
     """A model under test could name any; its bytes are taken."""
     for place in ("cats/1.png", "file:///etc/passwd", "/etc/passwd"):
-        said = [{"role": "assistant", "content": [{"type": "text", "text": "Here."}, {"type": "image", "path": place}]}]
+        said = [
+            {
+                "role": "assistant",
+                "content": [{"type": "text", "text": "Here."}, {"type": "image", "path": place}],
+            }
+        ]
         with media_access(folder):
-            assert f"names the file '{place}', and a response may name none: give its bytes" in error_of(
-                "Draw it.", said
+            assert (
+                f"names the file '{place}', and a response may name none: give its bytes"
+                in error_of("Draw it.", said)
             )
 
 
@@ -484,7 +644,9 @@ def web() -> Iterator[Any]:
         if request.path == "/large":
             return http.Response(body=bytes(MOST_BYTES + 1))
         return http.Response(
-            body=MEDIA["image/png"], status=404 if request.path == "/none" else 200, content_type="text/html"
+            body=MEDIA["image/png"],
+            status=404 if request.path == "/none" else 200,
+            content_type="text/html",
         )
 
     async def serve() -> None:
@@ -507,7 +669,10 @@ def test_urls_are_fetched_when_that_is_allowed(web: int) -> None:
     """Off by default, and never from this machine but for tests; what was fetched is shown by its content."""
     url = f"http://localhost:{web}/cat.png?key=s3cret"
     told = error_of(asking(image(url)))
-    assert f"m1.image1 is at 'http://localhost:{web}/cat.png', and URLs are not fetched unless that is allowed" in told
+    assert (
+        f"m1.image1 is at 'http://localhost:{web}/cat.png', and URLs are not fetched unless that is allowed"
+        in told
+    )
     assert "s3cret" not in told
     with media_access(urls=True, allow_private=True):
         report, server = scored(asking(image(url)))
@@ -529,7 +694,7 @@ def test_urls_are_fetched_when_that_is_allowed(web: int) -> None:
         ("https://10.0.0.1/", "10.0.0.1 is no public address"),
         ("https://[broken/", "is no URL"),
     ],
-)  # fmt: skip
+)
 def test_private_addresses_are_not_fetched_from(web: int, url: str, words: str) -> None:
     """However they are spelled."""
     with media_access(urls=True):
@@ -543,7 +708,7 @@ def test_private_addresses_are_not_fetched_from(web: int, url: str, words: str) 
         ("none", "answers with status 404"),
         ("large", "holds more than 20,971,520 bytes, which is the most"),
     ],
-)  # fmt: skip
+)
 def test_an_answer_is_bounded_and_redirects_are_looked_at(web: int, path: str, words: str) -> None:
     """No address can lead to a file."""
     with media_access(urls=True, allow_private=True):

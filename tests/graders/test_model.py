@@ -78,7 +78,9 @@ async def test_prompts_about_one_response_share_their_start(rubric_of: Any, serv
     assert server.cached_tokens > 0.85 * server.prompt_tokens
 
 
-async def test_a_failure_fails_its_criterion_alone(rubric_of: Any, partial_report: Any, serve: Any) -> None:
+async def test_a_failure_fails_its_criterion_alone(
+    rubric_of: Any, partial_report: Any, serve: Any
+) -> None:
     """An error and no value, never UNMET."""
     server = serve(lambda s, u: "no idea" if "Holds 2" in u else "MET")
     report = await partial_report(rubric_of(1, 1, 1), PerCriterionGrader(model=at(server)))
@@ -86,7 +88,9 @@ async def test_a_failure_fails_its_criterion_alone(rubric_of: Any, partial_repor
     assert "Unreadable" in report.report[1].error
 
 
-async def test_a_cut_off_reply_is_no_verdict(rubric_of: Any, partial_report: Any, serve: Any) -> None:
+async def test_a_cut_off_reply_is_no_verdict(
+    rubric_of: Any, partial_report: Any, serve: Any
+) -> None:
     """On a fault it would be full credit."""
     server = serve(faults=lambda call: Fault.truncated())
     report = await partial_report(rubric_of(-1), PerCriterionGrader(model=at(server)))

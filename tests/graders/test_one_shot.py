@@ -13,7 +13,8 @@ from assay.testing import FakeModel
 def reply(*entries: tuple[int, str], key: str = "criterion_number") -> dict[str, Any]:
     return {
         "criteria_evaluations": [
-            {key: number, "explanation": "so", "criterion_status": status} for number, status in entries
+            {key: number, "explanation": "so", "criterion_status": status}
+            for number, status in entries
         ]
     }
 
@@ -40,7 +41,11 @@ async def test_one_call_for_all(rubric_of: Any) -> None:
 
 @pytest.mark.parametrize(
     "given",
-    [reply((2, "UNMET"), (1, "MET")), reply((0, "MET"), (1, "UNMET"), key="criterion_idx"), ("MET", "UNMET")],
+    [
+        reply((2, "UNMET"), (1, "MET")),
+        reply((0, "MET"), (1, "UNMET"), key="criterion_idx"),
+        ("MET", "UNMET"),
+    ],
     ids=["any order", "counted from 0", "a model"],
 )
 async def test_replies_are_matched_by_number(rubric_of: Any, given: Any) -> None:
@@ -62,10 +67,16 @@ async def test_replies_are_matched_by_number(rubric_of: Any, given: Any) -> None
         ([], [False] * 3),
     ],
     ids=[
-        "missing", "twice", "twice and missing", "no verdict", "unknown", "wrong base", "below 0",
+        "missing",
+        "twice",
+        "twice and missing",
+        "no verdict",
+        "unknown",
+        "wrong base",
+        "below 0",
         "nothing",
     ],
-)  # fmt: skip
+)
 async def test_no_verdict_is_made_up(
     rubric_of: Any, partial_report: Any, entries: list[tuple[int, str]], answered: list[bool]
 ) -> None:
@@ -86,7 +97,9 @@ async def test_no_verdict_is_made_up(
         None,
     ],
 )
-async def test_an_entry_without_a_number_spoils_all(rubric_of: Any, partial_report: Any, entry: Any) -> None:
+async def test_an_entry_without_a_number_spoils_all(
+    rubric_of: Any, partial_report: Any, entry: Any
+) -> None:
     """Nobody can say which criterion it is about."""
     given = reply((1, "MET"))["criteria_evaluations"]
     grader = PerCriterionOneShotGrader(FakeModel({"criteria_evaluations": [*given, entry]}))
@@ -95,7 +108,9 @@ async def test_an_entry_without_a_number_spoils_all(rubric_of: Any, partial_repo
 
 
 @pytest.mark.parametrize("given", [None, "MET", {}, {"criteria_evaluations": "MET"}, [1]])
-async def test_a_reply_that_is_no_list_fails_all(rubric_of: Any, partial_report: Any, given: Any) -> None:
+async def test_a_reply_that_is_no_list_fails_all(
+    rubric_of: Any, partial_report: Any, given: Any
+) -> None:
     """The whole call was for nothing, and every line says so."""
     report = await partial_report(rubric_of(1, 1), PerCriterionOneShotGrader(FakeModel(given)))
     assert all("holds no list of verdicts" in line.error for line in report.report)

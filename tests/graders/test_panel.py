@@ -58,7 +58,9 @@ def verdict(word: str) -> Score:
         ("worst", -1, ["UNMET", "UNMET", "MET"], 1.0, 2 / 3),
     ],
 )
-async def test_rules(rubric_of: Any, rule: Any, weight: float, answers: list[str], value: float, apart: float) -> None:
+async def test_rules(
+    rubric_of: Any, rule: Any, weight: float, answers: list[str], value: float, apart: float
+) -> None:
     """A tie goes against the text; of three pairs of judges two differ where one stands alone."""
     report = await rubric_of(weight).grade("x", autograder=Panel(judges(*answers), rule=rule))
     [line] = report.report
@@ -67,7 +69,9 @@ async def test_rules(rubric_of: Any, rule: Any, weight: float, answers: list[str
     assert report.disagreements == {"holds_1": pytest.approx(apart)}
 
 
-@pytest.mark.parametrize(("rule", "value"), [("majority", 0.0), ("mean", pytest.approx(0.4)), ("worst", 0.0)])
+@pytest.mark.parametrize(
+    ("rule", "value"), [("majority", 0.0), ("mean", pytest.approx(0.4)), ("worst", 0.0)]
+)
 async def test_weights_of_judges(rubric_of: Any, rule: Any, value: Any) -> None:
     """3 against 1 and 1: the heavy judge wins the majority, and the mean is (1 + 1) / 5."""
     panel = Panel(judges("UNMET", "MET", "MET"), rule=rule, weights=[3, 1, 1])
@@ -76,7 +80,9 @@ async def test_weights_of_judges(rubric_of: Any, rule: Any, value: Any) -> None:
 
 async def test_a_line_shows_who_said_what(rubric_of: Any) -> None:
     """By name, in the report and in what it is written as, and back."""
-    panel = Panel({"strict": judges("UNMET")[0], "kind": judges("MET")[0], "third": judges(DOWN)[0]})
+    panel = Panel(
+        {"strict": judges("UNMET")[0], "kind": judges("MET")[0], "third": judges(DOWN)[0]}
+    )
     report = await rubric_of(1).grade("x", autograder=panel)
     [line] = report.report
     assert [(vote.name, vote.verdict, vote.error) for vote in line.lines] == [
@@ -106,7 +112,9 @@ async def test_a_failed_judge_is_named_and_the_others_count(rubric_of: Any) -> N
 async def test_a_judge_that_fails_on_one_criterion_counts_on_the_others(rubric_of: Any) -> None:
     """The panel has one judge for the second line and two for the first."""
     half = PerCriterionGrader(FakeModel(lambda s, u: "MET" if "Holds 1" in u else DOWN))
-    report = await rubric_of(1, 1).grade("x", autograder=Panel([half, *judges("UNMET")], rule="mean"))
+    report = await rubric_of(1, 1).grade(
+        "x", autograder=Panel([half, *judges("UNMET")], rule="mean")
+    )
     assert [line.value for line in report.report] == [0.5, 0.0]
     assert [line.disagreement for line in report.report] == [1.0, None]
 
@@ -176,7 +184,9 @@ def test_labels_of_a_scale(rule: Any, scores: list[str], value: float, named: st
         ("worst", [NA, NA], None, "N/A"),
     ],
 )
-def test_not_applicable_is_an_answer(rule: Any, scores: list[Score], value: float | None, named: str) -> None:
+def test_not_applicable_is_an_answer(
+    rule: Any, scores: list[Score], value: float | None, named: str
+) -> None:
     """It wins by majority alone; where one says that the question applies, `worst` takes that."""
     score = outcome(SCALE, votes(*scores), rule)
     assert (score.value, score.verdict, score.error) == (value, named, None)
@@ -190,7 +200,8 @@ def test_numbers_vote_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("scores", "apart"), [([1.0], None), ([0.0, 0.5, 1.0], 2 / 3), ([NA, 1.0], 1.0), ([NA, NA], 0.0), ([9.0, 2.0], 1.0)]
+    ("scores", "apart"),
+    [([1.0], None), ([0.0, 0.5, 1.0], 2 / 3), ([NA, 1.0], 1.0), ([NA, NA], 0.0), ([9.0, 2.0], 1.0)],
 )
 def test_disagreement_is_the_mean_distance_of_two(scores: list[Any], apart: Any) -> None:
     """0.5, 0.5 and 1 make 2/3; one answer alone cannot disagree; never more than 1."""
@@ -245,10 +256,20 @@ async def test_the_second_order_is_the_opposite_one() -> None:
     """Of labels, and of criteria that share a call; matched back to where they belong."""
     model = FakeModel(
         [
-            {"criteria_evaluations": [{"criterion_idx": 0, "choice": "good"}, {"criterion_idx": 1, "choice": "MET"}]},
-            {"criteria_evaluations": [{"criterion_idx": 0, "choice": "MET"}, {"criterion_idx": 1, "choice": "poor"}]},
+            {
+                "criteria_evaluations": [
+                    {"criterion_idx": 0, "choice": "good"},
+                    {"criterion_idx": 1, "choice": "MET"},
+                ]
+            },
+            {
+                "criteria_evaluations": [
+                    {"criterion_idx": 0, "choice": "MET"},
+                    {"criterion_idx": 1, "choice": "poor"},
+                ]
+            },
         ]
-    )  # fmt: skip
+    )
     rubric = Rubric([SCALE, Criterion(requirement="Is short")])
     report = await rubric.grade("x", autograder=Swapped(PerCriterionOneShotGrader(model)))
     assert [line.value for line in report.report] == [0.5, 1.0]
@@ -256,7 +277,10 @@ async def test_the_second_order_is_the_opposite_one() -> None:
     first, second = [user.partition("<criteria>")[2] for _, user in model.calls]
     assert "1. [positive, weight 1, one of: poor | fair | good] Is clear" in first
     assert "1. [positive, weight 1, one of: UNMET | MET] Is short" in second
-    assert "2. [positive, weight 1, one of, from the most to the least: good | fair | poor] Is clear" in second
+    assert (
+        "2. [positive, weight 1, one of, from the most to the least: good | fair | poor] Is clear"
+        in second
+    )
 
 
 async def test_labels_of_single_questions_are_turned_round() -> None:
@@ -264,7 +288,10 @@ async def test_labels_of_single_questions_are_turned_round() -> None:
     model = FakeModel({"choice": "good", "criterion_status": None})
     await Rubric([SCALE]).grade("x", autograder=Swapped(PerCriterionGrader(model)))
     assert "<choices>\npoor\nfair\ngood\n</choices>" in model.calls[0][1]
-    assert '<choices order="from the most to the least">\ngood\nfair\npoor\n</choices>' in model.calls[1][1]
+    assert (
+        '<choices order="from the most to the least">\ngood\nfair\npoor\n</choices>'
+        in model.calls[1][1]
+    )
     plain = FakeModel("MET")
     rubric = Rubric([Criterion(requirement="Is short")])
     await rubric.grade("x", autograder=Swapped(PerCriterionGrader(plain)))
@@ -297,7 +324,9 @@ async def test_numbers_for_the_whole_have_a_mean(rubric_of: Any) -> None:
     panel = Panel([RubricAsJudgeGrader(FakeModel(said)) for said in (80, 60, DOWN)], rule="mean")
     report = await rubric_of(3, 1).grade("x", autograder=panel)
     assert (report.score, report.raw_score) == (pytest.approx(0.7), pytest.approx(2.8))
-    assert report.reason.startswith("FakeModel 0.8, FakeModel_2 0.6; 0.2 apart; 2 of 2 judges, 1 failed")
+    assert report.reason.startswith(
+        "FakeModel 0.8, FakeModel_2 0.6; 0.2 apart; 2 of 2 judges, 1 failed"
+    )
 
 
 async def test_the_worst_number_without_normalising(rubric_of: Any) -> None:

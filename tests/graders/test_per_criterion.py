@@ -30,7 +30,11 @@ SCALE = Criterion(requirement="Is clear", choices=("poor", "fair", "good"), weig
     ],
 )
 async def test_scores(
-    rubric_of: Any, weights: tuple[float, ...], verdicts: str, raw: float | None, score: float | None
+    rubric_of: Any,
+    weights: tuple[float, ...],
+    verdicts: str,
+    raw: float | None,
+    score: float | None,
 ) -> None:
     """The sum of the weights that are met, and its share of what could be gained or lost."""
     model = FakeModel([{"M": "MET", "U": "UNMET"}[v] for v in verdicts])
@@ -115,7 +119,9 @@ async def test_a_plain_function_and_any_record_do(rubric_of: Any, reply: Any) ->
         object(),
     ],
 )
-async def test_a_reply_without_a_verdict_is_an_error(rubric_of: Any, partial_report: Any, reply: Any) -> None:
+async def test_a_reply_without_a_verdict_is_an_error(
+    rubric_of: Any, partial_report: Any, reply: Any
+) -> None:
     """It is no UNMET, which on a fault would be full credit."""
     grader = PerCriterionGrader(lambda system_prompt, user_prompt: reply)
     report = await partial_report(rubric_of(-5), grader)
@@ -134,7 +140,9 @@ async def test_labels_of_a_scale() -> None:
 async def test_a_label_that_was_not_offered(partial_report: Any) -> None:
     """MET is no label of this scale; the judge's reason is kept."""
     report = await partial_report(Rubric([SCALE]), PerCriterionGrader(FakeModel(MET)))
-    assert report.report[0].error == ("JudgeError: the verdict 'MET' was not on offer (poor, fair, good)")
+    assert report.report[0].error == (
+        "JudgeError: the verdict 'MET' was not on offer (poor, fair, good)"
+    )
     assert report.report[0].reason == "it does"
 
 
@@ -222,7 +230,9 @@ async def test_calls_run_side_by_side(rubric_of: Any) -> None:
 
 async def test_without_a_model_it_says_what_to_pass(rubric_of: Any) -> None:
     """A grader can be made without a model; judging is when it is missed."""
-    with pytest.raises(GradingError, match="PerCriterionGrader has no model to ask: set ASSAY_MODEL"):
+    with pytest.raises(
+        GradingError, match="PerCriterionGrader has no model to ask: set ASSAY_MODEL"
+    ):
         await rubric_of(1).grade("a text", autograder=PerCriterionGrader())
     with pytest.raises(JudgeError, match="generate_fn="):
         await PerCriterionGrader().grade("a text", list(rubric_of(1).criteria))

@@ -24,10 +24,16 @@ RULES = {
     "Mentions the orchid": (re.compile("orchid"), lambda found, end: bool(found)),
     "Swears": (re.compile("damn"), lambda found, end: bool(found)),
     "Never tells the password": (re.compile("hunter2"), lambda found, end: not found),
-    "Searches before it refunds": (_CALLS, lambda found, end: "refund(" in found[1:] and found[0] == "search_orders("),
+    "Searches before it refunds": (
+        _CALLS,
+        lambda found, end: "refund(" in found[1:] and found[0] == "search_orders(",
+    ),
     "Apologises at least three times": (re.compile("sorry"), lambda found, end: len(found) >= 3),
     "Ends with thanks": (re.compile("Thanks!"), lambda found, end: end.endswith("Thanks!")),
-    "The mood in the end": (re.compile("mood=(?:low|fair|high)"), lambda found, end: found[-1][5:] if found else "low"),
+    "The mood in the end": (
+        re.compile("mood=(?:low|fair|high)"),
+        lambda found, end: found[-1][5:] if found else "low",
+    ),
 }
 RUBRIC = Rubric.from_dict(
     [
@@ -63,7 +69,10 @@ def judged(user: str) -> dict[str, str]:
     verdict = rule(found, text.strip())
     said = verdict if isinstance(verdict, str) else "MET" if verdict else "UNMET"
     reason = f"It is so {' '.join(cited[:20])}"
-    return {"explanation": reason, "choice" if isinstance(verdict, str) else "criterion_status": said}
+    return {
+        "explanation": reason,
+        "choice" if isinstance(verdict, str) else "criterion_status": said,
+    }
 
 
 def ask(*, system_prompt: str, user_prompt: str) -> dict[str, str]:
@@ -92,7 +101,10 @@ def conversation(seed: int, characters: int, facts: int) -> list[dict[str, Any]]
     filler = " ".join(chance.choices(FILLER.split(), k=2000))
     length = 0
     while length < characters or turns[-1]["role"] != "assistant":
-        size = min(characters, int(chance.choice([30, 300, 3000, 40_000 if characters > 50_000 else 9_000])))
+        size = min(
+            characters,
+            int(chance.choice([30, 300, 3000, 40_000 if characters > 50_000 else 9_000])),
+        )
         text = (filler * (size // len(filler) + 1))[:size]
         number = len(turns)
         if number % 3 == 1:
@@ -100,8 +112,13 @@ def conversation(seed: int, characters: int, facts: int) -> list[dict[str, Any]]
         elif number % 3 == 2:
             turns.append({"role": "user", "content": text})
         else:
-            call = {"id": f"c{number}", "function": {"name": chance.choice(["look", "list"]), "arguments": "{}"}}
-            turns.append({"role": "assistant", "content": text, "tool_calls": [call] if number % 2 else []})
+            call = {
+                "id": f"c{number}",
+                "function": {"name": chance.choice(["look", "list"]), "arguments": "{}"},
+            }
+            turns.append(
+                {"role": "assistant", "content": text, "tool_calls": [call] if number % 2 else []}
+            )
         length += size
     for fact in chance.choices(FACTS, k=facts):
         turn = chance.choice(turns)
@@ -109,7 +126,10 @@ def conversation(seed: int, characters: int, facts: int) -> list[dict[str, Any]]
         turn["content"] = f"{turn['content'][:at]}{fact} {turn['content'][at:]}"
     for name in chance.sample(["search_orders", "refund"], 2):
         spoken = chance.choice([turn for turn in turns if turn["role"] == "assistant"])
-        spoken["tool_calls"] = [*spoken["tool_calls"], {"id": name, "function": {"name": name, "arguments": "{}"}}]
+        spoken["tool_calls"] = [
+            *spoken["tool_calls"],
+            {"id": name, "function": {"name": name, "arguments": "{}"}},
+        ]
     if chance.random() < 0.5:
         turns[-1] = {"role": "assistant", "content": f"{turns[-1]['content']} Thanks!"}
     return turns
@@ -122,7 +142,10 @@ def verdicts(report: Any) -> dict[str, Any]:
 
 def test_the_facts_decide():
     """The scripted judge gives every verdict in some conversation."""
-    reports = [RUBRIC.grade_sync(conversation(seed, 4000, seed % 7), PerCriterionGrader(ask)) for seed in range(30)]
+    reports = [
+        RUBRIC.grade_sync(conversation(seed, 4000, seed % 7), PerCriterionGrader(ask))
+        for seed in range(30)
+    ]
     seen = {answer for report in reports for answer in verdicts(report).items()}
     assert len(seen) == 2 * (len(RULES) - 1) + 3
 
@@ -156,7 +179,9 @@ def test_a_million_tokens_over_http():
         return json.dumps(judged(user))
 
     with ModelServer(serve) as server:
-        pieces = RUBRIC.grade_sync(chat, PerCriterionGrader(model=server.model, window=128_000), query="Help me.")
+        pieces = RUBRIC.grade_sync(
+            chat, PerCriterionGrader(model=server.model, window=128_000), query="Help me."
+        )
     assert verdicts(pieces) == verdicts(whole)
     assert max(map(size_of, read)) < 4 * 128_000
     together = "".join(user for user in read if "orchid" in user.rpartition("<criterion>")[2])
@@ -180,7 +205,9 @@ def test_what_fits_is_asked_as_before():
 
 def test_a_long_plain_text_and_a_long_query_are_read_in_pieces_too():
     """The one is a turn of its own, the other the turns before the response."""
-    rubric = Rubric.from_dict([{"requirement": "Mentions the orchid"}, {"requirement": "Swears", "weight": -1}])
+    rubric = Rubric.from_dict(
+        [{"requirement": "Mentions the orchid"}, {"requirement": "Swears", "weight": -1}]
+    )
     filler = "a parcel on the shelf " * 4000
     grader = PerCriterionGrader(ask, window=6_000)
     report = rubric.grade_sync(f"{filler} an orchid {filler}", grader, query="Which?")
@@ -197,14 +224,23 @@ def test_a_batch_is_asked_about_each_piece():
     def batch(system: str, user: str) -> dict[str, Any]:
         calls.append(user)
         listed = re.findall(r"^(\d+)\. \[[^\]]*\] (.*)$", user.rpartition("<criteria>")[2], re.M)
-        return {"criteria_evaluations": [
-            {"criterion_number": int(number), **judged(f"{user.rpartition('<criteria>')[0]}<criterion>{words}</criterion>")}
-            for number, words in listed
-        ]}  # fmt: skip
+        return {
+            "criteria_evaluations": [
+                {
+                    "criterion_number": int(number),
+                    **judged(f"{user.rpartition('<criteria>')[0]}<criterion>{words}</criterion>"),
+                }
+                for number, words in listed
+            ]
+        }
 
-    rubric = Rubric.from_dict([{"requirement": "Mentions the orchid"}, {"requirement": "Swears", "weight": -1}])
+    rubric = Rubric.from_dict(
+        [{"requirement": "Mentions the orchid"}, {"requirement": "Swears", "weight": -1}]
+    )
     filler = "a parcel on the shelf " * 3000
-    report = rubric.grade_sync(f"{filler} an orchid {filler}", PerBatchGrader(batch, size=None, window=8_000))
+    report = rubric.grade_sync(
+        f"{filler} an orchid {filler}", PerBatchGrader(batch, size=None, window=8_000)
+    )
     assert [line.verdict for line in report.report] == ["MET", "UNMET"]
     pieces = int(re.search(r"read in (\d+) pieces", report.report[0].reason)[1])
     assert len(calls) == pieces + 1
@@ -223,14 +259,18 @@ def test_a_piece_that_was_not_read_leaves_no_answer():
     with pytest.raises(GradingError) as caught:
         rubric.grade_sync(f"{filler} hunter2 {filler}", PerCriterionGrader(broken, window=8_000))
     error = caught.value.report.errors["mentions_the_orchid"]
-    assert re.match(r"JudgeError: piece \d+ of \d+ \(m1–m1\) was not read: ValueError: the judge is out", error)
+    assert re.match(
+        r"JudgeError: piece \d+ of \d+ \(m1–m1\) was not read: ValueError: the judge is out", error
+    )
 
 
 def test_evidence_is_required_of_what_is_settled():
     """A piece need not show what another one does; the answer has to."""
     filler = "a parcel on the shelf " * 3000
     rubric = Rubric.from_dict([{"requirement": "Mentions the orchid", "requires_evidence": True}])
-    report = rubric.grade_sync(f"{filler} an orchid {filler}", PerCriterionGrader(ask, window=8_000))
+    report = rubric.grade_sync(
+        f"{filler} an orchid {filler}", PerCriterionGrader(ask, window=8_000)
+    )
     assert report.score == 1
     assert report.report[0].citations[0]["quote"] == "an orchid"
 
@@ -243,7 +283,9 @@ def test_passages_that_do_not_fit_are_said_to_be_left_out():
         return {"explanation": " ".join(f"[{at}]" for at in told[:20]), "criterion_status": "MET"}
 
     chat = [{"role": "assistant", "content": f"{number} " + "word " * 400} for number in range(60)]
-    report = Rubric.from_dict([{"requirement": "Is kind"}]).grade_sync(chat, PerCriterionGrader(greedy, window=7_000))
+    report = Rubric.from_dict([{"requirement": "Is kind"}]).grade_sync(
+        chat, PerCriterionGrader(greedy, window=7_000)
+    )
     assert re.search(
         r"\(read in \d+ pieces; \d+ of the passages that were cited did not fit and were left out\)$",
         report.report[0].reason,
@@ -253,9 +295,12 @@ def test_passages_that_do_not_fit_are_said_to_be_left_out():
 def test_a_window_without_room_is_an_error_that_says_so():
     """Instructions alone fill it, so no piece could be shown."""
     with pytest.raises(GradingError) as caught:
-        Rubric.from_dict([{"requirement": "Is kind"}]).grade_sync("word " * 9000, PerCriterionGrader(ask, window=2_000))
+        Rubric.from_dict([{"requirement": "Is kind"}]).grade_sync(
+            "word " * 9000, PerCriterionGrader(ask, window=2_000)
+        )
     assert (
-        "nearly fill its window of 2,000 tokens: ask one with a larger window" in caught.value.report.errors["is_kind"]
+        "nearly fill its window of 2,000 tokens: ask one with a larger window"
+        in caught.value.report.errors["is_kind"]
     )
     with pytest.raises(ValueError, match="window is 0: give the number of tokens"):
         PerCriterionGrader(ask, window=0)
@@ -265,7 +310,11 @@ def test_the_window_is_known_by_the_name_of_the_model(monkeypatch):
     """Of providers' models; a server of one's own may be set to less, and says nothing."""
     for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
         monkeypatch.setenv(name, "x")
-    names = {"openai/gpt-5-mini": 272_000, "anthropic/claude-sonnet-5": 200_000, "openai/no-such": None}
+    names = {
+        "openai/gpt-5-mini": 272_000,
+        "anthropic/claude-sonnet-5": 200_000,
+        "openai/no-such": None,
+    }
     names |= {"http://127.0.0.1:1/v1#gpt-5-mini": None}
     assert {name: model_of(name).inner.window for name in names} == names
 
@@ -288,7 +337,14 @@ def test_the_command_line_takes_a_window(tmp_path, capsys):
     (tmp_path / "rubric.yaml").write_text("- requirement: Mentions the orchid\n")
     (tmp_path / "long.txt").write_text("a parcel on the shelf " * 3000 + "an orchid")
     with ModelServer(lambda system, user: json.dumps(judged(user))) as server:
-        given = [str(tmp_path / "long.txt"), "-r", str(tmp_path / "rubric.yaml"), "-m", server.model, "--no-cache"]
+        given = [
+            str(tmp_path / "long.txt"),
+            "-r",
+            str(tmp_path / "rubric.yaml"),
+            "-m",
+            server.model,
+            "--no-cache",
+        ]
         assert main(["grade", *given, "--window", "8000"]) == 0
         assert server.calls > 2
     assert "pieces)" in capsys.readouterr().out
@@ -346,7 +402,9 @@ async def test_a_verdict_on_pieces_requires_evidence_too() -> None:
     """Pieces that agree and cite nothing give no verdict that has to be cited."""
     with ModelServer("MET") as server:
         grader = PerCriterionGrader(model=server.model, window=8000)
-        rubric = Rubric([{"requirement": "It is polite", "requires_evidence": True}], autograder=grader)
+        rubric = Rubric(
+            [{"requirement": "It is polite", "requires_evidence": True}], autograder=grader
+        )
         [report] = await rubric.score([{"prompt": "Hello", "completion": LONG}])
     assert report.score is None
     assert "requires evidence, and it cites nothing" in str(report.errors)

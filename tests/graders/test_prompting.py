@@ -57,8 +57,12 @@ async def test_the_whole_prompt() -> None:
         "<query>When?</query>\n\n[material 92b7a8ff455c0006c118e79d1135a7f1 begins]\n<response>\nIn 1789.\n</response>\n"
         "[material 92b7a8ff455c0006c118e79d1135a7f1 ends]\n\n"
     )
-    assert good == (f"{shared}<criterion_type>positive</criterion_type>\n<criterion>Names a date</criterion>")
-    assert fault == (f"{shared}<criterion_type>negative</criterion_type>\n<criterion>Gives a wrong date</criterion>")
+    assert good == (
+        f"{shared}<criterion_type>positive</criterion_type>\n<criterion>Names a date</criterion>"
+    )
+    assert fault == (
+        f"{shared}<criterion_type>negative</criterion_type>\n<criterion>Gives a wrong date</criterion>"
+    )
 
 
 async def test_prompts_about_one_response_start_alike() -> None:
@@ -110,7 +114,9 @@ def test_all_criteria_as_numbered_lines() -> None:
 def test_a_judge_of_the_whole_is_told_of_vetoes() -> None:
     """It gives one number, so nobody else could apply the cap of 0.25."""
     veto = GOOD.with_fields(required=True, cap=0.25)
-    assert "weight 2, required: if it fails, at most 25 overall]" in all_criteria([veto], vetoes=True)
+    assert "weight 2, required: if it fails, at most 25 overall]" in all_criteria(
+        [veto], vetoes=True
+    )
     assert "required" not in all_criteria([veto])
 
 
@@ -159,7 +165,17 @@ async def test_a_plain_text_keeps_tags_of_thinking() -> None:
 @pytest.mark.parametrize(
     "hidden",
     [
-        *("\u200b", "\u2060", "\ufeff", "\u00ad", "\u202e", "\u2069", "\ufe0f", "\U000e0100", "\U000e0061"),
+        *(
+            "\u200b",
+            "\u2060",
+            "\ufeff",
+            "\u00ad",
+            "\u202e",
+            "\u2069",
+            "\ufe0f",
+            "\U000e0100",
+            "\U000e0061",
+        ),
         *("\u034f", " ", "\n", "-"),
     ],
 )
@@ -169,14 +185,20 @@ def test_a_mark_that_is_split_counts_as_there(hidden: str, monkeypatch: pytest.M
     held = [f"{number:04x}" for number in range(65_000)]
     text = " z ".join(f"{mark[:2]}{hidden}{mark[2:].upper()}" for mark in held)
     assert mark_of(text) not in held
-    wide = " z ".join(held).translate({ord(sign): ord(sign) + 0xFEE0 for sign in "0123456789abcdef"})
+    wide = " z ".join(held).translate(
+        {ord(sign): ord(sign) + 0xFEE0 for sign in "0123456789abcdef"}
+    )
     assert mark_of(wide) not in held
 
 
 def test_a_mark_has_128_bits_and_follows_from_the_text() -> None:
     """Too many to try, and the same for every process, so that caches find a prompt again."""
     assert re.fullmatch("[0-9a-f]{32}", mark_of("Say MET."))
-    command = [sys.executable, "-c", "from assay.graders.judge_input import mark_of; print(mark_of('Say MET.'))"]
+    command = [
+        sys.executable,
+        "-c",
+        "from assay.graders.judge_input import mark_of; print(mark_of('Say MET.'))",
+    ]
     assert subprocess.check_output(command, text=True).strip() == mark_of("Say MET.")
 
 
@@ -197,7 +219,9 @@ def test_the_same_response_has_the_same_fence() -> None:
     assert "\ud800" in fenced("\ud800")
 
 
-@pytest.mark.parametrize("text", ["<" * 10**6, "<" + " " * 10**6, "< /" * 10**6, "</response" * 10**5])
+@pytest.mark.parametrize(
+    "text", ["<" * 10**6, "<" + " " * 10**6, "< /" * 10**6, "</response" * 10**5]
+)
 def test_hostile_text_costs_linear_time(text: str) -> None:
     """A million brackets or blanks are read once; trying them in all ways would take hours."""
     started = time.process_time()
@@ -236,7 +260,9 @@ def test_a_system_prompt_says_that_the_response_is_material(name: str) -> None:
     assert set(re.findall(r"`<(\w+)>`", prompt)) >= {"query", "response", "thinking", "output"}
 
 
-@pytest.mark.parametrize("kind", [PerCriterionGrader, PerCriterionOneShotGrader, RubricAsJudgeGrader])
+@pytest.mark.parametrize(
+    "kind", [PerCriterionGrader, PerCriterionOneShotGrader, RubricAsJudgeGrader]
+)
 def test_a_system_prompt_can_be_replaced(kind: type[PerCriterionGrader]) -> None:
     """The shipped one stands unless another is given, even an empty one."""
     assert kind().system_prompt == system_prompt(kind.prompt)

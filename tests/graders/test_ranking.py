@@ -4,7 +4,13 @@ import re
 
 import pytest
 
-from assay import PerCriterionGrader, PerCriterionOneShotGrader, Ranking, Rubric, RubricAsJudgeGrader
+from assay import (
+    PerCriterionGrader,
+    PerCriterionOneShotGrader,
+    Ranking,
+    Rubric,
+    RubricAsJudgeGrader,
+)
 from assay.testing import FakeModel
 
 
@@ -20,7 +26,11 @@ def replies(grade):
             raise ConnectionError("the judge is down")
         grades = {number: grade(text) for number, text in candidates(user)}
         said = [
-            {"criterion_number": int(number), "explanation": f"it is worth {value}", "choice": str(value)}
+            {
+                "criterion_number": int(number),
+                "explanation": f"it is worth {value}",
+                "choice": str(value),
+            }
             for number, value in grades.items()
             if value is not None
         ]
@@ -69,7 +79,9 @@ async def test_each_prompt_is_a_group_and_a_failed_reply_is_its_own():
 
 async def test_a_response_that_the_judge_left_out_has_no_answer():
     """The others are ranked among themselves; with one left there is nothing to compare with."""
-    lines = await ranked(graded(lambda text: None if text == "b" else len(text)), states_of("aa", "b", "cccc"))
+    lines = await ranked(
+        graded(lambda text: None if text == "b" else len(text)), states_of("aa", "b", "cccc")
+    )
     assert [line.value for line in lines] == [0.0, None, 1.0]
     assert lines[1].error
     lines = await ranked(graded(lambda text: None if text == "b" else 5), states_of("a", "b"))
@@ -110,7 +122,12 @@ async def test_equal_and_empty_responses_need_no_judge():
     """Two are the same and tie; an empty one comes last; alone with empty ones a response is first, unasked."""
     model = graded(len)
     lines = await ranked(model, states_of("aa", "aa", "", "b"))
-    assert [line.value for line in lines] == [pytest.approx(5 / 6), pytest.approx(5 / 6), 0.0, pytest.approx(1 / 3)]
+    assert [line.value for line in lines] == [
+        pytest.approx(5 / 6),
+        pytest.approx(5 / 6),
+        0.0,
+        pytest.approx(1 / 3),
+    ]
     assert len(candidates(model.calls[0][1])) == 2
     silent = FakeModel("not asked")
     assert [line.value for line in await ranked(silent, states_of("", "a"))] == [0.0, 1.0]
@@ -139,7 +156,10 @@ async def test_what_a_response_says_stays_inside_its_fence():
         (lambda model: Ranking(PerCriterionGrader(model)), "use a PerCriterionOneShotGrader"),
         (lambda model: Ranking(RubricAsJudgeGrader(model)), "gives one number for a whole rubric"),
         (lambda model: Ranking(PerCriterionOneShotGrader(model), most=1), "give at least 2"),
-        (lambda model: Ranking(PerCriterionOneShotGrader(model), pays="points"), "'rank' or 'grade'"),
+        (
+            lambda model: Ranking(PerCriterionOneShotGrader(model), pays="points"),
+            "'rank' or 'grade'",
+        ),
     ],
 )
 def test_what_cannot_rank_is_refused(make, message):

@@ -46,7 +46,8 @@ def test_a_list_of_verdicts_has_at_least_one() -> None:
 
 
 @pytest.mark.parametrize(
-    "place", [{"criterion_number": 3}, {"criterion_idx": 2}, {"criterion_number": 3, "criterion_idx": 2}]
+    "place",
+    [{"criterion_number": 3}, {"criterion_idx": 2}, {"criterion_number": 3, "criterion_idx": 2}],
 )
 def test_both_spellings_of_the_number(place: dict[str, int]) -> None:
     """Number 3, counted from 1, is index 2, counted from 0."""
@@ -54,7 +55,9 @@ def test_both_spellings_of_the_number(place: dict[str, int]) -> None:
     assert (entry.criterion_number, entry.criterion_idx) == (3, 2)
 
 
-@pytest.mark.parametrize("place", [{"criterion_number": 2, "criterion_idx": 2}, {}, {"criterion_idx": "two"}])
+@pytest.mark.parametrize(
+    "place", [{"criterion_number": 2, "criterion_idx": 2}, {}, {"criterion_idx": "two"}]
+)
 def test_a_number_that_cannot_be_told(place: dict[str, Any]) -> None:
     """Two numbers that differ, none, or a word are refused."""
     with pytest.raises(ValidationError):

@@ -73,12 +73,17 @@ async def test_more_samples_ask_only_for_the_new_ones(rubric_of: Any, tmp_path: 
 
 
 @pytest.mark.parametrize(("confidence", "apart"), [(0.9, 0.18), (0.75, 0.375)])
-async def test_log_probabilities_come_over_the_wire(rubric_of: Any, confidence: float, apart: float) -> None:
+async def test_log_probabilities_come_over_the_wire(
+    rubric_of: Any, confidence: float, apart: float
+) -> None:
     """MET with a probability of p is worth p, and UNMET 1 - p."""
     with ModelServer(by_requirement, confidence=confidence) as server:
         report = await rubric_of(1, 1).grade("a text", autograder=Expectation(judge(server)))
         assert server.asked[0].body["top_logprobs"] == 20
-    assert report.metrics == {"holds_1": pytest.approx(confidence), "holds_2": pytest.approx(1 - confidence)}
+    assert report.metrics == {
+        "holds_1": pytest.approx(confidence),
+        "holds_2": pytest.approx(1 - confidence),
+    }
     assert report.disagreements["holds_1"] == pytest.approx(apart)
 
 
@@ -122,7 +127,11 @@ async def test_the_second_order_of_labels(rubric_of: Any) -> None:
     """A judge that takes the first label it sees: cold, then warm; half each."""
     with ModelServer(first_listed) as server:
         report = await Rubric([SCALE]).grade("a text", autograder=Swapped(judge(server)))
-    assert (report.score, report.report[0].verdict, report.disagreements) == (0.5, "polite", {"is_kind": 1.0})
+    assert (report.score, report.report[0].verdict, report.disagreements) == (
+        0.5,
+        "polite",
+        {"is_kind": 1.0},
+    )
 
 
 async def test_both_orders_of_met_and_unmet_are_held_to_a_schema(rubric_of: Any) -> None:
@@ -165,7 +174,9 @@ async def test_batches_share_their_schema_and_prefix(rubric_of: Any) -> None:
         grader = PerBatchGrader(model=model_of(server.model, limits=LIMITS), size=2)
         report = await rubric_of(*[1] * 6).grade("a text " * 50, autograder=grader)
         assert (report.score, server.calls) == (0.5, 3)
-        assert {a.body["response_format"]["json_schema"]["name"] for a in server.asked} == {"OneShotOutput"}
+        assert {a.body["response_format"]["json_schema"]["name"] for a in server.asked} == {
+            "OneShotOutput"
+        }
         assert len({asked.user.partition("<criteria>")[0] for asked in server.asked}) == 1
 
 
@@ -186,7 +197,9 @@ async def test_an_early_stop_saves_calls(rubric_of: Any) -> None:
     def rule(system: str, user: str) -> str:
         return "MET" if "good" in user or "Holds" in user else "UNMET"
 
-    rubric = Rubric([Criterion(requirement="Is safe", required=True), *rubric_of(*[1] * 9).criteria])
+    rubric = Rubric(
+        [Criterion(requirement="Is safe", required=True), *rubric_of(*[1] * 9).criteria]
+    )
     with ModelServer(rule) as server:
         rubric.autograder = EarlyStop(judge(server))
         states = [make_state(text) for text in ("bad", "good", "worse")]

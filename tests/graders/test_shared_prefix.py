@@ -51,7 +51,9 @@ class Together:
 async def grade(server: ModelServer, text: str = TEXT, **options: Any) -> Any:
     cache = options.pop("cache", None)
     model = model_of(server.model, limits=LIMITS, cache=cache)
-    return await Rubric(CRITERIA).grade(text, PerCriterionGrader(model=model, **options), "Does it?")
+    return await Rubric(CRITERIA).grade(
+        text, PerCriterionGrader(model=model, **options), "Does it?"
+    )
 
 
 async def test_most_of_the_tokens_repeat_an_earlier_prefix(serve: Any) -> None:
@@ -89,7 +91,9 @@ async def test_one_call_goes_ahead_of_the_rest(serve: Any) -> None:
     assert answer.answered == [1, 9]
 
 
-@pytest.mark.parametrize(("text", "options"), [(TEXT, {"warm": False}), (SHORT, {})], ids=["told not to", "short"])
+@pytest.mark.parametrize(
+    ("text", "options"), [(TEXT, {"warm": False}), (SHORT, {})], ids=["told not to", "short"]
+)
 async def test_where_it_does_not_pay_all_go_at_once(serve: Any, text: str, options: Any) -> None:
     """All ten are under way before one is answered."""
     answer = Together(10)
@@ -175,7 +179,9 @@ async def test_a_function_is_asked_about_all_at_once() -> None:
     assert answer.answered == [10]
 
 
-async def test_a_provider_that_wants_breakpoints_gets_one(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_provider_that_wants_breakpoints_gets_one(
+    serve: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """After the response and before the criterion, in every call, on the same bytes."""
     server = serve("MET")
     monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)

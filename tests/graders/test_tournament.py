@@ -87,7 +87,9 @@ async def test_equal_texts_tie_unasked_and_are_compared_once() -> None:
     assert len(model.calls) == 2
 
 
-@pytest.mark.parametrize(("first", "second", "value"), [("Solution:", "a", 0.0), ("a", "", 1.0), (":", "...", 0.5)])
+@pytest.mark.parametrize(
+    ("first", "second", "value"), [("Solution:", "a", 0.0), ("a", "", 1.0), (":", "...", 0.5)]
+)
 async def test_a_degenerate_answer_loses_unasked(first: str, second: str, value: float) -> None:
     """Such texts fool many judges; two of them tie."""
     grader, model = judge()
@@ -134,7 +136,10 @@ async def test_a_group_check_gives_rewards_and_advantages() -> None:
     assert [state["advantage"] for state in states] == [-1.0, 1.0, 0.0]
     line = reports[1].report[0]
     assert (line.name, line.value, line.disagreement) == ("tournament", 1.0, 0.0)
-    assert [(game.name, game.value) for game in line.lines] == [("against 1", 1.0), ("against 3", 1.0)]
+    assert [(game.name, game.value) for game in line.lines] == [
+        ("against 1", 1.0),
+        ("against 3", 1.0),
+    ]
     assert reports[1].to_dict()["report"][0]["lines"][0]["name"] == "against 1"
 
 
@@ -142,10 +147,12 @@ async def test_only_answers_to_one_prompt_are_compared() -> None:
     """Two prompts in a batch are two tournaments; a text alone in its own has nobody to meet."""
     grader, model = judge()
     rollouts = [
-        make_rollout("a", prompt="p"), make_rollout("aa", prompt="q"),
-        make_rollout("aaa", prompt="p"), make_rollout("aaaa", prompt="r"),
+        make_rollout("a", prompt="p"),
+        make_rollout("aa", prompt="q"),
+        make_rollout("aaa", prompt="p"),
+        make_rollout("aaaa", prompt="r"),
         make_rollout("a", prompt="q"),
-    ]  # fmt: skip
+    ]
     reports = await Rubric([Tournament(grader), lambda: 1.0]).score(rollouts)
     assert [r.report[0].value for r in reports] == [0.0, 1.0, 1.0, None, 0.0]
     assert (reports[3].report[0].verdict, reports[3].score, reports[3].scored) == ("N/A", 1.0, True)
@@ -187,13 +194,16 @@ async def test_any_grader_that_answers_each_may_judge() -> None:
     panel = Panel([judge()[0], judge()[0], judge(choice("FIRST"))[0]])
     assert await scores(Tournament(panel), "a", "aa") == [0.0, 1.0]
     one_shot = PerCriterionOneShotGrader(
-        lambda system, user: {"criteria_evaluations": [{"criterion_number": 1, **longer(system, user)}]}
+        lambda system, user: {
+            "criteria_evaluations": [{"criterion_number": 1, **longer(system, user)}]
+        }
     )
     assert await scores(Tournament(one_shot), "a", "aa") == [0.0, 1.0]
 
 
 @pytest.mark.parametrize(
-    ("size", "opponents", "games"), [(8, 2, 8), (8, 4, 16), (8, 3, 16), (8, 99, 28), (3, 1, 3), (2, 4, 1)]
+    ("size", "opponents", "games"),
+    [(8, 2, 8), (8, 4, 16), (8, 3, 16), (8, 99, 28), (3, 1, 3), (2, 4, 1)],
 )
 def test_fewer_games_on_a_circle(size: int, opponents: int, games: int) -> None:
     """All play alike, and nobody meets itself or another twice."""

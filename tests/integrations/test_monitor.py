@@ -79,7 +79,9 @@ async def test_a_second_judge_that_stays_behind_is_drift(monitor, said):
 
     monitor.second, rows = second, [{"completion": "a"}, {"completion": "b"}]
     assert (await monitor.watch(rows, [0.5, 0.5], [{}, {}], is_step=True))["drift"] == 0
-    assert (await monitor.watch(rows, [0.9, None], [{}, {}], is_step=True))["drift"] == pytest.approx(0.4)
+    assert (await monitor.watch(rows, [0.9, None], [{}, {}], is_step=True))[
+        "drift"
+    ] == pytest.approx(0.4)
     assert any("drift is 0.40, past 0.1" in line for line in said)
 
 
@@ -114,11 +116,15 @@ def test_what_does_not_vary_has_no_correlation():
 def test_one_criterion_that_decides_alone_is_named(monitor, said):
     """`style` varies and the reward follows `right` alone, over enough rollouts to be no chance."""
     right, style = [float(n % 2) for n in range(400)], [float(n % 3 == 0) for n in range(400)]
-    signs = monitor.observe([f"text {n}" for n in range(400)], right, parts={"right": right, "style": style})
+    signs = monitor.observe(
+        [f"text {n}" for n in range(400)], right, parts={"right": right, "style": style}
+    )
     assert signs["dominance"] == pytest.approx(1.0)
     assert "dominance (right) is 1.00, past 0.95" in said[-1]
     both = [(a + b) / 2 for a, b in zip(right, style, strict=True)]
-    shared = monitor.observe([f"text {n}" for n in range(400)], both, parts={"right": right, "style": style})
+    shared = monitor.observe(
+        [f"text {n}" for n in range(400)], both, parts={"right": right, "style": style}
+    )
     assert shared["dominance"] < 0.95
 
 
@@ -238,7 +244,9 @@ def test_trackers_are_called_as_they_ask_to_be():
 async def test_a_server_watches_what_it_scores(tmp_path):
     """Ten rollouts of three a step: three steps, and the rest when the server ends; Prometheus sees the last signs."""
     steps = []
-    monitor = RewardMonitor(sinks=[lambda step, values: steps.append(values)], step_size=3, warn=lambda line: None)
+    monitor = RewardMonitor(
+        sinks=[lambda step, values: steps.append(values)], step_size=3, warn=lambda line: None
+    )
     with RewardServer(Rubric([right, short]), monitor=monitor) as server:
         remote = RemoteRubric(server.url)
         for text in ["4"] * 9 + ["down"]:

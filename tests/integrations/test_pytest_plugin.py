@@ -21,7 +21,8 @@ def test_good_answers_pass():
 
 
 @pytest.mark.parametrize(
-    ("completions", "fail_under"), [(["no"], 0.5), (["yes"] * 7 + ["no"] * 3, 0.8), (["no"] * 30, 0.01)]
+    ("completions", "fail_under"),
+    [(["no"], 0.5), (["yes"] * 7 + ["no"] * 3, 0.8), (["no"] * 30, 0.01)],
 )
 def test_a_mean_below_the_threshold_fails(completions, fail_under):
     """However few the rollouts are, and however wide the interval is."""

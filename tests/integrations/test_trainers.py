@@ -57,7 +57,14 @@ class TestVerl:
         score = compute_score_of(failing, unscored="zero")
         good, bad = await score("gsm8k", "4", "4"), await score("gsm8k", "judge me", "4")
         assert good.keys() == bad.keys()
-        assert bad == {"score": 0.0, "unscored": 1.0, "outcome": 0.0, "exact": 0.0, "short": 0.0, "judged": 0.0}
+        assert bad == {
+            "score": 0.0,
+            "unscored": 1.0,
+            "outcome": 0.0,
+            "exact": 0.0,
+            "short": 0.0,
+            "judged": 0.0,
+        }
         assert "the judge is down" in caplog.text
 
     def test_one_sample_is_no_group(self, rubric):
@@ -93,7 +100,9 @@ class TestVerl:
         path = tmp_path / "rubric.yaml"
         path.write_text("criteria:\n- check: {exact_match: {}}\n  name: exact\n")
         assert not inspect.iscoroutinefunction(compute_score_sync)
-        told = compute_score_sync(data_source="m", solution_str="4", ground_truth="4", extra_info={}, rubric=str(path))
+        told = compute_score_sync(
+            data_source="m", solution_str="4", ground_truth="4", extra_info={}, rubric=str(path)
+        )
         assert told["score"] == 1.0
 
     def test_a_criterion_must_not_take_the_key_that_verl_reads(self):
@@ -110,7 +119,12 @@ class TestOpenRlhf:
         told = reward_func_of(rubric)(["2+2? 5<|im_end|>"], ["2+2?"], ["4"])
         assert told["rewards"] == [0.5]
         assert told["scores"] == [pytest.approx(1 / 3)]
-        assert told["extra_logs"] == {"unscored": [0.0], "outcome": [0.5], "exact": [0.0], "short": [1.0]}
+        assert told["extra_logs"] == {
+            "unscored": [0.0],
+            "outcome": [0.5],
+            "exact": [0.0],
+            "short": [1.0],
+        }
 
     def test_every_row_has_the_same_keys(self, failing):
         """Also one whose judge failed: it is paid 0, which `unscored` tells from a bad answer."""
@@ -121,7 +135,9 @@ class TestOpenRlhf:
 
     def test_a_query_without_its_prompt_is_unscored(self, rubric):
         """As when the prompt was cut to fit: prompt and response are never scored together."""
-        assert reward_func_of(rubric, unscored="zero")(["is 2+2? 4"], ["What is 2+2?"], ["4"])["rewards"] == [0.0]
+        assert reward_func_of(rubric, unscored="zero")(["is 2+2? 4"], ["What is 2+2?"], ["4"])[
+            "rewards"
+        ] == [0.0]
         with pytest.raises(UnscoredError, match="does not begin with its prompt"):
             reward_func_of(rubric)(["is 2+2? 4"], ["What is 2+2?"], ["4"])
 
@@ -153,7 +169,9 @@ class TestOpenRlhf:
 
     def test_a_tokenizer_says_which_tokens_are_special(self, rubric):
         tokenizer = SimpleNamespace(all_special_tokens=["<stop>"])
-        assert reward_func_of(rubric, tokenizer=tokenizer)(["4<stop>"], [""], ["4"])["rewards"] == [1.5]
+        assert reward_func_of(rubric, tokenizer=tokenizer)(["4<stop>"], [""], ["4"])["rewards"] == [
+            1.5
+        ]
 
 
 class TestSlime:
@@ -161,7 +179,12 @@ class TestSlime:
         """And its parts are left with it."""
         one = sample("4")
         assert await custom_rm_of(rubric)(None, one) == 1.5
-        assert one.metadata["assay"] == {"unscored": False, "outcome": 1.5, "exact": 1.0, "short": 1.0}
+        assert one.metadata["assay"] == {
+            "unscored": False,
+            "outcome": 1.5,
+            "exact": 1.0,
+            "short": 1.0,
+        }
 
     async def test_a_group_gets_a_list(self, rubric):
         assert await custom_rm_of(rubric)(None, [sample("4"), sample("5")]) == [1.5, 0.5]
@@ -203,7 +226,10 @@ class TestRowRubrics:
     def test_openrlhf_finds_it_in_the_label(self, rubric, write):
         """Which is the only column that it hands over: a mapping, or its JSON."""
         label = write({"rubric": OWN, "answer": "Paris"})
-        assert reward_func_of(rubric)(["In Paris", "4"], ["", ""], [label, "4"])["rewards"] == [3.0, 1.5]
+        assert reward_func_of(rubric)(["In Paris", "4"], ["", ""], [label, "4"])["rewards"] == [
+            3.0,
+            1.5,
+        ]
 
     async def test_one_that_cannot_be_read_is_an_error_of_its_row(self, rubric):
         with pytest.raises(UnscoredError, match="'chekc' is no field"):
@@ -221,7 +247,9 @@ class TestRowRubrics:
         assert len(built) == 50
 
 
-@pytest.mark.parametrize("make", [as_trl_reward, compute_score_of, compute_scores_of, custom_rm_of, reward_func_of])
+@pytest.mark.parametrize(
+    "make", [as_trl_reward, compute_score_of, compute_scores_of, custom_rm_of, reward_func_of]
+)
 def test_every_adapter_can_be_pickled(make):
     """As trainers do that score in processes of their own."""
     adapter = pickle.loads(pickle.dumps(make(Rubric([exact], name="sums"))))

@@ -33,7 +33,12 @@ async def test_every_column_arrives_by_name(rubric, told, logging):
     reward = as_trl_reward(rubric)
     paid = await reward(["2+2?"] * 2, ["4", "5"], answer=["4", "4"], **logging)
     assert paid == [1.5, 0.5]
-    assert told["metrics"] == {"sums/unscored": 0.0, "sums/outcome": 1.0, "sums/exact": 0.5, "sums/short": 1.0}
+    assert told["metrics"] == {
+        "sums/unscored": 0.0,
+        "sums/outcome": 1.0,
+        "sums/exact": 0.5,
+        "sums/short": 1.0,
+    }
     columns = {"sums/exact": [1.0, 0.0], "sums/short": [1.0, 1.0], "sums/error": ["", ""]}
     assert told["columns"] == columns | {"sums/outcome": [1.5, 0.5]}
 
@@ -74,7 +79,8 @@ async def test_the_same_keys_are_logged_at_every_step(failing):
 
 
 @pytest.mark.parametrize(
-    ("module", "says"), [(ModuleType("swift"), "ms-swift"), (ModuleType("trl"), r"TRL 1\.5\.2 .* install trl>=1\.6")]
+    ("module", "says"),
+    [(ModuleType("swift"), "ms-swift"), (ModuleType("trl"), r"TRL 1\.5\.2 .* install trl>=1\.6")],
 )
 async def test_a_trainer_that_takes_none_for_zero_is_refused(failing, monkeypatch, module, says):
     """Unless it is said what to pay instead: here the mean of 2.5 and 1."""
@@ -83,7 +89,11 @@ async def test_a_trainer_that_takes_none_for_zero_is_refused(failing, monkeypatc
     with pytest.raises(RubricError, match=says):
         as_trl_reward(failing)
     reward = as_trl_reward(failing, unscored="group_mean")
-    assert await reward(["q"] * 3, ["4", "judge me", "nothing right"], answer=["4"] * 3) == [2.5, 1.75, 1.0]
+    assert await reward(["q"] * 3, ["4", "judge me", "nothing right"], answer=["4"] * 3) == [
+        2.5,
+        1.75,
+        1.0,
+    ]
 
 
 async def test_a_column_may_have_another_name(rubric):
@@ -99,7 +109,9 @@ async def test_checks_that_compare_see_one_prompt_at_a_time():
     def longest(completions):
         return [float(len(c) == max(map(len, completions))) for c in completions]
 
-    paid = await as_trl_reward(Rubric([longest]))(["a", "a", "b", "b", "c"], ["x", "xx", "x", "xx", "x"])
+    paid = await as_trl_reward(Rubric([longest]))(
+        ["a", "a", "b", "b", "c"], ["x", "xx", "x", "xx", "x"]
+    )
     assert paid == [0.0, 1.0, 0.0, 1.0, None]  # the last came alone
 
 
@@ -122,7 +134,9 @@ async def test_a_check_that_blocks_does_not_stop_the_clock():
         return released.wait(60 if completion == "hang" else 0) or 1.0
 
     try:
-        paid = await as_trl_reward(Rubric([blocks]), timeout=0.5)(["a"] * 4, ["hang", *["fine"] * 3])
+        paid = await as_trl_reward(Rubric([blocks]), timeout=0.5)(
+            ["a"] * 4, ["hang", *["fine"] * 3]
+        )
     finally:
         released.set()
     assert paid == [None, 1.0, 1.0, 1.0]
@@ -150,7 +164,9 @@ async def test_the_normalised_score_on_request(rubric):
 
 
 def test_a_criterion_that_depends_on_others_cannot_stand_alone():
-    rubric = Rubric([{"name": "a", "requirement": "A"}, {"name": "b", "requirement": "B", "when": "a"}])
+    rubric = Rubric(
+        [{"name": "a", "requirement": "A"}, {"name": "b", "requirement": "B", "when": "a"}]
+    )
     with pytest.raises(RubricError, match="criterion 'b' depends on others"):
         as_trl_rewards(rubric)
 

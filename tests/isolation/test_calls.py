@@ -141,7 +141,10 @@ class TestArguments:
         """In the worker, with a sentence: this process need not hold it."""
         outcome = lone.call(lambda: b"x" * (60 << 20), timeout=60)
         assert outcome.kind == "raised"
-        assert "it returned a bytes of 83,886,093 characters that cannot be sent back" in outcome.message
+        assert (
+            "it returned a bytes of 83,886,093 characters that cannot be sent back"
+            in outcome.message
+        )
 
     def test_an_argument_that_cannot_be_sent_is_named(self, pool):
         """By place, or by keyword."""
@@ -209,11 +212,31 @@ class TestOutcomes:
     @pytest.mark.parametrize(
         "value",
         [
-            None, True, 0, -1, 2**64, -(3**5000), 0.1, -0.0, 5e-324, float("inf"), 1j, "", "é\ud83d\0", b"\0\xff",
-            [], [1, [2.0, "3"]], (), ((1,), [2]), {}, {"int": 1}, {1: "a", (2, b"x"): {3}}, frozenset({"b"}),
+            None,
+            True,
+            0,
+            -1,
+            2**64,
+            -(3**5000),
+            0.1,
+            -0.0,
+            5e-324,
+            float("inf"),
+            1j,
+            "",
+            "é\ud83d\0",
+            b"\0\xff",
+            [],
+            [1, [2.0, "3"]],
+            (),
+            ((1,), [2]),
+            {},
+            {"int": 1},
+            {1: "a", (2, b"x"): {3}},
+            frozenset({"b"}),
         ],
         ids=repr,
-    )  # fmt: skip
+    )
     def test_plain_data_comes_back_exactly(self, lone, value):
         """The same value of the same type, however nested."""
         returned = lone.call(lambda value: value, value, timeout=60).value
@@ -227,7 +250,9 @@ class TestOutcomes:
         """Whole ones as ints, all others as floats."""
         numpy = pytest.importorskip("numpy")
         numbers = [numpy.int64(3), numpy.float32(0.5), Fraction(1, 4), numpy.bool_(True)]
-        returned = [lone.call(lambda number: number, number, timeout=60).value for number in numbers]
+        returned = [
+            lone.call(lambda number: number, number, timeout=60).value for number in numbers
+        ]
         assert returned == [3, 0.5, 0.25, 1]
         assert [type(number) for number in returned] == [int, float, float, float]
 

@@ -39,7 +39,9 @@ class TestSize:
         allowed = len(os.sched_getaffinity(0))
         assert processors() == allowed
 
-    @pytest.mark.parametrize("wrong", [{"max_workers": 0}, {"recycle_after": 0}, {"memory": 0}], ids=str)
+    @pytest.mark.parametrize(
+        "wrong", [{"max_workers": 0}, {"recycle_after": 0}, {"memory": 0}], ids=str
+    )
     def test_what_makes_no_sense_is_refused(self, wrong):
         """With its name and value."""
         [(name, value)] = wrong.items()
@@ -120,7 +122,9 @@ class TestPreload:
         assert "'no_such' cannot be preloaded: ModuleNotFoundError" in capfd.readouterr().err
 
     @pytest.mark.parametrize("later", [False, True])
-    def test_a_module_that_ends_the_template_is_done_without(self, later, caplog, tmp_path, monkeypatch):
+    def test_a_module_that_ends_the_template_is_done_without(
+        self, later, caplog, tmp_path, monkeypatch
+    ):
         """Workers come from a template that loads nothing, which is said."""
         monkeypatch.syspath_prepend(tmp_path)
         (tmp_path / "fatal.py").write_text("import os\nos._exit(1)\n")
@@ -159,7 +163,9 @@ class TestNoWorkers:
     def test_workers_that_end_at_once(self, tmp_path, monkeypatch):
         """The same: a preloaded module sees to it that every fork ends."""
         monkeypatch.syspath_prepend(tmp_path)
-        (tmp_path / "deadly.py").write_text("import os\nos.register_at_fork(after_in_child=lambda: os._exit(9))\n")
+        (tmp_path / "deadly.py").write_text(
+            "import os\nos.register_at_fork(after_in_child=lambda: os._exit(9))\n"
+        )
         with Pool(max_workers=1, preload=["deadly"]) as pool:
             outcome = pool.call("math:sqrt", 4, timeout=60)
             assert outcome.kind == "lost"

@@ -41,7 +41,15 @@ class TestAnswers:
         rubric = Rubric([isolated(behaves, timeout=0.2)])
         texts = ["four", "hang", "crash", "raise", "hoard", "explain", "fives"]
         reports = await rubric.score([Rollout(completion=text) for text in texts])
-        assert [report.report[0].value for report in reports] == [4, None, None, None, None, 0.25, 5]
+        assert [report.report[0].value for report in reports] == [
+            4,
+            None,
+            None,
+            None,
+            None,
+            0.25,
+            5,
+        ]
         assert [report.errors.get("behaves", "") for report in reports] == [
             "",
             "TimeoutError: still working after 0.2 s, and stopped",
@@ -176,14 +184,21 @@ class TestPatterns:
     def test_every_built_in_check_can_be_isolated(self, name):
         """They are plain values. `math_equal` sees to that itself."""
         specs = {
-            "contains": {"contains": "4"}, "regex": {"regex": "4"}, "one_of": {"one_of": ["4"]},
-            "max_words": {"max_words": 3}, "min_words": {"min_words": 1},
-            "json_schema": {"json_schema": {"schema": {}}}, "called": {"called": "a"}, "final_state": {"final_state": {"at": "completion", "equals": "4"}},
+            "contains": {"contains": "4"},
+            "regex": {"regex": "4"},
+            "one_of": {"one_of": ["4"]},
+            "max_words": {"max_words": 3},
+            "min_words": {"min_words": 1},
+            "json_schema": {"json_schema": {"schema": {}}},
+            "called": {"called": "a"},
+            "final_state": {"final_state": {"at": "completion", "equals": "4"}},
             "trajectory": {"trajectory": ["a"]},
-        }  # fmt: skip
+        }
         spec = {"check": specs.get(name, name)}
         here = Rubric.from_dict([spec]).grade_sync("4", answer="4")
-        there = Rubric.from_dict([spec | {"isolate": True, "timeout": 60}]).grade_sync("4", answer="4")
+        there = Rubric.from_dict([spec | {"isolate": True, "timeout": 60}]).grade_sync(
+            "4", answer="4"
+        )
         assert here.report == there.report
 
     async def test_with_a_parser(self):

@@ -26,7 +26,10 @@ HANGS = {
     "a sleep": lambda: __import__("time").sleep(1000),
     "a lock": lambda: [lock.acquire() for lock in [__import__("threading").Lock()] * 2],
     "deaf to signals": lambda: (
-        [__import__("signal").signal(number, __import__("signal").SIG_IGN) for number in (2, 15, 14, 27)],
+        [
+            __import__("signal").signal(number, __import__("signal").SIG_IGN)
+            for number in (2, 15, 14, 27)
+        ],
         __import__("time").sleep(1000),
     ),
     "catches everything": lambda: exec("while True:\n try: 1/0\n except BaseException: pass"),
@@ -118,9 +121,13 @@ def test_five_hundred_tasks_with_three_that_hang(pool):
     """All others are right, wherever they stood."""
     hanging = {7, 250, 499}
     tasks = [
-        pool.submit(HANGS["a sleep"] if i in hanging else lambda x: x * x, *[i] * (i not in hanging), timeout=0.5)
+        pool.submit(
+            HANGS["a sleep"] if i in hanging else lambda x: x * x,
+            *[i] * (i not in hanging),
+            timeout=0.5,
+        )
         for i in range(500)
-    ]  # fmt: skip
+    ]
     outcomes = [task.result() for task in tasks]
     assert {i for i, outcome in enumerate(outcomes) if not outcome.ok} == hanging
     assert all(outcomes[i].value == i * i for i in range(500) if i not in hanging)

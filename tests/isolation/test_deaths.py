@@ -25,7 +25,10 @@ def test_a_crash_is_an_outcome_that_names_the_signal(lone, name):
 def test_a_real_crash(lone):
     """In C, by reading where nothing is."""
     outcome = lone.call("ctypes:string_at", 0, timeout=60)
-    assert (outcome.kind, outcome.message) == ("crashed", "RuntimeError: the worker died of SIGSEGV")
+    assert (outcome.kind, outcome.message) == (
+        "crashed",
+        "RuntimeError: the worker died of SIGSEGV",
+    )
 
 
 def test_a_worker_that_ends_itself(lone):
@@ -123,7 +126,9 @@ class TestMemory:
         """Neither a crash nor a zero."""
         outcome = lone.call(lambda: len(b"x" * (2 << 30)), timeout=60)
         assert outcome.kind == "memory"
-        assert outcome.message.startswith("MemoryError: it needed more than the 1,073,741,824 bytes")
+        assert outcome.message.startswith(
+            "MemoryError: it needed more than the 1,073,741,824 bytes"
+        )
 
     def test_bit_by_bit_too(self):
         """Until there is no more."""
@@ -143,7 +148,9 @@ class TestMemory:
         limit = "resource:getrlimit"
         with Pool(max_workers=1, memory=None) as pool:
             here = __import__("resource")
-            assert pool.call(limit, here.RLIMIT_AS, timeout=60).value == here.getrlimit(here.RLIMIT_AS)
+            assert pool.call(limit, here.RLIMIT_AS, timeout=60).value == here.getrlimit(
+                here.RLIMIT_AS
+            )
 
     def test_a_worker_that_keeps_much_is_replaced(self):
         """From half of its limit on."""

@@ -170,12 +170,27 @@ LIE = b'[["value", 0.0, false], "lie"]'
         (protocol.ANSWER, None, b"no JSON"),
         (protocol.ANSWER, None, b"[1, 2, 3]"),
         (protocol.ANSWER, None, b'[["value", 0.0, false], {"tuple": 1, "int": 2}]'),
-        (protocol.ANSWER, None, b'[["value", 0.0, false], ' + b"[" * 100_000 + b"]" * 100_000 + b"]"),
+        (
+            protocol.ANSWER,
+            None,
+            b'[["value", 0.0, false], ' + b"[" * 100_000 + b"]" * 100_000 + b"]",
+        ),
         (protocol.ANSWER, None, b'[["value", 0.0, false], ' + b"9" * 100_000 + b"]"),
         (protocol.ANSWER, None, b"\xff\xfe"),
     ],
-    ids=["another token", "hello", "started", "unknown", "no JSON", "too short", "two tags", "deep", "digits", "bytes"],
-)  # fmt: skip
+    ids=[
+        "another token",
+        "hello",
+        "started",
+        "unknown",
+        "no JSON",
+        "too short",
+        "two tags",
+        "deep",
+        "digits",
+        "bytes",
+    ],
+)
 def test_a_worker_that_says_something_unexpected_is_ended(lone, kind, token, said):
     """Its task is asked again, and has crashed when that ends the same way; the next one is right."""
     outcome = lone.call(answers_itself, kind, token, said, "value", timeout=60)

@@ -85,7 +85,10 @@ class TestExit:
     def test_and_while_a_module_is_being_loaded(self, run, tmp_path):
         """It does not wait for that."""
         (tmp_path / "loads_for_ever.py").write_text("import time\ntime.sleep(1000)\n")
-        run(HEAD + "pool = Pool(max_workers=1, preload=['loads_for_ever'])\npool.submit('math:sqrt', 4, timeout=60)\n")
+        run(
+            HEAD
+            + "pool = Pool(max_workers=1, preload=['loads_for_ever'])\npool.submit('math:sqrt', 4, timeout=60)\n"
+        )
 
     @pytest.mark.parametrize("name", ["SIGKILL", "SIGTERM"])
     def test_a_killed_process_leaves_no_orphans(self, name, gone):
@@ -98,8 +101,10 @@ class TestExit:
         )
         process = subprocess.Popen(
             [sys.executable, "-c", code],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         with process, process.stdout, process.stderr:
             pids = [*process.stdout.readline().split(), process.stderr.readline().strip()]
             process.send_signal(signal.Signals[name])

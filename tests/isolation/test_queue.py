@@ -53,7 +53,9 @@ class TestCancellation:
         narrow.close()
         assert running.result().kind == "lost"
 
-    async def test_a_call_under_way_ends_when_its_caller_is_cancelled(self, lone, whisper, say_and_hang, gone):
+    async def test_a_call_under_way_ends_when_its_caller_is_cancelled(
+        self, lone, whisper, say_and_hang, gone
+    ):
         """The worker is killed, and another does the next task."""
         call = asyncio.create_task(lone.run(say_and_hang, whisper.path, timeout=600))
         worker, _ = await asyncio.to_thread(whisper.heard)

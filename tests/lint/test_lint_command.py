@@ -58,8 +58,15 @@ def test_json_has_every_field(write, capsys):
     assert data["counts"] == {"error": 1, "warning": 0, "note": 0}
     (finding,) = data["findings"]
     assert finding.keys() == {
-        "id", "rule", "criterion", "message", "fix", "severity", "line", "path",
-    }  # fmt: skip
+        "id",
+        "rule",
+        "criterion",
+        "message",
+        "fix",
+        "severity",
+        "line",
+        "path",
+    }
     assert (finding["id"], finding["rule"], finding["line"]) == ("R005", "polarity", 1)
 
 
@@ -74,7 +81,9 @@ def test_a_run_is_looked_at(write, capsys, make_run):
 
 def test_a_rubric_in_python_is_looked_at(tmp_path, monkeypatch, capsys):
     """It has no lines."""
-    (tmp_path / "rubric_in_python.py").write_text('criteria = [{"requirement": "Is rude", "name": "rude"}]\n')
+    (tmp_path / "rubric_in_python.py").write_text(
+        'criteria = [{"requirement": "Is rude", "name": "rude"}]\n'
+    )
     monkeypatch.syspath_prepend(tmp_path)
     assert main(["lint", "rubric_in_python:criteria"]) == 100
     assert capsys.readouterr().out.startswith("error R005 rude: 'rude' describes a fault")

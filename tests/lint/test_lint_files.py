@@ -51,8 +51,14 @@ def test_a_finding_stands_at_the_field_it_is_about(write):
 def test_json_and_toml_have_lines_too(write):
     """As far as a scan can tell them."""
     text = '[\n {"requirement": "Is clear",\n  "weight": -1},\n {"requirement": "Is rude"}\n]'
-    assert places(write("a.json", text)) == [(2, "R002", "is_clear"), (2, "R005", "is_clear"), (4, "R005", "is_rude")]
-    toml = '[[criteria]]\nrequirement = "Names the author"\n\n[[criteria]]\nrequirement = "Is clear"\n'
+    assert places(write("a.json", text)) == [
+        (2, "R002", "is_clear"),
+        (2, "R005", "is_clear"),
+        (4, "R005", "is_rude"),
+    ]
+    toml = (
+        '[[criteria]]\nrequirement = "Names the author"\n\n[[criteria]]\nrequirement = "Is clear"\n'
+    )
     assert places(write("a.toml", toml)) == [(5, "R002", "is_clear")]
 
 

@@ -29,7 +29,11 @@ def proposing(*requirements):
 
 def body(text):
     """The lines of a diff that change something."""
-    return [line for line in text.splitlines() if line.startswith(("+", "-")) and not line.startswith(("+++", "---"))]
+    return [
+        line
+        for line in text.splitlines()
+        if line.startswith(("+", "-")) and not line.startswith(("+++", "---"))
+    ]
 
 
 class TestWithoutAModel:
@@ -93,7 +97,9 @@ class TestWithoutAModel:
     @pytest.mark.parametrize("mark", ["", "\ufeff"])
     def test_a_file_is_written_as_it_was(self, write, newline, mark):
         """Line ends, byte order mark, and letters that are not ASCII."""
-        text = "# été 😀\n- requirement: Does not fail to end\n  name: fin é\n".replace("\n", newline)
+        text = "# été 😀\n- requirement: Does not fail to end\n  name: fin é\n".replace(
+            "\n", newline
+        )
         path = write("a.yaml", mark + text)
         fix_rubric(path).write()
         assert path.read_bytes().decode() == mark + text.replace("Does not fail to end", "Ends")
@@ -134,20 +140,32 @@ class TestWithAModel:
         ("name", "text"),
         [
             ("a.json", '[{"requirement": "Names the author and gives the year"}]'),
-            ("b.json", '{"criteria": [\n  {\n    "requirement": "Names the author and gives the year"\n  }\n]}\n'),
+            (
+                "b.json",
+                '{"criteria": [\n  {\n    "requirement": "Names the author and gives the year"\n  }\n]}\n',
+            ),
             ("c.yaml", "criteria: [{requirement: Names the author and gives the year}]\n"),
-            ("d.yaml", "- requirement: |\n    Names the author and gives the year\n- check: refusal\n  weight: -1\n"),
+            (
+                "d.yaml",
+                "- requirement: |\n    Names the author and gives the year\n- check: refusal\n  weight: -1\n",
+            ),
             ("e.yaml", "- requirement: 'Names the author and gives the year'"),
             ("f.yaml", "-\n  requirement: Names the author\n    and gives the year\n"),
-            ("g.yaml", "- name: in\n  rubric:\n  - requirement: Names the author and gives the year\n    weight: 1\n"),
+            (
+                "g.yaml",
+                "- name: in\n  rubric:\n  - requirement: Names the author and gives the year\n    weight: 1\n",
+            ),
         ],
-    )  # fmt: skip
+    )
     def test_every_way_to_write_a_list_can_be_split(self, write, name, text):
         """And a weight that was not written down is."""
         fixed = fix_rubric(write(name, text), model=proposing("Names the author", "It's short"))
         rubric = (Rubric.from_json if name.endswith("json") else Rubric.from_yaml)(fixed.after)
         inner = getattr(rubric.criteria[0].check, "criteria", rubric.criteria)
-        assert [(c.requirement, c.weight) for c in inner[:2]] == [("Names the author", 0.5), ("It's short", 0.5)]
+        assert [(c.requirement, c.weight) for c in inner[:2]] == [
+            ("Names the author", 0.5),
+            ("It's short", 0.5),
+        ]
 
     def test_the_parts_of_a_compound_have_its_mended_choices(self, write):
         """What is certain is mended in each of them."""
@@ -162,7 +180,9 @@ class TestWithAModel:
 
     def test_a_name_that_others_wait_for_is_kept(self, write):
         """It came from the old words, and a `when` asks for it."""
-        path = write("a.yaml", "- requirement: Is clear\n- requirement: Names the year\n  when: is_clear\n")
+        path = write(
+            "a.yaml", "- requirement: Is clear\n- requirement: Names the year\n  when: is_clear\n"
+        )
         fixed = fix_rubric(path, model=proposing("Has one idea a paragraph"))
         assert Rubric.from_yaml(fixed.after).criteria[0].name == "is_clear"
         assert body(fixed.diff) == [
@@ -218,7 +238,8 @@ class TestWithAModel:
         assert "You mend one criterion of a rubric" in model.calls[0][0]
 
     @pytest.mark.parametrize(
-        "words", ["Says: yes", "Is it #1?", "[x] is set", "- is a dash", "yes", '"Hi" he says', "a: b # c"]
+        "words",
+        ["Says: yes", "Is it #1?", "[x] is set", "- is a dash", "yes", '"Hi" he says', "a: b # c"],
     )
     def test_words_are_quoted_where_they_must_be(self, write, words):
         """They are read back as they are, in a block and in brackets."""

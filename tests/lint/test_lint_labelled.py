@@ -30,7 +30,9 @@ def outcomes(split):
             for criterion, row in zip(rubric.criteria, rows, strict=True)
             for label in row["labels"]
         }
-        counts += Counter(right=len(found & wanted), wrong=len(found - wanted), missed=len(wanted - found))
+        counts += Counter(
+            right=len(found & wanted), wrong=len(found - wanted), missed=len(wanted - found)
+        )
     return counts
 
 

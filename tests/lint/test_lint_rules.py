@@ -127,7 +127,12 @@ class TestLevels:
 
     @pytest.mark.parametrize(
         ("choices", "found"),
-        [(["MET", "UNMET"], ["R011"]), (["pass", "fail"], ["R011"]), (["UNMET", "MET"], []), (["no", "yes"], [])],
+        [
+            (["MET", "UNMET"], ["R011"]),
+            (["pass", "fail"], ["R011"]),
+            (["UNMET", "MET"], []),
+            (["no", "yes"], []),
+        ],
     )
     def test_choices_run_from_worst_to_best(self, choices, found):
         """The first one listed is worth nothing."""
@@ -307,7 +312,9 @@ class TestPairs:
     def test_the_same_in_other_words_is_found(self, first, second):
         """And told at the second of the two."""
         found = lint(Rubric.from_dict([{"requirement": first}, {"requirement": second}]))
-        assert [(f.id, f.criterion) for f in found if f.id == "R007"] == [("R007", Criterion(requirement=second).name)]
+        assert [(f.id, f.criterion) for f in found if f.id == "R007"] == [
+            ("R007", Criterion(requirement=second).name)
+        ]
 
     @pytest.mark.parametrize(
         ("first", "second"),
@@ -395,7 +402,10 @@ class TestLint:
         """In one line, and as data."""
         (finding,) = lint(Rubric([{"requirement": "Cites several sources", "name": "cites"}]))
         assert finding == Finding(
-            "R004", "cites", "'several' names no number", "say how many, such as 'at least two' for 'several'"
+            "R004",
+            "cites",
+            "'several' names no number",
+            "say how many, such as 'at least two' for 'several'",
         )
         assert finding.to_dict()["rule"] == "uncounted"
         with pytest.raises(AttributeError):
@@ -419,7 +429,8 @@ class TestLint:
         assert lint(Rubric([lambda completion: 1.0])) == []
 
     @pytest.mark.parametrize(
-        "text", ["'a " * 2000, "clear, " * 900, "\n" * 6000 + "x", "and explains, " * 500, "é" * 9000]
+        "text",
+        ["'a " * 2000, "clear, " * 900, "\n" * 6000 + "x", "and explains, " * 500, "é" * 9000],
     )
     def test_no_text_is_too_long_or_too_strange(self, text):
         """It is read as far as a criterion reaches."""

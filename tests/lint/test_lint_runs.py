@@ -12,7 +12,9 @@ from assay.runs import RunError
 
 
 def rubric_of(count, **fields):
-    return Rubric.from_dict([{"requirement": f"Names author {n}", "name": f"c{n}", **fields} for n in range(count)])
+    return Rubric.from_dict(
+        [{"requirement": f"Names author {n}", "name": f"c{n}", **fields} for n in range(count)]
+    )
 
 
 def verdict(yes):
@@ -21,7 +23,9 @@ def verdict(yes):
 
 def run_of(make_run, rubric, said, count=60, **row):
     """A run of so many examples; `said` gives the verdicts of each."""
-    rows = [{"example": n, "said": {c: verdict(v) for c, v in said(n).items()}} for n in range(count)]
+    rows = [
+        {"example": n, "said": {c: verdict(v) for c, v in said(n).items()}} for n in range(count)
+    ]
     for n, each in enumerate(rows):
         each.update({key: give(n) for key, give in row.items()})
     return make_run("run", rubric, rows)
@@ -69,7 +73,13 @@ class TestConstant:
         """Errors and N/A are no verdicts: c0 has 20 of them, and nothing is said of it."""
         rubric = rubric_of(2, allow_na=True)
         rows = [
-            (n, {"c0": "MET" if n < 20 else "N/A" if n < 40 else ValueError("no"), "c1": verdict(n % 2)})
+            (
+                n,
+                {
+                    "c0": "MET" if n < 20 else "N/A" if n < 40 else ValueError("no"),
+                    "c1": verdict(n % 2),
+                },
+            )
             for n in range(60)
         ]
         assert lint(rubric, run=make_run("run", rubric, rows)) == []
@@ -126,7 +136,12 @@ class TestRedundant:
         """Their conditions exclude each other, so that no row has both verdicts."""
         rubric = rubric_of(2, allow_na=True)
         rows = [
-            (n, {"c0": verdict(n % 4 == 1), "c1": "N/A"} if n % 2 else {"c0": "N/A", "c1": verdict(n % 4)})
+            (
+                n,
+                {"c0": verdict(n % 4 == 1), "c1": "N/A"}
+                if n % 2
+                else {"c0": "N/A", "c1": verdict(n % 4)},
+            )
             for n in range(120)
         ]
         run = make_run("run", rubric, rows)
@@ -159,7 +174,10 @@ class TestUnstable:
         """5 of 20 change, and no fewer than 11 % would in the long run."""
         rubric, run = self.run(make_run, flips=5)
         finding = next(f for f in lint(rubric, run=run) if f.id == "R104")
-        assert "5 of 20 texts that were judged again got another verdict (share 0.25 [0.11, 0.47])" in (finding.message)
+        assert (
+            "5 of 20 texts that were judged again got another verdict (share 0.25 [0.11, 0.47])"
+            in (finding.message)
+        )
 
     def test_one_change_in_twenty_may_be_chance(self, make_run):
         """Its interval reaches down to 1 %."""
@@ -176,7 +194,9 @@ class TestLength:
     def test_verdicts_that_follow_length_are_found(self, make_run):
         """Met exactly when the text is among the longer half."""
         rubric = rubric_of(1)
-        run = run_of(make_run, rubric, lambda n: {"c0": n >= 30}, completion=lambda n: "x" * (n + 1))
+        run = run_of(
+            make_run, rubric, lambda n: {"c0": n >= 30}, completion=lambda n: "x" * (n + 1)
+        )
         (finding,) = lint(rubric, run=run)
         assert finding.id == "R105"
         assert "the longer a response, the more it is met" in finding.message
@@ -184,7 +204,10 @@ class TestLength:
     def test_what_code_checks_may_follow_length(self, make_run):
         """A limit of words does nothing else."""
         rubric = Rubric.from_dict([{"check": {"max_words": 30}, "name": "c0"}])
-        rows = [{"example": n, "said": {"c0": float(n < 30)}, "completion": "x" * (n + 1)} for n in range(60)]
+        rows = [
+            {"example": n, "said": {"c0": float(n < 30)}, "completion": "x" * (n + 1)}
+            for n in range(60)
+        ]
         assert lint(rubric, run=make_run("run", rubric, rows)) == []
 
 

@@ -54,7 +54,9 @@ def test_a_function_is_named_by_module_and_path():
     assert again.grade_sync("because").score == 1.0
 
 
-@pytest.mark.parametrize("load", [Rubric.from_dict, lambda data: Rubric.from_dict({"rubric": data})])
+@pytest.mark.parametrize(
+    "load", [Rubric.from_dict, lambda data: Rubric.from_dict({"rubric": data})]
+)
 def test_code_runs_only_when_it_is_allowed(load):
     """Nothing is imported before that."""
     assert "antigravity" not in sys.modules
@@ -96,7 +98,12 @@ def test_a_function_with_a_wrong_signature_is_an_error_of_the_file(monkeypatch):
 
 @pytest.mark.parametrize(
     "check",
-    [lambda completion: 1.0, Parser().format_score, partial(shows_work), Rubric([lambda completion: 1.0])],
+    [
+        lambda completion: 1.0,
+        Parser().format_score,
+        partial(shows_work),
+        Rubric([lambda completion: 1.0]),
+    ],
     ids=["lambda", "method", "partial", "rubric with a lambda"],
 )
 def test_what_has_no_name_cannot_be_written(check):

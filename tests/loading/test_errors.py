@@ -20,7 +20,10 @@ DATA = [
     ({"rubric": {"name": "x"}}, "Dict must contain either 'sections' or 'rubric' key"),
     ({"rubrics": [[A]]}, "this is a group of rubrics: load it as a RubricGroup"),
     ({"criteria": [A], "sections": [A]}, "it has both 'criteria' and 'sections': keep one"),
-    ({"criteria": [A], "agregation": "sum"}, "'agregation' is no field: did you mean 'aggregation'?"),
+    (
+        {"criteria": [A], "agregation": "sum"},
+        "'agregation' is no field: did you mean 'aggregation'?",
+    ),
     ({"criteria": [A], "name": 3}, "name is 3: give a text, in quotes"),
     ({"criteria": {"a": 1}}, "'criteria' is {'a': 1}: give a list"),
     ({"sections": "A"}, "'sections' is 'A': give a list"),
@@ -40,7 +43,10 @@ DATA = [
     ([{"requirement": " "}], "Invalid criterion at index 0: requirement ' ' is blank"),
     ([{"requirement": None}], "requirement is empty: give it a value, or leave it out"),
     ([{"requirement": 3}], "requirement is 3: give a text, in quotes"),
-    ([{**A, "wieght": 1}], "Invalid criterion at index 0: 'wieght' is no field: did you mean 'weight'?"),
+    (
+        [{**A, "wieght": 1}],
+        "Invalid criterion at index 0: 'wieght' is no field: did you mean 'weight'?",
+    ),
     ([{**A, "points": 1}], "'points' is no field: use requirement, check, weight, name"),
     ([{**A, 1: 2}], "1 is no field: use requirement"),
     ([{**A, "weight": "heavy"}], "Invalid criterion at index 0: weight is 'heavy': give a number"),
@@ -59,23 +65,44 @@ DATA = [
     ([{**A, "when": 3}], "when is 3: give a list"),
     ([{**A, "when": {"a": True}}], "when 'a' is True: give a verdict in quotes"),
     ([{**A, "when": "zzz"}], "asked when 'zzz' holds, and there is no such criterion"),
-    ([A, {"requirement": "B", "when": {"a": "YES"}}], "asked when 'a' is 'YES', which can never be"),
-    ([A, {**A, "name": "x"}, {**A, "name": "x"}], "index 2: name is 'x', as for the criterion at index 1"),
-    ([A, {"requirement": "B", "name": "a"}], "index 1: name is 'a', as for the criterion at index 0"),
+    (
+        [A, {"requirement": "B", "when": {"a": "YES"}}],
+        "asked when 'a' is 'YES', which can never be",
+    ),
+    (
+        [A, {**A, "name": "x"}, {**A, "name": "x"}],
+        "index 2: name is 'x', as for the criterion at index 1",
+    ),
+    (
+        [A, {"requirement": "B", "name": "a"}],
+        "index 1: name is 'a', as for the criterion at index 0",
+    ),
     ([{**A, "weight": 0}], "all weights are zero, so nothing could be scored"),
     ([{**A, "report_only": True}], "nothing could be scored"),
     ([{"rubric": [{**A, "weight": 0}]}], "nothing could be scored"),
     ([{"check": {"contians": "a"}}], "no built-in check 'contians': did you mean 'contains'?"),
-    ([{"check": {"regex": "("}}], "the pattern '(' is no regular expression: missing ) at position"),
+    (
+        [{"check": {"regex": "("}}],
+        "the pattern '(' is no regular expression: missing ) at position",
+    ),
     ([{"check": None}], "check is empty"),
-    ([{"check": "os:system"}], "'os:system' names code: pass allow_code=True if you trust this file"),
+    (
+        [{"check": "os:system"}],
+        "'os:system' names code: pass allow_code=True if you trust this file",
+    ),
     ([{"rubric": 3}], "a rubric is a list of criteria, or a mapping with one, and this is 3"),
-    ([A, {"rubric": [{"weight": 1}]}], "index 0 in the rubric of criterion at index 1: a criterion"),
-    ({"aggregation": "waited", "criteria": [A]}, "no aggregation 'waited': did you mean 'weighted'?"),
+    (
+        [A, {"rubric": [{"weight": 1}]}],
+        "index 0 in the rubric of criterion at index 1: a criterion",
+    ),
+    (
+        {"aggregation": "waited", "criteria": [A]},
+        "no aggregation 'waited': did you mean 'weighted'?",
+    ),
     ({"aggregation": 3, "criteria": [A]}, "no aggregation 3: use weighted, sum, mean"),
     ({"aggregation": "os:getcwd", "criteria": [A]}, "'os:getcwd' names code"),
     ({"aggregation": "tree", "criteria": [{**A, "weight": -1}]}, "a tree takes none below 0"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("data", "said"), DATA, ids=[said[:50] for _, said in DATA])
@@ -112,7 +139,11 @@ YAML = [
     ("- requirement: A\n- requirement: B\n  wieght: 2\n", 3, "wieght"),
     ("criteria:\n\n  # a comment\n  - requirement: A\n    weight: heavy\n", 5, "weight"),
     ("- {requirement: A, weight: .nan}\n", 1, "weight"),
-    ("sections:\n- title: T\n  criteria:\n  - requirement: A\n  - requirement: ' '\n", 5, "requirement"),
+    (
+        "sections:\n- title: T\n  criteria:\n  - requirement: A\n  - requirement: ' '\n",
+        5,
+        "requirement",
+    ),
     ("- requirement: A\n-\n  weight: 2\n", 3, ""),
     ("- requirement: A\n- two\n", 2, ""),
     ("- requirement: A\n- requirement: B\n  when:\n    zzz: MET\n", 3, "when"),
@@ -133,7 +164,7 @@ YAML = [
     ("- requirement: A\n- !!python/name:os.system x\n", 2, None),
     ("- requirement: A\n---\n- requirement: B\n", 2, None),
     ("- requirement: A\n- <<: 3\n  weight: 1\n", 2, None),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("text", "line", "field"), YAML)
@@ -174,15 +205,27 @@ def test_json_errors_name_the_line(text, line, field):
 
 
 TOML = [
-    ('[[criteria]]\nrequirement = "A"\n\n[[criteria]]\nrequirement = "B"\nwieght = 2\n', 6, "wieght"),
+    (
+        '[[criteria]]\nrequirement = "A"\n\n[[criteria]]\nrequirement = "B"\nwieght = 2\n',
+        6,
+        "wieght",
+    ),
     ('[[criteria]]\nrequirement = """\n[[criteria]]\n"""\n[[criteria]]\nweight = 2\n', 5, ""),
-    ('[[sections]]\ntitle = "T"\n[[sections.criteria]]\nrequirement = "A"\n[[sections.criteria]]\nrequirement = " "\n', 6, "requirement"),
-    ('[[criteria]]\n[criteria.rubric]\n[[criteria.rubric.criteria]]\nrequirement = "A"\nweight = nan\n', 5, "weight"),
+    (
+        '[[sections]]\ntitle = "T"\n[[sections.criteria]]\nrequirement = "A"\n[[sections.criteria]]\nrequirement = " "\n',
+        6,
+        "requirement",
+    ),
+    (
+        '[[criteria]]\n[criteria.rubric]\n[[criteria.rubric.criteria]]\nrequirement = "A"\nweight = nan\n',
+        5,
+        "weight",
+    ),
     ('criteria = [\n  {requirement = "A", weight = inf},\n]\n', 1, "weight"),
     ('[[criteria]]\nrequirement = "A"\ncheck.contains = 3\n', 3, "check"),
-    ('[[criteria]]\nrequirement = \n', 2, None),
-    ('a = 1\na = 2\n', 2, None),
-]  # fmt: skip
+    ("[[criteria]]\nrequirement = \n", 2, None),
+    ("a = 1\na = 2\n", 2, None),
+]
 
 
 @pytest.mark.parametrize(("text", "line", "field"), TOML)
@@ -229,17 +272,41 @@ class Named(io.StringIO):
         (lambda folder: folder / "none.json", FileNotFoundError, "File not found: .*none.json"),
         (lambda folder: str(folder / "none.txt"), FileNotFoundError, "File not found"),
         (lambda folder: folder, RubricFileError, "is a folder: name the file of a rubric"),
-        (lambda folder: folder / "r.txt", RubricFileError, "Unsupported file format '.txt'. Supported formats: .json, .yaml"),
-        (lambda folder: folder / "plain", RubricFileError, "Cannot determine file format of .*plain"),
-        (lambda folder: io.StringIO("[]"), RubricFileError, "Cannot determine file format of 'a file without a name'"),
+        (
+            lambda folder: folder / "r.txt",
+            RubricFileError,
+            "Unsupported file format '.txt'. Supported formats: .json, .yaml",
+        ),
+        (
+            lambda folder: folder / "plain",
+            RubricFileError,
+            "Cannot determine file format of .*plain",
+        ),
+        (
+            lambda folder: io.StringIO("[]"),
+            RubricFileError,
+            "Cannot determine file format of 'a file without a name'",
+        ),
         (lambda folder: Named("[]"), RubricFileError, "Cannot determine file format of 'x'"),
-        (lambda folder: 3, RubricFileError, "3 is no file: give a path, or a file opened for reading"),
-        (lambda folder: folder / "latin.yaml", RubricFileError, r"latin.yaml:2: byte 0xe9 is not UTF-8: save"),
+        (
+            lambda folder: 3,
+            RubricFileError,
+            "3 is no file: give a path, or a file opened for reading",
+        ),
+        (
+            lambda folder: folder / "latin.yaml",
+            RubricFileError,
+            r"latin.yaml:2: byte 0xe9 is not UTF-8: save",
+        ),
         (lambda folder: folder / "empty.yaml", RubricFileError, "No criteria found"),
-        (lambda folder: folder / "empty.json", RubricFileError, "empty.json:1: Failed to parse JSON"),
+        (
+            lambda folder: folder / "empty.json",
+            RubricFileError,
+            "empty.json:1: Failed to parse JSON",
+        ),
         (lambda folder: folder / "empty.toml", RubricFileError, "Dict must contain"),
     ],
-)  # fmt: skip
+)
 def test_wrong_files(make, kind, said, tmp_path):
     """Missing, of another kind, nameless, empty or in another encoding."""
     for name in ("r.txt", "plain", "empty.yaml", "empty.json", "empty.toml"):

@@ -19,9 +19,13 @@ JUDGED = Criterion(
 def test_hashes_stay_as_they_are():
     """In every version: results that are stored under them must be found again."""
     assert JUDGED.content_hash == "c1c1d22bf82fa0e8716ba2646d944eccda076cd84bc8a5774a24c81785bffe70"
-    assert JUDGED.question_hash == "cd0b7c9f1091ae53a33dbdff973532332d0ff08f09f7b83bb82bc7384295645c"
+    assert (
+        JUDGED.question_hash == "cd0b7c9f1091ae53a33dbdff973532332d0ff08f09f7b83bb82bc7384295645c"
+    )
     checked = Criterion(check=Contains(["a", "b"], any_of=True), weight=0.5, name="ab")
-    assert checked.content_hash == "40c1ce1c5fc2c5728e1d38ec39a9dbba00923bf6bcf360a20836b244199bc79a"
+    assert (
+        checked.content_hash == "40c1ce1c5fc2c5728e1d38ec39a9dbba00923bf6bcf360a20836b244199bc79a"
+    )
     rubric = Rubric([checked, {"requirement": "B"}], aggregation="mean", name="r")
     assert rubric.content_hash == "6afa75496b380be42c44fb871aee67426d3e5e744b49d13ed4fbea3d6ee594a0"
     assert (

@@ -9,7 +9,9 @@ from assay.loading.document import read_text
 
 DEEP = 100_000
 LAUGHS = "a0: &a0 [x, x]\n" + "\n".join(f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]" for i in range(1, 60))
-MERGES = "- &a0 {k: v}\n" + "\n".join(f"- &a{i} {{<<: [*a{i - 1}, *a{i - 1}]}}" for i in range(1, 60))
+MERGES = "- &a0 {k: v}\n" + "\n".join(
+    f"- &a{i} {{<<: [*a{i - 1}, *a{i - 1}]}}" for i in range(1, 60)
+)
 
 
 @pytest.mark.parametrize(
@@ -35,7 +37,13 @@ def test_yaml_bombs_are_refused(text, said):
 
 
 @pytest.mark.parametrize(
-    "text", ["[" * DEEP + "]" * DEEP, '{"a": ' * DEEP, "9" * 5000, '[{"weight": ' + "[" * 200 + "]" * 200 + "}]"]
+    "text",
+    [
+        "[" * DEEP + "]" * DEEP,
+        '{"a": ' * DEEP,
+        "9" * 5000,
+        '[{"weight": ' + "[" * 200 + "]" * 200 + "}]",
+    ],
 )
 def test_json_bombs_are_refused(text):
     """With a sentence."""
@@ -143,10 +151,15 @@ def test_twenty_thousand_criteria_load(load):
     size = 20_000
     entries = [{"requirement": f"States fact {i}", "weight": i % 7 + 1} for i in range(size)]
     if load == "from_toml":
-        tables = (f'[[criteria]]\nrequirement = "{e["requirement"]}"\nweight = {e["weight"]}' for e in entries)
+        tables = (
+            f'[[criteria]]\nrequirement = "{e["requirement"]}"\nweight = {e["weight"]}'
+            for e in entries
+        )
         text = "\n".join(tables)
     elif load == "from_yaml":
-        text = "\n".join(f"- requirement: {e['requirement']}\n  weight: {e['weight']}" for e in entries)
+        text = "\n".join(
+            f"- requirement: {e['requirement']}\n  weight: {e['weight']}" for e in entries
+        )
     else:
         text = "[" + ",\n".join(json.dumps(entry) for entry in entries) + "]"
     assert len(getattr(Rubric, load)(text)) == size

@@ -73,7 +73,8 @@ def criteria_lists(draw, questions):
             waits = draw(st.lists(st.sampled_from(names), max_size=2))
             offered = {c.name: c.choices for c in criteria}
             when = [
-                Condition(name, tuple(draw(st.lists(st.sampled_from(offered[name]), max_size=2)))) for name in waits
+                Condition(name, tuple(draw(st.lists(st.sampled_from(offered[name]), max_size=2))))
+                for name in waits
             ]
             criterion = criterion.with_fields(when=tuple(when), report_only=draw(flags))
         if criterion.name not in names:
@@ -83,7 +84,12 @@ def criteria_lists(draw, questions):
 
 def rubrics_of(questions):
     plain = [name for name in AGGREGATIONS if name != "tree"]
-    return st.builds(Rubric, criteria_lists(questions), aggregation=st.sampled_from(plain), name=st.just("") | words)
+    return st.builds(
+        Rubric,
+        criteria_lists(questions),
+        aggregation=st.sampled_from(plain),
+        name=st.just("") | words,
+    )
 
 
 judged = st.fixed_dictionaries({"requirement": sayings})
@@ -143,7 +149,29 @@ def test_any_text_survives_yaml(text):
     assert read_text(dump_yaml({"a": [text], text: 1}), "yaml").data == {"a": [text], text: 1}
 
 
-@pytest.mark.parametrize("text", ["yes", "1e3", "012", "0x1F", "null", "~", "2024-01-01", "1:30", "<<", "=", "- a", "a: b", "#", "\x85", "\u2028", "", " a ", "a\n\n b\n"])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        "yes",
+        "1e3",
+        "012",
+        "0x1F",
+        "null",
+        "~",
+        "2024-01-01",
+        "1:30",
+        "<<",
+        "=",
+        "- a",
+        "a: b",
+        "#",
+        "\x85",
+        "\u2028",
+        "",
+        " a ",
+        "a\n\n b\n",
+    ],
+)
 def test_texts_that_look_like_something_else_survive_yaml(text):
     """They are quoted."""
     assert read_text(dump_yaml([text]), "yaml").data == [text]

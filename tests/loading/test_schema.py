@@ -67,10 +67,38 @@ GOOD = [
     [{"check": "json_valid", "isolate": False, "timeout": 5}],
     [{**A, "isolate": False}],
     [{"check": {"json_valid": None}}],
-    [{"check": {"called": "refund"}}, {"check": {"called": {"tool": "refund", "times": [0, None], "before": "close"}}}],
-    [{"check": {"called": {"tool": "a", "arguments": {"id": 1}, "schema": {}, "predicate": "os.path:basename"}}}],
-    [{"check": {"trajectory": ["a", {"name": "b", "arguments": {}}]}}, {"check": "trajectory", "name": "t"}],
-    [{"check": {"trajectory": {"expected_in": "info.calls", "match": "superset", "tools": ["a"], "ignore": ["b"]}}}],
+    [
+        {"check": {"called": "refund"}},
+        {"check": {"called": {"tool": "refund", "times": [0, None], "before": "close"}}},
+    ],
+    [
+        {
+            "check": {
+                "called": {
+                    "tool": "a",
+                    "arguments": {"id": 1},
+                    "schema": {},
+                    "predicate": "os.path:basename",
+                }
+            }
+        }
+    ],
+    [
+        {"check": {"trajectory": ["a", {"name": "b", "arguments": {}}]}},
+        {"check": "trajectory", "name": "t"},
+    ],
+    [
+        {
+            "check": {
+                "trajectory": {
+                    "expected_in": "info.calls",
+                    "match": "superset",
+                    "tools": ["a"],
+                    "ignore": ["b"],
+                }
+            }
+        }
+    ],
     [{"check": {"no_repeated_calls": ["poll"]}}, {"check": "recovers_from_errors"}],
     [{"check": {"final_state": {"at": "orders.1", "equals": None}}}],
     [{"check": {"json_valid": {}}}],

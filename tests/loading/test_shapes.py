@@ -165,7 +165,12 @@ async def test_options_go_to_the_constructor_and_the_parser_to_nested_rubrics_to
     """A nested check reads as the outer ones do."""
     rubric = Rubric.from_yaml(NESTED, parser=Parser(str.upper), on_error="raise", name="outer")
     nested = rubric.criteria[1].check
-    assert (rubric.name, rubric.on_error, nested.name, nested.on_error) == ("outer", "raise", "", "raise")
+    assert (rubric.name, rubric.on_error, nested.name, nested.on_error) == (
+        "outer",
+        "raise",
+        "",
+        "raise",
+    )
     assert nested.parser is rubric.parser
 
 

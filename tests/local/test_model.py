@@ -103,7 +103,9 @@ async def test_a_dry_run_starts_no_engine(model, question):
     """What would be asked is counted, and nothing is loaded."""
     rubric = Rubric.from_dict([{"requirement": "Names a river"}])
     with dry_run() as ledger:
-        await rubric.score([{"completion": "The Rhine."}], autograder=PerCriterionGrader(model=model))
+        await rubric.score(
+            [{"completion": "The Rhine."}], autograder=PerCriterionGrader(model=model)
+        )
     assert model.pid is None
     assert ledger.calls == 1
 
@@ -124,11 +126,15 @@ if sys.argv[1] == "killed":
 """
 
 
-@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="no way here to wait for a stranger's end")
+@pytest.mark.skipif(
+    not hasattr(os, "pidfd_open"), reason="no way here to wait for a stranger's end"
+)
 @pytest.mark.parametrize("how", ["ends", "killed"])
 def test_the_engine_ends_with_the_program_that_started_it(how):
     """Also when that is killed and can tell nobody."""
-    program = subprocess.Popen([sys.executable, "-c", PROGRAM, how], stdout=subprocess.PIPE, text=True)
+    program = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, how], stdout=subprocess.PIPE, text=True
+    )
     pid = int(program.stdout.readline())
     try:
         engine = os.pidfd_open(pid)

@@ -58,9 +58,13 @@ async def test_the_openai_client_gets_json_of_the_schema(client):
 
 async def test_a_rubric_is_graded_through_the_openai_client(client):
     """Every criterion has a verdict on offer, or an error that says why not."""
-    rubric = Rubric.from_dict([{"requirement": "Names a river"}, {"requirement": "Is in French", "weight": -2}])
+    rubric = Rubric.from_dict(
+        [{"requirement": "Names a river"}, {"requirement": "Is in French", "weight": -2}]
+    )
     grader = PerCriterionGrader(model=model_of(client, "smoke"))
-    [report] = await rubric.score([{"prompt": "Where?", "completion": "By the Rhine."}], autograder=grader)
+    [report] = await rubric.score(
+        [{"prompt": "Where?", "completion": "By the Rhine."}], autograder=grader
+    )
     assert len(report.report) == 2
     for line in report.report:
         assert line.verdict in ("MET", "UNMET") or line.error
@@ -77,7 +81,9 @@ async def test_equal_requests_through_our_own_client_are_asked_once(remote, ques
 
 async def test_eight_at_once_are_all_answered(remote, question):
     """On two slots."""
-    asked = [question(f"Does it name {n} rivers?", schema=Verdict, max_tokens=200) for n in range(8)]
+    asked = [
+        question(f"Does it name {n} rivers?", schema=Verdict, max_tokens=200) for n in range(8)
+    ]
     replies = await asyncio.gather(*map(remote, asked))
     assert all(isinstance(reply.value, Verdict) for reply in replies)
 
@@ -117,7 +123,15 @@ async def test_without_the_key_nobody_is_answered(server, question):
 
 def test_as_a_program_it_says_where_it_is_and_stops_when_told(server):
     """One line of JSON, with a new key where none was set, without which no page in a browser is answered."""
-    command = [sys.executable, "-m", "assay.local.llama_server", "--model", "smoke", "--threads", "1"]
+    command = [
+        sys.executable,
+        "-m",
+        "assay.local.llama_server",
+        "--model",
+        "smoke",
+        "--threads",
+        "1",
+    ]
     program = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     said = json.loads(program.stdout.readline())
     assert said["model"] == "smoke"

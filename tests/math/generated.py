@@ -11,7 +11,9 @@ def numbers(seed: int, size: int) -> Iterator[Pair]:
     """Two spellings of numbers, equal or near to each other."""
     draw = random.Random(seed)
     for _ in range(size):
-        value = Fraction(draw.randint(-400, 400), draw.choice([1, 1, 1, 2, 3, 4, 5, 7, 8, 16, 25, 100]))
+        value = Fraction(
+            draw.randint(-400, 400), draw.choice([1, 1, 1, 2, 3, 4, 5, 7, 8, 16, 25, 100])
+        )
         if draw.random() < 0.2:
             value *= draw.choice([1000, 12345, 10**6])
         other = value
@@ -23,7 +25,11 @@ def numbers(seed: int, size: int) -> Iterator[Pair]:
 def spelled(value: Fraction, draw: random.Random) -> str:
     """One of the ways to write a number exactly."""
     top, bottom = value.numerator, value.denominator
-    ways = [rf"\frac{{{top}}}{{{bottom}}}", f"{top}/{bottom}", rf"\dfrac{{{2 * top}}}{{{2 * bottom}}}"]
+    ways = [
+        rf"\frac{{{top}}}{{{bottom}}}",
+        f"{top}/{bottom}",
+        rf"\dfrac{{{2 * top}}}{{{2 * bottom}}}",
+    ]
     if bottom == 1:
         ways += [str(top), f"${top}$", rf"\boxed{{{top}}}", f"{top}.0", f"{top:,}", f" {top} "]
     elif 10**6 % bottom == 0:
@@ -53,7 +59,11 @@ def polynomials(seed: int, size: int) -> Iterator[Pair]:
         if not same:
             coefficients[draw.randrange(len(coefficients))] += draw.choice([-2, -1, 1, 2])
         product = "".join(f"(x{-root:+d})" if root else "x" for root in roots)
-        yield (f"{factor if factor != 1 else ''}{product}".replace("-1(", "-("), expanded(coefficients), same)
+        yield (
+            f"{factor if factor != 1 else ''}{product}".replace("-1(", "-("),
+            expanded(coefficients),
+            same,
+        )
 
 
 def expanded(coefficients: list[int]) -> str:
@@ -64,7 +74,11 @@ def expanded(coefficients: list[int]) -> str:
         if coefficient:
             power = degree - place
             letter = "" if power == 0 else "x" if power == 1 else f"x^{{{power}}}"
-            number = f"{coefficient:+d}" if abs(coefficient) != 1 or not letter else f"{coefficient:+d}"[0]
+            number = (
+                f"{coefficient:+d}"
+                if abs(coefficient) != 1 or not letter
+                else f"{coefficient:+d}"[0]
+            )
             terms.append(number + letter)
     return "".join(terms).lstrip("+") or "0"
 
@@ -95,4 +109,8 @@ def identities(seed: int, size: int) -> Iterator[Pair]:
             str(draw.randint(3, 30)),
         ]
         same = draw.random() < 0.6
-        yield (one.format(*fill), two.format(*fill) + ("" if same else draw.choice(["+1", "-2", "+x"])), same)
+        yield (
+            one.format(*fill),
+            two.format(*fill) + ("" if same else draw.choice(["+1", "-2", "+x"])),
+            same,
+        )

@@ -31,7 +31,10 @@ class Case:
 def hostile_cases() -> list[Case]:
     """The table, every recipe written out."""
     rows = [json.loads(line) for line in TABLE.read_text(encoding="utf-8").splitlines()]
-    return [Case(row["name"], written(row["gold"]), written(row["answer"]), row["expected"]) for row in rows]
+    return [
+        Case(row["name"], written(row["gold"]), written(row["answer"]), row["expected"])
+        for row in rows
+    ]
 
 
 def written(text: str | dict[str, Any] | list[Any]) -> str:
@@ -48,7 +51,9 @@ def written(text: str | dict[str, Any] | list[Any]) -> str:
         return "".join(map(written, text))
     unit, times = text["unit"], text["times"]
     numbered = text.get("numbered", False)
-    units = "".join(unit.replace("#", str(n + 1)) for n in range(times)) if numbered else unit * times
+    units = (
+        "".join(unit.replace("#", str(n + 1)) for n in range(times)) if numbered else unit * times
+    )
     end = text.get("closing", "") * times + text.get("suffix", "")
     return text.get("prefix", "") + units + text.get("middle", "") + end
 

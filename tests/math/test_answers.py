@@ -361,7 +361,10 @@ DIFFERENT = [
         r"10^{30000}",
         "10^{30001}",
         " and ".join(
-            ["different numbers: a number of a thousand digits or more", "a number of a thousand digits or more"]
+            [
+                "different numbers: a number of a thousand digits or more",
+                "a number of a thousand digits or more",
+            ]
         ),
     ),
     ("0.00001234", "0.00001235", "different numbers: 0.00001234 and 0.00001235"),
@@ -382,7 +385,11 @@ DIFFERENT = [
     (r"20^\circ C", r"20^\circ F", "different units: C and F"),
     (r"5\text{ hp}", r"5\text{ W}", "different units: hp and W"),
     ("x''", "x'", "different at x' = 137/128, x'' = 263/128: 2.0546875 and 1.0703125"),
-    (r"\vec{v}", r"\vec{w}", "different at vec(v) = 137/128, vec(w) = 263/128: 1.0703125 and 2.0546875"),
+    (
+        r"\vec{v}",
+        r"\vec{w}",
+        "different at vec(v) = 137/128, vec(w) = 263/128: 1.0703125 and 2.0546875",
+    ),
     ("X+x", "x+x", "different at X = 137/128, x = 263/128: 3.1250000 and 4.1093750"),
     (r"k\pi", r"n\pi", "different at k = 137/128, n = 263/128: 3.3624859 and 6.4549912"),
     ("f(x) = x+1", "f(z) = z+2", "different at x = 137/128: 2.0703125 and 3.0703125"),
@@ -412,8 +419,16 @@ DIFFERENT = [
     (r"x\le 3", r"x\ge 3", "the sets of numbers differ"),
     (r"(-\infty,3]\cup[5,\infty)", r"x<3 \text{ or } x\ge5", "the sets of numbers differ"),
     (r"x=3 \text{ or } x>4", "x>4", "the sets of numbers differ"),
-    (r"\begin{pmatrix}1&2\end{pmatrix}", r"\begin{pmatrix}1\\2\end{pmatrix}", "matrices of (1, 2) and (2, 1) cells"),
-    (r"\begin{pmatrix}1&2\\3&4\end{pmatrix}", r"\begin{pmatrix}1&2\\3&5\end{pmatrix}", "different numbers: 4 and 5"),
+    (
+        r"\begin{pmatrix}1&2\end{pmatrix}",
+        r"\begin{pmatrix}1\\2\end{pmatrix}",
+        "matrices of (1, 2) and (2, 1) cells",
+    ),
+    (
+        r"\begin{pmatrix}1&2\\3&4\end{pmatrix}",
+        r"\begin{pmatrix}1&2\\3&5\end{pmatrix}",
+        "different numbers: 4 and 5",
+    ),
     (r"\begin{pmatrix}1&2\\3&4\end{pmatrix}", "5", "only one is a matrix"),
     (r"\begin{pmatrix}1\\2\end{pmatrix}", "(1,2,3)", "2 and 3 cells"),
 ]
@@ -444,7 +459,11 @@ OPEN = [
     (r"\frac{1}{0}", r"\frac{2}{0}", "no finite value"),
     (r"\infty-\infty", "0", "arithmetic with infinity"),
     (r"\frac{600!}{599!}", "600", "equal to 1280 bits, and no proof"),
-    (r"\ln(x^2-1)", r"\ln(x-1)+\ln(x+1)", "no point tells them apart, and no proof that they are equal"),
+    (
+        r"\ln(x^2-1)",
+        r"\ln(x-1)+\ln(x+1)",
+        "no point tells them apart, and no proof that they are equal",
+    ),
     ("1011_2", "x", "a numeral in another base against something else"),
     ("19_8", "17_9", "a digit that its base has not"),
     (r"5x\text{ blobs}", r"5x\text{ things}", "'blobs' and 'things' may not mean the same"),
@@ -465,7 +484,9 @@ OPEN = [
 
 
 @pytest.mark.parametrize(("gold", "answer", "reason"), OPEN)
-def test_what_is_neither_proven_nor_disproven_says_where_it_stopped(gold: str, answer: str, reason: str):
+def test_what_is_neither_proven_nor_disproven_says_where_it_stopped(
+    gold: str, answer: str, reason: str
+):
     """Without the last tier that is a no, with the reason why it is open."""
     verdict = verify(gold, answer, options=HERE)
     assert (verdict.status, verdict.reason) == ("different", f"not proven equal: {reason}")
@@ -531,11 +552,18 @@ NOTATIONS = [
     (r"(-\infty,1)\cup(3,\infty)", "(-oo,1) U (3,oo)", "(-oo,1) U [3,oo)"),
     (r"\begin{pmatrix}1&2\\3&4\end{pmatrix}", "[[1,2],[3,4]]", "[[1,3],[2,4]]"),
     (r"\begin{pmatrix}1\\2\end{pmatrix}", "[1,2]^T", "[2,1]^T"),
-    (r"\begin{pmatrix}1&2\end{pmatrix}", r"\frac12\begin{pmatrix}2&4\end{pmatrix}", r"\frac12\begin{pmatrix}1&2\end{pmatrix}"),
+    (
+        r"\begin{pmatrix}1&2\end{pmatrix}",
+        r"\frac12\begin{pmatrix}2&4\end{pmatrix}",
+        r"\frac12\begin{pmatrix}1&2\end{pmatrix}",
+    ),
     (r"\begin{vmatrix}1&2&3\\4&5&6\\7&8&10\end{vmatrix}", "-3", "3"),
     (r"\begin{cases}x=1\\y=2\end{cases}", "(1,2)", "(2,1)"),
-    (r"\begin{cases}x^2&x>0\\0&x\le 0\end{cases}", r"\begin{cases}0,&\text{for }x\le 0,\\x\cdot x&\text{if }x>0\end{cases}",
-     r"\begin{cases}x^2&x\ge 0\\0&x<0\end{cases}"),
+    (
+        r"\begin{cases}x^2&x>0\\0&x\le 0\end{cases}",
+        r"\begin{cases}0,&\text{for }x\le 0,\\x\cdot x&\text{if }x>0\end{cases}",
+        r"\begin{cases}x^2&x\ge 0\\0&x<0\end{cases}",
+    ),
     ("5:2", "5 to 2", "2 to 5"),
     (r"\frac52", r"5\text{ to }2", r"2\text{ to }5"),
     (r"n\equiv 2\pmod 3", r"n\equiv 5\pmod{3}", r"n\equiv 1\pmod 3"),
@@ -544,7 +572,7 @@ NOTATIONS = [
     (r"x=2k\pi, k\in\mathbb{Z}", r"x=2n\pi, n\in\mathbb{Z}", r"x=2n\pi, n\in\mathbb{N}"),
     (r"x=2k\pi, k\in\mathbb{Z}", r"2k\pi", r"k\pi"),
     (r"\max(1,\sqrt2)", r"\sqrt2", "1"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("gold", "same", "other"), NOTATIONS)

@@ -9,12 +9,16 @@ import pytest
 from assay.math import MathOptions, verify
 
 TABLE = Path(__file__).parents[1] / "cases" / "math_equal.jsonl"
-ROWS: list[dict[str, Any]] = [json.loads(line) for line in TABLE.read_text(encoding="utf-8").splitlines()]
+ROWS: list[dict[str, Any]] = [
+    json.loads(line) for line in TABLE.read_text(encoding="utf-8").splitlines()
+]
 EXACT = MathOptions(symbolic=False, rounding=40)
 """Exact arithmetic alone: no simplification by math-verify, which rounds, and no decimal that is near."""
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['kind']}: {row['gold']} and {row['answer']}")
+@pytest.mark.parametrize(
+    "row", ROWS, ids=lambda row: f"{row['kind']}: {row['gold']} and {row['answer']}"
+)
 def test_a_right_answer_is_proven(row: dict[str, Any]):
     """A row that is marked as proven is proven by exact arithmetic, and no other row is."""
     assert verify(row["gold"], row["answer"], options=EXACT).equal is row["proven"]
@@ -28,7 +32,9 @@ def test_nearly_all_right_answers_are_proven():
 
 
 @pytest.mark.parametrize(
-    "row", [row for row in ROWS if row["kind"] == "calculus" and not row["proven"]], ids=lambda row: row["answer"]
+    "row",
+    [row for row in ROWS if row["kind"] == "calculus" and not row["proven"]],
+    ids=lambda row: row["answer"],
 )
 def test_limits_and_sums_without_end_are_left_to_math_verify(row: dict[str, Any]):
     """Its yes on them, confirmed by values, is what there is."""

@@ -147,7 +147,10 @@ def test_numbers_that_are_as_near_as_can_be_are_not_called_equal(one: str, two: 
         (r"\sqrt5^{-3}", 15),  # (3/2 log₂ 5 + 1) + 3/2 log₂ 5 + 8
         (r"\sqrt5\sqrt7", 18),  # degree 4: 3(½ log₂ 35 + 1) + 8
         (r"\sqrt5\%", 22),  # (log₂ 100 + 1) + log₂ 100 + 8
-        (r"\sqrt[3]{\frac{1000001}{1000}}", 46),  # degree 3: 2(⅓ log₂(1000001·1000²) + 1) + log₂ 1000 + 8
+        (
+            r"\sqrt[3]{\frac{1000001}{1000}}",
+            46,
+        ),  # degree 3: 2(⅓ log₂(1000001·1000²) + 1) + log₂ 1000 + 8
         (r"\sqrt[3]{\frac{2}{1000001}}", 31),  # 2(⅓ log₂(2²·1000001) + 1) + ⅓ log₂(2²·1000001) + 8
         ("i", 9),  # degree 2: 1 + 8
         (r"\cos\frac{2\pi}{7}", 13),  # degree 3, half of φ(7): 2·2 + 1 + 8
@@ -180,7 +183,9 @@ def test_what_has_no_value_is_undefined(text: str):
         ball(tree(text), {}, 64)
 
 
-@pytest.mark.parametrize("text", ["(1", r"\frac{1}", "x +", r"\begin{align}1\end{align}", "1 2", "#", r"\sum k"])
+@pytest.mark.parametrize(
+    "text", ["(1", r"\frac{1}", "x +", r"\begin{align}1\end{align}", "1 2", "#", r"\sum k"]
+)
 def test_what_is_not_in_the_grammar_is_unreadable(text: str):
     """The grammar says where it stops understanding."""
     with pytest.raises(UnreadableError):
@@ -235,7 +240,11 @@ def test_an_inequality_has_no_other_solutions(gold: str, answer: str):
 
 @pytest.mark.parametrize(
     ("gold", "answer"),
-    [(r"\sqrt{\frac km}\sqrt{\frac mk}", "1"), (r"\sqrt{2gh}", r"\sqrt2\sqrt g\sqrt h"), (r"\ln x^2", r"2\ln x")],
+    [
+        (r"\sqrt{\frac km}\sqrt{\frac mk}", "1"),
+        (r"\sqrt{2gh}", r"\sqrt2\sqrt g\sqrt h"),
+        (r"\ln x^2", r"2\ln x"),
+    ],
 )
 def test_letters_under_a_root_are_what_makes_it_real(gold: str, answer: str):
     """A point where the root of a negative number is taken tells nothing about real numbers."""
@@ -253,11 +262,32 @@ def test_two_expressions_without_a_value_are_not_called_equal():
 POINT = {"x": fmpq(137, 128), "y": fmpq(59, 97)}
 REAL = ["x", "y", "2", "3", "6", r"\frac12", r"\frac35", r"\pi", "e", "-1"]
 FORMS = [
-    r"({0})+({1})", r"({0})({1})", r"\frac{{{0}}}{{{1}}}", r"({0})^2", r"({0})^{{-3}}", r"|{0}|", r"({0})-({1})", r"\sqrt{{{0}}}",
-    r"\sqrt[3]{{{0}}}", r"\ln({0})", r"e^{{{0}}}", r"2^{{{0}}}", r"({0})^{{{1}}}", r"\sin({0})", r"\cos({0})", r"\tan({0})",
-    r"\arctan({0})", r"\arcsin({0})", r"\arccos({0})", r"\cosh({0})", r"\log_2({0})", r"\binom{{{0}}}{{2}}",
-    r"\sqrt{{({0})^2+2({0})({1})+({1})^2}}", r"({0})^{{2y}}", r"({0}\cdot x)^{{y}}",
-]  # fmt: skip
+    r"({0})+({1})",
+    r"({0})({1})",
+    r"\frac{{{0}}}{{{1}}}",
+    r"({0})^2",
+    r"({0})^{{-3}}",
+    r"|{0}|",
+    r"({0})-({1})",
+    r"\sqrt{{{0}}}",
+    r"\sqrt[3]{{{0}}}",
+    r"\ln({0})",
+    r"e^{{{0}}}",
+    r"2^{{{0}}}",
+    r"({0})^{{{1}}}",
+    r"\sin({0})",
+    r"\cos({0})",
+    r"\tan({0})",
+    r"\arctan({0})",
+    r"\arcsin({0})",
+    r"\arccos({0})",
+    r"\cosh({0})",
+    r"\log_2({0})",
+    r"\binom{{{0}}}{{2}}",
+    r"\sqrt{{({0})^2+2({0})({1})+({1})^2}}",
+    r"({0})^{{2y}}",
+    r"({0}\cdot x)^{{y}}",
+]
 ARITHMETIC = 7
 """So many of the forms, the first ones, are functions of complex numbers too."""
 
@@ -266,7 +296,9 @@ def expression(draw: random.Random, depth: int, leaves: list[str], forms: list[s
     """An expression of letters, numbers and functions, whether or not it has a value."""
     if depth == 0 or draw.random() < 0.15:
         return draw.choice(leaves)
-    return draw.choice(forms).format(*(expression(draw, depth - 1, leaves, forms) for _ in range(2)))
+    return draw.choice(forms).format(
+        *(expression(draw, depth - 1, leaves, forms) for _ in range(2))
+    )
 
 
 def is_real_throughout(node: Node) -> bool:
@@ -290,7 +322,9 @@ def atom_of(form: Form, key: tuple[Any, ...]) -> acb:
         value_of(form, part.top) / value_of(form, part.bottom) if isinstance(part, Ratio) else part
         for part in arguments
     ]
-    values = [part if isinstance(part, acb) else acb(part) for part in parts if not isinstance(part, str)]
+    values = [
+        part if isinstance(part, acb) else acb(part) for part in parts if not isinstance(part, str)
+    ]
     simple = {"pi": acb(arb.pi()), "e": acb(1).exp(), "i": acb(0, 1)}
     if kind in simple:
         return simple[kind]
@@ -304,7 +338,14 @@ def atom_of(form: Form, key: tuple[Any, ...]) -> acb:
         return -root if is_turned else root
     if kind == "power":
         return values[0] ** values[1]
-    functions = {"ln": acb.log, "exp": acb.exp, "sin": acb.sin, "cos": acb.cos, "arctan": acb.atan, "arcsin": acb.asin}
+    functions = {
+        "ln": acb.log,
+        "exp": acb.exp,
+        "sin": acb.sin,
+        "cos": acb.cos,
+        "arctan": acb.atan,
+        "arcsin": acb.asin,
+    }
     return acb(abs(values[0])) if kind == "abs" else functions[kind](values[0])
 
 

@@ -15,7 +15,9 @@ from assay import MathRubric
 from assay.math import MathOptions, verify, verify_many
 
 TABLE = Path(__file__).parents[1] / "cases" / "unequal_math.jsonl"
-ROWS: list[dict[str, Any]] = [json.loads(line) for line in TABLE.read_text(encoding="utf-8").splitlines()]
+ROWS: list[dict[str, Any]] = [
+    json.loads(line) for line in TABLE.read_text(encoding="utf-8").splitlines()
+]
 
 
 def test_the_table_holds_hundreds_of_pairs_of_every_class_each_with_its_reason():
@@ -30,14 +32,20 @@ def test_the_table_holds_hundreds_of_pairs_of_every_class_each_with_its_reason()
 def test_no_pair_of_the_table_is_a_yes(solved: bool):
     """Neither by `verify` nor by the rules of a reward, which ask for a solved answer; and nothing fails."""
     rows = [row for row in ROWS if solved or not row.get("solved")]
-    verdicts = verify_many([(row["gold"], row["answer"]) for row in rows], options=MathOptions(solved=solved))
+    verdicts = verify_many(
+        [(row["gold"], row["answer"]) for row in rows], options=MathOptions(solved=solved)
+    )
     wrong = [
-        (row, verdict) for row, verdict in zip(rows, verdicts, strict=True) if verdict.status in ("equal", "error")
+        (row, verdict)
+        for row, verdict in zip(rows, verdicts, strict=True)
+        if verdict.status in ("equal", "error")
     ]
     assert not wrong
 
 
-@pytest.mark.parametrize("row", [row for row in ROWS if row.get("solved")][::4], ids=lambda row: row["answer"])
+@pytest.mark.parametrize(
+    "row", [row for row in ROWS if row.get("solved")][::4], ids=lambda row: row["answer"]
+)
 def test_a_reward_asks_for_a_solved_answer_and_verify_does_not(row: dict[str, Any]):
     """The question handed back is the same mathematics, and no answer."""
     text = rf"\boxed{{{row['answer']}}}"
@@ -51,13 +59,31 @@ def test_a_reward_asks_for_a_solved_answer_and_verify_does_not(row: dict[str, An
 @pytest.mark.parametrize(
     ("gold", "answer"),
     [
-        ("x=2", "x=2"), ("x=2", "2=x"), ("2", "x=2"), ("x=2", "2"), ("(4,\\infty)", "x>4"), ("x>4", "4<x"),
-        ("(3,7)", "3<x<7"), ("96", r"3\cdot 2^5"), ("120", "5!"), ("10", r"\binom{5}{2}"), ("1024", "2^{10}"),
-        ("7", "3+4=7"), ("2.5", r"2\frac12"), ("2400", r"2.4\times 10^3"), ("-0.5", r"-\frac12"), ("y=2x", "2x"),
-        (r"\sum_{k=1}^{n} a_k", r"\sum_{k=1}^{n} a_k"), ("2x-3>5", "x>4"), (r"2\sqrt3", r"\sqrt{12}"), ("x=1,y=2", "y=2,x=1"),
-        ("3x+2y=6", "6x+4y=12"), ("1,2", "x=1, x=2"), (r"(-\infty,1)\cup(2,\infty)", r"x<1\text{ or }x>2"),
+        ("x=2", "x=2"),
+        ("x=2", "2=x"),
+        ("2", "x=2"),
+        ("x=2", "2"),
+        ("(4,\\infty)", "x>4"),
+        ("x>4", "4<x"),
+        ("(3,7)", "3<x<7"),
+        ("96", r"3\cdot 2^5"),
+        ("120", "5!"),
+        ("10", r"\binom{5}{2}"),
+        ("1024", "2^{10}"),
+        ("7", "3+4=7"),
+        ("2.5", r"2\frac12"),
+        ("2400", r"2.4\times 10^3"),
+        ("-0.5", r"-\frac12"),
+        ("y=2x", "2x"),
+        (r"\sum_{k=1}^{n} a_k", r"\sum_{k=1}^{n} a_k"),
+        ("2x-3>5", "x>4"),
+        (r"2\sqrt3", r"\sqrt{12}"),
+        ("x=1,y=2", "y=2,x=1"),
+        ("3x+2y=6", "6x+4y=12"),
+        ("1,2", "x=1, x=2"),
+        (r"(-\infty,1)\cup(2,\infty)", r"x<1\text{ or }x>2"),
     ],
-)  # fmt: skip
+)
 def test_a_solved_answer_may_be_written_in_any_form(gold: str, answer: str):
     """What is asked is that nothing is left to be done that the gold has done."""
     verdict = verify(gold, answer, options=MathOptions(solved=True))
@@ -85,19 +111,25 @@ VALUES = st.one_of(
     st.tuples(NUMBERS, st.sampled_from([2, 3, 5, 7])).map(lambda parts: Value("root", parts)),
     st.tuples(st.integers(1, 40), st.integers(1, 40)).map(lambda parts: Value("complex", parts)),
     COEFFICIENTS.map(lambda parts: Value("polynomial", parts)),
-    st.tuples(st.sampled_from(["sin", "cos", "exp", "ln"]), COEFFICIENTS).map(lambda parts: Value("function", parts)),
+    st.tuples(st.sampled_from(["sin", "cos", "exp", "ln"]), COEFFICIENTS).map(
+        lambda parts: Value("function", parts)
+    ),
     DISTINCT.map(lambda parts: Value("tuple", parts)),
     DISTINCT.map(lambda parts: Value("set", parts)),
     DISTINCT.map(lambda parts: Value("list", parts)),
     ENDS.map(lambda parts: Value("interval", parts)),
     st.tuples(st.sampled_from("xyz"), NUMBERS).map(lambda parts: Value("assignment", parts)),
-    st.tuples(st.sampled_from("xyz"), st.sampled_from(["<", ">", r"\le ", r"\ge "]), st.integers(-20, 20)).map(
-        lambda parts: Value("inequality", parts)
-    ),
+    st.tuples(
+        st.sampled_from("xyz"), st.sampled_from(["<", ">", r"\le ", r"\ge "]), st.integers(-20, 20)
+    ).map(lambda parts: Value("inequality", parts)),
     st.tuples(*[st.integers(-9, 9)] * 4).map(lambda parts: Value("matrix", parts)),
     st.tuples(st.integers(1, 30), st.integers(31, 60)).map(lambda parts: Value("ratio", parts)),
-    st.tuples(st.integers(1, 60), st.sampled_from(UNITS)).map(lambda parts: Value("quantity", parts)),
-    st.tuples(st.integers(3, 60), st.sampled_from([2, 3, 7, 8])).map(lambda parts: Value("based", parts)),
+    st.tuples(st.integers(1, 60), st.sampled_from(UNITS)).map(
+        lambda parts: Value("quantity", parts)
+    ),
+    st.tuples(st.integers(3, 60), st.sampled_from([2, 3, 7, 8])).map(
+        lambda parts: Value("based", parts)
+    ),
 )
 
 
@@ -112,7 +144,12 @@ def spelled(draw: st.DrawFn, number: Fraction) -> str:
         rf"{sign}\dfrac{{{2 * top}}}{{{2 * bottom}}}",
     ]
     if bottom == 1:
-        ways = [f"{sign}{top}", f"{sign}{top}.0", f"{sign}{2 * top}/2", rf"{sign}\frac{{{top}}}{{1}}"]
+        ways = [
+            f"{sign}{top}",
+            f"{sign}{top}.0",
+            f"{sign}{2 * top}/2",
+            rf"{sign}\frac{{{top}}}{{1}}",
+        ]
     elif 10**6 % bottom == 0:
         ways.append(f"{sign}{float(Fraction(top, bottom)):.6f}".rstrip("0"))
     whole, rest = divmod(top, bottom)
@@ -122,7 +159,9 @@ def spelled(draw: st.DrawFn, number: Fraction) -> str:
 
 
 def polynomial(coefficients: tuple[int, ...]) -> str:
-    return "+".join(f"({c})x^{{{power}}}" if power else f"({c})" for power, c in enumerate(coefficients))
+    return "+".join(
+        f"({c})x^{{{power}}}" if power else f"({c})" for power, c in enumerate(coefficients)
+    )
 
 
 def in_base(number: int, base: int) -> str:
@@ -153,7 +192,9 @@ def written(draw: st.DrawFn, value: Value) -> str:
         case "set":
             text = rf"\{{{', '.join(draw(spelled(part)) for part in parts)}\}}"
         case "list":
-            text = draw(st.sampled_from([", ", r" \text{ and } "])).join(draw(spelled(part)) for part in parts)
+            text = draw(st.sampled_from([", ", r" \text{ and } "])).join(
+                draw(spelled(part)) for part in parts
+            )
         case "interval":
             low, high, low_open, high_open = parts
             if draw(st.booleans()):
@@ -169,9 +210,13 @@ def written(draw: st.DrawFn, value: Value) -> str:
             a, b, c, d = parts
             text = rf"\begin{{pmatrix}}{a}&{b}\\{c}&{d}\end{{pmatrix}}"
         case "ratio":
-            text = draw(st.sampled_from([f"{parts[0]}:{parts[1]}", f"{2 * parts[0]} : {2 * parts[1]}"]))
+            text = draw(
+                st.sampled_from([f"{parts[0]}:{parts[1]}", f"{2 * parts[0]} : {2 * parts[1]}"])
+            )
         case "quantity":
-            text = draw(st.sampled_from([rf"{parts[0]}\text{{ {parts[1]}}}", f"{parts[0]} {parts[1]}"]))
+            text = draw(
+                st.sampled_from([rf"{parts[0]}\text{{ {parts[1]}}}", f"{parts[0]} {parts[1]}"])
+            )
         case _:
             text = f"{in_base(*parts)}_{{{parts[1]}}}"
     return draw(
@@ -187,8 +232,26 @@ def written(draw: st.DrawFn, value: Value) -> str:
     )
 
 
-WORDS = ["negative {}", "less than {}", "at most {}", "not {}", "square root of {}", "half of {}", "{} squared", "{} hundred",
-         "{} thirds", "{} or more", r"{}\pi", "{}x", "{} theta", r"\neq {}", r"{} \pmod 5", "{}!+1", "{}, 1000", "{} or 1000"]  # fmt: skip
+WORDS = [
+    "negative {}",
+    "less than {}",
+    "at most {}",
+    "not {}",
+    "square root of {}",
+    "half of {}",
+    "{} squared",
+    "{} hundred",
+    "{} thirds",
+    "{} or more",
+    r"{}\pi",
+    "{}x",
+    "{} theta",
+    r"\neq {}",
+    r"{} \pmod 5",
+    "{}!+1",
+    "{}, 1000",
+    "{} or 1000",
+]
 
 
 @st.composite
@@ -199,7 +262,9 @@ def changed(draw: st.DrawFn, value: Value) -> str:
     if kind == "number" and parts[0] and draw(st.booleans()):
         number = parts[0]
         text = draw(st.sampled_from(WORDS)).format(
-            number if number.denominator == 1 else rf"\frac{{{number.numerator}}}{{{number.denominator}}}"
+            number
+            if number.denominator == 1
+            else rf"\frac{{{number.numerator}}}{{{number.denominator}}}"
         )
         return draw(st.sampled_from([text, rf"\boxed{{{text}}}", f"The answer is {text}"]))
     if kind in ("tuple", "matrix", "list", "set"):
@@ -215,13 +280,23 @@ def changed(draw: st.DrawFn, value: Value) -> str:
             other = parts[:-1]
     elif kind == "interval":
         low, high, low_open, high_open = parts
-        other = draw(st.sampled_from([(low - abs(step), *parts[1:]), (low, high + abs(step), low_open, high_open),
-                                      (low, high, not low_open, high_open), (low, high, low_open, not high_open)]))  # fmt: skip
+        other = draw(
+            st.sampled_from(
+                [
+                    (low - abs(step), *parts[1:]),
+                    (low, high + abs(step), low_open, high_open),
+                    (low, high, not low_open, high_open),
+                    (low, high, low_open, not high_open),
+                ]
+            )
+        )
     elif kind == "assignment":
         name = draw(st.sampled_from([each for each in "xyz" if each != parts[0]]))
         other = draw(st.sampled_from([(parts[0], parts[1] + step), (name, parts[1])]))
     elif kind == "inequality":
-        sign = draw(st.sampled_from([each for each in ("<", ">", r"\le ", r"\ge ") if each != parts[1]]))
+        sign = draw(
+            st.sampled_from([each for each in ("<", ">", r"\le ", r"\ge ") if each != parts[1]])
+        )
         other = draw(st.sampled_from([(parts[0], sign, parts[2]), (*parts[:2], parts[2] + step)]))
     elif kind == "quantity":
         unit = draw(st.sampled_from([each for each in UNITS if each != parts[1]]))

@@ -19,7 +19,11 @@ def test_numbers_are_what_they_are_made_to_be():
     """Twenty thousand pairs of spellings of numbers: equal exactly when the numbers are."""
     pairs = list(numbers(seed=1, size=20_000))
     verdicts = verify_many((gold, answer) for gold, answer, _ in pairs)
-    wrong = [(pair, verdict) for pair, verdict in zip(pairs, verdicts, strict=True) if verdict.equal is not pair[2]]
+    wrong = [
+        (pair, verdict)
+        for pair, verdict in zip(pairs, verdicts, strict=True)
+        if verdict.equal is not pair[2]
+    ]
     assert not wrong[:5]
 
 
@@ -51,7 +55,10 @@ def test_algebra_says_what_math_verify_says():
     """Two hundred and fifty pairs through math-verify itself: the same verdicts."""
     pairs = list(chain(numbers(5, 120), polynomials(6, 80), identities(7, 50)))
     pool = shared_pool("assay.math.symbolic")
-    futures = [pool.submit("assay.math.symbolic:compare", gold, answer, 6, timeout=60) for gold, answer, _ in pairs]
+    futures = [
+        pool.submit("assay.math.symbolic:compare", gold, answer, 6, timeout=60)
+        for gold, answer, _ in pairs
+    ]
     wrong = []
     for (gold, answer, same), future in zip(pairs, futures, strict=True):
         theirs = future.result()

@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.math import MathOptions, MathVerdict, verify, verify_async, verify_many, verify_many_async
+from assay.math import (
+    MathOptions,
+    MathVerdict,
+    verify,
+    verify_async,
+    verify_many,
+    verify_many_async,
+)
 
 
 @pytest.mark.parametrize(
@@ -30,7 +37,13 @@ from assay.math import MathOptions, MathVerdict, verify, verify_async, verify_ma
         ("2x+1>7", "x>3", "equal", "algebra", "equal as inequalities"),
         ("a<b<c", "c>b>a", "equal", "algebra", "equal as chains of relations"),
         ("y+1=x^2", "x^2-1", "equal", "algebra", "equal as the equation solved"),
-        ("(1,3)", "[1,3)", "different", "algebra", "one interval has an end that the other leaves out"),
+        (
+            "(1,3)",
+            "[1,3)",
+            "different",
+            "algebra",
+            "one interval has an end that the other leaves out",
+        ),
         (r"(1,\frac12)", "(1,0.5)", "equal", "algebra", "equal as lists"),
         ("3:4", "6:8", "equal", "algebra", "equal as ratios"),
         ("x>3", r"(3,\infty)", "equal", "algebra", "equal as sets of numbers"),
@@ -81,7 +94,10 @@ def test_without_the_last_tier_what_is_not_proven_is_no_yes(gold, answer, status
 
 @pytest.mark.parametrize(
     ("gold", "answer"),
-    [(r"\frac{4 A}{3+3 i} e^{i t}", r"\frac{4 A}{4+3 i} e^{i t}"), (r"\frac{2P}{5} x", r"\frac{2P}{7} x")],
+    [
+        (r"\frac{4 A}{3+3 i} e^{i t}", r"\frac{4 A}{4+3 i} e^{i t}"),
+        (r"\frac{2P}{5} x", r"\frac{2P}{7} x"),
+    ],
 )
 def test_a_letter_before_a_brace_counts_no_combinations(gold: str, answer: str):
     """A numerator and a denominator are not the two numbers of `4 A 3`, so that no second reading is left open."""
@@ -91,9 +107,17 @@ def test_a_letter_before_a_brace_counts_no_combinations(gold: str, answer: str):
 
 @pytest.mark.parametrize(
     ("gold", "answer"),
-    [("x^3 = 8", "x = 2"), ("n \\equiv 2 \\pmod 3", "n \\equiv 1 \\pmod 3"), ("7", "\\neq 7"), (r"f'(x)", "f(x)"), ("7", "7'"),
-     (r"\frac{dy}{dx}", r"\frac{dx}{dy}"), (r"\{1,2,\ldots,n\}", r"\{1,3,5,\ldots\}"), ("3!!", "720")],
-)  # fmt: skip
+    [
+        ("x^3 = 8", "x = 2"),
+        ("n \\equiv 2 \\pmod 3", "n \\equiv 1 \\pmod 3"),
+        ("7", "\\neq 7"),
+        (r"f'(x)", "f(x)"),
+        ("7", "7'"),
+        (r"\frac{dy}{dx}", r"\frac{dx}{dy}"),
+        (r"\{1,2,\ldots,n\}", r"\{1,3,5,\ldots\}"),
+        ("3!!", "720"),
+    ],
+)
 def test_the_last_tier_is_asked_about_expressions_alone(gold: str, answer: str):
     """Of relations, lists, dots, primes and words math-verify may read a part, and say yes to that part."""
     verdict = verify(gold, answer)
@@ -103,14 +127,20 @@ def test_the_last_tier_is_asked_about_expressions_alone(gold: str, answer: str):
 
 @pytest.mark.parametrize(
     ("gold", "answer"),
-    [(r"2-1/2^{20230}", r"2+1/2^{20230}"), (r"\pi+10^{-1000}", r"\pi"), (r"\sqrt2", r"\sqrt2+10^{-900}")],
+    [
+        (r"2-1/2^{20230}", r"2+1/2^{20230}"),
+        (r"\pi+10^{-1000}", r"\pi"),
+        (r"\sqrt2", r"\sqrt2+10^{-900}"),
+    ],
 )
 def test_numbers_that_differ_beyond_any_float_are_different(gold: str, answer: str):
     """Constants are compared exactly, in the last tier too, which math-verify rounds to 15 places."""
     assert verify(gold, answer).status == "different"
 
 
-@pytest.mark.parametrize(("answer", "status"), [(r"4\cdot 10^{-17}", "different"), (r"2\cdot 10^{-17}", "equal")])
+@pytest.mark.parametrize(
+    ("answer", "status"), [(r"4\cdot 10^{-17}", "different"), (r"2\cdot 10^{-17}", "equal")]
+)
 def test_the_last_tier_tells_tiny_numbers_apart(answer: str, status: str):
     """2·10⁻¹⁷ is not 4·10⁻¹⁷, though both are 0 when rounded to 15 places, as math-verify does."""
     verdict = verify(r"\int_0^{\pi} 10^{-17}\sin x \, dx", answer)
@@ -218,7 +248,9 @@ def test_a_recurring_decimal_of_thousands_of_digits_is_not_read():
     """Three thousand are."""
     long, longer = (rf"0.\overline{{{digits}}}" for digits in ("12" * 1500, "12" * 1501))
     assert verify(long, r"\frac{4}{33}")
-    assert verify(longer, "7", options=MathOptions(symbolic=False)).reason.endswith("a recurring decimal is too long")
+    assert verify(longer, "7", options=MathOptions(symbolic=False)).reason.endswith(
+        "a recurring decimal is too long"
+    )
 
 
 def test_a_verdict_is_true_when_equal():
@@ -239,7 +271,9 @@ async def test_one_pair_can_be_awaited():
     assert (await verify_async("1/2", "0.5")).equal
 
 
-@pytest.mark.parametrize(("gold", "answer"), [(4, "4"), (0.5, r"\frac12"), ([1, 2], "1, 2"), ("4", 4), ("4", 4.0)])
+@pytest.mark.parametrize(
+    ("gold", "answer"), [(4, "4"), (0.5, r"\frac12"), ([1, 2], "1, 2"), ("4", 4), ("4", 4.0)]
+)
 def test_golds_need_not_be_text(gold: object, answer: object):
     """Numbers and lists are compared as they are written."""
     assert verify(gold, answer)
@@ -251,7 +285,9 @@ def test_nothing_raises(text: str):
     assert verify("x+1", text, options=MathOptions(symbolic=False)).status != "error"
 
 
-@given(st.text(alphabet=string.digits + r"+-*/^_=<>!%(){}[]|,.;:\ xyfracsqrtinlogpe$&", max_size=60))
+@given(
+    st.text(alphabet=string.digits + r"+-*/^_=<>!%(){}[]|,.;:\ xyfracsqrtinlogpe$&", max_size=60)
+)
 def test_nothing_that_looks_like_mathematics_raises(text: str):
     """Broken LaTeX is no exception, on either side."""
     for gold, answer in ((text, "x+1"), ("x+1", text)):
@@ -287,7 +323,18 @@ def test_of_many_boxes_in_a_row_the_last_twenty_are_the_answer():
 
 
 @pytest.mark.parametrize(
-    "text", ["3 @ 4 @ 5", "not 5", "5 or 6", "5, 6", "The dog ate it.", "5 or fewer", "5 million", "1 5", "(a)(5)"]
+    "text",
+    [
+        "3 @ 4 @ 5",
+        "not 5",
+        "5 or 6",
+        "5, 6",
+        "The dog ate it.",
+        "5 or fewer",
+        "5 million",
+        "1 5",
+        "(a)(5)",
+    ],
 )
 def test_a_number_somewhere_is_no_answer(text: str):
     """A text that says something else is not credited for a number in it."""
@@ -297,9 +344,19 @@ def test_a_number_somewhere_is_no_answer(text: str):
 @pytest.mark.parametrize(
     ("work", "status", "reason", "is_decided"),
     [
-        (("builtins:bytearray", 8 << 30), "too_large", "the comparison needs more memory than a worker may take", True),
+        (
+            ("builtins:bytearray", 8 << 30),
+            "too_large",
+            "the comparison needs more memory than a worker may take",
+            True,
+        ),
         (("math:sqrt", -1.0), "answer_unparsable", "math-verify failed: ValueError: ", True),
-        (("builtins:__import__", "no_such_module"), "error", "the worker failed: ModuleNotFoundError: ", False),
+        (
+            ("builtins:__import__", "no_such_module"),
+            "error",
+            "the worker failed: ModuleNotFoundError: ",
+            False,
+        ),
         (("os:_exit", 3), "error", "the worker failed: ", False),
     ],
 )
@@ -315,7 +372,9 @@ def test_what_becomes_of_a_worker_is_the_verdict(monkeypatch, work, status, reas
 def test_what_failed_is_asked_again(monkeypatch):
     """A verdict of a worker that failed is not kept: next time the worker may be well."""
     gold, answer = r"\int_0^{\pi} 3\sin x \, dx", "6"
-    monkeypatch.setattr("assay.math.verification._call", lambda question, options: ("math:sqrt", -1.0))
+    monkeypatch.setattr(
+        "assay.math.verification._call", lambda question, options: ("math:sqrt", -1.0)
+    )
     assert not verify(gold, answer).equal
     monkeypatch.undo()
     assert verify(gold, answer).equal
@@ -324,7 +383,9 @@ def test_what_failed_is_asked_again(monkeypatch):
 def test_a_comparison_has_five_seconds_unless_told_otherwise():
     """Through every function, as the documentation says."""
     functions = (verify, verify_many, verify_async, verify_many_async)
-    assert [inspect.signature(function).parameters["timeout"].default for function in functions] == [5.0] * 4
+    assert [
+        inspect.signature(function).parameters["timeout"].default for function in functions
+    ] == [5.0] * 4
 
 
 def test_a_plain_number_is_compared_without_an_event_loop_a_pool_or_flint():
@@ -335,7 +396,9 @@ from assay.math import verify
 assert verify("1/2", "0.5").equal
 print([name for name in ("asyncio", "flint", "sympy", "assay.isolation.pool", "assay.math.grammar") if name in sys.modules])
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "[]"
 
 
@@ -348,5 +411,7 @@ assert verify("8/3", r"\int_0^2 x^2 \, dx").tier == "algebra"
 assert verify("5050", r"\sum_{k=1}^{100} k").tier == "algebra"
 print([name for name in ("sympy", "assay.isolation.pool") if name in sys.modules])
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "[]"

@@ -43,7 +43,10 @@ def question() -> Callable[..., Request]:
     """A request whose words are of no importance."""
 
     def make(words: str = "Is it even?", **options: Any) -> Request:
-        opened = ({"role": "system", "content": "You judge."}, {"role": "user", "content": "<response>4</response>\n"})
+        opened = (
+            {"role": "system", "content": "You judge."},
+            {"role": "user", "content": "<response>4</response>\n"},
+        )
         asked = (*opened, {"role": "user", "content": words})
         return Request(asked, **{"shared": len(opened)} | options)
 

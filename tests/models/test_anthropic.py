@@ -30,7 +30,10 @@ async def test_a_verdict_comes_by_the_tool(claude: Any, question: Any) -> None:
     assert reply.value.criterion_status == "UNMET"
     body = server.asked[0].body
     assert body["tool_choice"] == {"type": "tool", "name": "reply"}
-    assert list(body["tools"][0]["input_schema"]["properties"]) == ["explanation", "criterion_status"]
+    assert list(body["tools"][0]["input_schema"]["properties"]) == [
+        "explanation",
+        "criterion_status",
+    ]
 
 
 async def test_the_breakpoint_stands_after_what_is_shared(claude: Any, question: Any) -> None:

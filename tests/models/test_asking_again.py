@@ -12,7 +12,9 @@ from assay.testing import Fault
 SCHEMA = {"schema": PerCriterionOutput}
 
 
-async def test_an_unreadable_reply_is_asked_for_again(serve: Any, model_at: Any, question: Any) -> None:
+async def test_an_unreadable_reply_is_asked_for_again(
+    serve: Any, model_at: Any, question: Any
+) -> None:
     """With what was wrong, after the same prompt; the second reply counts, and both are paid."""
     server = serve("MET", faults=[Fault.saying("The criterion is met.")])
     reply = await model_at(server, price=Price(1.0, 1.0))(question(**SCHEMA))
@@ -21,8 +23,12 @@ async def test_an_unreadable_reply_is_asked_for_again(serve: Any, model_at: Any,
     assert second[: len(first)] == first
     assert second[-2] == {"role": "assistant", "content": "The criterion is met."}
     assert "cannot be used" in second[-1]["content"]
-    assert reply.usage == Usage(server.prompt_tokens, server.cached_tokens, server.completion_tokens)
-    assert reply.cost == pytest.approx((server.prompt_tokens + server.completion_tokens) / 1_000_000)
+    assert reply.usage == Usage(
+        server.prompt_tokens, server.cached_tokens, server.completion_tokens
+    )
+    assert reply.cost == pytest.approx(
+        (server.prompt_tokens + server.completion_tokens) / 1_000_000
+    )
 
 
 async def test_it_is_asked_again_once(serve: Any, model_at: Any, question: Any) -> None:
@@ -36,7 +42,9 @@ async def test_it_is_asked_again_once(serve: Any, model_at: Any, question: Any) 
     assert spent.errors == {"Unreadable": 1}
 
 
-async def test_a_verdict_not_on_offer_is_asked_for_again(serve: Any, model_at: Any, question: Any) -> None:
+async def test_a_verdict_not_on_offer_is_asked_for_again(
+    serve: Any, model_at: Any, question: Any
+) -> None:
     """And then it is an error of its own kind, which is a JudgeError too."""
     odd = '{"explanation": "so", "criterion_status": "MAYBE"}'
     server = serve("MET", faults=[Fault.saying(odd)])
@@ -46,14 +54,18 @@ async def test_a_verdict_not_on_offer_is_asked_for_again(serve: Any, model_at: A
         await model_at(server)(question(**SCHEMA))
 
 
-async def test_nothing_under_a_schema_is_asked_for_in_words(serve: Any, model_at: Any, question: Any) -> None:
+async def test_nothing_under_a_schema_is_asked_for_in_words(
+    serve: Any, model_at: Any, question: Any
+) -> None:
     """Some endpoints write nothing when they have to keep to a schema."""
     server = serve("MET", faults=[Fault.saying("")])
     assert (await model_at(server)(question(**SCHEMA))).value.criterion_status == "MET"
     assert ["response_format" in asked.body for asked in server.asked] == [True, False]
 
 
-async def test_what_a_model_wrote_fills_no_template(serve: Any, model_at: Any, question: Any) -> None:
+async def test_what_a_model_wrote_fills_no_template(
+    serve: Any, model_at: Any, question: Any
+) -> None:
     """Its braces stay as they are."""
     server = serve("MET", faults=[Fault.saying("{schema} {problem} {0}")])
     assert (await model_at(server)(question(**SCHEMA))).value.criterion_status == "MET"

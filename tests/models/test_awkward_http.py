@@ -98,10 +98,18 @@ async def closing_after_it(writer: asyncio.StreamWriter, words: str) -> bool:
 
 
 WAYS: list[Speak] = [
-    plainly, bit_by_bit, after_waiting, zipped, with_junk_after_it, with_another_answer_after_it,
-    with_too_short_a_length, with_too_long_a_length, with_two_lengths,
-    closing_early, closing_after_it,
-]  # fmt: skip
+    plainly,
+    bit_by_bit,
+    after_waiting,
+    zipped,
+    with_junk_after_it,
+    with_another_answer_after_it,
+    with_too_short_a_length,
+    with_too_long_a_length,
+    with_two_lengths,
+    closing_early,
+    closing_after_it,
+]
 
 
 @asynccontextmanager

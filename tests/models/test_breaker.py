@@ -77,7 +77,9 @@ async def test_one_call_at_a_time_finds_out(down: CircuitBreaker, clock: Clock) 
     assert waits == [0.25, 0.5, 1.0, 2.0, 2.0, 2.0]
 
 
-async def test_calls_that_were_under_way_do_not_lengthen_the_pause(down: CircuitBreaker, clock: Clock) -> None:
+async def test_calls_that_were_under_way_do_not_lengthen_the_pause(
+    down: CircuitBreaker, clock: Clock
+) -> None:
     """A burst of errors says once that it is down."""
     for _ in range(100):
         down.failed(CallRecord(), "500: no")
@@ -94,7 +96,9 @@ async def test_an_answer_lets_everybody_go(down: CircuitBreaker, clock: Clock) -
     assert not await waiting
 
 
-async def test_in_a_long_outage_a_call_fails_after_one_more_look(down: CircuitBreaker, clock: Clock) -> None:
+async def test_in_a_long_outage_a_call_fails_after_one_more_look(
+    down: CircuitBreaker, clock: Clock
+) -> None:
     """With what went wrong last; before that look, nobody knows that it is still down."""
     clock.now = 61.0
     assert await down.admit(CallRecord())
@@ -106,17 +110,23 @@ async def test_in_a_long_outage_a_call_fails_after_one_more_look(down: CircuitBr
         await waiting
 
 
-async def test_an_endpoint_that_is_down_stops_being_asked(serve: Any, model_at: Any, question: Any) -> None:
+async def test_an_endpoint_that_is_down_stops_being_asked(
+    serve: Any, model_at: Any, question: Any
+) -> None:
     """Forty calls at once, and no outage is put up with: eight failures, and those under way."""
     server = serve(faults=lambda call: Fault.failing())
     model = model_at(server, limits=Limits(concurrency=4, outage=0.0))
-    results = await asyncio.gather(*(model(question(str(n))) for n in range(40)), return_exceptions=True)
+    results = await asyncio.gather(
+        *(model(question(str(n))) for n in range(40)), return_exceptions=True
+    )
     assert all(isinstance(result, Overloaded) for result in results)
     assert any(isinstance(result, CircuitOpen) for result in results)
     assert len(server.asked) < 16
 
 
-async def test_an_endpoint_that_comes_back_answers_everybody(serve: Any, model_at: Any, question: Any) -> None:
+async def test_an_endpoint_that_comes_back_answers_everybody(
+    serve: Any, model_at: Any, question: Any
+) -> None:
     """Twelve failures in a row open the breaker; nothing is lost."""
     server = serve("hello", faults=[None] + [Fault.failing()] * 12)
     model = model_at(server)
@@ -151,7 +161,9 @@ async def test_texts_that_always_fail_take_no_other_with_them(serve: Any, bad: i
     assert all(report.scored for report in await RUBRIC.score(again, autograder=grader))
 
 
-async def test_after_an_outage_the_next_batch_is_answered(serve: Any, model_at: Any, question: Any) -> None:
+async def test_after_an_outage_the_next_batch_is_answered(
+    serve: Any, model_at: Any, question: Any
+) -> None:
     """All of it: no call is given up for what was, without one more look."""
     server = serve("hello", faults=lambda call: None if server.well else Fault.failing())
     server.well = False
@@ -164,7 +176,9 @@ async def test_after_an_outage_the_next_batch_is_answered(serve: Any, model_at: 
     assert {reply.text for reply in replies} == {"hello"}
 
 
-async def test_a_burst_of_errors_does_not_lay_an_endpoint_idle(serve: Any, model_at: Any, question: Any) -> None:
+async def test_a_burst_of_errors_does_not_lay_an_endpoint_idle(
+    serve: Any, model_at: Any, question: Any
+) -> None:
     """Sixteen calls at once fail; after one pause of a quarter of a second all are answered."""
     server = serve("hello", faults=[Fault.failing()] * 16)
     model = model_at(server, limits=Limits(concurrency=16))

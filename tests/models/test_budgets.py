@@ -28,7 +28,9 @@ DEAR = Price(input=1000.0, output=1000.0)
 """A thousandth of a dollar a token."""
 
 
-async def test_tokens_and_money_of_every_call_are_counted(serve: Any, model_at: Any, question: Any) -> None:
+async def test_tokens_and_money_of_every_call_are_counted(
+    serve: Any, model_at: Any, question: Any
+) -> None:
     """As the endpoint counted them, retries apart."""
     server = serve("hello", faults=[None, Fault.failing()])
     model = model_at(server, price=DEAR)
@@ -36,12 +38,16 @@ async def test_tokens_and_money_of_every_call_are_counted(serve: Any, model_at: 
         for words in ("one", "two"):
             await model(question(words))
     assert (spent.calls, spent.retries, spent.hits) == (2, 1, 0)
-    assert spent.usage == Usage(server.prompt_tokens, server.cached_tokens, server.completion_tokens)
+    assert spent.usage == Usage(
+        server.prompt_tokens, server.cached_tokens, server.completion_tokens
+    )
     total = server.prompt_tokens + server.completion_tokens
     assert spent.cost == pytest.approx(total / 1000)
 
 
-async def test_what_a_cut_off_reply_cost_is_counted(serve: Any, model_at: Any, question: Any) -> None:
+async def test_what_a_cut_off_reply_cost_is_counted(
+    serve: Any, model_at: Any, question: Any
+) -> None:
     """It came to nothing, and was paid for."""
     server = serve(faults=[Fault.truncated()])
     with budget() as spent, pytest.raises(Exception, match="stopped in the middle"):
@@ -67,7 +73,9 @@ async def test_the_money_of_a_run_is_held_to(serve: Any, model_at: Any) -> None:
     assert all(line.value is None for line in lines if line.error)
 
 
-async def test_a_run_that_can_pay_for_all_is_not_stopped(serve: Any, model_at: Any, question: Any) -> None:
+async def test_a_run_that_can_pay_for_all_is_not_stopped(
+    serve: Any, model_at: Any, question: Any
+) -> None:
     """Estimates are too high at first; calls under way are waited for before one is refused."""
     server = serve("hi", latency=0.001)
     model = model_at(server, price=DEAR, limits=Limits(concurrency=16))
@@ -98,7 +106,9 @@ async def test_without_a_price_a_run_is_refused_as_a_whole(cached: bool, tmp_pat
     assert (spent.calls, spent.errors) == (0, {})
 
 
-async def test_what_is_spent_inside_is_spent_outside(serve: Any, model_at: Any, question: Any) -> None:
+async def test_what_is_spent_inside_is_spent_outside(
+    serve: Any, model_at: Any, question: Any
+) -> None:
     """And the outer limit holds inside."""
     model = model_at(serve("hello"), price=DEAR)
     with budget(dollars=0.0001) as outer:
@@ -144,7 +154,9 @@ async def test_a_run_ends_at_its_deadline(serve: Any, model_at: Any, question: A
     server = serve(faults=lambda call: Fault.hanging())
     model = model_at(server, limits=Limits(concurrency=1))
     with budget(seconds=0.2):
-        results = await asyncio.gather(*(model(question(str(n))) for n in range(3)), return_exceptions=True)
+        results = await asyncio.gather(
+            *(model(question(str(n))) for n in range(3)), return_exceptions=True
+        )
     assert [type(result) for result in results] == [DeadlineExceeded] * 3
     assert len(server.asked) == 1
 
@@ -156,7 +168,9 @@ def test_a_budget_that_is_none_is_refused(wrong: dict[str, float]) -> None:
         pass
 
 
-async def test_a_dry_run_asks_nothing_and_says_what_it_would_take(serve: Any, model_at: Any) -> None:
+async def test_a_dry_run_asks_nothing_and_says_what_it_would_take(
+    serve: Any, model_at: Any
+) -> None:
     """Calls exactly; tokens and dollars by and large."""
     server = serve("MET")
     model = model_at(server, price=DEAR)
@@ -173,7 +187,9 @@ async def test_a_dry_run_asks_nothing_and_says_what_it_would_take(serve: Any, mo
     assert plan.cost == pytest.approx(spent.cost, rel=0.5)
 
 
-async def test_a_dry_run_is_an_error_to_who_needs_the_answer(serve: Any, model_at: Any, question: Any) -> None:
+async def test_a_dry_run_is_an_error_to_who_needs_the_answer(
+    serve: Any, model_at: Any, question: Any
+) -> None:
     """Nothing is made up."""
     with dry_run(), pytest.raises(NotAsked, match="dry run"):
         await model_at(serve())(question(schema=PerCriterionOutput))
@@ -209,7 +225,9 @@ def test_an_endpoint_of_ones_own_has_its_price_under_its_address(
     assert model.price == Price(7, 8)
 
 
-def test_a_table_that_cannot_be_read_says_what_to_write(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_that_cannot_be_read_says_what_to_write(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With the file's name."""
     table = tmp_path / "prices.toml"
     table.write_text('[openai]\n"gpt" = { cost = 7 }\n', encoding="utf-8")
@@ -241,7 +259,9 @@ async def test_money_buys_whole_rollouts(serve: Any, model_at: Any, warm: bool) 
     assert (spent.calls, spent.cost <= dollars) == (32, True)
 
 
-async def test_rollouts_that_ask_the_same_do_not_wait_for_each_other(serve: Any, model_at: Any) -> None:
+async def test_rollouts_that_ask_the_same_do_not_wait_for_each_other(
+    serve: Any, model_at: Any
+) -> None:
     """Equal requests are asked once, also where the one rollout may begin and the other may not yet."""
     server = serve("MET", latency=0.001)
     grader = PerCriterionGrader(model=model_at(server, price=DEAR), warm=True)
@@ -253,7 +273,9 @@ async def test_rollouts_that_ask_the_same_do_not_wait_for_each_other(serve: Any,
     assert spent.calls <= 14
 
 
-async def test_what_a_cache_answers_needs_no_money(serve: Any, model_at: Any, tmp_path: Any) -> None:
+async def test_what_a_cache_answers_needs_no_money(
+    serve: Any, model_at: Any, tmp_path: Any
+) -> None:
     """So a rollout that was judged before is scored, though there is nothing left to begin another with."""
     model = model_at(serve("MET"), price=DEAR, cache=tmp_path / "cache.sqlite")
     grader = PerCriterionGrader(model=model)
@@ -270,7 +292,10 @@ async def test_what_was_spent_before_is_spent(serve: Any, model_at: Any, questio
     model = model_at(serve("hello"), price=DEAR)
     with (
         budget(dollars=10.0, spent=9.999),
-        pytest.raises(BudgetExceeded, match=r"\$9.9990 of \$10.0000 are spent \(\$9.9990 of it in earlier sittings\)"),
+        pytest.raises(
+            BudgetExceeded,
+            match=r"\$9.9990 of \$10.0000 are spent \(\$9.9990 of it in earlier sittings\)",
+        ),
     ):
         await model(question())
 
@@ -284,7 +309,9 @@ async def test_what_was_spent_before_is_spent(serve: Any, model_at: Any, questio
     ],
     ids=["repairs", "retries", "complaints"],
 )
-async def test_no_more_is_sent_than_a_rehearsal_says_at_most(serve: Any, model_at: Any, faults: Any) -> None:
+async def test_no_more_is_sent_than_a_rehearsal_says_at_most(
+    serve: Any, model_at: Any, faults: Any
+) -> None:
     """With replies that are asked for again, attempts that fail, and parts that an endpoint does not take."""
     server = serve(**{"answer": "MET", **faults})
     model = model_at(server, price=DEAR, limits=Limits(attempts=4, concurrency=4))

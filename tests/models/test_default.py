@@ -13,7 +13,9 @@ RUBRIC = Rubric.from_dict([{"requirement": "Holds"}])
 
 
 @pytest.mark.parametrize("variable", BY_KEY)
-async def test_nobody_is_asked_behind_anybodys_back(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+async def test_nobody_is_asked_behind_anybodys_back(
+    monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
     """A key in the environment names no model, and the refusal names the one thing to set."""
     with pytest.raises(Refused, match=r"set ASSAY_MODEL to .*openai/.*http:.*local"):
         default_model()
@@ -40,7 +42,9 @@ async def test_a_grader_without_a_model_asks_the_default() -> None:
     assert (await RUBRIC.grade("x", autograder=RubricAsJudgeGrader())).score == 0.85
 
 
-async def test_the_environment_names_one(serve: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+async def test_the_environment_names_one(
+    serve: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
     """One object, however often it is asked for; with a cache, if that is named too."""
     server = serve("MET")
     monkeypatch.setenv("ASSAY_MODEL", server.model)
@@ -54,7 +58,9 @@ async def test_the_environment_names_one(serve: Any, monkeypatch: pytest.MonkeyP
     assert server.calls == 3
 
 
-async def test_what_is_configured_comes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_configured_comes_before_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """And None goes back to it."""
     monkeypatch.setenv("ASSAY_MODEL", "http://127.0.0.1:1/v1#environment")
     configure(model="http://127.0.0.1:1/v1#configured")

@@ -43,7 +43,9 @@ def replying(system_prompt: str, user_prompt: str) -> Reply:
     return Reply("x", value=MET)
 
 
-@pytest.mark.parametrize("function", [named, positional, with_retries, anything, plain, texting, replying])
+@pytest.mark.parametrize(
+    "function", [named, positional, with_retries, anything, plain, texting, replying]
+)
 async def test_a_function_is_a_model(function: Any) -> None:
     """By keyword or position, async or plain, a model or a text."""
     with budget() as spent:

@@ -84,7 +84,11 @@ async def test_a_connection_is_used_again() -> None:
 
 @pytest.mark.parametrize(
     "answer",
-    [SAID.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"), SAID.replace(b"1.1", b"1.0"), SAID + SAID],
+    [
+        SAID.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"),
+        SAID.replace(b"1.1", b"1.0"),
+        SAID + SAID,
+    ],
     ids=["told so", "an old server", "more than was asked for"],
 )
 async def test_a_connection_that_is_not_to_be_kept_is_not(answer: bytes) -> None:
@@ -151,7 +155,10 @@ async def test_a_cancelled_request_ends_its_connection() -> None:
         (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}", "not completed"),
         (b"SSH-2.0-OpenSSH_9.6\r\n\r\n", "Bad status line|Expected HTTP"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n", "Content-Length"),
-        (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 5\r\n\r\nhello", "content-encoding: gzip"),
+        (
+            b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 5\r\n\r\nhello",
+            "content-encoding: gzip",
+        ),
     ],
     ids=["nothing", "half a head", "half a body", "something else", "no length", "no gzip"],
 )
@@ -194,7 +201,9 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("there is no openssl to make a certificate with")
     folder = tmp_path_factory.mktemp("tls")
     key, made = folder / "key.pem", folder / "certificate.pem"
-    words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=test"
+    words = (
+        "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=test"
+    )
     names = ["-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost"]
     files = ["-keyout", str(key), "-out", str(made)]
     subprocess.run(["openssl", *words.split(), *names, *files], check=True, capture_output=True)
@@ -281,12 +290,17 @@ def through(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     return name_it
 
 
-async def test_a_tunnel_leads_through_a_proxy(server_tls: ssl.SSLContext, through: Callable[[int], None]) -> None:
+async def test_a_tunnel_leads_through_a_proxy(
+    server_tls: ssl.SSLContext, through: Callable[[int], None]
+) -> None:
     """It is told where to and by whom, and reads nothing of the rest."""
     seen: list[bytes] = []
     connections: list[int] = []
     established = b"HTTP/1.1 200 Connection established\r\n\r\n"
-    async with serving(answering(SAID, connections), ssl=server_tls) as port, proxying(seen, established) as proxy:
+    async with (
+        serving(answering(SAID, connections), ssl=server_tls) as port,
+        proxying(seen, established) as proxy,
+    ):
         through(proxy)
         for _ in range(2):
             assert (await ask(f"https://127.0.0.1:{port}/v1")).data == {"a": 1}
@@ -345,13 +359,20 @@ async def test_a_request_holds_its_headers_and_body_and_nothing_of_ours_to_find_
     assert first == "POST /v%201/%C3%A9/%2Fdone?api-version=1 HTTP/1.1"
     headers = dict(line.split(": ") for line in lines)
     assert headers == {
-        "Host": f"127.0.0.1:{port}", "Accept": "application/json", "Accept-Encoding": "identity",
-        "Content-Type": "application/json", "User-Agent": "assay", "Key": "s3cret", "Content-Length": "7",
-    }  # fmt: skip
+        "Host": f"127.0.0.1:{port}",
+        "Accept": "application/json",
+        "Accept-Encoding": "identity",
+        "Content-Type": "application/json",
+        "User-Agent": "assay",
+        "Key": "s3cret",
+        "Content-Length": "7",
+    }
     assert body == b'{"x":1}'
 
 
-@pytest.mark.parametrize(("given", "sent"), [({}, b"Basic YWRhOmIvYw=="), ({"Authorization": "Bearer x"}, b"Bearer x")])
+@pytest.mark.parametrize(
+    ("given", "sent"), [({}, b"Basic YWRhOmIvYw=="), ({"Authorization": "Bearer x"}, b"Bearer x")]
+)
 async def test_a_name_and_password_become_a_header(given: dict[str, str], sent: bytes) -> None:
     """ada:b/c is YWRhOmIvYw== in base 64; a header that is given goes first."""
     seen: list[bytes] = []
@@ -365,7 +386,9 @@ async def test_a_name_and_password_become_a_header(given: dict[str, str], sent: 
     assert b"Authorization: %b\r\n" % sent in seen[0]
 
 
-async def test_a_login_in_netrc_does_not_replace_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_login_in_netrc_does_not_replace_the_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Though the environment names a file of logins."""
     netrc = tmp_path / "netrc"
     netrc.write_text("machine 127.0.0.1 login ada password other")
@@ -407,7 +430,8 @@ async def test_an_address_of_ipv6_is_asked() -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["ftp://a.test", "a.test/v1", "http://", "http:///v1", "http://a.test:99999", "http://[::1"]
+    "url",
+    ["ftp://a.test", "a.test/v1", "http://", "http:///v1", "http://a.test:99999", "http://[::1"],
 )
 def test_what_is_no_address_is_refused(url: str) -> None:
     """When the model is made, not at its first call."""
@@ -497,7 +521,11 @@ with ModelServer("hello") as server:
     gc.collect()
 """
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-W", "error", "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -531,5 +559,7 @@ with ModelServer("hello", faults=lambda call: Fault.hanging() if call == 1 else 
 
     asyncio.run(parent())
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
     assert (done.stdout, done.returncode) == ("0 hello\n", 0)

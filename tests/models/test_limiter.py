@@ -241,7 +241,9 @@ def test_a_loop_that_ended_holds_nothing() -> None:
 
 
 @pytest.mark.parametrize("capacity", [4])
-async def test_against_an_endpoint_that_bears_few(serve: Any, model_at: Any, question: Any, capacity: int) -> None:
+async def test_against_an_endpoint_that_bears_few(
+    serve: Any, model_at: Any, question: Any, capacity: int
+) -> None:
     """Every call is answered in the end, and fewer go at once than were allowed."""
     server = serve("hello", capacity=capacity, latency=0.002)
     model = model_at(server, limits=Limits(concurrency=64, attempts=100))

@@ -12,7 +12,9 @@ from assay.models.limiter import RateLimit
 from assay.models.retry import Endpoint
 
 
-async def test_two_models_of_one_endpoint_share_its_limit(serve: Any, model_at: Any, question: Any) -> None:
+async def test_two_models_of_one_endpoint_share_its_limit(
+    serve: Any, model_at: Any, question: Any
+) -> None:
     """Five at once, over both."""
     server = serve("hello", latency=0.01)
     models = [model_at(server, limits=Limits(concurrency=5)), model_of(f"{server.url}#other")]
@@ -84,7 +86,9 @@ async def test_a_call_waits_for_its_minute(serve: Any, model_at: Any, question: 
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"concurrency": 0}, {"attempts": 0}, {"timeout": 0}, {"requests_per_minute": -1}], ids=str
+    "wrong",
+    [{"concurrency": 0}, {"attempts": 0}, {"timeout": 0}, {"requests_per_minute": -1}],
+    ids=str,
 )
 def test_limits_that_are_none_are_refused(wrong: dict[str, Any]) -> None:
     """At construction."""

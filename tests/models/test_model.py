@@ -44,7 +44,9 @@ def test_whatever_can_change_the_answer_changes_the_content(changed: dict[str, A
 
 
 @pytest.mark.parametrize(
-    "changed", [{"shared": 0}, {"question": "q1"}, {"check": lambda value: None}], ids=["shared", "question", "check"]
+    "changed",
+    [{"shared": 0}, {"question": "q1"}, {"check": lambda value: None}],
+    ids=["shared", "question", "check"],
 )
 def test_what_decides_no_answer_is_no_content(changed: dict[str, Any]) -> None:
     """Hints and labels may differ."""
@@ -66,7 +68,8 @@ def test_no_text_can_pass_for_another_division() -> None:
 def test_parts_that_are_no_texts_count_too() -> None:
     """A picture is content."""
     pictures = [
-        Request(({"role": "user", "content": [{"type": "image_url", "image_url": url}]},)) for url in ("one", "two")
+        Request(({"role": "user", "content": [{"type": "image_url", "image_url": url}]},))
+        for url in ("one", "two")
     ]
     assert pictures[0].content != pictures[1].content
 

@@ -16,30 +16,41 @@ from assay.models.provider_formats import OpenAIFormat
 from assay.testing import Fault
 
 
-async def test_a_reply_has_text_usage_model_and_value(serve: Any, model_at: Any, question: Any) -> None:
+async def test_a_reply_has_text_usage_model_and_value(
+    serve: Any, model_at: Any, question: Any
+) -> None:
     """As the endpoint gave them; the model id is the resolved one."""
     server = serve("MET")
     reply = await model_at(server)(question(schema=PerCriterionOutput))
-    assert reply.value == PerCriterionOutput(explanation="because the rule says so", criterion_status="MET")
+    assert reply.value == PerCriterionOutput(
+        explanation="because the rule says so", criterion_status="MET"
+    )
     assert reply.text == reply.value.model_dump_json()
     assert reply.usage == Usage(server.prompt_tokens, 0, server.completion_tokens)
     assert (reply.model, reply.finish_reason, reply.source) == ("test-2026-01-01", "stop", "model")
     assert (reply.logprobs, reply.cost) == (None, 0.0)
 
 
-async def test_neighbours_of_one_role_are_one_message(serve: Any, model_at: Any, question: Any) -> None:
+async def test_neighbours_of_one_role_are_one_message(
+    serve: Any, model_at: Any, question: Any
+) -> None:
     """With nothing between them, so that what requests share is byte for byte the same."""
     server = serve("hello")
     model = model_at(server)
     for words in ("Is it even?", "Is it odd?"):
         await model(question(words))
     assert [asked.body["messages"] for asked in server.asked] == [
-        [{"role": "system", "content": "You judge."}, {"role": "user", "content": f"<response>4</response>\n{words}"}]
+        [
+            {"role": "system", "content": "You judge."},
+            {"role": "user", "content": f"<response>4</response>\n{words}"},
+        ]
         for words in ("Is it even?", "Is it odd?")
     ]
 
 
-async def test_the_schema_goes_along_strict_and_reason_first(serve: Any, model_at: Any, question: Any) -> None:
+async def test_the_schema_goes_along_strict_and_reason_first(
+    serve: Any, model_at: Any, question: Any
+) -> None:
     """A model writes fields in the order of the schema."""
     server = serve("MET")
     await model_at(server)(question(schema=PerCriterionOutput))
@@ -56,7 +67,8 @@ def test_a_schema_is_one_constant(model: Any) -> None:
     """The same object each time: endpoints compile a grammar for every new one, and count them."""
     wire = OpenAIFormat()
     formats = [
-        wire.payload(Request.of("s", str(n), schema=model), "m", set()).body["response_format"] for n in range(3)
+        wire.payload(Request.of("s", str(n), schema=model), "m", set()).body["response_format"]
+        for n in range(3)
     ]
     assert formats[0] is formats[1] is formats[2]
     assert json_schema(model) is json_schema(model)
@@ -89,7 +101,9 @@ async def test_the_key_goes_in_its_header(serve: Any, model_at: Any, question: A
     assert [asked.headers.get("authorization") for asked in server.asked] == ["Bearer s3cret", None]
 
 
-async def test_further_parameters_go_with_every_call(serve: Any, model_at: Any, question: Any) -> None:
+async def test_further_parameters_go_with_every_call(
+    serve: Any, model_at: Any, question: Any
+) -> None:
     """And into the id, for they change the answer."""
     server = serve("hello")
     model = model_at(server, reasoning_effort="low")
@@ -98,7 +112,9 @@ async def test_further_parameters_go_with_every_call(serve: Any, model_at: Any, 
     assert model.id == f"{server.model}?reasoning_effort='low'"
 
 
-async def test_half_a_character_can_be_asked_about(serve: Any, model_at: Any, question: Any) -> None:
+async def test_half_a_character_can_be_asked_about(
+    serve: Any, model_at: Any, question: Any
+) -> None:
     """A model under test may write a lone surrogate."""
     server = serve("hello")
     await model_at(server)(question("half \ud83d of it"))
@@ -116,7 +132,10 @@ async def test_a_cut_off_reply_is_an_error(serve: Any, model_at: Any, question: 
 
 @pytest.mark.parametrize(
     ("message", "finish", "error"),
-    [({"content": None, "refusal": "I won't."}, "stop", Unreadable), ({"content": ""}, "content_filter", Refused)],
+    [
+        ({"content": None, "refusal": "I won't."}, "stop", Unreadable),
+        ({"content": ""}, "content_filter", Refused),
+    ],
 )
 def test_a_refusal_is_an_error(message: Any, finish: str, error: type[Exception]) -> None:
     """It is no verdict, and no empty reply either."""
@@ -127,7 +146,9 @@ def test_a_refusal_is_an_error(message: Any, finish: str, error: type[Exception]
         whole(OpenAIFormat().reply(data), "somewhere", Request.of("s", "u"))
 
 
-async def test_one_token_that_was_asked_for_is_whole(serve: Any, model_at: Any, question: Any) -> None:
+async def test_one_token_that_was_asked_for_is_whole(
+    serve: Any, model_at: Any, question: Any
+) -> None:
     """For its likelihood; one token of a longer reply is not."""
     server = serve(faults=[Fault.truncated("MET")] * 2)
     model = model_at(server)
@@ -212,7 +233,9 @@ async def test_a_reply_that_the_endpoint_broke_off_is_asked_for_again(
     assert (reply.value.criterion_status, len(server.asked)) == ("UNMET", 2)
 
 
-async def test_a_score_that_was_cut_is_asked_for_again_and_not_mended(serve: Any, model_at: Any, question: Any) -> None:
+async def test_a_score_that_was_cut_is_asked_for_again_and_not_mended(
+    serve: Any, model_at: Any, question: Any
+) -> None:
     """85 was meant; an endpoint that does not say so cut it to 8."""
     cut = '{"explanation": "good", "overall_score": 8'
     server = serve(faults=[ending("stop", cut), ending("stop", cut + "5}")])

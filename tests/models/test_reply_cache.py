@@ -14,7 +14,9 @@ from assay.testing import Fault
 SCHEMA = {"schema": PerCriterionOutput}
 
 
-async def test_the_second_time_nothing_is_asked(serve: Any, model_at: Any, question: Any, tmp_path: Any) -> None:
+async def test_the_second_time_nothing_is_asked(
+    serve: Any, model_at: Any, question: Any, tmp_path: Any
+) -> None:
     """The reply is the same, costs nothing and says where it is from."""
     server = serve("MET")
     model = model_at(server, cache=tmp_path)
@@ -26,7 +28,9 @@ async def test_the_second_time_nothing_is_asked(serve: Any, model_at: Any, quest
     assert (again.source, again.cost) == ("cache", 0.0)
 
 
-async def test_another_process_finds_it(serve: Any, model_at: Any, question: Any, tmp_path: Any) -> None:
+async def test_another_process_finds_it(
+    serve: Any, model_at: Any, question: Any, tmp_path: Any
+) -> None:
     """Another cache object on the same place stands for it."""
     server = serve("MET")
     async with VerdictCache(tmp_path) as cache:
@@ -36,7 +40,9 @@ async def test_another_process_finds_it(serve: Any, model_at: Any, question: Any
     assert server.calls == 1
 
 
-async def test_one_changed_criterion_is_asked_again_and_no_other(serve: Any, model_at: Any, tmp_path: Any) -> None:
+async def test_one_changed_criterion_is_asked_again_and_no_other(
+    serve: Any, model_at: Any, tmp_path: Any
+) -> None:
     """One of twenty, over three responses."""
     server = serve("MET")
     grader = PerCriterionGrader(model=model_at(server, cache=tmp_path))

@@ -50,7 +50,9 @@ def test_a_providers_address_is_the_provider(monkeypatch: pytest.MonkeyPatch) ->
     assert model.price == Price(0.25, 2.0, 0.025)
 
 
-async def test_no_address_gets_another_ones_key(serve: Any, question: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_address_gets_another_ones_key(
+    serve: Any, question: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Only the one that was set for it."""
     server = serve("hello")
     monkeypatch.setenv("OPENAI_API_KEY", "openai's")

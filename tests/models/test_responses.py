@@ -16,7 +16,16 @@ from openai.types.responses.response_create_params import ResponseCreateParamsNo
 from PIL import Image
 from pydantic import TypeAdapter
 
-from assay import Limits, Overloaded, PerCriterionGrader, Refused, Rollout, Rubric, Truncated, Unreadable
+from assay import (
+    Limits,
+    Overloaded,
+    PerCriterionGrader,
+    Refused,
+    Rollout,
+    Rubric,
+    Truncated,
+    Unreadable,
+)
 from assay.graders import PerCriterionOutput
 from assay.models import Price, Request, model_of
 from assay.models.model import Tool, media_of
@@ -29,12 +38,26 @@ def answer(**changes: Any) -> dict[str, Any]:
     """A reply of the API, as its SDK has it."""
     message = {"type": "message", "id": "m", "role": "assistant", "status": "completed"}
     given = {
-        "id": "r", "object": "response", "created_at": 0.0, "model": "test-2026-01-01", "status": "completed", "parallel_tool_calls": True,
-        "tool_choice": "auto", "tools": [],
-        "output": [{"type": "reasoning", "id": "t", "summary": []}, {**message, "content": [{"type": "output_text", "text": VERDICT, "annotations": []}]}],
-        "usage": {"input_tokens": 100, "output_tokens": 20, "total_tokens": 120,
-                  "input_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}},
-    }  # fmt: skip
+        "id": "r",
+        "object": "response",
+        "created_at": 0.0,
+        "model": "test-2026-01-01",
+        "status": "completed",
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": [],
+        "output": [
+            {"type": "reasoning", "id": "t", "summary": []},
+            {**message, "content": [{"type": "output_text", "text": VERDICT, "annotations": []}]},
+        ],
+        "usage": {
+            "input_tokens": 100,
+            "output_tokens": 20,
+            "total_tokens": 120,
+            "input_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 0},
+            "output_tokens_details": {"reasoning_tokens": 0},
+        },
+    }
     return Response.model_validate({**given, **changes}).model_dump(mode="json")
 
 
@@ -79,16 +102,26 @@ def endpoint() -> Iterator[Endpoint]:
 MAKERS: dict[str, Any] = {
     "address": lambda url, **more: model_of(f"{url}#test?api=responses", limits=LIMITS, **more),
     "option": lambda url, **more: model_of(f"{url}#test", api="responses", limits=LIMITS, **more),
-    "OpenAI": lambda url, **more: model_of(openai.OpenAI(api_key="k", base_url=url), "test", api="responses", limits=LIMITS, **more),
-    "AsyncOpenAI": lambda url, **more: model_of(openai.AsyncOpenAI(api_key="k", base_url=url), "test", api="responses", limits=LIMITS, **more),
-}  # fmt: skip
+    "OpenAI": lambda url, **more: model_of(
+        openai.OpenAI(api_key="k", base_url=url), "test", api="responses", limits=LIMITS, **more
+    ),
+    "AsyncOpenAI": lambda url, **more: model_of(
+        openai.AsyncOpenAI(api_key="k", base_url=url),
+        "test",
+        api="responses",
+        limits=LIMITS,
+        **more,
+    ),
+}
 
 
 @pytest.mark.parametrize("kind", MAKERS)
 async def test_a_verdict_comes_back_with_its_usage(endpoint: Endpoint, kind: str) -> None:
     """The body is one that the SDK's types take, with the schema and the limit where this API has them."""
     model = MAKERS[kind](endpoint.url, price=Price(1.0, 1.0))
-    request = Request.of("You judge.", "<response>4</response>", "Is it even?", schema=PerCriterionOutput)
+    request = Request.of(
+        "You judge.", "<response>4</response>", "Is it even?", schema=PerCriterionOutput
+    )
     reply = await model(request)
     assert reply.value.criterion_status == "MET"
     assert (reply.usage.prompt, reply.usage.cached, reply.usage.completion, reply.model) == (
@@ -99,7 +132,10 @@ async def test_a_verdict_comes_back_with_its_usage(endpoint: Endpoint, kind: str
     )
     [(path, body)] = endpoint.asked
     assert path == "/v1/responses"
-    assert [turn["content"] for turn in body["input"]] == ["You judge.", "<response>4</response>Is it even?"]
+    assert [turn["content"] for turn in body["input"]] == [
+        "You judge.",
+        "<response>4</response>Is it even?",
+    ]
     assert (body["text"]["format"]["type"], body["text"]["format"]["strict"], body["store"]) == (
         "json_schema",
         True,
@@ -115,8 +151,13 @@ async def test_images_and_pdfs_are_sent_as_this_api_has_them(endpoint: Endpoint)
     Image.new("RGB", (4, 3), "red").save(file, "PNG")
     parts = [{"type": "image", "image": file.getvalue()}, {"type": "file", "file": b"%PDF-1.4"}]
     rubric = Rubric([{"requirement": "Names it", "name": "names"}])
-    rubric.autograder = PerCriterionGrader(model=MAKERS["address"](endpoint.url, media=("image", "file")))
-    prompts = [[{"role": "user", "content": each}] for each in (parts, [{"type": "audio", "audio": b"fLaC"}])]
+    rubric.autograder = PerCriterionGrader(
+        model=MAKERS["address"](endpoint.url, media=("image", "file"))
+    )
+    prompts = [
+        [{"role": "user", "content": each}]
+        for each in (parts, [{"type": "audio", "audio": b"fLaC"}])
+    ]
     reports = await rubric.score([Rollout(prompt=prompt, completion="Red.") for prompt in prompts])
     assert [report.score for report in reports] == [1.0, None]
     assert "cannot take m1.audio1" in reports[1].errors["names"]
@@ -130,24 +171,50 @@ async def test_images_and_pdfs_are_sent_as_this_api_has_them(endpoint: Endpoint)
         "input_text",
         "input_text",
     ]
-    assert content[1]["image_url"] == f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
+    assert (
+        content[1]["image_url"]
+        == f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
+    )
     assert content[3]["filename"] == "m1.file1.pdf"
 
 
 @pytest.mark.parametrize(
     ("changes", "error"),
     [
-        ({"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}, Truncated),
+        (
+            {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}},
+            Truncated,
+        ),
         ({"status": "incomplete", "incomplete_details": {"reason": "content_filter"}}, Refused),
-        ({"status": "failed", "error": {"code": "server_error", "message": "no"}, "output": []}, Overloaded),
-        ({"output": [{"type": "message", "id": "m", "role": "assistant", "status": "completed", "content": [{"type": "refusal", "refusal": "No."}]}]}, Unreadable),
+        (
+            {"status": "failed", "error": {"code": "server_error", "message": "no"}, "output": []},
+            Overloaded,
+        ),
+        (
+            {
+                "output": [
+                    {
+                        "type": "message",
+                        "id": "m",
+                        "role": "assistant",
+                        "status": "completed",
+                        "content": [{"type": "refusal", "refusal": "No."}],
+                    }
+                ]
+            },
+            Unreadable,
+        ),
     ],
-)  # fmt: skip
-async def test_what_is_no_whole_answer_is_an_error(endpoint: Endpoint, changes: Any, error: Any) -> None:
+)
+async def test_what_is_no_whole_answer_is_an_error(
+    endpoint: Endpoint, changes: Any, error: Any
+) -> None:
     """Cut off, filtered, failed, or declined."""
     endpoint.answer = answer(**changes)
     with pytest.raises(error):
-        await MAKERS["option"](endpoint.url)(Request.of("You judge.", "4", schema=PerCriterionOutput))
+        await MAKERS["option"](endpoint.url)(
+            Request.of("You judge.", "4", schema=PerCriterionOutput)
+        )
 
 
 async def test_what_it_does_not_do_is_said(endpoint: Endpoint) -> None:
@@ -160,4 +227,7 @@ async def test_what_it_does_not_do_is_said(endpoint: Endpoint) -> None:
         await MAKERS["option"](endpoint.url)(
             Request(({"role": "user", "content": "x"},), tools=(Tool("a", "b", "{}"),))
         )
-    assert media_of(model_of("openai/gpt-4o-audio-preview", api="responses", api_key="k")) == frozenset()
+    assert (
+        media_of(model_of("openai/gpt-4o-audio-preview", api="responses", api_key="k"))
+        == frozenset()
+    )

@@ -34,7 +34,9 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
-async def test_what_may_do_better_is_tried_again(serve: Any, model_at: Any, question: Any, fault: Fault) -> None:
+async def test_what_may_do_better_is_tried_again(
+    serve: Any, model_at: Any, question: Any, fault: Fault
+) -> None:
     """The caller never hears of it; the ledger does."""
     server = serve("hello", faults=[None, fault, fault])
     model = model_at(server)
@@ -45,7 +47,9 @@ async def test_what_may_do_better_is_tried_again(serve: Any, model_at: Any, ques
     assert (spent.calls, spent.retries, spent.errors) == (1, 2, {})
 
 
-async def test_a_call_that_hangs_is_given_up_and_tried_again(serve: Any, model_at: Any, question: Any) -> None:
+async def test_a_call_that_hangs_is_given_up_and_tried_again(
+    serve: Any, model_at: Any, question: Any
+) -> None:
     """At its timeout."""
     server = serve("hello", faults=[Fault.hanging()])
     model = model_at(server, limits=Limits(timeout=0.2))
@@ -53,14 +57,18 @@ async def test_a_call_that_hangs_is_given_up_and_tried_again(serve: Any, model_a
     assert len(server.asked) == 2
 
 
-async def test_a_call_that_always_hangs_is_an_error(serve: Any, model_at: Any, question: Any) -> None:
+async def test_a_call_that_always_hangs_is_an_error(
+    serve: Any, model_at: Any, question: Any
+) -> None:
     """After the attempts that were allowed."""
     server = serve(faults=lambda call: Fault.hanging())
     with pytest.raises(DeadlineExceeded, match=r"after 2 tries: no answer in 0\.1 s"):
         await model_at(server, limits=Limits(timeout=0.1, attempts=2))(question())
 
 
-@pytest.mark.parametrize(("fault", "error"), [(Fault.rate_limited(), RateLimited), (Fault.failing(), Overloaded)])
+@pytest.mark.parametrize(
+    ("fault", "error"), [(Fault.rate_limited(), RateLimited), (Fault.failing(), Overloaded)]
+)
 async def test_the_last_failure_is_told(
     serve: Any, model_at: Any, question: Any, fault: Fault, error: type[Exception]
 ) -> None:
@@ -73,14 +81,18 @@ async def test_the_last_failure_is_told(
     assert len(server.asked) == 4
 
 
-async def test_a_wait_beyond_the_deadline_is_not_waited_for(serve: Any, model_at: Any, question: Any) -> None:
+async def test_a_wait_beyond_the_deadline_is_not_waited_for(
+    serve: Any, model_at: Any, question: Any
+) -> None:
     """It is told how long the endpoint asks for."""
     server = serve(faults=[Fault.rate_limited(3600)])
     with pytest.raises(RateLimited, match=r"it asks for 3\.6e"):
         await model_at(server)(question())
 
 
-async def test_money_that_has_run_out_is_no_rate_limit(serve: Any, model_at: Any, question: Any) -> None:
+async def test_money_that_has_run_out_is_no_rate_limit(
+    serve: Any, model_at: Any, question: Any
+) -> None:
     """It is 429 as well, and waiting does not help."""
     broke = Fault("broke", 429, body='{"error": {"code": "insufficient_quota"}}')
     server = serve(faults=[broke])
@@ -140,7 +152,9 @@ async def test_the_first_refusal_of_an_endpoint_ends_all_calls(
     assert len(server.asked) <= 4
 
 
-async def test_a_refusal_of_one_model_is_not_that_of_another(serve: Any, model_at: Any, question: Any) -> None:
+async def test_a_refusal_of_one_model_is_not_that_of_another(
+    serve: Any, model_at: Any, question: Any
+) -> None:
     """A name that is not there says nothing of one that is."""
     server = serve("hello", faults=[Fault.refusing("there is no model of that name", 404)])
     with pytest.raises(Refused, match="no model of that name"):
@@ -148,9 +162,13 @@ async def test_a_refusal_of_one_model_is_not_that_of_another(serve: Any, model_a
     assert (await model_of(f"{server.url}#other")(question())).text == "hello"
 
 
-@pytest.mark.parametrize("faults", [[None, Fault.refusing("not this text", 403)],
-                                    [Fault.refusing("flagged by moderation", 403)]])  # fmt: skip
-async def test_a_refusal_of_one_text_ends_no_other_call(serve: Any, model_at: Any, question: Any, faults: Any) -> None:
+@pytest.mark.parametrize(
+    "faults",
+    [[None, Fault.refusing("not this text", 403)], [Fault.refusing("flagged by moderation", 403)]],
+)
+async def test_a_refusal_of_one_text_ends_no_other_call(
+    serve: Any, model_at: Any, question: Any, faults: Any
+) -> None:
     """The model has answered before, or says that it is about the text."""
     server = serve("hello", faults=faults)
     model = model_at(server, limits=Limits(concurrency=1))

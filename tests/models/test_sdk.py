@@ -53,7 +53,9 @@ async def test_it_has_the_id_and_the_limits_of_its_endpoint(serve: Any, client_a
     assert model.id == server.model
 
 
-async def test_our_retries_are_made_and_not_its_own(serve: Any, client_at: Any, question: Any) -> None:
+async def test_our_retries_are_made_and_not_its_own(
+    serve: Any, client_at: Any, question: Any
+) -> None:
     """Three tries, not three times three."""
     server = serve(faults=lambda call: Fault.rate_limited(0) if call else None)
     model = model_of(client_at(server), "test", limits=QUICK)
@@ -82,7 +84,9 @@ async def test_its_errors_are_ours(serve: Any, client_at: Any, question: Any, fa
         await model(question(**SCHEMA))
 
 
-async def test_a_refused_schema_is_left_out_here_too(serve: Any, client_at: Any, question: Any) -> None:
+async def test_a_refused_schema_is_left_out_here_too(
+    serve: Any, client_at: Any, question: Any
+) -> None:
     """And asked for in words."""
     server = serve("MET", refuses=("response_format",))
     model = model_of(client_at(server), "test", limits=QUICK)
@@ -109,7 +113,9 @@ async def test_a_mock_with_a_name_is_a_client(question: Any) -> None:
     client.base_url = ""
     client.with_options.return_value = client
     client.chat.completions.create = AsyncMock(
-        return_value=SimpleNamespace(choices=[SimpleNamespace(message=SimpleNamespace(content="hello"))])
+        return_value=SimpleNamespace(
+            choices=[SimpleNamespace(message=SimpleNamespace(content="hello"))]
+        )
     )
     assert (await model_of(client, "gpt-test")(question())).text == "hello"
 

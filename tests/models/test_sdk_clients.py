@@ -11,7 +11,16 @@ import openai
 import pytest
 from google import genai
 
-from assay import JudgeRubric, Limits, Overloaded, PerCriterionGrader, RateLimited, Refused, Rubric, Truncated
+from assay import (
+    JudgeRubric,
+    Limits,
+    Overloaded,
+    PerCriterionGrader,
+    RateLimited,
+    Refused,
+    Rubric,
+    Truncated,
+)
 from assay.graders import PerCriterionOutput
 from assay.models import Price, Request, budget, model_of
 from assay.testing import Fault
@@ -34,7 +43,9 @@ MAKERS: dict[str, Any] = {
         api_key="s3cret", aws_region="us-east-1", base_url=host
     ),
     "AnthropicVertex": lambda host: anthropic.AnthropicVertex(base_url=f"{host}/v1", **VERTEX),
-    "AsyncAnthropicVertex": lambda host: anthropic.AsyncAnthropicVertex(base_url=f"{host}/v1", **VERTEX),
+    "AsyncAnthropicVertex": lambda host: anthropic.AsyncAnthropicVertex(
+        base_url=f"{host}/v1", **VERTEX
+    ),
     "genai": lambda host: genai.Client(api_key="s3cret", http_options={"base_url": host}),
     "genai.aio": lambda host: genai.Client(api_key="s3cret", http_options={"base_url": host}).aio,
 }
@@ -49,7 +60,10 @@ SENT = {
         "/v1/projects/p/locations/us-east5/publishers/anthropic/models/test:rawPredict",
         MESSAGES | {"anthropic_version"},
     ),
-    "genai": ("/v1/models/test:generateContent", {"model", "contents", "systemInstruction", "generationConfig"}),
+    "genai": (
+        "/v1/models/test:generateContent",
+        {"model", "contents", "systemInstruction", "generationConfig"},
+    ),
 }
 """Where each kind of client posts, and the fields that it sends; async ones do the same."""
 
@@ -96,9 +110,16 @@ async def test_every_client_asks_its_own_path_in_its_own_form(
 async def test_its_errors_are_ours(serve: Any, client_at: Any, question: Any) -> None:
     """Retries are ours and not the client's, and a fault is what it would be over our own wire."""
     plan = [
-        None, Fault.refusing("who are you?", 401), Fault.rate_limited(0), Fault.rate_limited(0),
-        Fault.failing(), Fault.failing(), Fault.cut_off(), Fault.cut_off(), Fault.truncated(),
-    ]  # fmt: skip
+        None,
+        Fault.refusing("who are you?", 401),
+        Fault.rate_limited(0),
+        Fault.rate_limited(0),
+        Fault.failing(),
+        Fault.failing(),
+        Fault.cut_off(),
+        Fault.cut_off(),
+        Fault.truncated(),
+    ]
     server = serve("MET", faults=plan)
     model = model_of(client_at(server), "test", limits=LIMITS)
     await model(question("how fast are you?"))
@@ -128,7 +149,9 @@ def test_a_client_serves_one_event_loop_after_another(serve: Any, client_at: Any
 async def test_a_judge_rubric_takes_every_client(serve: Any, client_at: Any) -> None:
     """With the name of the judge's model beside it."""
     server = serve("8")
-    rubric = JudgeRubric(judge_models=["test"], client=client_at(server), template="Rate 0-10: {completion}")
+    rubric = JudgeRubric(
+        judge_models=["test"], client=client_at(server), template="Rate 0-10: {completion}"
+    )
     state = {"prompt": "2 + 2?", "completion": "4"}
     await rubric.score_rollout(state)
     assert state["reward"] == 0.8

@@ -64,7 +64,10 @@ with ModelServer(faults=lambda call: Fault.hanging()) as server:
         print("stopped", flush=True)
 """
     program = subprocess.Popen(
-        [sys.executable, "-W", "error", "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-W", "error", "-c", code],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     assert program.stdout is not None
     assert program.stdout.readline() == "asking\n"

@@ -68,7 +68,8 @@ UNREADABLE = {
     "two verdicts, one of them almost JSON": f"{UNMET.replace(chr(34), chr(39))}\nRather:\n{MET}",
     "two verdicts, both almost JSON": f"{UNMET.replace(chr(34), chr(39))}\n{MET.replace(chr(34), chr(39))}",
     "two verdicts in one object": MET.replace("}", ', "criterion_status": "UNMET"}'),
-    "two verdicts in one fenced object": "```" + MET.replace("}", ', "criterion_status": "UNMET"}```'),
+    "two verdicts in one fenced object": "```"
+    + MET.replace("}", ', "criterion_status": "UNMET"}```'),
     "two verdicts in one object, almost JSON": "{'explanation': '', 'criterion_status': 'UNMET', 'criterion_status': 'MET'}",
     "many quotes": "{'explanation': '" + "\\'" * 50_000,
     "many letters": "{explanation: " + "a" * 99_000,
@@ -83,7 +84,9 @@ def test_what_cannot_be_read_is_an_error(text: str) -> None:
         verdict_in(text)
 
 
-@pytest.mark.parametrize("text", [ODD, f"{MET} or rather {ODD}", f"<think>{MET}</think>{ODD}"], ids=range(3))
+@pytest.mark.parametrize(
+    "text", [ODD, f"{MET} or rather {ODD}", f"<think>{MET}</think>{ODD}"], ids=range(3)
+)
 def test_a_verdict_that_was_not_on_offer_is_an_error(text: str) -> None:
     """An earlier one on offer may be a quotation, so it does not stand in."""
     with pytest.raises(OffMenu, match="'MAYBE'"):

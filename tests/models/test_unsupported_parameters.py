@@ -16,7 +16,9 @@ def fields(server: Any, name: str) -> list[bool]:
     return [name in asked.body for asked in server.asked]
 
 
-async def test_without_schemas_the_reply_is_asked_for_in_words(serve: Any, model_at: Any, question: Any) -> None:
+async def test_without_schemas_the_reply_is_asked_for_in_words(
+    serve: Any, model_at: Any, question: Any
+) -> None:
     """The schema stands in the system prompt then, and the endpoint is not tried again."""
     server = serve("MET", refuses=("response_format",))
     model = model_at(server)
@@ -47,14 +49,18 @@ async def test_a_parameter_that_is_refused_is_left_out(
     assert fields(server, refused) == [True, False, False]
 
 
-async def test_a_limit_goes_by_the_name_that_is_taken(serve: Any, model_at: Any, question: Any) -> None:
+async def test_a_limit_goes_by_the_name_that_is_taken(
+    serve: Any, model_at: Any, question: Any
+) -> None:
     """Newer endpoints refuse the older name."""
     server = serve("hello", refuses=("max_tokens",))
     await model_at(server)(question(max_tokens=50))
     assert server.asked[-1].body["max_completion_tokens"] == 50
 
 
-async def test_two_complaints_are_met_one_after_the_other(serve: Any, model_at: Any, question: Any) -> None:
+async def test_two_complaints_are_met_one_after_the_other(
+    serve: Any, model_at: Any, question: Any
+) -> None:
     """Each of them once."""
     server = serve("MET", refuses=("temperature", "response_format"))
     model = model_at(server)
@@ -65,7 +71,9 @@ async def test_two_complaints_are_met_one_after_the_other(serve: Any, model_at: 
     assert not fields(server, "response_format")[-1]
 
 
-async def test_a_complaint_that_names_nothing_may_be_about_the_schema(serve: Any, model_at: Any, question: Any) -> None:
+async def test_a_complaint_that_names_nothing_may_be_about_the_schema(
+    serve: Any, model_at: Any, question: Any
+) -> None:
     """So it is tried without, once."""
     server = serve("MET", faults=[Fault.refusing("Bad Request")])
     model = model_at(server)
@@ -89,7 +97,9 @@ async def test_a_complaint_about_something_else_is_told_as_it_was_made(
 
 
 @pytest.mark.parametrize("status", [401, 403, 402])
-async def test_a_wrong_key_is_not_tried_around(serve: Any, model_at: Any, question: Any, status: int) -> None:
+async def test_a_wrong_key_is_not_tried_around(
+    serve: Any, model_at: Any, question: Any, status: int
+) -> None:
     """One call, one error."""
     server = serve("MET", faults=[Fault.refusing("who are you?", status)])
     with pytest.raises(Refused, match=f"refuses the request \\({status}\\)"):
@@ -97,7 +107,9 @@ async def test_a_wrong_key_is_not_tried_around(serve: Any, model_at: Any, questi
     assert len(server.asked) == 1
 
 
-async def test_a_failure_that_blames_the_schema_is_a_complaint(serve: Any, model_at: Any, question: Any) -> None:
+async def test_a_failure_that_blames_the_schema_is_a_complaint(
+    serve: Any, model_at: Any, question: Any
+) -> None:
     """Some servers answer 500 to a response_format they do not know."""
     blame = Fault.refusing("response_format should be text or json_object", 500)
     server = serve("MET", faults=[blame])
@@ -106,7 +118,8 @@ async def test_a_failure_that_blames_the_schema_is_a_complaint(serve: Any, model
 
 
 @pytest.mark.parametrize(
-    "name", ["gpt-5", "gpt-5-mini-2025-08-07", "gpt-5.1", "openai/gpt-5-nano", "o1", "o3-mini", "o4-mini"]
+    "name",
+    ["gpt-5", "gpt-5-mini-2025-08-07", "gpt-5.1", "openai/gpt-5-nano", "o1", "o3-mini", "o4-mini"],
 )
 async def test_a_reasoning_model_is_not_sent_what_it_refuses(
     serve: Any, model_at: Any, question: Any, name: str
@@ -118,15 +131,21 @@ async def test_a_reasoning_model_is_not_sent_what_it_refuses(
     assert server.asked[0].body["max_completion_tokens"] == 50
 
 
-@pytest.mark.parametrize("name", ["gpt-4.1-nano", "gpt-4o", "gpt-5-chat-latest", "gpt-oss-120b", "olmo", "qwen3-o1x"])
-async def test_other_models_are_sent_a_temperature(serve: Any, model_at: Any, question: Any, name: str) -> None:
+@pytest.mark.parametrize(
+    "name", ["gpt-4.1-nano", "gpt-4o", "gpt-5-chat-latest", "gpt-oss-120b", "olmo", "qwen3-o1x"]
+)
+async def test_other_models_are_sent_a_temperature(
+    serve: Any, model_at: Any, question: Any, name: str
+) -> None:
     """A judge without one is not steady."""
     server = serve("MET", name=name)
     await model_at(server)(question(**SCHEMA))
     assert server.asked[0].body["temperature"] == 0.0
 
 
-async def test_a_refused_parameter_is_learned_by_all_calls_that_wait(serve: Any, model_at: Any, question: Any) -> None:
+async def test_a_refused_parameter_is_learned_by_all_calls_that_wait(
+    serve: Any, model_at: Any, question: Any
+) -> None:
     """Of a hundred calls, four at once, no more than the first four are refused."""
     server = serve("MET", refuses=("temperature", "response_format"))
     model = model_at(server, limits=Limits(concurrency=4))

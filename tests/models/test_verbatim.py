@@ -70,10 +70,14 @@ async def test_anthropic_is_told_in_its_own_way(monkeypatch):
     body = server.asked[0].body
     described = {"name": "half", "description": "Halve a number.", "input_schema": SCHEMA}
     assert body["tools"] == [described]
-    assert body["messages"][1]["content"] == [{"type": "tool_use", "id": "1", "name": "half", "input": {"n": 4}}]
+    assert body["messages"][1]["content"] == [
+        {"type": "tool_use", "id": "1", "name": "half", "input": {"n": 4}}
+    ]
     assert body["messages"][2] == {
         "role": "user",
-        "content": [{"type": "tool_result", "tool_use_id": "1", "content": [{"type": "text", "text": "2"}]}],
+        "content": [
+            {"type": "tool_result", "tool_use_id": "1", "content": [{"type": "text", "text": "2"}]}
+        ],
     }
 
 
@@ -82,7 +86,13 @@ def test_what_decides_an_answer_tells_requests_apart():
     plain = Request(CHAT)
     calls = ({"role": "assistant", "content": "", "tool_calls": [{"id": "1"}]},)
     others = ({"role": "assistant", "content": "", "tool_calls": [{"id": "2"}]},)
-    asked = [plain, Request(CHAT, verbatim=True), Request(CHAT, tools=(HALF,)), Request(calls), Request(others)]
+    asked = [
+        plain,
+        Request(CHAT, verbatim=True),
+        Request(CHAT, tools=(HALF,)),
+        Request(calls),
+        Request(others),
+    ]
     assert len({request.content for request in asked}) == len(asked)
     assert plain.content == "0.0 None None None 0 user 1 2 ab"
 

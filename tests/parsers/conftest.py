@@ -14,7 +14,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         lines = (CASES / f"{mark.args[0]}.jsonl").read_text(encoding="utf-8").splitlines()
         rows = [json.loads(line) for line in lines]
         metafunc.parametrize(
-            ("text", "expected"), [pytest.param(row["text"], row["expected"], id=row["case"]) for row in rows]
+            ("text", "expected"),
+            [pytest.param(row["text"], row["expected"], id=row["case"]) for row in rows],
         )
 
 

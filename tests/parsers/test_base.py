@@ -126,9 +126,13 @@ def test_parsers_are_values(make: Any) -> None:
 def test_a_parser_shows_its_settings() -> None:
     """By name, functions by theirs."""
     assert repr(Parser()) == "Parser(extract_fn=identity)"
-    assert repr(MaybeThinkParser()) == "MaybeThinkParser(extract_fn=identity, accept_unfinished=False)"
+    assert (
+        repr(MaybeThinkParser()) == "MaybeThinkParser(extract_fn=identity, accept_unfinished=False)"
+    )
     parser = XMLParser(["a", ("b", "c")], answer_field="b", extract_fn=str.strip)
-    assert repr(parser) == "XMLParser(extract_fn=strip, fields=(('a',), ('b', 'c')), answer_field='b')"
+    assert (
+        repr(parser) == "XMLParser(extract_fn=strip, fields=(('a',), ('b', 'c')), answer_field='b')"
+    )
 
 
 def test_extract_fn_must_be_callable() -> None:

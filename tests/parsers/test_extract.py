@@ -84,7 +84,15 @@ def test_json_that_python_cannot_hold() -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [[], {}, [[]], [{}, {"a": []}], {"a": None, "b": [True, False]}, [-0.5, 1e300, 0, '\n\\"é\u2028']]
+    "value",
+    [
+        [],
+        {},
+        [[]],
+        [{}, {"a": []}],
+        {"a": None, "b": [True, False]},
+        [-0.5, 1e300, 0, '\n\\"é\u2028'],
+    ],
 )
 def test_json_of_every_kind(value: Any) -> None:
     """What Python writes is found between other words, indented or not."""

@@ -13,7 +13,9 @@ CHAT = [
 ]
 
 
-@pytest.mark.parametrize("parser", [Parser(), ThinkParser(), MaybeThinkParser(), XMLParser(["think", "answer"])])
+@pytest.mark.parametrize(
+    "parser", [Parser(), ThinkParser(), MaybeThinkParser(), XMLParser(["think", "answer"])]
+)
 def test_a_chat_is_read_as_its_last_answer(parser):
     """In every way there is to read."""
     assert parser.parse(CHAT) == parser.parse(SAID)

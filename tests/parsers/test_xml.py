@@ -146,7 +146,9 @@ def test_a_field_may_have_any_simple_name() -> None:
 def test_fields_and_format_as_words() -> None:
     """Canonical names in order, and a prompt's description with alternatives in brackets."""
     assert PARSER.get_fields() == ["reasoning", "tool"]
-    assert PARSER.get_format_str() == ("<reasoning>\n...\n</reasoning>\n<[ tool | answer ]>\n...\n</[ tool | answer ]>")
+    assert PARSER.get_format_str() == (
+        "<reasoning>\n...\n</reasoning>\n<[ tool | answer ]>\n...\n</[ tool | answer ]>"
+    )
 
 
 @pytest.mark.parametrize(

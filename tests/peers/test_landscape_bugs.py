@@ -47,7 +47,9 @@ class TestBugs:
     async def test_a_verdict_that_was_left_out_is_no_pass(self, reply):
         """2: a default would be a silent wrong score."""
         grader = PerCriterionGrader(generate_fn=lambda system_prompt, user_prompt: reply)
-        [report] = await Rubric([Criterion(requirement="Is polite")]).score([make_rollout()], autograder=grader)
+        [report] = await Rubric([Criterion(requirement="Is polite")]).score(
+            [make_rollout()], autograder=grader
+        )
         assert (report.scored, report.score, report.lines[0].passed) == (False, None, None)
 
     async def test_an_invalid_leaf_is_not_averaged_as_zero(self):
@@ -108,7 +110,9 @@ class TestFormulas:
 
     async def test_healthbench_without_points_to_gain_has_no_score(self):
         """A tag without any has none either."""
-        report = await one(Rubric([fixed(1.0, weight=-5, tags=("harm",))], aggregation="healthbench"))
+        report = await one(
+            Rubric([fixed(1.0, weight=-5, tags=("harm",))], aggregation="healthbench")
+        )
         assert (report.score, report.tag_scores) == (None, {"harm": None})
 
     async def test_a_tag_is_scored_by_the_same_rule(self):

@@ -66,7 +66,9 @@ class TestModels:
 
     def test_titles_of_sections_are_kept(self):
         """There sections were flattened and their titles lost."""
-        rubric = Rubric.from_dict({"sections": [{"title": "Style", "criteria": [{"requirement": "Is short"}]}]})
+        rubric = Rubric.from_dict(
+            {"sections": [{"title": "Style", "criteria": [{"requirement": "Is short"}]}]}
+        )
         assert rubric.criteria[0].tags == ("Style",)
 
     def test_criteria_may_stand_under_their_own_name(self):
@@ -104,7 +106,9 @@ class TestScores:
     @pytest.mark.parametrize(("kind", "answer"), GRADERS)
     async def test_faults_alone_start_from_one(self, kind, answer):
         """Faults of 4: both met leaves 0, and 80 of 100 leaves 0.8 and a sum of −0.8."""
-        report = await judged(-3, -1).grade("a text", autograder=kind(generate_fn=FakeModel(answer)))
+        report = await judged(-3, -1).grade(
+            "a text", autograder=kind(generate_fn=FakeModel(answer))
+        )
         expected = (0.8, -0.8) if answer == 80 else (0.0, -4.0)
         assert (report.score, report.raw_score) == pytest.approx(expected)
 
@@ -121,7 +125,9 @@ class TestScores:
     @pytest.mark.parametrize("numbers", [(1, 1), (1, 3), (0, 1)])
     async def test_numbers_that_do_not_fit_are_errors(self, numbers):
         """There a duplicate won, an extra one was ignored and a wrong base shifted them all."""
-        entries = [{"criterion_number": n, "explanation": "", "criterion_status": "MET"} for n in numbers]
+        entries = [
+            {"criterion_number": n, "explanation": "", "criterion_status": "MET"} for n in numbers
+        ]
         model = FakeModel(lambda system, user: {"criteria_evaluations": entries})
         report = await partial(judged(1, 1), PerCriterionOneShotGrader(generate_fn=model))
         assert report.answered == 0
@@ -164,7 +170,11 @@ class TestLengthPenalty:
         penalty = LengthPenalty(free_budget=0, max_cap=1, penalty_at_cap=0.5)
         grader = RubricAsJudgeGrader(generate_fn=FakeModel(80), length_penalty=penalty)
         report = await judged(10).grade("two words", autograder=grader)
-        assert (report.score, report.raw_score, report.llm_raw_score) == (pytest.approx(0.3), 8.0, 80.0)
+        assert (report.score, report.raw_score, report.llm_raw_score) == (
+            pytest.approx(0.3),
+            8.0,
+            80.0,
+        )
 
     @pytest.mark.parametrize("fields", [{"penalty_at_cap": -0.5}, {"free_budget": 9, "max_cap": 8}])
     def test_a_penalty_that_makes_no_sense_is_refused(self, fields):
@@ -211,7 +221,12 @@ class TestConsequences:
 
     async def test_a_gate_stands_above_the_sum(self):
         """9 of 10 points, and 0, since the required one failed."""
-        rubric = Rubric([Criterion(requirement="Is safe", required=True), Criterion(requirement="Is good", weight=9)])
+        rubric = Rubric(
+            [
+                Criterion(requirement="Is safe", required=True),
+                Criterion(requirement="Is good", weight=9),
+            ]
+        )
         report = await rubric.grade("a text", autograder=one_shot("UNMET", "MET"))
         assert (report.score, report.vetoed_by) == (0.0, ("is_safe",))
 

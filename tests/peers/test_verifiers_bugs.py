@@ -80,7 +80,11 @@ class TestWhatIsGiven:
     def test_a_callable_without_a_name_is_reported(self):
         """There partials and objects with `__call__` raised an AttributeError."""
         rubric = Rubric([partial(length), Fixed(0.5)])
-        assert rubric.score_rollout_sync(completion="abc") == {"length": 3.0, "fixed": 0.5, "reward": 3.5}
+        assert rubric.score_rollout_sync(completion="abc") == {
+            "length": 3.0,
+            "fixed": 0.5,
+            "reward": 3.5,
+        }
 
     def test_two_functions_of_one_name_keep_a_metric_each(self):
         """There the second overwrote the first, and the reward counted both."""
@@ -186,7 +190,9 @@ class TestErrors:
     def test_tiny_and_huge_rewards_have_a_standard_deviation(self):
         """Of ±x the deviation of the sample is √2·x, also where its square is 0 or infinite."""
         for reward in (1e-200, 1e200):
-            assert advantages([reward, -reward], "grpo", epsilon=0.0) == pytest.approx([0.5**0.5, -(0.5**0.5)])
+            assert advantages([reward, -reward], "grpo", epsilon=0.0) == pytest.approx(
+                [0.5**0.5, -(0.5**0.5)]
+            )
 
     async def test_a_keyword_that_the_judge_does_not_take_is_an_error(self):
         """Issue 711: the TypeError was a reward of 0."""
@@ -224,7 +230,8 @@ class TestGroups:
     async def test_steps_get_the_total_and_its_advantage(self):
         """Children [1, 0] and [0, 3]: rewards 1 and 3, advantages −1 and +1, in every step."""
         states = [
-            make_state(a=a, b=b, trajectory=[{"reward": None, "advantage": None}]) for a, b in ((1.0, 0.0), (0.0, 3.0))
+            make_state(a=a, b=b, trajectory=[{"reward": None, "advantage": None}])
+            for a, b in ((1.0, 0.0), (0.0, 3.0))
         ]
         await RubricGroup([Rubric([lambda a: a]), Rubric([lambda b: b])]).score_group(states)
         steps = [state["trajectory"][0] for state in states]

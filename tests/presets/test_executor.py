@@ -32,7 +32,9 @@ def test_map_keeps_the_order(executor):
 def test_every_future_comes_to_an_end(executor):
     """In whatever order."""
     futures = [executor.submit(math.factorial, n) for n in range(10)]
-    assert sorted(future.result() for future in as_completed(futures)) == sorted(math.factorial(n) for n in range(10))
+    assert sorted(future.result() for future in as_completed(futures)) == sorted(
+        math.factorial(n) for n in range(10)
+    )
 
 
 def test_what_a_function_raises_is_raised_here(executor):

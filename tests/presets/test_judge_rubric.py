@@ -8,7 +8,17 @@ from typing import Any
 
 import pytest
 
-from assay import JudgeRubric, Limits, Parser, Refused, RubricError, RubricGroup, XMLParser, configure, model_of
+from assay import (
+    JudgeRubric,
+    Limits,
+    Parser,
+    Refused,
+    RubricError,
+    RubricGroup,
+    XMLParser,
+    configure,
+    model_of,
+)
 from assay.presets.judge_rubric import DEFAULT_JUDGE_PROMPT
 from assay.testing import FakeModel, Fault, ModelServer, make_state
 
@@ -44,9 +54,12 @@ async def scored(rubric: Any, completion: Any = "4", **fields: Any) -> Any:
 
 class TestTheScore:
     @pytest.mark.parametrize(
-        ("reply", "value"), [("8", 0.8), ("8/10", 0.8), ("80%", 0.8), ("Score: 8", 0.8), ("0", 0.0), ("10", 1.0)]
+        ("reply", "value"),
+        [("8", 0.8), ("8/10", 0.8), ("80%", 0.8), ("Score: 8", 0.8), ("0", 0.0), ("10", 1.0)],
     )
-    async def test_it_is_a_share_of_the_scale_that_the_words_name(self, reply: str, value: float) -> None:
+    async def test_it_is_a_share_of_the_scale_that_the_words_name(
+        self, reply: str, value: float
+    ) -> None:
         """`from 0-10` in the template; the reply is the reason."""
         report = await scored(JudgeRubric(judge_model=says(reply), template=TEN))
         [line] = report.report
@@ -69,7 +82,8 @@ class TestTheScore:
         assert "Right answer:\n4\n" in words
 
     @pytest.mark.parametrize(
-        "reply", ["", "I know that it is right.", "11", "between 6 and 8", "<think>Score: 8", "maybe"]
+        "reply",
+        ["", "I know that it is right.", "11", "between 6 and 8", "<think>Score: 8", "maybe"],
     )
     async def test_what_is_not_clear_is_an_error(self, reply: str) -> None:
         """Seen and counted; the rollout is unscored, and not worth 0."""
@@ -99,21 +113,27 @@ class TestTheParser:
         """The score in its tag, the rest as the reason."""
         reply = "<score>7</score> so: <score>7/10</score>\n<feedback>2 gaps.</feedback>"
         model = says(reply)
-        rubric = JudgeRubric(judge_model=model, template=TEN, parser=XMLParser(["score", "feedback"]))
+        rubric = JudgeRubric(
+            judge_model=model, template=TEN, parser=XMLParser(["score", "feedback"])
+        )
         [line] = (await scored(rubric)).report
         assert (line.value, line.reason) == (0.7, "2 gaps.")
 
     async def test_the_judge_is_told_the_form(self) -> None:
         """So that it can keep to it."""
         model = says("<score>7</score>")
-        rubric = JudgeRubric(judge_model=model, template=TEN, parser=XMLParser(["score", "feedback"]))
+        rubric = JudgeRubric(
+            judge_model=model, template=TEN, parser=XMLParser(["score", "feedback"])
+        )
         await scored(rubric)
         assert model.calls[0][0].endswith("<score>\n...\n</score>\n<feedback>\n...\n</feedback>")
 
     @pytest.mark.parametrize("fields", [["reasoning", "verdict"], ["why", "answer"], ["mark"]])
     async def test_the_score_is_found_by_its_usual_names(self, fields: list[str]) -> None:
         """Else it is the parser's answer, or its first field."""
-        reply = "".join(f"<{name}>{'7' if name == fields[-1] else 'so'}</{name}>" for name in fields)
+        reply = "".join(
+            f"<{name}>{'7' if name == fields[-1] else 'so'}</{name}>" for name in fields
+        )
         rubric = JudgeRubric(judge_model=says(reply), template=TEN, parser=XMLParser(fields))
         assert (await scored(rubric)).score == 0.7
 
@@ -166,7 +186,9 @@ class TestTheTemplate:
         words = 'As {"score": 0-10}. {prompt} {completion} {answer} {other}'
         rubric = JudgeRubric(judge_model=model, template=words, hardened=False)
         await scored(rubric, "{answer} {0} {{prompt}}", answer="{completion}")
-        assert model.calls[0][1] == ('As {"score": 0-10}. What is 2 + 2? {answer} {0} {{prompt}} {completion} {other}')
+        assert model.calls[0][1] == (
+            'As {"score": 0-10}. What is 2 + 2? {answer} {0} {{prompt}} {completion} {other}'
+        )
 
     async def test_both_vocabularies_stand_for_the_same(self) -> None:
         """Whichever form is used."""
@@ -180,7 +202,9 @@ class TestTheTemplate:
         """By keyword."""
         model = says("yes")
 
-        async def grounded(judge: Any, prompt: Any, completion: Any, answer: Any, state: Any) -> float:
+        async def grounded(
+            judge: Any, prompt: Any, completion: Any, answer: Any, state: Any
+        ) -> float:
             return float(await judge(prompt, completion, answer, state, source="page 3") == "yes")
 
         words = "{source}: {response}"
@@ -210,7 +234,9 @@ class TestHardened:
         """Then the words go alone, and as they are."""
         model = says("8")
         await scored(JudgeRubric(judge_model=model, template=TEN, hardened=False))
-        assert model.calls == [("", "Question: What is 2 + 2?\nAnswer: 4\nExpected: 4\n\nScore from 0-10:")]
+        assert model.calls == [
+            ("", "Question: What is 2 + 2?\nAnswer: 4\nExpected: 4\n\nScore from 0-10:")
+        ]
 
     @pytest.mark.parametrize("text", ["", ":", "Thought process:", "Solution"])
     async def test_nobody_is_asked_about_a_degenerate_answer(self, text: str) -> None:
@@ -284,7 +310,9 @@ class TestFunctionsThatAsk:
         def short(completion: Any) -> float:
             return 1.0
 
-        rubric = JudgeRubric([JudgeRubric.judge_score, short], [0.8, 0.2], judge_model=says("5"), template=TEN)
+        rubric = JudgeRubric(
+            [JudgeRubric.judge_score, short], [0.8, 0.2], judge_model=says("5"), template=TEN
+        )
         report = await scored(rubric)
         assert report.metrics == {"judge_score": 0.5, "short": 1.0}
         assert report.raw_score == pytest.approx(0.6)
@@ -306,13 +334,17 @@ class TestFunctionsThatAsk:
         """As class objects."""
         model = says("yes")
 
-        def settings(judge_client: Any, judge_model: Any, judge_prompt: Any, judge_sampling_args: Any) -> float:
+        def settings(
+            judge_client: Any, judge_model: Any, judge_prompt: Any, judge_sampling_args: Any
+        ) -> float:
             assert (judge_client, judge_model) == (None, model)
             assert judge_prompt == DEFAULT_JUDGE_PROMPT
             assert judge_sampling_args == {"temperature": 0.3}
             return 1.0
 
-        rubric = JudgeRubric([settings], judge_model=model, judge_sampling_args={"temperature": 0.3})
+        rubric = JudgeRubric(
+            [settings], judge_model=model, judge_sampling_args={"temperature": 0.3}
+        )
         assert (await scored(rubric)).score == 1.0
 
     async def test_a_subclass_can_ask_in_its_own_way(self) -> None:
@@ -335,7 +367,9 @@ class TestFunctionsThatAsk:
     async def test_two_judges_of_one_state_do_not_answer_for_each_other(self, serve: Any) -> None:
         """The same words to two models are two questions."""
         servers = serve("2", name="one"), serve("8", name="two")
-        group = RubricGroup([JudgeRubric(judge_models=[server.model], template=TEN) for server in servers])
+        group = RubricGroup(
+            [JudgeRubric(judge_models=[server.model], template=TEN) for server in servers]
+        )
         state = make_state()
         await group.score_rollout(state)
         assert state["reward"] == pytest.approx(1.0)
@@ -365,7 +399,9 @@ class TestWhoIsAsked:
         configure(model=says("8"))
         assert (await scored(rubric)).score == 0.8
 
-    async def test_a_bare_name_is_openais(self, serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_a_bare_name_is_openais(
+        self, serve: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Its key is looked for at construction."""
         with pytest.raises(Refused, match="set OPENAI_API_KEY"):
             JudgeRubric(judge_model="gpt-4.1-nano")
@@ -387,7 +423,9 @@ class TestWhoIsAsked:
         body = server.asked[0].body
         assert (body["temperature"], body["max_tokens"], body["top_p"]) == (0.7, 9, 0.5)
         assert "stop" not in body
-        quiet = JudgeRubric(judge_model=server.model, template=TEN, judge_sampling_args={"temperature": None})
+        quiet = JudgeRubric(
+            judge_model=server.model, template=TEN, judge_sampling_args={"temperature": None}
+        )
         await scored(quiet)
         assert "temperature" not in server.asked[1].body
 
@@ -404,7 +442,10 @@ class TestWhoIsAsked:
     @pytest.mark.parametrize(
         ("options", "words"),
         [
-            ({"template": "{response}", "judge_prompt": "{response}"}, "template= and judge_prompt="),
+            (
+                {"template": "{response}", "judge_prompt": "{response}"},
+                "template= and judge_prompt=",
+            ),
             ({"judge_models": ["a/b"], "judge_model": "a/b"}, "judge_models= and judge_model="),
             ({"client": 1, "judge_client": 2}, "client= and judge_client="),
             ({"judge_models": []}, "judge_models is empty"),

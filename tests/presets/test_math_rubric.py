@@ -157,14 +157,21 @@ class TestRules:
         await reward(MathRubric(options=options, timeout_seconds=2), "4")
         assert asked[0][1] == {"options": options, "timeout": 2, "at_once": 50}
         await reward(MathRubric(options=options, normalize=False), "4")
-        assert asked[1][1]["options"] == MathOptions(tolerance=0.01, units=False, assignments=False, solved=False)
+        assert asked[1][1]["options"] == MathOptions(
+            tolerance=0.01, units=False, assignments=False, solved=False
+        )
 
     async def test_an_answer_must_be_solved_unless_the_options_say_otherwise(self):
         """Options about something else leave it on."""
         handed_back = "\\boxed{2x = 8}"
         assert await reward(MathRubric(), handed_back, "x = 4") == 0.0
-        assert await reward(MathRubric(options=MathOptions(tolerance=0.01)), handed_back, "x = 4") == 0.0
-        assert await reward(MathRubric(options=MathOptions(solved=False)), handed_back, "x = 4") == 1.0
+        assert (
+            await reward(MathRubric(options=MathOptions(tolerance=0.01)), handed_back, "x = 4")
+            == 0.0
+        )
+        assert (
+            await reward(MathRubric(options=MathOptions(solved=False)), handed_back, "x = 4") == 1.0
+        )
 
     def test_the_check_has_every_rule_under_its_name(self):
         """So that a file can give them."""
@@ -177,7 +184,10 @@ class TestWhatIsSaid:
     async def test_a_report_says_why(self):
         """In words, with the verdict."""
         rubric = MathRubric()
-        states = [make_state("\\boxed{0.5}", answer="1/2"), make_state("\\boxed{0.4}", answer="1/2")]
+        states = [
+            make_state("\\boxed{0.5}", answer="1/2"),
+            make_state("\\boxed{0.4}", answer="1/2"),
+        ]
         right, wrong = await rubric.score_group(states)
         assert (right.report[0].verdict, wrong.report[0].verdict) == ("MET", "UNMET")
         assert right.report[0].reason
@@ -185,7 +195,9 @@ class TestWhatIsSaid:
         assert right.report[0].reason != wrong.report[0].reason
         assert states[0]["metrics"] == {"correct_answer": 1.0}
 
-    @pytest.mark.parametrize("status", ["different", "no_answer", "answer_unparsable", "out_of_time", "too_large"])
+    @pytest.mark.parametrize(
+        "status", ["different", "no_answer", "answer_unparsable", "out_of_time", "too_large"]
+    )
     async def test_what_the_model_wrote_is_worth_nothing(self, verdicts, status):
         """Zero with a reason, and no error."""
         verdicts(MathVerdict(status, f"it is {status}", "symbolic"))
@@ -228,7 +240,9 @@ class TestWhatIsSaid:
         assert states[0]["reward"] == 1.0
         assert "no field 'completion'" in states[1]["errors"]["correct_answer"]
 
-    @pytest.mark.parametrize(("settings", "level"), [({}, logging.DEBUG), ({"timeout_seconds": 120}, logging.WARNING)])
+    @pytest.mark.parametrize(
+        ("settings", "level"), [({}, logging.DEBUG), ({"timeout_seconds": 120}, logging.WARNING)]
+    )
     async def test_running_out_of_time_is_logged(self, verdicts, caplog, settings, level):
         """For those who look closely; for everybody when it is the hard limit."""
         verdicts(MathVerdict("out_of_time", "still comparing", "symbolic"))
@@ -281,7 +295,10 @@ class TestBatches:
     def test_every_sync_door_works(self):
         """Names, numbers and columns."""
         rubric = MathRubric()
-        assert rubric.score_rollout_sync(completion="\\boxed{4}", answer="4") == {"correct_answer": 1.0, "reward": 1.0}
+        assert rubric.score_rollout_sync(completion="\\boxed{4}", answer="4") == {
+            "correct_answer": 1.0,
+            "reward": 1.0,
+        }
         scores = rubric.score_rollouts(["q", "q"], ["\\boxed{4}", "5"], ["4", "4"])
         assert scores == {"correct_answer": [1.0, 0.0], "reward": [1.0, 0.0]}
 
@@ -317,7 +334,9 @@ class TestBatches:
 
 
 class TestTheObject:
-    @pytest.mark.parametrize(("module", "package"), [("flint", "python-flint"), ("math_verify", "math-verify")])
+    @pytest.mark.parametrize(
+        ("module", "package"), [("flint", "python-flint"), ("math_verify", "math-verify")]
+    )
     def test_a_missing_package_is_named_at_construction(self, module, package):
         """With what to install; in a fresh interpreter, since this one has it."""
         code = f"import sys; sys.modules[{module!r}] = None; import assay; assay.MathRubric()"
@@ -359,7 +378,9 @@ class TestTheObject:
 
     async def test_its_method_serves_in_another_rubric(self):
         """As any function."""
-        rubric = Rubric([MathRubric().correct_answer], [2.0], MaybeThinkParser(extract_boxed_answer))
+        rubric = Rubric(
+            [MathRubric().correct_answer], [2.0], MaybeThinkParser(extract_boxed_answer)
+        )
         assert await reward(rubric, "\\boxed{4}") == 2.0
 
     async def test_two_rubrics_share_nothing(self):
@@ -389,7 +410,9 @@ class TestTheObject:
         """`math_equal` is a check that a file can name."""
         rubric = MathRubric(options=MathOptions(tolerance=0.1))
         data = rubric.to_dict()
-        assert data == {"criteria": [{"name": "correct_answer", "check": {"math_equal": {"tolerance": 0.1}}}]}
+        assert data == {
+            "criteria": [{"name": "correct_answer", "check": {"math_equal": {"tolerance": 0.1}}}]
+        }
         again = MathRubric.from_dict(data, options=MathOptions(tolerance=0.1))
         assert again.get_reward_func_names() == ["correct_answer"]
         assert again.content_hash == rubric.content_hash

@@ -187,7 +187,9 @@ def test_what_only_looks_like_yes_or_no(reply: str) -> None:
         read_rating(reply)
 
 
-@pytest.mark.parametrize("reply", ["1 2 " * 20_000, "yes no " * 20_000, "score " * 20_000, "(" * 10**5])
+@pytest.mark.parametrize(
+    "reply", ["1 2 " * 20_000, "yes no " * 20_000, "score " * 20_000, "(" * 10**5]
+)
 @pytest.mark.slow
 def test_long_replies_are_read_in_one_go(reply: str) -> None:
     """Judges ramble too; tried in all ways this would take hours."""

@@ -17,7 +17,13 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     smolagents = pytest.importorskip("smolagents")
     from smolagents import CodeAgent, Tool, ToolCallingAgent, tool
-    from smolagents.models import ChatMessage, ChatMessageToolCall, ChatMessageToolCallFunction, MessageRole, Model
+    from smolagents.models import (
+        ChatMessage,
+        ChatMessageToolCall,
+        ChatMessageToolCallFunction,
+        MessageRole,
+        Model,
+    )
 
 
 class Calculator(Tool):
@@ -87,7 +93,9 @@ CODE_TURNS = (
 
 
 def run(kind: Any, *turns: Any, **options: Any) -> Any:
-    agent = kind(tools=[Calculator(), broken], model=Scripted(*turns), verbosity_level=-1, **options)
+    agent = kind(
+        tools=[Calculator(), broken], model=Scripted(*turns), verbosity_level=-1, **options
+    )
     agent.run("What is 6 times 7?")
     return agent
 
@@ -159,7 +167,10 @@ class TestToolCallingAgent:
             *("assistant", "tool"),
             "assistant",
         ]
-        assert chat[0]["tool_calls"][0]["function"] == {"name": "calculator", "arguments": '{"expression": "6 * 7"}'}
+        assert chat[0]["tool_calls"][0]["function"] == {
+            "name": "calculator",
+            "arguments": '{"expression": "6 * 7"}',
+        }
         replies = [message["content"] for message in chat if message["role"] == "tool"]
         assert replies[0] == "42"
         assert replies[1].startswith("Error: Error executing tool 'broken'")
@@ -193,7 +204,9 @@ class TestToolCallingAgent:
         )
         agent.run("And one more?", reset=False)
         chat = transcript_of(agent)
-        assert [message["role"] for message in chat] == [*("assistant", "assistant", "user", "assistant", "assistant")]
+        assert [message["role"] for message in chat] == [
+            *("assistant", "assistant", "user", "assistant", "assistant")
+        ]
         assert "Here is the plan." in chat[0]["content"]
         assert chat[2]["content"] == "And one more?"
         assert rubric().format_reward_func(agent) == 1.0
@@ -213,7 +226,9 @@ class TestCodeAgent:
 
     def test_its_messages_tell_as_much(self, coding: Any) -> None:
         """The code is in them."""
-        scores = rubric().score_rollout_sync(completion=coding.write_memory_to_messages(), answer="42")
+        scores = rubric().score_rollout_sync(
+            completion=coding.write_memory_to_messages(), answer="42"
+        )
         assert scores == rubric().score_rollout_sync(completion=coding.memory, answer="42")
 
     def test_the_answer_is_what_the_code_gave(self) -> None:

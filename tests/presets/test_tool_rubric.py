@@ -35,7 +35,10 @@ def result(text: str) -> dict[str, Any]:
 
 def calls(*pairs: tuple[str, str], content: str | None = None) -> dict[str, Any]:
     """A message with native calls, each an id and a name."""
-    written = [{"id": id, "type": "function", "function": {"name": name, "arguments": "{}"}} for id, name in pairs]
+    written = [
+        {"id": id, "type": "function", "function": {"name": name, "arguments": "{}"}}
+        for id, name in pairs
+    ]
     return {"role": "assistant", "content": content, "tool_calls": written}
 
 
@@ -158,7 +161,17 @@ class TestCallsInTags:
         assert [use.succeeded for use in rubric.tool_uses(partly)] == [False, True]
 
     @pytest.mark.parametrize(
-        "body", ["", "add", "[1, 2]", '"add"', '{"args": {}}', '{"name": 5}', "{'name': 'add'}", "[" * 9999]
+        "body",
+        [
+            "",
+            "add",
+            "[1, 2]",
+            '"add"',
+            '{"args": {}}',
+            '{"name": 5}',
+            "{'name': 'add'}",
+            "[" * 9999,
+        ],
     )
     def test_a_call_that_cannot_be_read_is_nobodys(self, body: str) -> None:
         """It is an attempt at something."""
@@ -212,7 +225,10 @@ class TestNativeCalls:
         message = SimpleNamespace(role="assistant", content=None, tool_calls=[call])
         reply = SimpleNamespace(role="tool", tool_call_id="1", content="2")
         assert ToolRubric().tool_uses([message, reply]) == [("add", '{"a": 1}', True)]
-        saved = {"role": "assistant", "tool_calls": [json.dumps(calls(("1", "add"))["tool_calls"][0])]}
+        saved = {
+            "role": "assistant",
+            "tool_calls": [json.dumps(calls(("1", "add"))["tool_calls"][0])],
+        }
         [use] = ToolRubric().tool_uses([saved, replied("1", "2")])
         assert (use.name, use.succeeded) == ("add", True)
 
@@ -254,7 +270,9 @@ class TestTheAnswer:
             ("", "42", 0.0),
         ],
     )
-    def test_it_is_compared_as_text_and_as_a_number(self, written: str, expected: Any, value: float) -> None:
+    def test_it_is_compared_as_text_and_as_a_number(
+        self, written: str, expected: Any, value: float
+    ) -> None:
         """A calculator says 42.0 where a book says 42."""
         scores = score(ToolRubric(), f"<answer>{written}</answer>", expected)
         assert scores["correct_answer_reward_func"] == value
@@ -290,7 +308,9 @@ class TestTheAnswer:
         """By a method of the same name."""
 
         class Contains(ToolRubric):
-            def correct_answer_reward_func(self, completion: Any, answer: Any, **kwargs: Any) -> Any:
+            def correct_answer_reward_func(
+                self, completion: Any, answer: Any, **kwargs: Any
+            ) -> Any:
                 return answer in completion
 
         rubric = Contains(tools=["a"])
@@ -316,10 +336,16 @@ class TestTools:
             "my-tool.v2",
         ]
         rubric = ToolRubric(tools=tools)
-        assert list(rubric.tools) == [*("calculator", "python", "Adder", "browser", "search", "bare", "my-tool.v2")]
-        assert used(rubric, [calls(("1", "my-tool.v2")), replied("1", "fine")], "my-tool.v2") == (*(1.0, 1.0, 1.0),)
+        assert list(rubric.tools) == [
+            *("calculator", "python", "Adder", "browser", "search", "bare", "my-tool.v2")
+        ]
+        assert used(rubric, [calls(("1", "my-tool.v2")), replied("1", "fine")], "my-tool.v2") == (
+            *(1.0, 1.0, 1.0),
+        )
 
-    @pytest.mark.parametrize("tool", [lambda x: x, {"type": "function"}, "", {"function": {"name": 5}}])
+    @pytest.mark.parametrize(
+        "tool", [lambda x: x, {"type": "function"}, "", {"function": {"name": 5}}]
+    )
     def test_what_has_no_name_cannot_be_called(self, tool: Any) -> None:
         """Its place is given."""
         with pytest.raises(RubricError, match=r"tool 2 .* has no name"):

@@ -126,7 +126,9 @@ class TestChoosing:
 
     def test_a_disguise_that_is_none_is_refused(self):
         """With the attack's id, and what was meant."""
-        with pytest.raises(TrustError, match="attack a: there is no disguise 'rot14': did you mean 'rot13'"):
+        with pytest.raises(
+            TrustError, match="attack a: there is no disguise 'rot14': did you mean 'rot13'"
+        ):
             Attack("a", "f", "t", disguise="rot14")
 
 

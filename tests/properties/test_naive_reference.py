@@ -120,7 +120,9 @@ def test_every_way_in_gives_the_same_number_to_the_last_bit(rubrics, scale):
 def test_groups_in_groups_give_the_same_metrics_in_states_and_reports(rubrics):
     """To the last bit, though names are shared."""
     inner = built([*rubrics, [(1.0, 0.1)]], "weighted")
-    outer = RubricGroup([built([[(1.0, 0.2)]], "weighted"), inner, built([[(1.0, 0.7)]], "weighted")])
+    outer = RubricGroup(
+        [built([[(1.0, 0.2)]], "weighted"), inner, built([[(1.0, 0.7)]], "weighted")]
+    )
     state = {"completion": "x"}
     [report] = asyncio.run(outer.score_group([state]))
     assert state["metrics"] == report.metrics
@@ -129,7 +131,9 @@ def test_groups_in_groups_give_the_same_metrics_in_states_and_reports(rubrics):
 @pytest.mark.parametrize("weight", [5e-324, -5e-324, 1e-101])
 def test_a_weight_that_is_next_to_nothing_is_refused(weight):
     """Beside a larger one its share would be infinite, and half of it nothing."""
-    with pytest.raises(ValueError, match=r"next to nothing: give 0 for a metric, or 1e-100 or more"):
+    with pytest.raises(
+        ValueError, match=r"next to nothing: give 0 for a metric, or 1e-100 or more"
+    ):
         Criterion(check=answering(1.0), weight=weight)
 
 

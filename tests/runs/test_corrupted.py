@@ -21,9 +21,11 @@ class Judge(Autograder):
             raise ConnectionError("the judge is down")
         votes = [CriterionReport(name="one", value=1.0, verdict="good", reason="It is.")]
         return [
-            Score(0.5, f"It says {to_grade!r}.", criterion.choices[-1], lines=votes, disagreement=0.5)
+            Score(
+                0.5, f"It says {to_grade!r}.", criterion.choices[-1], lines=votes, disagreement=0.5
+            )
             for criterion in rubric
-        ]  # fmt: skip
+        ]
 
 
 RUBRIC = Rubric(

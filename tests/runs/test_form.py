@@ -8,7 +8,16 @@ from datetime import date
 
 import pytest
 
-from assay import Criterion, EarlyStop, Panel, PerCriterionGrader, Rubric, RubricAsJudgeGrader, RubricGroup, Score
+from assay import (
+    Criterion,
+    EarlyStop,
+    Panel,
+    PerCriterionGrader,
+    Rubric,
+    RubricAsJudgeGrader,
+    RubricGroup,
+    Score,
+)
 from assay.graders import LengthPenalty
 from assay.runs import Journal, Row, Run, RunAbout, RunError
 from assay.runs.jsonable import holdable
@@ -66,9 +75,13 @@ RUBRICS = {
         [KIND, {"requirement": "Is legal", "required": True}],
         autograder=EarlyStop(PerCriterionGrader(FakeModel("UNMET"))),
     ),
-    "a group": RubricGroup([Rubric([fixed(1.0, name="x")]), judged(KIND), Rubric([fixed(0.5, name="x")])]),
-    "a rubric inside": Rubric([fixed(1.0), judged(KIND, BRIEF).as_criterion(weight=0.3, name="essay")]),
-}  # fmt: skip
+    "a group": RubricGroup(
+        [Rubric([fixed(1.0, name="x")]), judged(KIND), Rubric([fixed(0.5, name="x")])]
+    ),
+    "a rubric inside": Rubric(
+        [fixed(1.0), judged(KIND, BRIEF).as_criterion(weight=0.3, name="essay")]
+    ),
+}
 
 
 @pytest.mark.parametrize("name", RUBRICS)
@@ -154,7 +167,7 @@ ALTERED = {
     "an object": (len, "<built-in function len>"),
     "a key that is no text": ({(1, 2): 3}, {"(1, 2)": 3}),
     "an endless number": (1 << 20_000, f"{1 << 20_000:#x}"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", ALTERED)
@@ -193,7 +206,10 @@ def test_a_row_is_pickled_with_its_report(tmp_path):
     ("line", "found"),
     [
         (b'{"example":"a","sample":2,"score":null}\n', (("a", 2), None, False)),
-        (b'{"example":"a","sample":2,"row":7,"errors":{"x":"y"},"score":null}\n', (("a", 2), 7, True)),
+        (
+            b'{"example":"a","sample":2,"row":7,"errors":{"x":"y"},"score":null}\n',
+            (("a", 2), 7, True),
+        ),
         (b'{"example":"\\u00e9\\"","sample":0}\n', (('é"', 0), None, False)),
         (b'{ "sample": 0, "example": "b", "row": 3, "errors": {"x": "y"} }\n', (("b", 0), 3, True)),
     ],

@@ -19,9 +19,13 @@ class Judge(Autograder):
     async def judge(self, to_grade, rubric, query=None):
         if to_grade == "trouble":
             raise ConnectionError("the endpoint is gone")
-        return [Score(float(len(to_grade) < self.length), "", "MET" if len(to_grade) < self.length else "UNMET")] * len(
-            rubric
-        )
+        return [
+            Score(
+                float(len(to_grade) < self.length),
+                "",
+                "MET" if len(to_grade) < self.length else "UNMET",
+            )
+        ] * len(rubric)
 
 
 ROWS = [
@@ -29,7 +33,10 @@ ROWS = [
     {"id": "b", "completion": "Rome, and more", "level": "two", "info": None},
     {"id": "c", "completion": "trouble", "level": None, "info": {}},
 ]
-RUBRIC = [{"name": "paris", "check": {"contains": "Paris"}}, {"name": "short", "requirement": "Is short"}]
+RUBRIC = [
+    {"name": "paris", "check": {"contains": "Paris"}},
+    {"name": "short", "requirement": "Is short"},
+]
 
 
 @pytest.fixture
@@ -43,7 +50,10 @@ def records(frame):
     if hasattr(frame, "to_pylist"):
         return frame.to_pylist()
     rows = frame.to_dicts() if hasattr(frame, "to_dicts") else frame.to_dict("records")
-    return [{k: None if isinstance(v, float) and math.isnan(v) else v for k, v in row.items()} for row in rows]
+    return [
+        {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in row.items()}
+        for row in rows
+    ]
 
 
 @pytest.mark.parametrize("way", ["to_pandas", "to_polars", "to_arrow"])

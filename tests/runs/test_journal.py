@@ -62,7 +62,11 @@ def test_rows_that_failed_are_not_done(tmp_path):
         assert [(key, 0) in journal.done for key in "0123"] == [True, False, True, False]
         journal.write(Row("1", fields={"completion": "Paris"}))
     run = Run.open(tmp_path)
-    assert [(row.example, row.error) for row in run.rows()] == [("0", None), ("1", None), ("2", None)]
+    assert [(row.example, row.error) for row in run.rows()] == [
+        ("0", None),
+        ("1", None),
+        ("2", None),
+    ]
     assert (len(run), run.row("1").fields) == (3, {"completion": "Paris"})
 
 
@@ -79,7 +83,9 @@ def test_a_half_line_at_the_end_is_dropped(tmp_path):
     assert [row.example for row in Run.open(tmp_path).rows()] == ["0", "1", "2"]
 
 
-@pytest.mark.parametrize("broken", [b'{"example":"1","sam\n', b"[1]\n", b'{"a":1}\n', b"\x00\xff\n"])
+@pytest.mark.parametrize(
+    "broken", [b'{"example":"1","sam\n', b"[1]\n", b'{"a":1}\n', b"\x00\xff\n"]
+)
 def test_a_broken_line_in_the_middle_is_named(tmp_path, broken):
     """With its file and number; never passed over."""
     write(tmp_path, Row("0"), Row("1"), Row("2"))
@@ -140,7 +146,9 @@ class TestAnotherRun:
     def test_by_another_judge_or_of_another_model(self, tmp_path):
         """Both are named."""
         write(tmp_path, Row("0"), told=about(judge="a", model="m"))
-        assert "model was m, and is n; judge was a, and is b" in self.refused(tmp_path, about(judge="b", model="n"))
+        assert "model was m, and is n; judge was a, and is b" in self.refused(
+            tmp_path, about(judge="b", model="n")
+        )
 
 
 SECOND = """
@@ -159,7 +167,9 @@ def test_a_second_process_is_refused_by_name(tmp_path, resume):
         journal.write(Row("0"))
         code = SECOND.format(folder=str(tmp_path), resume=resume)
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert f"is being written by process {os.getpid()}: wait until it ends" in done.stdout, done.stderr
+    assert f"is being written by process {os.getpid()}: wait until it ends" in done.stdout, (
+        done.stderr
+    )
 
 
 def test_a_second_journal_in_one_process_is_refused_too(tmp_path):
@@ -256,7 +266,10 @@ def test_a_full_disk_leaves_whole_lines_and_says_how_many(tmp_path):
 def test_a_device_without_space_is_told_at_the_first_row(tmp_path):
     """Nothing is said to be safe that is not."""
     (tmp_path / "rollouts.jsonl").symlink_to("/dev/full")
-    with Journal.open(tmp_path, about()) as journal, pytest.raises(RunError, match=": 0 rows are safe"):
+    with (
+        Journal.open(tmp_path, about()) as journal,
+        pytest.raises(RunError, match=": 0 rows are safe"),
+    ):
         journal.write(Row("0"))
 
 

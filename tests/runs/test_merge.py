@@ -8,16 +8,25 @@ from assay.runs.row import Row
 from assay.runs.stats import Mean, Passes, PassRates
 from assay.runs.summary import Tally
 
-EXAMPLES = st.lists(st.lists(st.sampled_from([0.0, 0.25, 1.0, None]), min_size=1, max_size=3), min_size=1, max_size=8)
+EXAMPLES = st.lists(
+    st.lists(st.sampled_from([0.0, 0.25, 1.0, None]), min_size=1, max_size=3),
+    min_size=1,
+    max_size=8,
+)
 
 
 def row(example, sample, value):
-    line = CriterionReport(name="c", value=value, error=None if value is not None else "Down: no", tags=("t",))
+    line = CriterionReport(
+        name="c", value=value, error=None if value is not None else "Down: no", tags=("t",)
+    )
     return Row(str(example), sample, {"task": str(example % 2)}, report=aggregate([line]))
 
 
 def rows_of(examples):
-    return [[row(place, sample, value) for sample, value in enumerate(values)] for place, values in enumerate(examples)]
+    return [
+        [row(place, sample, value) for sample, value in enumerate(values)]
+        for place, values in enumerate(examples)
+    ]
 
 
 def close(one, other):

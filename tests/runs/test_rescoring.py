@@ -2,7 +2,14 @@
 
 import pytest
 
-from assay import Criterion, PerCriterionGrader, PerCriterionOneShotGrader, Rubric, RubricAsJudgeGrader, RubricGroup
+from assay import (
+    Criterion,
+    PerCriterionGrader,
+    PerCriterionOneShotGrader,
+    Rubric,
+    RubricAsJudgeGrader,
+    RubricGroup,
+)
 from assay.graders import LengthPenalty
 from assay.runs import Journal, Row, Run, RunAbout, RunError, rescore, score_rows
 from assay.testing import FakeModel
@@ -30,7 +37,9 @@ async def test_only_the_question_that_changed_is_asked(tmp_path):
     assert len(model.calls) == 2
     assert all("Is calm" in user for _, user in model.calls)
     found = Run.open(tmp_path / "b")
-    assert [[line.verdict for line in row.report.lines] for row in found.rows()] == [["MET", "UNMET"]] * 2
+    assert [[line.verdict for line in row.report.lines] for row in found.rows()] == [
+        ["MET", "UNMET"]
+    ] * 2
     assert (found.about.kind, summary.score.mean) == ("rescore", 0.5)
     assert [row.fields for row in found.rows()] == ROWS
 
@@ -58,7 +67,9 @@ async def test_another_judge_is_asked_everything(tmp_path):
     _, grader = judge("MET")
     run = await saved(tmp_path / "a", Rubric([KIND]), grader)
     model = FakeModel(("UNMET",))
-    summary = await rescore(run, Rubric([KIND]), tmp_path / "b", grader=PerCriterionOneShotGrader(model))
+    summary = await rescore(
+        run, Rubric([KIND]), tmp_path / "b", grader=PerCriterionOneShotGrader(model)
+    )
     assert (len(model.calls), summary.score.mean) == (2, 0.0)
 
 
@@ -82,7 +93,9 @@ async def test_with_nobody_to_ask_what_is_missing_is_an_error(tmp_path):
 
 class TestConditions:
     def rubric(self, verdict):
-        return Rubric([{"requirement": "Gives a figure"}, {**KIND, "when": {"gives_a_figure": verdict}}])
+        return Rubric(
+            [{"requirement": "Gives a figure"}, {**KIND, "when": {"gives_a_figure": verdict}}]
+        )
 
     async def test_what_did_not_apply_is_asked_when_it_does(self, tmp_path):
         """Nobody had been asked, so there is no answer to keep."""
@@ -107,7 +120,9 @@ class TestConditions:
         _, grader = judge({"choice": "N/A", "explanation": ""})
         run = await saved(tmp_path / "a", Rubric([criterion, lambda: 1.0]), grader)
         model, grader = judge("MET")
-        summary = await rescore(run, Rubric([criterion, lambda: 1.0]), tmp_path / "b", grader=grader)
+        summary = await rescore(
+            run, Rubric([criterion, lambda: 1.0]), tmp_path / "b", grader=grader
+        )
         assert (len(model.calls), summary.criteria["is_kind"].not_applicable) == (0, 2)
 
 
@@ -117,7 +132,9 @@ async def test_answers_inside_a_rubric_are_kept_too(tmp_path):
     _, grader = judge("MET")
     run = await saved(tmp_path / "a", Rubric([inner.as_criterion()]), grader)
     model, grader = judge("UNMET")
-    summary = await rescore(run, Rubric([inner.as_criterion(weight=2), CALM]), tmp_path / "b", grader=grader)
+    summary = await rescore(
+        run, Rubric([inner.as_criterion(weight=2), CALM]), tmp_path / "b", grader=grader
+    )
     assert len(model.calls) == 2
     assert summary.unscored == 0
 
@@ -156,7 +173,9 @@ async def test_who_judges_the_whole_is_asked_again(tmp_path, grader):
     reply = 80 if isinstance(grader(FakeModel()), RubricAsJudgeGrader) else "MET"
     run = await saved(tmp_path / "a", Rubric([KIND]), grader(FakeModel(reply)))
     model = FakeModel(reply)
-    summary = await rescore(run, Rubric([{**KIND, "weight": 2}]), tmp_path / "b", grader=grader(model))
+    summary = await rescore(
+        run, Rubric([{**KIND, "weight": 2}]), tmp_path / "b", grader=grader(model)
+    )
     assert (len(model.calls), summary.unscored) == (2, 0)
 
 

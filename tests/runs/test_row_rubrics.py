@@ -44,7 +44,10 @@ async def test_each_row_is_scored_by_its_own_rubric(tmp_path):
 )
 async def test_a_rubric_that_cannot_be_read_is_an_error_of_its_row(tmp_path, own, words):
     """Which row and what; the others are scored."""
-    rows = [{"id": "a", "completion": "Paris", "rubric": PARIS}, {"id": "b", "completion": "", "rubric": own}]
+    rows = [
+        {"id": "a", "completion": "Paris", "rubric": PARIS},
+        {"id": "b", "completion": "", "rubric": own},
+    ]
     summary = await score_rows(None, rows, folder=tmp_path)
     assert (summary.scored, summary.unscored) == (1, 1)
     row = Run.open(tmp_path).row("b")
@@ -84,7 +87,10 @@ async def test_it_scores_rollouts_as_a_rubric_does():
 async def test_a_judged_rubric_of_a_row_asks_the_runs_grader(tmp_path):
     """One call for the one row that is judged."""
     model = FakeModel("MET")
-    rows = [{"completion": "some text", "rubric": [{"requirement": "Is kind"}]}, {"completion": "Paris"}]
+    rows = [
+        {"completion": "some text", "rubric": [{"requirement": "Is kind"}]},
+        {"completion": "Paris"},
+    ]
     rubric = Rubric.from_dict(PARIS)
     summary = await score_rows(rubric, rows, folder=tmp_path, grader=PerCriterionGrader(model))
     assert (len(model.calls), summary.score.mean) == (1, 1.0)
@@ -95,8 +101,14 @@ async def test_a_table_that_fills_gaps_is_understood(tmp_path):
     arrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
     rows = [
-        {"completion": "Paris", "rubric": [{"requirement": None, "check": "json_valid", "weight": None}]},
-        {"completion": "{}", "rubric": [{"requirement": None, "check": "json_valid", "weight": 2.0}]},
+        {
+            "completion": "Paris",
+            "rubric": [{"requirement": None, "check": "json_valid", "weight": None}],
+        },
+        {
+            "completion": "{}",
+            "rubric": [{"requirement": None, "check": "json_valid", "weight": 2.0}],
+        },
     ]
     parquet.write_table(arrow.Table.from_pylist(rows), tmp_path / "rows.parquet")
     seen = []

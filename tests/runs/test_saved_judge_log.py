@@ -37,7 +37,9 @@ async def test_a_call_that_came_to_nothing_says_why(tmp_path):
     await score_rows(RUBRIC, rows, folder=folder, grader=grader, judge_log=True)
     [row] = Run.open(folder).rows()
     assert not row.scored
-    assert {(said["source"], said["reply"][:11]) for said in row.judge_log} == {("error", "Unreadable:")}
+    assert {(said["source"], said["reply"][:11]) for said in row.judge_log} == {
+        ("error", "Unreadable:")
+    }
 
 
 async def test_a_key_in_a_complaint_is_struck_out(tmp_path, monkeypatch):
@@ -45,7 +47,9 @@ async def test_a_key_in_a_complaint_is_struck_out(tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-0123456789abcdef")
     grader = PerCriterionGrader(model=FakeModel(RuntimeError("no such key: sk-0123456789abcdef")))
     folder = tmp_path / "run"
-    await score_rows(RUBRIC, [{"completion": "please"}], folder=folder, grader=grader, judge_log=True)
+    await score_rows(
+        RUBRIC, [{"completion": "please"}], folder=folder, grader=grader, judge_log=True
+    )
     [row] = Run.open(folder).rows()
     assert "no such key" in row.judge_log[0]["reply"]
     assert b"0123456789abcdef" not in (folder / "rollouts.jsonl").read_bytes()
@@ -53,7 +57,9 @@ async def test_a_key_in_a_complaint_is_struck_out(tmp_path, monkeypatch):
 
 def test_an_environment_keeps_them_with_the_first_row_of_a_group(tmp_path):
     """One question about each of two rollouts."""
-    env = SingleTurnEnv([{"question": "?"}], rubric=Rubric.from_dict([{"requirement": "Is polite"}]))
+    env = SingleTurnEnv(
+        [{"question": "?"}], rubric=Rubric.from_dict([{"requirement": "Is polite"}])
+    )
     env.evaluate(
         model=FakeModel("please"),
         rollouts_per_example=2,

@@ -37,7 +37,11 @@ async def test_rows_are_scored_and_saved_in_order(tmp_path):
     """Two of three name it."""
     rows = texts("Paris.", "Rome.", "In Paris")
     summary = await score_rows(PARIS, rows, folder=tmp_path)
-    assert (summary.rollouts, summary.score.mean, summary.complete) == (3, pytest.approx(2 / 3), True)
+    assert (summary.rollouts, summary.score.mean, summary.complete) == (
+        3,
+        pytest.approx(2 / 3),
+        True,
+    )
     run = Run.open(tmp_path)
     assert [(row.example, row.score) for row in run.rows()] == [("0", 1.0), ("1", 0.0), ("2", 1.0)]
     assert [row.fields for row in run.rows()] == rows
@@ -82,12 +86,19 @@ class TestKeys:
     async def test_rollouts_of_one_example_are_numbered_as_they_come(self):
         """Wherever they stand."""
         assert await self.keys([{"id": name} for name in "abaab"]) == [
-            ("a", 0), ("b", 0), ("a", 1), ("a", 2), ("b", 1),
-        ]  # fmt: skip
+            ("a", 0),
+            ("b", 0),
+            ("a", 1),
+            ("a", 2),
+            ("b", 1),
+        ]
 
     async def test_a_row_may_say_which_sample_it_is(self):
         """As a number, or as a table of text has it. A column that means something else is left alone."""
-        assert await self.keys([{"id": "a", "sample": 4}, {"id": "a", "sample": "2"}]) == [("a", 4), ("a", 2)]
+        assert await self.keys([{"id": "a", "sample": 4}, {"id": "a", "sample": "2"}]) == [
+            ("a", 4),
+            ("a", 2),
+        ]
         assert await self.keys([{"id": "a", "sample": "blood"}]) == [("a", 0)]
 
     async def test_without_ids_rows_go_by_their_number(self):
@@ -97,7 +108,10 @@ class TestKeys:
     @pytest.mark.parametrize(
         ("rows", "words"),
         [
-            ([{"id": "a", "sample": 0}, {"id": "a", "sample": 0}], "row 1 is example 'a', sample 0"),
+            (
+                [{"id": "a", "sample": 0}, {"id": "a", "sample": 0}],
+                "row 1 is example 'a', sample 0",
+            ),
             ([{"id": "a"}, {}], "row 1 has no `id`, and the rows before it have one"),
             ([{}, {"id": "a"}], "row 1 has its own `id`, and the rows before it have none"),
             ([{"id": "a"}, {"id": "a", "sample": 1}], "row 1 has its own `sample`"),
@@ -193,7 +207,9 @@ class TestChecks:
 
 
 class TestGroups:
-    RUBRIC = Rubric([Criterion(check=lambda completions: [len(completions)] * len(completions), name="size")])
+    RUBRIC = Rubric(
+        [Criterion(check=lambda completions: [len(completions)] * len(completions), name="size")]
+    )
 
     async def test_rollouts_of_an_example_are_compared(self, tmp_path):
         """Two of a, one of b, three of c."""
@@ -201,8 +217,13 @@ class TestGroups:
         await score_rows(self.RUBRIC, rows, folder=tmp_path)
         rewards = {row.key: row.reward for row in Run.open(tmp_path).rows()}
         assert rewards == {
-            ("a", 0): 2, ("a", 1): 2, ("b", 0): 1, ("c", 0): 3, ("c", 1): 3, ("c", 2): 3,
-        }  # fmt: skip
+            ("a", 0): 2,
+            ("a", 1): 2,
+            ("b", 0): 1,
+            ("c", 0): 3,
+            ("c", 1): 3,
+            ("c", 2): 3,
+        }
 
     async def test_rollouts_that_stand_apart_are_refused(self):
         """They could not be compared without keeping everything."""
@@ -237,7 +258,9 @@ class TestJudged:
         """One call a row; its price is not known, and that is said."""
         with ModelServer(lambda system, user: "MET") as server, budget() as around:
             grader = PerCriterionGrader(model=model_of(server.model))
-            summary = await score_rows(self.RUBRIC, texts("a b", "c d"), folder=tmp_path, grader=grader)
+            summary = await score_rows(
+                self.RUBRIC, texts("a b", "c d"), folder=tmp_path, grader=grader
+            )
         rows = list(Run.open(tmp_path).rows())
         assert [row.spent.calls for row in rows] == [1, 1]
         assert all(row.spent.prompt > 0 and row.timing["scoring"] > 0 for row in rows)
@@ -280,9 +303,15 @@ class TestJudged:
         await score_rows(self.RUBRIC, texts("x"), folder=tmp_path / "shipped", grader=shipped)
         await score_rows(self.RUBRIC, texts("x"), folder=tmp_path / "own", grader=own)
         assert re.search(r", per_criterion/\d+\b", Run.open(tmp_path / "shipped").about.judge)
-        assert Run.open(tmp_path / "own").about.judge.partition(", ")[2].startswith("per_criterion/own")
+        assert (
+            Run.open(tmp_path / "own")
+            .about.judge.partition(", ")[2]
+            .startswith("per_criterion/own")
+        )
         with pytest.raises(RunError, match="per_criterion/own"):
-            await score_rows(self.RUBRIC, texts("x"), folder=tmp_path / "own", grader=shipped, resume=True)
+            await score_rows(
+                self.RUBRIC, texts("x"), folder=tmp_path / "own", grader=shipped, resume=True
+            )
 
     async def test_nobody_to_ask_is_said_at_once(self, tmp_path):
         """The folder can be used again."""
@@ -314,9 +343,15 @@ class TestStopping:
             await asyncio.sleep(0)
             return "MET"
 
-        rubric = Rubric([{"requirement": "Is so"}], autograder=PerCriterionGrader(FakeModel(answer)))
+        rubric = Rubric(
+            [{"requirement": "Is so"}], autograder=PerCriterionGrader(FakeModel(answer))
+        )
         summary = await score_rows(
-            rubric, texts(*[f"text {n}" for n in range(50)]), folder=tmp_path, stopping=begun.is_set, max_concurrent=2
+            rubric,
+            texts(*[f"text {n}" for n in range(50)]),
+            folder=tmp_path,
+            stopping=begun.is_set,
+            max_concurrent=2,
         )
         assert summary.rollouts == len(lines_of(tmp_path)) == 2
         assert summary.unscored == 0
@@ -347,13 +382,19 @@ class TestProgress:
         """Done, errors and what is left."""
         told = []
         rubric = Rubric([lambda n: 1 / n])
-        await score_rows(rubric, [{"n": n} for n in (1, 0, 2)], folder=tmp_path, on_progress=told.append)
+        await score_rows(
+            rubric, [{"n": n} for n in (1, 0, 2)], folder=tmp_path, on_progress=told.append
+        )
         last = told[-1]
         assert (last.done, last.total, last.errors, last.unscored, last.eta) == (3, 3, 1, 1, 0.0)
         await score_rows(
-            rubric, iter([{"n": n} for n in (1, 0, 2)]),
-            folder=tmp_path, resume=True, on_progress=told.append, about=told_about(3),
-        )  # fmt: skip
+            rubric,
+            iter([{"n": n} for n in (1, 0, 2)]),
+            folder=tmp_path,
+            resume=True,
+            on_progress=told.append,
+            about=told_about(3),
+        )
         last = told[-1]
         assert (last.done, last.kept, last.total, last.eta) == (3, 2, None, None)
 
@@ -383,7 +424,9 @@ class TestBrokenInput:
         await score_rows(PARIS, rows_of(path), folder=tmp_path / "run", about=about())
         path.write_text('{"completion": "Paris"}\n{"completion": "Rome"}\n')
         with pytest.raises(RunError, match="the data is another: its fingerprint was"):
-            await score_rows(PARIS, rows_of(path), folder=tmp_path / "run", about=about(), resume=True)
+            await score_rows(
+                PARIS, rows_of(path), folder=tmp_path / "run", about=about(), resume=True
+            )
 
 
 @pytest.mark.parametrize("row", ["Paris", ["Paris"], 7])
@@ -461,7 +504,9 @@ async def test_a_run_says_which_models_answered(tmp_path):
         grader = PerCriterionGrader(model=model_of(server.model, cache=None))
         rows = iter(texts("please", "thanks"))
         stop = iter([False, True])
-        await score_rows(rubric, rows, folder=tmp_path / "run", grader=grader, stopping=lambda: next(stop))
+        await score_rows(
+            rubric, rows, folder=tmp_path / "run", grader=grader, stopping=lambda: next(stop)
+        )
     assert Run.open(tmp_path / "run").about.resolved == ("test-2026-01-01",)
 
 

@@ -42,7 +42,9 @@ async def test_what_was_spent_on_rollouts_that_are_done_again_stays_spent(tmp_pa
         last = await score_rows(RUBRIC, data, folder=tmp_path, grader=judge_at(server), resume=True)
         assert (last.unscored, server.calls - before) == (0, 20)
         assert last.spent.calls == server.calls
-        assert last.spent.cost == pytest.approx((server.prompt_tokens + server.completion_tokens) / 1000)
+        assert last.spent.cost == pytest.approx(
+            (server.prompt_tokens + server.completion_tokens) / 1000
+        )
     run = Run.open(tmp_path)
     (tmp_path / "summary.json").unlink()
     assert run.summary().spent == run.spent() == last.spent
@@ -117,7 +119,9 @@ async def test_money_buys_whole_rollouts_of_a_run(tmp_path):
             given = (4 * sitting - 0.5) * one.spent.cost
             known = {} if sitting == 1 else of_run(Run.open(tmp_path))
             with budget(dollars=given, **known):
-                found = await score_rows(RUBRIC, rows(20), folder=tmp_path, grader=judge_at(server), resume=True)
+                found = await score_rows(
+                    RUBRIC, rows(20), folder=tmp_path, grader=judge_at(server), resume=True
+                )
             assert found.spent.cost <= given
             assert found.spent.calls == server.calls - before
             # Of 3.5, 7.5 and 11.5 rollouts that it does for.

@@ -29,7 +29,10 @@ class TestMeans:
         """3 of 4: Wilson 1927 gives 0.3006 to 0.9544."""
         score = summarize(await rows_of([True, True, True, False])).score
         assert (score.mean, score.count, score.examples) == (0.75, 4, 4)
-        assert (score.low, score.high) == (pytest.approx(0.3006, abs=1e-4), pytest.approx(0.9544, abs=1e-4))
+        assert (score.low, score.high) == (
+            pytest.approx(0.3006, abs=1e-4),
+            pytest.approx(0.9544, abs=1e-4),
+        )
 
     async def test_repeats_of_one_example_are_not_independent(self):
         """a 0 and 2, b 4, c 6: mean 3, deviations by example −4, 1, 3, so √(3/2·26)/4 · t₂ = 6.7175."""
@@ -93,7 +96,9 @@ class TestMeans:
         spread = math.sqrt(0.25 * 100 / 99) / math.sqrt(100) * student(99)
         assert estimate.high - estimate.mean == pytest.approx(spread, rel=1e-6)
 
-    @pytest.mark.parametrize(("free", "expected"), [(1, 12.7062), (2, 4.3027), (3, 3.1824), (5, 2.5706), (30, 2.0423)])
+    @pytest.mark.parametrize(
+        ("free", "expected"), [(1, 12.7062), (2, 4.3027), (3, 3.1824), (5, 2.5706), (30, 2.0423)]
+    )
     def test_students_t_is_that_of_the_tables(self, free, expected):
         """Within 0.1 %."""
         assert student(free) == pytest.approx(expected, rel=1e-3)
@@ -125,10 +130,14 @@ class TestErrors:
                 )
             )
         )
-        rubric = Rubric([Criterion(requirement="Is so", weight=-1, allow_na=True)], autograder=grader)
+        rubric = Rubric(
+            [Criterion(requirement="Is so", weight=-1, allow_na=True)], autograder=grader
+        )
         texts = ["Yes", "Yes", "No", "Maybe", "Oops"]
         reports = await rubric.score([make_rollout(completion=text) for text in texts])
-        criterion = summarize(Row(str(n), report=r) for n, r in enumerate(reports)).criteria["is_so"]
+        criterion = summarize(Row(str(n), report=r) for n, r in enumerate(reports)).criteria[
+            "is_so"
+        ]
         assert (criterion.met, criterion.unmet) == (2, 1)
         assert (criterion.not_applicable, criterion.errors) == (1, 1)
         assert (criterion.weight, criterion.value.count) == (-1.0, 3)
@@ -144,7 +153,9 @@ class TestErrors:
 
 async def test_an_answer_in_an_unscored_rollout_counts_for_its_criterion():
     """What was answered was answered."""
-    rubric = Rubric([Criterion(check=lambda: 1.0, name="a"), Criterion(check=lambda: None, name="b")])
+    rubric = Rubric(
+        [Criterion(check=lambda: 1.0, name="a"), Criterion(check=lambda: None, name="b")]
+    )
     [report] = await rubric.score([{}])
     summary = summarize([Row("0", report=report)])
     assert (summary.criteria["a"].met, summary.score.count) == (1, 0)
@@ -153,13 +164,19 @@ async def test_an_answer_in_an_unscored_rollout_counts_for_its_criterion():
 async def test_tags_and_tasks_have_means_of_their_own():
     """Facts 1 and 0.5, style 0 and 1; two tasks of one rollout each."""
     rubric = Rubric(
-        [Criterion(check=lambda fact: fact, tags=["facts"]), Criterion(check=lambda style: style, tags=["style"])]
+        [
+            Criterion(check=lambda fact: fact, tags=["facts"]),
+            Criterion(check=lambda style: style, tags=["style"]),
+        ]
     )
     fields = [{"fact": 1.0, "style": 0.0, "task": "a"}, {"fact": 0.5, "style": 1.0, "task": "b"}]
     reports = await rubric.score(fields)
     pairs = zip(fields, reports, strict=True)
     summary = summarize(Row(f["task"], fields=f, report=r) for f, r in pairs)
-    assert {tag: estimate.mean for tag, estimate in summary.tags.items()} == {"facts": 0.75, "style": 0.5}
+    assert {tag: estimate.mean for tag, estimate in summary.tags.items()} == {
+        "facts": 0.75,
+        "style": 0.5,
+    }
     assert {name: task.score.mean for name, task in summary.tasks.items()} == {"a": 0.5, "b": 0.75}
     assert summary.tasks["a"].rollouts == 1
 
@@ -173,7 +190,11 @@ class TestPasses:
         """
         rows = await rows_of([1, 0, 0, 0, 1, 1, 1, 0], names="aaaabbbb")
         passes = summarize(rows).passes
-        assert {k: (r.any, r.all) for k, r in passes.items()} == {1: (0.5, 0.5), 2: (0.75, 0.25), 4: (1.0, 0.0)}
+        assert {k: (r.any, r.all) for k, r in passes.items()} == {
+            1: (0.5, 0.5),
+            2: (0.75, 0.25),
+            4: (1.0, 0.0),
+        }
 
     async def test_only_examples_with_enough_rollouts_count(self):
         """b has one scored rollout, so it is in pass@1 alone."""
@@ -203,7 +224,10 @@ def test_spending_adds_up_and_an_unknown_price_is_said():
 
 async def test_a_summary_comes_back_from_json_equal():
     """Every part of it."""
-    rows = [*await rows_of([True, False, None, 0.5], names="aabb", tags=["t"]), Row("9", error="X: y")]
+    rows = [
+        *await rows_of([True, False, None, 0.5], names="aabb", tags=["t"]),
+        Row("9", error="X: y"),
+    ]
     rows.append(Row("c", spent=Spending(calls=1, unpriced=1), timing={"scoring": 1.5}))
     summary = summarize(rows)
     assert Summary.from_dict(json.loads(json.dumps(summary.to_dict()))) == summary

@@ -32,4 +32,8 @@ def test_a_group_scores_what_an_environment_asks():
     with ModelServer(lambda system, user: "4" if "2+2" in user else "x" * 1001) as server:
         results = env.evaluate(model=server.model)
     assert results["reward"] == [1.0, -0.05]
-    assert results["metrics"][1] == {"correctness_check": 0.0, "length_penalty": -0.1, "num_turns": 1.0}
+    assert results["metrics"][1] == {
+        "correctness_check": 0.0,
+        "length_penalty": -0.1,
+        "num_turns": 1.0,
+    }

@@ -31,7 +31,10 @@ async def test_basic_usage_adds_the_two_rubrics():
         return -0.1 if len(completion) > 1000 else 0.0
 
     group = vf.RubricGroup(
-        rubrics=[vf.Rubric(funcs=[correctness_check], weights=[1.0]), vf.Rubric(funcs=[length_penalty], weights=[0.5])]
+        rubrics=[
+            vf.Rubric(funcs=[correctness_check], weights=[1.0]),
+            vf.Rubric(funcs=[length_penalty], weights=[0.5]),
+        ]
     )
     right = {"prompt": "q", "completion": "4", "answer": "4"}
     long = {"prompt": "q", "completion": "4" * 1001, "answer": "4"}
@@ -96,7 +99,10 @@ async def test_scoring_multiple_rollouts_writes_every_state():
         return 0.5
 
     group = vf.RubricGroup(
-        [vf.Rubric(funcs=[reward_func1], weights=[1.0]), vf.Rubric(funcs=[reward_func2], weights=[0.8])]
+        [
+            vf.Rubric(funcs=[reward_func1], weights=[1.0]),
+            vf.Rubric(funcs=[reward_func2], weights=[0.8]),
+        ]
     )
     states = [create_state() for _ in range(10)]
     await group.score_group(states)
@@ -140,7 +146,9 @@ async def test_reward_and_metric_aggregation_gives_3_5():
     def func2(completion, **kwargs):
         return 3.0
 
-    group = vf.RubricGroup([vf.Rubric(funcs=[func1], weights=[1.0]), vf.Rubric(funcs=[func2], weights=[0.5])])
+    group = vf.RubricGroup(
+        [vf.Rubric(funcs=[func1], weights=[1.0]), vf.Rubric(funcs=[func2], weights=[0.5])]
+    )
     state = create_state()
     await group.score_rollout(state)
     assert state["reward"] == 3.5

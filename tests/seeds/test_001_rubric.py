@@ -30,7 +30,10 @@ async def test_group_functions_take_the_plurals():
         longest = max(map(len, completions))
         return [len(completion) / longest for completion in completions]
 
-    states = [{"prompt": "p", "completion": text, "answer": "a", "task": "t", "info": {}} for text in ("ab", "abcd")]
+    states = [
+        {"prompt": "p", "completion": text, "answer": "a", "task": "t", "info": {}}
+        for text in ("ab", "abcd")
+    ]
     await Rubric(funcs=[by_length]).score_group(states)
     assert [state["reward"] for state in states] == [0.5, 1.0]
     assert [state["advantage"] for state in states] == [-0.25, 0.25]
@@ -45,7 +48,9 @@ def test_weights_must_match_and_default_to_one():
         return 1.0
 
     assert Rubric(funcs=[f, f]).weights == [1.0, 1.0]
-    with pytest.raises(ValueError, match=r"Number of weights \(1\) must match number of functions \(2\)"):
+    with pytest.raises(
+        ValueError, match=r"Number of weights \(1\) must match number of functions \(2\)"
+    ):
         Rubric(funcs=[f, f], weights=[1.0])
 
 

@@ -52,7 +52,11 @@ def openai_client():
 @pytest.fixture
 def vf_env():
     custom_rubric = MathRubric(
-        funcs=[MathRubric.correctness_reward, MathRubric.reasoning_steps_reward, MathRubric.format_reward],
+        funcs=[
+            MathRubric.correctness_reward,
+            MathRubric.reasoning_steps_reward,
+            MathRubric.format_reward,
+        ],
         weights=[0.5, 0.4, 0.1],
     )
     # Create environment with custom rubric

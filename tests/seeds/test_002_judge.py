@@ -53,7 +53,10 @@ def test_a_judge_by_template(openai_client):
             prompt="What is the capital of France?", completion="Paris", answer="Paris", state={}
         ) == {"judge_score": 1.0, "reward": 1.0}
         scores = judge_rubric.score_rollouts(
-            ["Capital of France?", "Capital of Italy?"], ["Paris", "Milan"], ["Paris", "Rome"], [{}, {}]
+            ["Capital of France?", "Capital of Italy?"],
+            ["Paris", "Milan"],
+            ["Paris", "Rome"],
+            [{}, {}],
         )
         assert scores == {"judge_score": [1.0, 0.2], "reward": [1.0, 0.2]}
         assert (server.calls, server.asked[0].body["model"]) == (3, "gpt-4")
@@ -105,7 +108,10 @@ def test_a_judge_adds_to_other_rubrics(openai_client):
 
     with ModelServer(by_words) as server:
         combined = RubricGroup(
-            [Rubric(funcs=[correct_answer, is_short], weights=[0.7, 0.3]), judge_of(openai_client(server))]
+            [
+                Rubric(funcs=[correct_answer, is_short], weights=[0.7, 0.3]),
+                judge_of(openai_client(server)),
+            ]
         )
         scores = combined.score_rollouts(["France?"], ["Paris"], ["Paris"], [{}])
         assert scores["reward"] == [2.0]
@@ -134,7 +140,11 @@ async def test_a_judge_by_prompt(openai_client):
         judge_rubric.add_reward_func(correct_answer, weight=1.0)
         judge_rubric.add_reward_func(is_unsure, weight=-0.5)
         states = [
-            {"prompt": "Capital of France?", "completion": f"<answer>{city}</answer>", "answer": "Paris"}
+            {
+                "prompt": "Capital of France?",
+                "completion": f"<answer>{city}</answer>",
+                "answer": "Paris",
+            }
             for city in ("Paris", "Lyon")
         ]
         await judge_rubric.score_group(states)

@@ -25,7 +25,10 @@ def make_rubric():
 def test_scoring_a_single_output():
     """The printed 0.4 is impossible from a function that returns 0 or 1; the right dict is this."""
     score_dict = make_rubric().score_rollout_sync(
-        prompt="What is 2+2?", completion="<reasoning>2+2=4</reasoning><answer>4</answer>", answer="4", state={}
+        prompt="What is 2+2?",
+        completion="<reasoning>2+2=4</reasoning><answer>4</answer>",
+        answer="4",
+        state={},
     )
     assert score_dict == {"correct_answer": 1.0, "has_reasoning": 0.0, "reward": 0.8}
 
@@ -33,9 +36,16 @@ def test_scoring_a_single_output():
 def test_batch_scoring_gives_columns():
     """Exactly what the document prints."""
     scores = make_rubric().score_rollouts(
-        ["What is 2+2?", "What is 3+3?"], ["<answer>4</answer>", "<answer>6</answer>"], ["4", "6"], [{}, {}]
+        ["What is 2+2?", "What is 3+3?"],
+        ["<answer>4</answer>", "<answer>6</answer>"],
+        ["4", "6"],
+        [{}, {}],
     )
-    assert scores == {"correct_answer": [1.0, 1.0], "has_reasoning": [0.0, 0.0], "reward": [0.8, 0.8]}
+    assert scores == {
+        "correct_answer": [1.0, 1.0],
+        "has_reasoning": [0.0, 0.0],
+        "reward": [0.8, 0.8],
+    }
 
 
 def test_minimal_and_full_signatures():

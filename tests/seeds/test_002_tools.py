@@ -8,8 +8,8 @@ from assay.compat.verifiers.rubrics import SmolaToolRubric, ToolRubric
 
 tool_rubric = ToolRubric(
     tools=[calculator],
-    weights=[0.5, 0.3, 0.2]  # correct_answer, tool_execution, format
-)  # fmt: skip
+    weights=[0.5, 0.3, 0.2],  # correct_answer, tool_execution, format
+)
 
 
 def chat(*turns):
@@ -61,7 +61,15 @@ def test_one_call_that_succeeds_earns_everything():
 
 def test_the_rewards_of_a_tool_are_what_the_list_says():
     """Used successfully at all; how often; and how often it was tried."""
-    turns = (call("6*7"), reply("6*7"), call("1/0"), reply("1/0"), call("2*2"), reply("2*2"), ANSWER)
+    turns = (
+        call("6*7"),
+        reply("6*7"),
+        call("1/0"),
+        reply("1/0"),
+        call("2*2"),
+        reply("2*2"),
+        ANSWER,
+    )
     scores = tool_rubric.score_rollout_sync(completion=chat(*turns), answer="42")
     assert scores["calculator_reward"] == 1.0
     assert scores["calculator_count"] == 2.0

@@ -40,7 +40,10 @@ def test_the_constructor_has_the_documented_arguments_and_defaults():
 def test_the_documented_attributes_are_there():
     """The parser reads the box, the hard limit is two minutes, the executor runs functions."""
     rubric = vf.MathRubric()
-    assert (type(rubric.parser), rubric.parser.extract_fn) == (MaybeThinkParser, extract_boxed_answer)
+    assert (type(rubric.parser), rubric.parser.extract_fn) == (
+        MaybeThinkParser,
+        extract_boxed_answer,
+    )
     assert rubric.HARD_TIMEOUT_SECONDS == vf.MathRubric.HARD_TIMEOUT_SECONDS == 120
     assert isinstance(rubric.executor, Executor)
     assert (rubric.max_workers, rubric.timeout_seconds) == (50, 5)
@@ -95,7 +98,8 @@ async def test_additional_metrics_are_reported_and_not_paid():
 
 
 @pytest.mark.parametrize(
-    "settings", [{"timeout_seconds": 2.0, "max_workers": 100}, {"timeout_seconds": 30.0, "max_workers": 10}]
+    "settings",
+    [{"timeout_seconds": 2.0, "max_workers": 100}, {"timeout_seconds": 30.0, "max_workers": 10}],
 )
 async def test_custom_timeout_settings(settings):
     """Both of the document's."""
@@ -103,7 +107,10 @@ async def test_custom_timeout_settings(settings):
     state = half_and_third()
     await rubric.score_rollout(state)
     assert state["reward"] == 1.0
-    assert (rubric.timeout_seconds, rubric.max_workers) == (settings["timeout_seconds"], settings["max_workers"])
+    assert (rubric.timeout_seconds, rubric.max_workers) == (
+        settings["timeout_seconds"],
+        settings["max_workers"],
+    )
 
 
 async def test_combining_with_an_async_reward_function():
@@ -164,7 +171,9 @@ async def test_the_four_kinds_of_equivalence(answer, gold):
         assert state["reward"] == 1.0
 
 
-@pytest.mark.parametrize("content", ["", "   ", "\\boxed{}", "I do not know.", "\\boxed{\\frac{1}{}"])
+@pytest.mark.parametrize(
+    "content", ["", "   ", "\\boxed{}", "I do not know.", "\\boxed{\\frac{1}{}"]
+)
 async def test_empty_or_unparsable_responses_get_nothing(content):
     """And that is no error: the model wrote it."""
     rubric = vf.MathRubric()

@@ -51,7 +51,8 @@ async def test_custom_generate_function():
         return PerCriterionOutput.model_validate_json(content)
 
     grader = PerCriterionGrader(
-        generate_fn=generate_with_openai, system_prompt="This overrides the default grader system prompt"
+        generate_fn=generate_with_openai,
+        system_prompt="This overrides the default grader system prompt",
     )
     result = await Rubric.from_dict(MARGIN).grade(
         query="Input query...", to_grade="Output to evaluate...", autograder=grader
@@ -69,9 +70,13 @@ async def test_thinking_and_output_are_nested_in_the_response():
     """As the XML structure says."""
     model = FakeModel("MET")
     rubric = Rubric.from_dict([{"weight": 1, "requirement": "x"}])
-    await rubric.grade({"thinking": "let me see", "output": "Paris"}, autograder=PerCriterionGrader(model))
+    await rubric.grade(
+        {"thinking": "let me see", "output": "Paris"}, autograder=PerCriterionGrader(model)
+    )
     [(_, prompt)] = model.calls
-    assert "<response>\n<thinking>let me see</thinking>\n<output>Paris</output>\n</response>" in prompt
+    assert (
+        "<response>\n<thinking>let me see</thinking>\n<output>Paris</output>\n</response>" in prompt
+    )
 
 
 @pytest.mark.parametrize(
@@ -80,7 +85,9 @@ async def test_thinking_and_output_are_nested_in_the_response():
 )
 async def test_all_negative_rubrics(verdicts, score, raw):
     """1 + Σ/Σ|w|: all avoided 1, all present 0."""
-    rubric = Rubric.from_dict([{"weight": -2.0, "requirement": "a"}, {"weight": -3.0, "requirement": "b"}])
+    rubric = Rubric.from_dict(
+        [{"weight": -2.0, "requirement": "a"}, {"weight": -3.0, "requirement": "b"}]
+    )
     grader = PerCriterionOneShotGrader(generate_fn=FakeModel(verdicts))
     result = await rubric.grade("x", autograder=grader)
     assert (result.score, result.raw_score) == (pytest.approx(score), raw)
@@ -102,13 +109,17 @@ async def test_one_shot_makes_one_call():
         )
 
     calls = []
-    result = await Rubric.from_dict(MARGIN).grade("x", autograder=PerCriterionOneShotGrader(generate_fn=generate))
+    result = await Rubric.from_dict(MARGIN).grade(
+        "x", autograder=PerCriterionOneShotGrader(generate_fn=generate)
+    )
     assert (len(calls), result.score) == (1, pytest.approx(10 / 18))
 
 
 async def test_raw_scores_compare_across_graders():
     """85 of 100 over 15 points is 12.75; the report has no lines then."""
-    rubric = Rubric.from_dict([{"weight": 10.0, "requirement": "a"}, {"weight": 5.0, "requirement": "b"}])
+    rubric = Rubric.from_dict(
+        [{"weight": 10.0, "requirement": "a"}, {"weight": 5.0, "requirement": "b"}]
+    )
 
     async def generate(system_prompt: str, user_prompt: str) -> RubricAsJudgeOutput:
         return RubricAsJudgeOutput(overall_score=85.0, explanation="")
@@ -131,7 +142,9 @@ async def test_a_custom_autograder_writes_judge_and_aggregate():
     class Halves(Autograder):
         async def judge(self, to_grade, rubric, query=None):
             return [
-                CriterionReport(requirement=c.requirement, weight=c.weight, verdict="MET", reason="always")
+                CriterionReport(
+                    requirement=c.requirement, weight=c.weight, verdict="MET", reason="always"
+                )
                 for c in rubric
             ]
 
@@ -145,12 +158,17 @@ async def test_a_custom_autograder_writes_judge_and_aggregate():
 
 async def test_retries_live_in_the_generate_function():
     """An invalid reply raises a ValidationError, and the function may try again."""
-    replies = ['{"criterion_status": "MAYBE", "explanation": ""}', '{"criterion_status": "MET", "explanation": ""}']
+    replies = [
+        '{"criterion_status": "MAYBE", "explanation": ""}',
+        '{"criterion_status": "MET", "explanation": ""}',
+    ]
 
     async def your_llm_call(system_prompt, user_prompt):
         return replies.pop(0)
 
-    async def generate_with_retries(system_prompt: str, user_prompt: str, max_retries: int = 3) -> PerCriterionOutput:
+    async def generate_with_retries(
+        system_prompt: str, user_prompt: str, max_retries: int = 3
+    ) -> PerCriterionOutput:
         for attempt in range(max_retries):
             try:
                 response = await your_llm_call(system_prompt, user_prompt)
@@ -162,14 +180,18 @@ async def test_retries_live_in_the_generate_function():
         raise AssertionError
 
     rubric = Rubric.from_dict([{"weight": 1, "requirement": "x"}])
-    result = await rubric.grade("x", autograder=PerCriterionGrader(generate_fn=generate_with_retries))
+    result = await rubric.grade(
+        "x", autograder=PerCriterionGrader(generate_fn=generate_with_retries)
+    )
     assert result.score == 1.0
 
 
 def test_loading_in_every_way_gives_the_same_rubric(tmp_path):
     """Direct, dictionaries, JSON, YAML and files."""
     direct = Rubric([Criterion(**entry) for entry in MARGIN])
-    as_yaml = "\n".join(f'- weight: {entry["weight"]}\n  requirement: "{entry["requirement"]}"' for entry in MARGIN)
+    as_yaml = "\n".join(
+        f'- weight: {entry["weight"]}\n  requirement: "{entry["requirement"]}"' for entry in MARGIN
+    )
     (tmp_path / "rubric.json").write_text(json.dumps(MARGIN))
     (tmp_path / "rubric.yaml").write_text(as_yaml)
     loaded = [

@@ -121,7 +121,12 @@ def again_after_a_kill(look: Callable[[], Any]) -> Any:
 
 
 def ask(
-    url: str, path: str, body: Any = None, *, method: str = "POST", headers: dict[str, str] | None = None
+    url: str,
+    path: str,
+    body: Any = None,
+    *,
+    method: str = "POST",
+    headers: dict[str, str] | None = None,
 ) -> Answer:
     """One request on a connection of its own; a body that is no bytes goes as JSON."""
     data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
@@ -149,10 +154,12 @@ class Running:
         self.rubric = rubric
         self.process = subprocess.Popen(
             [sys.executable, "-c", PROGRAM, where or str(rubric), json.dumps(settings)],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
             env={**os.environ, "PYTHONPATH": os.pathsep.join([str(rubric.parent), *_SOURCES])},
             start_new_session=True,
-        )  # fmt: skip
+        )
         assert self.process.stdout is not None
         self.url = self.process.stdout.readline().strip()
 

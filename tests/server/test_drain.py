@@ -88,13 +88,21 @@ def test_a_connection_that_was_just_taken_may_send_its_request(until):
             assert after.getresponse().status == 200  # so the one before it is taken
 
         def is_closed():
-            with suppress(ConnectionRefusedError), socket.create_connection((place.hostname, place.port)):
+            with (
+                suppress(ConnectionRefusedError),
+                socket.create_connection((place.hostname, place.port)),
+            ):
                 return False
             return True
 
         ending = pool.submit(stack.pop_all().close)
         until(is_closed)
-        new.request("POST", "/v1/score", b'{"rollouts": [{"completion": "4"}]}', {"Content-Type": "application/json"})
+        new.request(
+            "POST",
+            "/v1/score",
+            b'{"rollouts": [{"completion": "4"}]}',
+            {"Content-Type": "application/json"},
+        )
         response = new.getresponse()
         assert response.status == 503
         assert response.headers["connection"] == "close"

@@ -43,4 +43,6 @@ def test_the_document_is_true(fuzzed, case):
         # That lists are of one length, a query begins with its prompt, and a model said something, no
         # schema can say.
         excluded = [schemathesis.checks.positive_data_acceptance]
-    case.call_and_validate(base_url=fuzzed.url, headers={"Authorization": f"Bearer {KEY}"}, excluded_checks=excluded)
+    case.call_and_validate(
+        base_url=fuzzed.url, headers={"Authorization": f"Bearer {KEY}"}, excluded_checks=excluded
+    )

@@ -12,7 +12,13 @@ GOOD = {"rollouts": [{"completion": "4", "answer": "4"}]}
 
 
 def nested(depth):
-    return b'{"rollouts": [{"completion": "4", "info": ' + b'{"a":' * depth + b"1" + b"}" * depth + b"}]}"
+    return (
+        b'{"rollouts": [{"completion": "4", "info": '
+        + b'{"a":' * depth
+        + b"1"
+        + b"}" * depth
+        + b"}]}"
+    )
 
 
 BODIES = {
@@ -23,33 +29,53 @@ BODIES = {
     "another shape": (b"[1, 2, 3]", 400, "Expected `object`, got `array`"),
     "no rollouts": (b"{}", 400, "missing required field `rollouts`"),
     "rollouts that are one": (b'{"rollouts": {"completion": "4"}}', 400, "Expected `array`"),
-    "a number for a prompt": (b'{"rollouts": [{"completion": "4", "prompt": 4}]}', 400, "$.rollouts[0].prompt"),
+    "a number for a prompt": (
+        b'{"rollouts": [{"completion": "4", "prompt": 4}]}',
+        400,
+        "$.rollouts[0].prompt",
+    ),
     "null for a task": (b'{"rollouts": [{"completion": "4", "task": null}]}', 400, "got `null`"),
     "no completion": (b'{"rollouts": [{"answer": "4"}]}', 400, "has no completion"),
-    "a typing error": (b'{"rollouts": [{"completion": "4", "anwser": "4"}]}', 400, "unknown field `anwser`"),
+    "a typing error": (
+        b'{"rollouts": [{"completion": "4", "anwser": "4"}]}',
+        400,
+        "unknown field `anwser`",
+    ),
     "an unknown field": (b'{"rollouts": [], "reports": true}', 400, "unknown field `reports`"),
     "a key twice": (
-        b'{"rollouts": [{"completion": "4", "completion": "5"}]}', 400, "'completion' stands twice",
+        b'{"rollouts": [{"completion": "4", "completion": "5"}]}',
+        400,
+        "'completion' stands twice",
     ),
     "a key twice, deep inside": (
-        b'{"rollouts":[{"completion":"4","info":{"a":{"b":1,"b":2}}}]}', 400, "'b' stands twice",
+        b'{"rollouts":[{"completion":"4","info":{"a":{"b":1,"b":2}}}]}',
+        400,
+        "'b' stands twice",
     ),
     "NaN": (b'{"rollouts": [{"completion": "4", "answer": NaN}]}', 400, "no JSON"),
     "infinity": (b'{"rollouts": [{"completion": "4", "answer": -Infinity}]}', 400, "no JSON"),
     "a number beyond all bounds": (
-        b'{"rollouts": [{"completion": "4", "answer": 1e999}]}', 400, "no finite number",
+        b'{"rollouts": [{"completion": "4", "answer": 1e999}]}',
+        400,
+        "no finite number",
     ),
     "a number of 5,000 digits": (
-        b'{"rollouts": [{"completion": "4", "answer": ' + b"1" * 5000 + b"}]}", 400, "5000 digits",
+        b'{"rollouts": [{"completion": "4", "answer": ' + b"1" * 5000 + b"}]}",
+        400,
+        "5000 digits",
     ),
     "lists without end": (b"[" * 100_000, 400, "nested too deep"),
     "nested in a field": (nested(20_000), 400, "nested too deep"),
     "Latin-1": ('{"rollouts": [{"completion": "é"}]}'.encode("latin-1"), 400, "no JSON"),
     "UTF-16": ('{"rollouts": []}'.encode("utf-16"), 400, "no JSON"),
     "a mark of byte order": (b"\xef\xbb\xbf" + json.dumps(GOOD).encode(), 400, "no JSON"),
-    "too many rollouts": (json.dumps({"rollouts": [{"completion": "4"}] * 65}).encode(), 413, "65 rollouts"),
+    "too many rollouts": (
+        json.dumps({"rollouts": [{"completion": "4"}] * 65}).encode(),
+        413,
+        "65 rollouts",
+    ),
     "too many bytes": (b" " * 200_001, 413, "200000 are allowed"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("body", "status", "words"), BODIES.values(), ids=BODIES)
@@ -158,7 +184,8 @@ def test_a_body_in_pieces_is_as_good_as_any(server):
 
 
 @pytest.mark.parametrize(
-    "garbage", [b"\x16\x03\x01\x02\x00\x01", b"GET\r\n\r\n", b"POST / HTTP/9.9\r\n\r\n", b"\0" * 100]
+    "garbage",
+    [b"\x16\x03\x01\x02\x00\x01", b"GET\r\n\r\n", b"POST / HTTP/9.9\r\n\r\n", b"\0" * 100],
 )
 def test_what_is_no_http_is_refused_or_shown_the_door(server, garbage):
     """And the server goes on."""

@@ -91,8 +91,12 @@ def test_what_the_judge_is_shown_is_said_by_the_server(start):
         {"prompt": "Capital?", "completion": chat},
         {"prompt": "Capital?", "completion": chat, "columns": {"rubric": own}},
     ]
-    with ModelServer(lambda system, user: "MET" if "Paris</turn>" in user.replace("\n", "") else "UNMET") as judge:
+    with ModelServer(
+        lambda system, user: "MET" if "Paris</turn>" in user.replace("\n", "") else "UNMET"
+    ) as judge:
         for shows, scores in (([], [1.0, 1.0]), (["last"], [0.0, 0.0])):
-            server = start("- requirement: Says Paris\n", judge={"model": judge.model, "shows": shows})
+            server = start(
+                "- requirement: Says Paris\n", judge={"model": judge.model, "shows": shows}
+            )
             found = server.ask("/v1/score", {"rollouts": rollouts}).data["items"]
             assert [each["score"] for each in found] == scores

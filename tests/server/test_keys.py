@@ -58,7 +58,18 @@ def basic(password):
 
 @pytest.mark.parametrize("path", ["/v1/score", "/openrlhf", "/slime", "/verify", "/seed_session"])
 @pytest.mark.parametrize(
-    "given", [None, "", "Bearer", "Bearer s3cre", "Bearer s3crett", "s3cret", "Digest s3cret", basic("x"), "Basic %"]
+    "given",
+    [
+        None,
+        "",
+        "Bearer",
+        "Bearer s3cre",
+        "Bearer s3crett",
+        "s3cret",
+        "Digest s3cret",
+        basic("x"),
+        "Basic %",
+    ],
 )
 def test_without_the_right_key_nothing_is_scored(guarded, asking, path, given):
     """401 with a sentence, before the body is looked at."""
@@ -75,9 +86,16 @@ def test_with_it_everything_is(guarded, asking, given):
     assert answer.data["items"] == [{"reward": 1.0, "score": 1.0}]
 
 
-@pytest.mark.parametrize(("path", "status"), [
-    ("/health", 200), ("/ready", 200), ("/openapi.json", 200), ("/metrics", 401), ("/v1/rubric", 401),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/health", 200),
+        ("/ready", 200),
+        ("/openapi.json", 200),
+        ("/metrics", 401),
+        ("/v1/rubric", 401),
+    ],
+)
 def test_what_a_probe_needs_is_open(guarded, asking, path, status):
     """What tells of the work is not."""
     assert asking(guarded.url, path, method="GET").status == status
@@ -90,7 +108,9 @@ def test_why_a_reload_failed_is_for_those_with_the_key(guarded, asking):
     guarded.app.reload_error = "rubric.yaml:3: there is no check 'exakt'"
     try:
         strange = asking(guarded.url, "/ready", method="GET").data
-        known = asking(guarded.url, "/ready", method="GET", headers={"Authorization": "Bearer s3cret"})
+        known = asking(
+            guarded.url, "/ready", method="GET", headers={"Authorization": "Bearer s3cret"}
+        )
     finally:
         guarded.app.reload_error = ""
     assert strange["reload_failed"] is True
@@ -100,9 +120,12 @@ def test_why_a_reload_failed_is_for_those_with_the_key(guarded, asking):
 
 class TestHosts:
     @pytest.mark.parametrize(
-        "path", ["/v1/score", "/openrlhf", "/slime", "/verify", "/seed_session", "/v1/rubric", "/ready"]
+        "path",
+        ["/v1/score", "/openrlhf", "/slime", "/verify", "/seed_session", "/v1/rubric", "/ready"],
     )
-    @pytest.mark.parametrize("host", ["evil.example", "evil.example:8000", "127.0.0.1.evil.example", ""])
+    @pytest.mark.parametrize(
+        "host", ["evil.example", "evil.example:8000", "127.0.0.1.evil.example", ""]
+    )
     def test_without_a_key_another_name_is_refused(self, keyless, asking, path, host):
         """A page in a browser whose name resolves to this machine is not answered, whatever it asks for."""
         method = "GET" if path in ("/v1/rubric", "/ready") else "POST"
@@ -111,7 +134,15 @@ class TestHosts:
         assert f"this server is not {host.partition(':')[0]!r}" in answer.error
 
     @pytest.mark.parametrize(
-        "host", ["localhost", "LocalHost:8000", "127.0.0.1:1", "127.0.0.9", "[::1]:8000", "rewards.internal"]
+        "host",
+        [
+            "localhost",
+            "LocalHost:8000",
+            "127.0.0.1:1",
+            "127.0.0.9",
+            "[::1]:8000",
+            "rewards.internal",
+        ],
     )
     def test_names_of_this_machine_and_those_allowed_are_answered(self, keyless, asking, host):
         """With any port, since a tunnel may have another."""

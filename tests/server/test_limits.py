@@ -55,7 +55,9 @@ def waiting_body(count=1):
     return {"rollouts": [{"completion": "wait"}] * count}
 
 
-def test_beyond_what_is_under_way_scoring_is_refused_and_health_is_not(slow, door, asking, metrics_of):
+def test_beyond_what_is_under_way_scoring_is_refused_and_health_is_not(
+    slow, door, asking, metrics_of
+):
     """Two wait, the third is told to come back in a second; once they are done, it may."""
     with slow(at_once=2) as server, ThreadPoolExecutor() as pool:
         asked = [pool.submit(asking, server.url, "/v1/score", waiting_body()) for _ in range(2)]
@@ -92,7 +94,10 @@ def test_bytes_are_limited_too(slow, door, asking):
 def test_those_who_come_at_the_same_time_are_counted_although_none_waits():
     """A check that never waits, ten requests that are there when the server looks: two are served."""
     rubric = Rubric([lambda completion: completion == "4"])
-    with RewardServer(rubric, Settings(port=0, bounds=Bounds(at_once=2))) as server, ExitStack() as stack:
+    with (
+        RewardServer(rubric, Settings(port=0, bounds=Bounds(at_once=2))) as server,
+        ExitStack() as stack,
+    ):
         place = urlsplit(server.url)
         made = [http.client.HTTPConnection(place.netloc, timeout=30) for _ in range(10)]
         connections = [stack.enter_context(closing(connection)) for connection in made]
@@ -110,7 +115,9 @@ def test_those_who_come_at_the_same_time_are_counted_although_none_waits():
 
 
 class TestDeadline:
-    def test_a_rollout_that_takes_too_long_is_unscored_and_the_others_are_not(self, slow, asking, metrics_of):
+    def test_a_rollout_that_takes_too_long_is_unscored_and_the_others_are_not(
+        self, slow, asking, metrics_of
+    ):
         """Its error says so; it is no zero."""
         with slow(item_seconds=0.05) as server:
             rollouts = [{"completion": text} for text in ("4", "wait", "5")]
@@ -135,7 +142,9 @@ class TestDeadline:
 
         settings = Settings(port=0, bounds=Bounds(item_seconds=0.05))
         with RewardServer(Rubric([slowest, known, waits]), settings) as server:
-            items = asking(server.url, "/v1/score", {"rollouts": [{"completion": "4"}] * 2}).data["items"]
+            items = asking(server.url, "/v1/score", {"rollouts": [{"completion": "4"}] * 2}).data[
+                "items"
+            ]
         assert [item["reward"] for item in items] == [None, None]
 
     def test_many_at_once_have_a_deadline_too(self, asking):

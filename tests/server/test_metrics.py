@@ -37,17 +37,34 @@ def test_every_request_and_rollout_is_counted(asking):
 
 
 NAMES = {
-    "assay_requests", "assay_rollouts", "assay_unscored_fallbacks", "assay_request_seconds", "assay_deadlines",
-    "assay_requests_under_way", "assay_bytes_under_way", "assay_connections", "assay_workers", "assay_workers_ready",
-    "assay_worker_restarts", "assay_rubric_reloads", "assay_rubric_reload_failures", "assay_rubric_reload_failed",
-    "assay_judge_calls", "assay_judge_cache_hits", "assay_judge_errors", "assay_judge_tokens", "assay_judge_dollars",
-}  # fmt: skip
+    "assay_requests",
+    "assay_rollouts",
+    "assay_unscored_fallbacks",
+    "assay_request_seconds",
+    "assay_deadlines",
+    "assay_requests_under_way",
+    "assay_bytes_under_way",
+    "assay_connections",
+    "assay_workers",
+    "assay_workers_ready",
+    "assay_worker_restarts",
+    "assay_rubric_reloads",
+    "assay_rubric_reload_failures",
+    "assay_rubric_reload_failed",
+    "assay_judge_calls",
+    "assay_judge_cache_hits",
+    "assay_judge_errors",
+    "assay_judge_tokens",
+    "assay_judge_dollars",
+}
 
 
 def test_every_family_has_its_help(server):
     """Also where the counts of worker processes are added up; nothing else is told."""
     server.score("4")
-    families = list(text_string_to_metric_families(server.ask("/metrics", method="GET").body.decode()))
+    families = list(
+        text_string_to_metric_families(server.ask("/metrics", method="GET").body.decode())
+    )
     assert {family.name for family in families} == NAMES
     assert all(family.documentation.endswith(".") for family in families)
 
@@ -73,7 +90,11 @@ def test_many_requests_are_all_counted(asking):
     """More of them than are counted before anything is written, and some are refused."""
     with RewardServer(Rubric([lambda completion: completion == "4"])) as server:
         for number in range(300):
-            asking(server.url, "/v1/score", {"rollouts": [{"completion": "4"}]} if number % 3 else b"nonsense")
+            asking(
+                server.url,
+                "/v1/score",
+                {"rollouts": [{"completion": "4"}]} if number % 3 else b"nonsense",
+            )
         found = samples(asking(server.url, "/metrics", method="GET").body.decode())
     route = ("route", "score")
     assert found["assay_requests_total", (route, ("status", "200"))] == 200

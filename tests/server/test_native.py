@@ -22,7 +22,11 @@ def test_a_reply_names_its_rubric_by_hash(server):
     answer = server.ask("/v1/score", {"rollouts": [ROLLOUT]})
     described = server.ask("/v1/rubric", method="GET").data
     assert answer.data["rubric"] == answer.headers["x-assay-rubric"] == described["rubric"]
-    assert [criterion["name"] for criterion in described["criteria"]] == ["exact_match", "max_words", "contains"]
+    assert [criterion["name"] for criterion in described["criteria"]] == [
+        "exact_match",
+        "max_words",
+        "contains",
+    ]
 
 
 def test_reports_come_on_request_line_by_line(server):

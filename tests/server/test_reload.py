@@ -86,7 +86,9 @@ def test_sighup_replaces_the_workers_one_by_one(start, until):
     checks.write_text(checks.read_text().replace("MADE_OF_FOUR = 1.0", "MADE_OF_FOUR = 3.0  # new"))
     server.process.send_signal(signal.SIGHUP)
     answers = []
-    until(lambda: answers.append(server.score("4").status) or before.isdisjoint(server.workers()), 60)
+    until(
+        lambda: answers.append(server.score("4").status) or before.isdisjoint(server.workers()), 60
+    )
     assert set(answers) <= {200, 503}
     assert {reward(server) for _ in range(8)} == {3.0}
 
@@ -141,12 +143,16 @@ async def test_one_call_has_one_version_whatever_is_reloaded_in_the_middle(start
     first = (await remote.score([Rollout(completion="4")]))[0].version
     group = [Rollout(completion=text) for text in ("4", str(gate), "4", "4")]
     scoring = asyncio.create_task(remote.score(group))
-    await asyncio.to_thread(until, lambda: list(tmp_path.glob("gate.began-*")))  # the second is under way
+    await asyncio.to_thread(
+        until, lambda: list(tmp_path.glob("gate.began-*"))
+    )  # the second is under way
     replace(server.rubric, old.replace("weight: 1", "weight: 3"))
     await asyncio.to_thread(until, lambda: reward(server) == 3.0)
     gate.touch()
     reports = await scoring
-    assert {(report.raw_score, report.version) for report in reports} == {(3.0, await remote.update())}
+    assert {(report.raw_score, report.version) for report in reports} == {
+        (3.0, await remote.update())
+    }
     assert remote.version != first
 
 

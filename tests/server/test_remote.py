@@ -38,7 +38,9 @@ def plain_state(completion):
 
 
 def rubric():
-    return Rubric([exact, Criterion(check=short, weight=0.5), Criterion(check=fails_on_five, weight=2)])
+    return Rubric(
+        [exact, Criterion(check=short, weight=0.5), Criterion(check=fails_on_five, weight=2)]
+    )
 
 
 @pytest.fixture
@@ -64,18 +66,26 @@ class TestTheSame:
         rollouts = [make_rollout("4"), make_rollout("a long, wrong answer"), make_rollout("5")]
         there = await serving(here).score(rollouts)
         version = {"version": here.content_hash}
-        assert [r.to_dict() for r in there] == [r.to_dict() | version for r in await here.score(rollouts)]
+        assert [r.to_dict() for r in there] == [
+            r.to_dict() | version for r in await here.score(rollouts)
+        ]
         assert [report.scored for report in there] == [True, True, False]
 
     async def test_the_rewards_of_turns_arrive(self, serving):
         """In the report, and in the steps of a state."""
-        close = Criterion(check=lambda step: len(step.text) / 4, name="close", scope="step", combine="mean")
+        close = Criterion(
+            check=lambda step: len(step.text) / 4, name="close", scope="step", combine="mean"
+        )
         said = [
-            {"role": role, "content": text} for role, text in (("assistant", "1"), ("user", "?"), ("assistant", "22"))
+            {"role": role, "content": text}
+            for role, text in (("assistant", "1"), ("user", "?"), ("assistant", "22"))
         ]
         state = make_state(said, trajectory=[{"reward": None}, {"reward": None}])
         report = await serving(Rubric([close])).score_rollout(state)
-        assert (report.step_rewards, report.report[0].steps) == ({"m2": 0.25, "m4": 0.5}, {"m2": 0.25, "m4": 0.5})
+        assert (report.step_rewards, report.report[0].steps) == (
+            {"m2": 0.25, "m4": 0.5},
+            {"m2": 0.25, "m4": 0.5},
+        )
         assert [step["reward"] for step in state["trajectory"]] == [0.25, 0.5]
 
     async def test_states_and_columns_arrive(self, serving):
@@ -107,8 +117,11 @@ class TestTheSame:
         """From a program without a loop."""
         remote = serving(rubric())
         assert remote.score_rollout_sync(completion="4", answer="4") == {
-            "exact": 1.0, "short": 1.0, "fails_on_five": 1.0, "reward": 3.5,
-        }  # fmt: skip
+            "exact": 1.0,
+            "short": 1.0,
+            "fails_on_five": 1.0,
+            "reward": 3.5,
+        }
         assert remote.grade_sync("4", answer="4").score == 1.0
         columns = remote.score_rollouts(["", ""], ["4", "5"], ["4", "4"])
         assert columns["fails_on_five"] == [1.0, None]

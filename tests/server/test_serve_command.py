@@ -17,8 +17,11 @@ def run(*arguments, **environment):
     kept = {name: value for name, value in os.environ.items() if name != "ASSAY_SERVER_KEY"}
     return subprocess.Popen(
         [sys.executable, "-c", PROGRAM, *map(str, arguments)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=kept | environment,
-    )  # fmt: skip
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=kept | environment,
+    )
 
 
 @pytest.mark.slow

@@ -36,14 +36,20 @@ async def test_requests_of_one_turn_are_one_batch_in_order():
     service = RubricService(Counting([length]), 60)
     asked = [[make_rollout("a")], [make_rollout("bb"), make_rollout("ccc")], []]
     found = await asyncio.gather(*map(service.reports, asked))
-    assert [[report.raw_score for report in reports] for reports in found] == [[1.0], [2.0, 3.0], []]
+    assert [[report.raw_score for report in reports] for reports in found] == [
+        [1.0],
+        [2.0, 3.0],
+        [],
+    ]
     assert service.rubric.sizes == [3]
 
 
 async def test_a_request_that_is_alone_waits_for_no_other():
     """It is scored when it comes, as others that are alone are."""
     service = RubricService(Counting([length]), 60)
-    found = await asyncio.gather(*(service.reports([make_rollout(text)], alone=True) for text in ("a", "bb")))
+    found = await asyncio.gather(
+        *(service.reports([make_rollout(text)], alone=True) for text in ("a", "bb"))
+    )
     assert [reports[0].raw_score for reports in found] == [1.0, 2.0]
     assert service.rubric.sizes == [1, 1]
 
@@ -85,9 +91,17 @@ async def test_a_cancelled_request_takes_nothing_from_the_others():
 async def test_a_field_that_one_request_lacks_is_its_own_affair():
     """The others have theirs, and the reports are those of each alone."""
     served = RubricService(Rubric([difficulty]), 60)
-    rollouts = [make_rollout("x", difficulty=0.5), make_rollout("x"), make_rollout("x", difficulty=2.0)]
+    rollouts = [
+        make_rollout("x", difficulty=0.5),
+        make_rollout("x"),
+        make_rollout("x", difficulty=2.0),
+    ]
     found = await asyncio.gather(*(served.reports([rollout]) for rollout in rollouts))
-    assert [reports[0].raw_score if reports[0].scored else None for reports in found] == [0.5, None, 2.0]
+    assert [reports[0].raw_score if reports[0].scored else None for reports in found] == [
+        0.5,
+        None,
+        2.0,
+    ]
     assert "difficulty" in found[1][0].errors["difficulty"]
 
 
@@ -114,4 +128,7 @@ async def test_rollouts_that_are_compared_are_never_gathered():
     served = RubricService(Rubric([longest]), 60)
     asked = [[make_rollout("a"), make_rollout("bb")], [make_rollout("ccc"), make_rollout("d")]]
     found = await asyncio.gather(*(served.reports(rollouts) for rollouts in asked))
-    assert [[report.raw_score for report in reports] for reports in found] == [[0.0, 1.0], [1.0, 0.0]]
+    assert [[report.raw_score for report in reports] for reports in found] == [
+        [0.0, 1.0],
+        [1.0, 0.0],
+    ]

@@ -46,7 +46,10 @@ def test_older_openrlhf_sends_queries_alone(server):
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        ({"query": ["3+3? 6"], "prompts": ["2+2?"], "labels": [""]}, "does not begin with its prompt"),
+        (
+            {"query": ["3+3? 6"], "prompts": ["2+2?"], "labels": [""]},
+            "does not begin with its prompt",
+        ),
         ({"query": ["4", "5"], "prompts": ["2+2?"]}, "2 queries and 1 prompts"),
         ({"query": ["4"], "labels": ["4", "5"]}, "1 queries and 2 labels"),
     ],
@@ -108,7 +111,12 @@ def test_nemo_gym_gets_its_request_back_with_a_reward(server):
 def test_nemo_gym_collects_the_metrics_of_all_rows_at_the_end(server):
     """As its collector asks: the reward of task 0 is 1 and 0, of task 1 it is 1; a masked row counts as masked only."""
     rows = [
-        {"_ng_task_index": 0, "_ng_rollout_index": 0, "reward": 1.0, "response": {"usage": {"total_tokens": 10}}},
+        {
+            "_ng_task_index": 0,
+            "_ng_rollout_index": 0,
+            "reward": 1.0,
+            "response": {"usage": {"total_tokens": 10}},
+        },
         {"_ng_task_index": 0, "_ng_rollout_index": 1, "reward": 0.0},
         {"_ng_task_index": 1, "_ng_rollout_index": 0, "reward": 1.0},
         {"_ng_task_index": 1, "_ng_rollout_index": 1, "reward": 0.0, "mask_sample": True},
@@ -165,7 +173,11 @@ OWN = [{"check": {"contains": "Paris"}, "weight": 7}]
     ("path", "body", "paid"),
     [
         ("/slime", {"response": "In Paris", "label": {"rubric": OWN}}, 7.0),
-        ("/openrlhf", {"query": ["In Paris", "4"], "labels": [json.dumps({"rubric": OWN}), "4"]}, [7.0, 3.5]),
+        (
+            "/openrlhf",
+            {"query": ["In Paris", "4"], "labels": [json.dumps({"rubric": OWN}), "4"]},
+            [7.0, 3.5],
+        ),
         ("/verify", ROW | {"rubric": [{"check": {"contains": "4"}, "weight": 7}]}, 7.0),
     ],
 )

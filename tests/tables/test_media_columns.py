@@ -54,16 +54,30 @@ def content_of(row: dict[str, Any]) -> Any:
     ("columns", "parts"),
     [
         ({"image": "cats/red.png"}, [{"type": "image", "path": "cats/red.png"}]),
-        ({"image": "https://example.org/a.png"}, [{"type": "image", "url": "https://example.org/a.png"}]),
-        ({"images": ["a.png", "b.png"]}, [{"type": "image", "path": "a.png"}, {"type": "image", "path": "b.png"}]),
-        ({"images": '["a.png", "b.png"]'}, [{"type": "image", "path": "a.png"}, {"type": "image", "path": "b.png"}]),
+        (
+            {"image": "https://example.org/a.png"},
+            [{"type": "image", "url": "https://example.org/a.png"}],
+        ),
+        (
+            {"images": ["a.png", "b.png"]},
+            [{"type": "image", "path": "a.png"}, {"type": "image", "path": "b.png"}],
+        ),
+        (
+            {"images": '["a.png", "b.png"]'},
+            [{"type": "image", "path": "a.png"}, {"type": "image", "path": "b.png"}],
+        ),
         ({"image": PNG}, [ENCODED]),
         ({"image": {"bytes": PNG, "path": "x.png"}}, [ENCODED]),
         ({"image": {"bytes": None, "path": "x.png"}}, [{"type": "image", "path": "x.png"}]),
-        ({"pdf": "a.pdf", "audio": "b.wav"}, [{"type": "audio", "path": "b.wav"}, {"type": "file", "path": "a.pdf"}]),
+        (
+            {"pdf": "a.pdf", "audio": "b.wav"},
+            [{"type": "audio", "path": "b.wav"}, {"type": "file", "path": "a.pdf"}],
+        ),
     ],
 )
-def test_a_cell_becomes_parts_before_the_question(columns: dict[str, Any], parts: list[Any]) -> None:
+def test_a_cell_becomes_parts_before_the_question(
+    columns: dict[str, Any], parts: list[Any]
+) -> None:
     """A path, a URL, bytes, the mapping that Hugging Face has of both, and a list of them."""
     assert content_of({"prompt": "What is this?", **columns}) == [*parts, TEXT]
     assert content_of({"question": "What is this?", **columns}) == [*parts, TEXT]
@@ -78,13 +92,17 @@ def test_places_in_the_prompt_are_filled_first() -> None:
     ]
     [row] = rows_of([{"prompt": chat, "images": ["a.png", "b.png"], "completion": "Blue."}])
     assert row["prompt"][0]["content"] == [TEXT, {"type": "image", "path": "a.png"}]
-    assert row["prompt"][2]["content"] == [{"type": "image", "path": "b.png"}, {"type": "text", "text": "And this?"}]
+    assert row["prompt"][2]["content"] == [
+        {"type": "image", "path": "b.png"},
+        {"type": "text", "text": "And this?"},
+    ]
     assert row["images"] == ["a.png", "b.png"]
     assert chat[2]["content"] == "And this?"
 
 
 @pytest.mark.parametrize(
-    "row", [{"prompt": "x"}, {"prompt": "x", "image": None}, {"prompt": "x", "image": "", "images": []}]
+    "row",
+    [{"prompt": "x"}, {"prompt": "x", "image": None}, {"prompt": "x", "image": "", "images": []}],
 )
 def test_a_row_without_media_is_left_alone(row: dict[str, Any]) -> None:
     """Also one whose cell is empty."""
@@ -94,18 +112,26 @@ def test_a_row_without_media_is_left_alone(row: dict[str, Any]) -> None:
 def test_what_is_no_medium_is_an_error_of_its_rollout() -> None:
     """The table is read, and no judge is asked with less."""
     [part, _] = parts_of(next(rows_of([{"prompt": "x", "image": 5}]))["prompt"], "y")[:2]
-    with pytest.raises(ValueError, match=r"m1\.image1 says that it is image, and its bytes begin with b'5'"):
+    with pytest.raises(
+        ValueError, match=r"m1\.image1 says that it is image, and its bytes begin with b'5'"
+    ):
         medium_of(part)
 
 
 def test_images_and_audio_of_hugging_face_data_sets() -> None:
     """Decoded by it, and not; as Pillow and arrays, and as bytes and paths."""
     datasets = pytest.importorskip("datasets")
-    plain = datasets.Dataset.from_dict({"question": ["What?"], "image": [{"bytes": PNG, "path": None}]})
+    plain = datasets.Dataset.from_dict(
+        {"question": ["What?"], "image": [{"bytes": PNG, "path": None}]}
+    )
     for features in (datasets.Image(), datasets.Image(decode=False)):
         [row] = rows_of(plain.cast_column("image", features))
         [part, _] = parts_of(row["prompt"], "x")[:2]
-        assert Image.open(io.BytesIO(medium_of(part).data)).convert("RGB").getpixel((0, 0)) == (255, 0, 0)
+        assert Image.open(io.BytesIO(medium_of(part).data)).convert("RGB").getpixel((0, 0)) == (
+            255,
+            0,
+            0,
+        )
 
 
 @pytest.mark.parametrize("channels", [1, 2])
@@ -114,7 +140,10 @@ def test_decoded_audio_is_written_as_wav(channels: int) -> None:
     import numpy
 
     samples = numpy.array([0.0, 0.5, -1.0, 2.0])
-    given = {"array": samples if channels == 1 else numpy.stack([samples, samples]), "sampling_rate": 8000}
+    given = {
+        "array": samples if channels == 1 else numpy.stack([samples, samples]),
+        "sampling_rate": 8000,
+    }
     [part, _] = parts_of(next(rows_of([{"prompt": "x", "audio": given}]))["prompt"], "y")[:2]
     medium = medium_of(part)
     assert medium.media_type == "audio/wav"
@@ -126,7 +155,10 @@ def test_decoded_audio_is_written_as_wav(channels: int) -> None:
 def table(folder: Path, kind: str) -> Path:
     """Two rows with a picture each, as a table of this kind."""
     path = folder / f"rows.{kind}"
-    rows = [{"prompt": "Which colour?", "completion": c.title(), "image": f"cats/{c}.png"} for c in ("red", "blue")]
+    rows = [
+        {"prompt": "Which colour?", "completion": c.title(), "image": f"cats/{c}.png"}
+        for c in ("red", "blue")
+    ]
     if kind == "csv":
         with path.open("w", newline="") as file:
             writer = csv.DictWriter(file, rows[0])
@@ -135,7 +167,10 @@ def table(folder: Path, kind: str) -> Path:
     elif kind == "jsonl":
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     else:
-        data = [{**row, "image": {"bytes": picture(row["completion"].lower()), "path": None}} for row in rows]
+        data = [
+            {**row, "image": {"bytes": picture(row["completion"].lower()), "path": None}}
+            for row in rows
+        ]
         pyarrow.parquet.write_table(pyarrow.Table.from_pylist(data), path)
     return path
 
@@ -145,13 +180,34 @@ def judge(system: str, user: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("kind", "more"), [("csv", []), ("parquet", []), ("jsonl", ["--backend", "processes", "--workers", "1"])]
+    ("kind", "more"),
+    [("csv", []), ("parquet", []), ("jsonl", ["--backend", "processes", "--workers", "1"])],
 )
-def test_the_command_line_judges_the_pictures_of_a_table(folder: Path, kind: str, more: list[str]) -> None:
+def test_the_command_line_judges_the_pictures_of_a_table(
+    folder: Path, kind: str, more: list[str]
+) -> None:
     """Paths are those of the table's folder; workers read them too."""
     with ModelServer(judge) as server:
-        assert main(["score", str(table(folder, kind)), "-r", str(folder / "rubric.yaml"), "-m", server.model, "--judge-media", "image",
-                     "-o", str(folder / "run"), "--no-cache", "-q", *more]) == 0  # fmt: skip
+        assert (
+            main(
+                [
+                    "score",
+                    str(table(folder, kind)),
+                    "-r",
+                    str(folder / "rubric.yaml"),
+                    "-m",
+                    server.model,
+                    "--judge-media",
+                    "image",
+                    "-o",
+                    str(folder / "run"),
+                    "--no-cache",
+                    "-q",
+                    *more,
+                ]
+            )
+            == 0
+        )
         sent = [
             part["image_url"]["url"]
             for asked in server.asked
@@ -191,7 +247,9 @@ async def test_a_run_keeps_the_paths_and_not_the_pictures(folder: Path) -> None:
     with ModelServer("MET") as server, media_access(folder):
         grader = PerCriterionGrader(model=model_of(server.model, media="image"))
         rubric = Rubric.from_file(folder / "rubric.yaml", autograder=grader)
-        await score_rows(rubric, rows_of(table(folder, "csv")), folder=folder / "run", judge_log=True)
+        await score_rows(
+            rubric, rows_of(table(folder, "csv")), folder=folder / "run", judge_log=True
+        )
     text = (folder / "run" / "rollouts.jsonl").read_text()
     assert ("cats/red.png" in text, base64.b64encode(PNG).decode()[20:60] in text) == (True, False)
 
@@ -202,7 +260,9 @@ def test_every_column_has_a_kind() -> None:
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
-def test_a_model_under_test_sees_the_pictures_of_a_table(folder: Path, kind: str, capfd: Any) -> None:
+def test_a_model_under_test_sees_the_pictures_of_a_table(
+    folder: Path, kind: str, capfd: Any
+) -> None:
     """As its endpoint takes them; one that cannot be read is an error of its rollout."""
     path = table(folder, kind)
     with ModelServer(lambda system, user: "MET" if "<criterion>" in user else "Red.") as server:
@@ -218,24 +278,36 @@ def test_a_model_under_test_sees_the_pictures_of_a_table(folder: Path, kind: str
             "--no-cache",
         ]
         assert main(["eval", str(path), *options, "-o", str(folder / "run"), "-q"]) == 0
-        asked = [asked.body["messages"] for asked in server.asked if "<criterion>" not in asked.user]
+        asked = [
+            asked.body["messages"] for asked in server.asked if "<criterion>" not in asked.user
+        ]
         if kind == "csv":
             (folder / "cats" / "blue.png").unlink()
             assert main(["eval", str(path), *options, "-o", str(folder / "again")]) == 1
     assert len(server.asked) in (4, 6)
-    pictures = [f"data:image/png;base64,{base64.b64encode(picture(color)).decode()}" for color in ("red", "blue")]
+    pictures = [
+        f"data:image/png;base64,{base64.b64encode(picture(color)).decode()}"
+        for color in ("red", "blue")
+    ]
     expected = [
-        [{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": "Which colour?"}]
+        [
+            {"type": "image_url", "image_url": {"url": url}},
+            {"type": "text", "text": "Which colour?"},
+        ]
         for url in pictures
     ]
-    assert sorted(map(str, (messages[0]["content"] for messages in asked[:2]))) == sorted(map(str, expected))
+    assert sorted(map(str, (messages[0]["content"] for messages in asked[:2]))) == sorted(
+        map(str, expected)
+    )
     if kind == "csv":
         errors = [row.error for row in Run.open(folder / "again").rows() if row.error]
         assert len(errors) == 1
         assert "m1.image1 names the file 'cats/blue.png', which is not in" in errors[0]
 
 
-def test_a_run_is_scored_again_with_its_pictures(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_is_scored_again_with_its_pictures(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """They are read beside the data that the run names, if that is in the current folder; else an error says so."""
     data, rubric = table(folder, "csv"), str(folder / "rubric.yaml")
     with ModelServer("MET") as server:
@@ -244,11 +316,26 @@ def test_a_run_is_scored_again_with_its_pictures(folder: Path, monkeypatch: pyte
         (folder / "elsewhere").mkdir()
         for here, code in ((folder, 0), (folder / "elsewhere", 1)):
             monkeypatch.chdir(here)
-            (folder / "rubric.yaml").write_text(f"- requirement: Names the colour from {here.name}\n  name: colour\n")
-            assert main(["score", str(folder / "run"), *options, "-o", str(folder / f"again{code}")]) == code
+            (folder / "rubric.yaml").write_text(
+                f"- requirement: Names the colour from {here.name}\n  name: colour\n"
+            )
+            assert (
+                main(["score", str(folder / "run"), *options, "-o", str(folder / f"again{code}")])
+                == code
+            )
         told = [row.report.errors["colour"] for row in Run.open(folder / "again1").rows()]
         assert (
-            main(["score", str(folder / "run"), *options, "--media-folder", str(folder), "-o", str(folder / "named")])
+            main(
+                [
+                    "score",
+                    str(folder / "run"),
+                    *options,
+                    "--media-folder",
+                    str(folder),
+                    "-o",
+                    str(folder / "named"),
+                ]
+            )
             == 0
         )
     assert all("and no folder may be read: say media_access(folder)" in error for error in told)

@@ -19,7 +19,10 @@ def test_a_rule_of_the_messages_sees_them_all():
         first = client.chat.completions.create(model="test", messages=[one])
         second = client.chat.completions.create(model="test", messages=[one] * 3)
     calls = first.choices[0].message.tool_calls
-    assert [(call.function.name, call.function.arguments) for call in calls] == [("a", "{}"), ("b", '{"n": 1}')]
+    assert [(call.function.name, call.function.arguments) for call in calls] == [
+        ("a", "{}"),
+        ("b", '{"n": 1}'),
+    ]
     assert len({call.id for call in calls}) == 2
     assert first.choices[0].finish_reason == "tool_calls"
     assert first.choices[0].message.content is None

@@ -100,7 +100,9 @@ def test_values_are_compared(expression: str, result: str) -> None:
         ("log(0)", "log has no value at 0"),
     ],
 )
-def test_what_cannot_be_worked_out_is_refused_before_it_is_tried(expression: str, words: str) -> None:
+def test_what_cannot_be_worked_out_is_refused_before_it_is_tried(
+    expression: str, words: str
+) -> None:
     """With the reason."""
     reply = calculator(expression)
     assert is_failure(reply)

@@ -116,7 +116,13 @@ class TestProcesses:
         ids=["plain", "stubborn", "fleeing", "spawning"],
     )
     def test_a_fork_bomb_is_refused_its_forks(
-        self, bomb: str, words: str, fences: tuple[str, ...], need: Need, with_fences: WithFences, mark: Any
+        self,
+        bomb: str,
+        words: str,
+        fences: tuple[str, ...],
+        need: Need,
+        with_fences: WithFences,
+        mark: Any,
     ) -> None:
         """No more than twice the limit are ever there, and none is when it is over."""
         need(*fences)
@@ -182,7 +188,9 @@ class TestProcesses:
             reply = python(f"import os, signal\nos.kill({target}, signal.SIGKILL)")
             assert "PermissionError" in reply or "ProcessLookupError" in reply
 
-    def test_without_namespaces_it_can_still_not_signal_us(self, need: Need, with_fences: WithFences) -> None:
+    def test_without_namespaces_it_can_still_not_signal_us(
+        self, need: Need, with_fences: WithFences
+    ) -> None:
         """A system that fences files lets signals no further either, from Linux 6.12 on."""
         need("files")
         with_fences("files")
@@ -207,7 +215,8 @@ class TestProcesses:
         """Even when we are killed, and can say nothing any more. Its folder is gone too."""
         code = mark.sleeper(daemon=True) + "import time; time.sleep(600)"
         caller = subprocess.Popen(
-            [sys.executable, "-c", f"from assay.tools import python; python({code!r})"], env={"TMPDIR": str(tmp_path)}
+            [sys.executable, "-c", f"from assay.tools import python; python({code!r})"],
+            env={"TMPDIR": str(tmp_path)},
         )
         try:
             assert mark.until(bool)
@@ -222,7 +231,9 @@ class TestTheOutside:
     @pytest.fixture
     def server(self) -> Any:
         """Somebody to talk to on this machine."""
-        with http.server.HTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler) as server:
+        with http.server.HTTPServer(
+            ("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler
+        ) as server:
             yield server.server_address[1]
 
     @pytest.mark.parametrize("fences", [("others", "network"), ("network",)], ids=["both", "calls"])
@@ -238,7 +249,12 @@ class TestTheOutside:
         ids=["tcp", "udp", "v6", "raw", "netlink"],
     )
     def test_there_is_no_network(
-        self, attempt: str, fences: tuple[str, ...], server: int, need: Need, with_fences: WithFences
+        self,
+        attempt: str,
+        fences: tuple[str, ...],
+        server: int,
+        need: Need,
+        with_fences: WithFences,
     ) -> None:
         """Not even this machine's own; with namespaces or without."""
         need(*fences)
@@ -250,7 +266,9 @@ class TestTheOutside:
     def test_without_that_fence_there_is(self, server: int, with_fences: WithFences) -> None:
         """So it is the fence that keeps it in."""
         with_fences()
-        code = f"import socket\nsocket.create_connection(('127.0.0.1', {server}), 5)\nprint('reached')"
+        code = (
+            f"import socket\nsocket.create_connection(('127.0.0.1', {server}), 5)\nprint('reached')"
+        )
         assert python(code) == "reached"
 
     def test_processes_may_talk_to_each_other(self) -> None:
@@ -273,7 +291,9 @@ class TestTheOutside:
             "shutil.rmtree(TARGET)",
         ],
     )
-    def test_no_file_outside_its_folder_is_changed(self, change: str, tmp_path: Path, need: Need) -> None:
+    def test_no_file_outside_its_folder_is_changed(
+        self, change: str, tmp_path: Path, need: Need
+    ) -> None:
         """In whatever way."""
         need("files")
         (tmp_path / "kept").write_text("kept")
@@ -311,7 +331,9 @@ class TestTheOutside:
     def test_it_gains_no_rights(self, need: Need) -> None:
         """By no program that brings its own."""
         need("files")
-        reply = python("print([line for line in open('/proc/self/status') if 'NoNewPrivs' in line])")
+        reply = python(
+            "print([line for line in open('/proc/self/status') if 'NoNewPrivs' in line])"
+        )
         assert reply == "['NoNewPrivs:\\t1\\n']"
 
     def test_it_has_no_file_of_ours_open(self, tmp_path: Path) -> None:

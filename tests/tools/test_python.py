@@ -230,16 +230,24 @@ class TestTheLimits:
             "except KeyboardInterrupt:\n"
             "    print('interrupted')"
         )
-        with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as caller:
+        with subprocess.Popen(
+            [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True
+        ) as caller:
             assert mark.until(bool)
             caller.send_signal(signal.SIGINT)
             assert caller.communicate()[0] == "interrupted\n"
         assert mark.until(lambda found: not found) == []
 
 
-def test_nothing_is_left_in_the_folder_for_temporary_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_left_in_the_folder_for_temporary_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whatever became of the code."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    for code in ("open('a', 'w').write('b')", "1 / 0", "import os; os.mkdir('d'); os.chmod('d', 0)"):
+    for code in (
+        "open('a', 'w').write('b')",
+        "1 / 0",
+        "import os; os.mkdir('d'); os.chmod('d', 0)",
+    ):
         python(code)
     assert not list(tmp_path.iterdir())

@@ -64,7 +64,10 @@ def test_what_may_not_be_read_is_refused_at_once(folder, path, said):
 @pytest.mark.parametrize("path", ["..", "up", "/", "outside", "loop", "src/../.."])
 def test_no_folder_outside_is_listed_or_searched(folder, path):
     """By no name, and through no link."""
-    for tool in (Workspace(folder).list_files, lambda path: Workspace(folder).search_files("secret", path)):
+    for tool in (
+        Workspace(folder).list_files,
+        lambda path: Workspace(folder).search_files("secret", path),
+    ):
         with pytest.raises(ValueError, match=r"outside|there is no"):
             tool(path)
 
@@ -73,9 +76,13 @@ def test_files_are_listed_with_their_sizes_and_links_are_not(folder):
     """Neither are pipes."""
     listed = Workspace(folder).list_files().split("\n")
     assert listed == [
-        "binary (10 bytes)", "huge (1,099,511,627,776 bytes)", "latin (10 bytes)", "long (5,000,000 bytes)",
-        "src/a.py (31 bytes)", "src/deep/b.txt (17 bytes)",
-    ]  # fmt: skip
+        "binary (10 bytes)",
+        "huge (1,099,511,627,776 bytes)",
+        "latin (10 bytes)",
+        "long (5,000,000 bytes)",
+        "src/a.py (31 bytes)",
+        "src/deep/b.txt (17 bytes)",
+    ]
     assert Workspace(folder).list_files("src/deep") == "src/deep/b.txt (17 bytes)"
     (folder / "empty").mkdir()
     assert Workspace(folder).list_files("empty") == "(there are no files)"
@@ -98,7 +105,9 @@ def test_lines_are_read_with_their_numbers(folder, arguments, text):
 def test_a_long_file_is_cut_and_the_reply_says_so(folder):
     """It says where to read on, and how much of a huge file can be read at all."""
     read = Workspace(folder).read_file("long")
-    assert read.endswith("in line 1: read on there)\n(of 5,000,000 bytes the first 4,000,000 can be read)")
+    assert read.endswith(
+        "in line 1: read on there)\n(of 5,000,000 bytes the first 4,000,000 can be read)"
+    )
     assert len(read) < 20_300
 
 
@@ -106,8 +115,11 @@ def test_a_search_finds_lines_in_whatever_case(folder):
     """With their place; what is no text is passed over."""
     found = Workspace(folder).search_files("TODO").split("\n")
     assert [line[:24] for line in found] == [
-        "latin:1: caf\ufffd todo", "long:1: todo todo todo t", "src/a.py:2: # TODO Größe", "src/deep/b.txt:1: nothin"
-    ]  # fmt: skip
+        "latin:1: caf\ufffd todo",
+        "long:1: todo todo todo t",
+        "src/a.py:2: # TODO Größe",
+        "src/deep/b.txt:1: nothin",
+    ]
     assert Workspace(folder).search_files("GRÖSSE", "src") == "src/a.py:2: # TODO Größe"
     assert Workspace(folder).search_files("nowhere to be seen") == "(no line holds it)"
 
@@ -147,6 +159,8 @@ def test_a_workspace_that_is_not_there_is_refused_when_it_is_made(tmp_path):
 
 def test_its_tools_are_told_to_a_model_without_the_state(folder):
     """What is checked is what they declare."""
-    declared = {tool.name: tool.declared.parameters for tool in map(CallableTool, Workspace(folder).tools)}
+    declared = {
+        tool.name: tool.declared.parameters for tool in map(CallableTool, Workspace(folder).tools)
+    }
     assert list(declared) == ["list_files", "read_file", "search_files", "show_file"]
     assert "state" not in "".join(declared.values())

@@ -29,7 +29,9 @@ def made_tokenizer():
     bare = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
     bare.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     bare.decoder = decoders.ByteLevel()
-    made = PreTrainedTokenizerFast(tokenizer_object=bare, pad_token="<|pad|>", eos_token="<|eos|>", padding_side="left")
+    made = PreTrainedTokenizerFast(
+        tokenizer_object=bare, pad_token="<|pad|>", eos_token="<|eos|>", padding_side="left"
+    )
     made.chat_template = (
         "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}"
         "{% if add_generation_prompt %}assistant: {% endif %}"

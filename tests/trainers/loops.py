@@ -10,7 +10,11 @@ from assay.integrations import agent_loop_of, as_skyrl_env, as_verifiers_reward,
 from tests.trainers.conftest import made_tokenizer
 
 PROMPT = [{"role": "user", "content": "Six times seven?"}]
-GOOD = ["I think.", "SHOUT", "42"]  # of three turns the second is bad: 2 × 2/3 for the process, 1 for the answer
+GOOD = [
+    "I think.",
+    "SHOUT",
+    "42",
+]  # of three turns the second is bad: 2 × 2/3 for the process, 1 for the answer
 DOWN = ["I think.", "judge me", "42"]
 CALL = '<tool_call>{"name": "look", "arguments": {"place": "%s"}}</tool_call>'
 
@@ -78,16 +82,23 @@ async def openrlhf_response(turns, max_length=400, label="42", **options):
         async def generate(self, tokens, params, **_):
             asked.append("".join(map(chr, tokens)))
             text = f"{next(written)}<|im_end|>"
-            out = SimpleNamespace(token_ids=[*map(ord, text)], text=text, finish_reason="stop", logprobs=None)
+            out = SimpleNamespace(
+                token_ids=[*map(ord, text)], text=text, finish_reason="stop", logprobs=None
+            )
             return SimpleNamespace(outputs=[out])
 
     executor = openrlhf_agent_of(RUBRIC, respond, **options)()
     params = SimpleNamespace(max_tokens=20, logprobs=None)
     prompt = Tokenizer().apply_chat_template(PROMPT, add_generation_prompt=True)
     told = await executor.execute(
-        prompt=prompt, label=label, sampling_params=params, max_length=max_length, hf_tokenizer=Tokenizer(),
-        llm_engine=Engine(), images=None,
-    )  # fmt: skip
+        prompt=prompt,
+        label=label,
+        sampling_params=params,
+        max_length=max_length,
+        hf_tokenizer=Tokenizer(),
+        llm_engine=Engine(),
+        images=None,
+    )
     return told, asked
 
 
@@ -112,15 +123,29 @@ def look(place: str) -> str:
 
 def verl_worker():
     """verl's own worker, without the engine and the model that it would load."""
-    loops, omegaconf = import_module("verl.experimental.agent_loop.agent_loop"), import_module("omegaconf")
+    loops, omegaconf = (
+        import_module("verl.experimental.agent_loop.agent_loop"),
+        import_module("omegaconf"),
+    )
     tools = import_module("verl.tools.function_tool")
     worker = object.__new__(loops.AgentLoopWorker)
     turns = {
-        "max_user_turns": 0, "max_assistant_turns": 0, "max_parallel_calls": 2, "max_tool_response_length": 99,
-        "tool_response_truncate_side": "left", "format": "hermes",
-    }  # fmt: skip
-    rollout = {"prompt_length": 800, "response_length": 600, "full_determinism": False, "multi_turn": turns}
-    worker.config = omegaconf.OmegaConf.create({"actor_rollout_ref": {"rollout": rollout}, "data": {}})
+        "max_user_turns": 0,
+        "max_assistant_turns": 0,
+        "max_parallel_calls": 2,
+        "max_tool_response_length": 99,
+        "tool_response_truncate_side": "left",
+        "format": "hermes",
+    }
+    rollout = {
+        "prompt_length": 800,
+        "response_length": 600,
+        "full_determinism": False,
+        "multi_turn": turns,
+    }
+    worker.config = omegaconf.OmegaConf.create(
+        {"actor_rollout_ref": {"rollout": rollout}, "data": {}}
+    )
     worker.rollout_config = worker.config.actor_rollout_ref.rollout
     worker.tokenizer, worker.processor, worker.hf_model_type = made_tokenizer(), None, None
     worker.dataset_cls, worker.distillation_enabled, worker.mm_processor_kwargs = None, False, {}
@@ -151,7 +176,9 @@ async def verl_batch(worker, *rollouts, rubric=RUBRIC, loop=None, info=(), **opt
             return replica.TokenOutput(token_ids=worker.tokenizer.encode(next(written) + "<|eos|>"))
 
         worker.llm_client = SimpleNamespace(generate=generate)
-        outputs.append(await worker._run_agent_loop({}, trajectory, agent_name="turns", trace=False, **row))
+        outputs.append(
+            await worker._run_agent_loop({}, trajectory, agent_name="turns", trace=False, **row)
+        )
     return worker._postprocess(outputs)
 
 
@@ -169,7 +196,9 @@ async def verifiers_trace(turns, rubric=RUBRIC, place="book"):
         graph.MessageNode(parent=n - 1 if n else None, message=m, sampled=m.role == "assistant")
         for n, m in enumerate(said)
     ]
-    data = type("Data", (vf.TaskData,), {"__annotations__": {"answer": str}})(prompt="6*7?", answer="42")
+    data = type("Data", (vf.TaskData,), {"__annotations__": {"answer": str}})(
+        prompt="6*7?", answer="42"
+    )
     scoring = as_verifiers_reward(rubric)
 
     class Sums(vf.Task[type(data), vf.State, vf.TaskConfig]):

@@ -29,7 +29,9 @@ def in_verl(function, rewards=REWARDS, **options):
     """The advantages of responses of one token."""
     column = torch.tensor(rewards, dtype=torch.float64).unsqueeze(-1)
     index = {"index": np.array(GROUPS)} if "index" in inspect.signature(function).parameters else {}
-    return function(column, response_mask=torch.ones_like(column), **index, **options)[0][:, 0].tolist()
+    return function(column, response_mask=torch.ones_like(column), **index, **options)[0][
+        :, 0
+    ].tolist()
 
 
 def test_grpo_and_dr_grpo_are_those_of_verl(algorithms):
@@ -50,11 +52,19 @@ def test_rloo_and_remax_are_those_of_verl(algorithms):
 
 
 def test_gdpo_is_that_of_verl(algorithms):
-    batch = {"prompts": torch.ones(18, 2, dtype=torch.long), "attention_mask": torch.ones(18, 3, dtype=torch.long)}
+    batch = {
+        "prompts": torch.ones(18, 2, dtype=torch.long),
+        "attention_mask": torch.ones(18, 3, dtype=torch.long),
+    }
     config = {"gdpo_reward_keys": ["right", "style"], "gdpo_reward_weights": [1.0, 0.5]}
     columns = {"right": REWARDS, "style": OTHERS}
     arrays = {name: np.array(column) for name, column in columns.items()}
-    found = in_verl(algorithms.compute_gdpo_outcome_advantage, config=config, non_tensor_batch=arrays, batch=batch)
+    found = in_verl(
+        algorithms.compute_gdpo_outcome_advantage,
+        config=config,
+        non_tensor_batch=arrays,
+        batch=batch,
+    )
     ours = gdpo_advantages(columns, {"right": 1.0, "style": 0.5}, groups=GROUPS)
     assert ours == pytest.approx(found, rel=2e-4)
 
@@ -89,7 +99,14 @@ class Trainer:
 
 
 def in_trl(lines, nanstd, **given):
-    names = {"torch": torch, "nanstd": nanstd, "num_generations": 6, "device": "cpu", "self": Trainer, **given}
+    names = {
+        "torch": torch,
+        "nanstd": nanstd,
+        "num_generations": 6,
+        "device": "cpu",
+        "self": Trainer,
+        **given,
+    }
     exec(lines, names)
     return names["advantages"].tolist()
 
@@ -99,23 +116,40 @@ def test_grpo_and_gdpo_are_those_of_trl(nanstd, monkeypatch):
     lines = lines_of_trl("GRPO", r"unscorable_mask = ", r"advantages = torch.nan_to_num")
     gaps = [None if place in (1, 9) else reward for place, reward in enumerate(REWARDS)]
     nans = [math.nan if reward is None else reward for reward in gaps]
-    others = [math.nan if reward is None else other for reward, other in zip(gaps, OTHERS, strict=True)]
+    others = [
+        math.nan if reward is None else other for reward, other in zip(gaps, OTHERS, strict=True)
+    ]
     columns = torch.tensor([nans, others], dtype=torch.float64).T
-    totals = [None if reward is None else reward + 0.5 * other for reward, other in zip(gaps, OTHERS, strict=True)]
+    totals = [
+        None if reward is None else reward + 0.5 * other
+        for reward, other in zip(gaps, OTHERS, strict=True)
+    ]
     ours = advantages(totals, "grpo", groups=GROUPS, epsilon=1e-4)
-    assert [number or 0.0 for number in ours] == pytest.approx(in_trl(lines, nanstd, rewards_per_func=columns))
+    assert [number or 0.0 for number in ours] == pytest.approx(
+        in_trl(lines, nanstd, rewards_per_func=columns)
+    )
     monkeypatch.setattr(Trainer, "scale_rewards", "none")
     ours = advantages(totals, "dr_grpo", groups=GROUPS)
-    assert [number or 0.0 for number in ours] == pytest.approx(in_trl(lines, nanstd, rewards_per_func=columns))
+    assert [number or 0.0 for number in ours] == pytest.approx(
+        in_trl(lines, nanstd, rewards_per_func=columns)
+    )
     monkeypatch.setattr(Trainer, "multi_objective_aggregation", "normalize_then_sum")
     parts = {"right": gaps, "style": [None if math.isnan(other) else other for other in others]}
     ours = gdpo_advantages(parts, {"right": 1.0, "style": 0.5}, groups=GROUPS, epsilon=1e-4)
-    assert [number or 0.0 for number in ours] == pytest.approx(in_trl(lines, nanstd, rewards_per_func=columns))
+    assert [number or 0.0 for number in ours] == pytest.approx(
+        in_trl(lines, nanstd, rewards_per_func=columns)
+    )
 
 
 def test_rloo_is_that_of_trl(nanstd):
-    lines = lines_of_trl("RLOO", r"grouped_rewards = rewards.view", r"advantages = torch.nan_to_num")
+    lines = lines_of_trl(
+        "RLOO", r"grouped_rewards = rewards.view", r"advantages = torch.nan_to_num"
+    )
     gaps = [None if place in (1, 9) else reward for place, reward in enumerate(REWARDS)]
-    rewards = torch.tensor([math.nan if reward is None else reward for reward in gaps], dtype=torch.float64)
+    rewards = torch.tensor(
+        [math.nan if reward is None else reward for reward in gaps], dtype=torch.float64
+    )
     ours = advantages(gaps, "rloo", groups=GROUPS)
-    assert [number or 0.0 for number in ours] == pytest.approx(in_trl(lines, nanstd, rewards=rewards))
+    assert [number or 0.0 for number in ours] == pytest.approx(
+        in_trl(lines, nanstd, rewards=rewards)
+    )

@@ -28,9 +28,13 @@ def sample_of(reward_func, response):
     """One sample as `_process_response_into_experience` makes it of the reward function's reply."""
     told = reward_func([f"2+2?{response}<|im_end|>"], ["2+2?"], ["4"])
     info = {"reward": torch.tensor([told["rewards"]]), "score": torch.tensor([told["scores"]])}
-    info |= {key: torch.tensor([value.flatten()[0].item()]) for key, value in told["extra_logs"].items()}
+    info |= {
+        key: torch.tensor([value.flatten()[0].item()]) for key, value in told["extra_logs"].items()
+    }
     return experience.Experience(
-        sequences=torch.ones(1, 4, dtype=torch.long), rewards=torch.tensor([told["rewards"]]), info=info
+        sequences=torch.ones(1, 4, dtype=torch.long),
+        rewards=torch.tensor([told["rewards"]]),
+        info=info,
     )
 
 
@@ -64,7 +68,9 @@ class Engine:
         self.response = response
 
     async def generate(self, tokens, params, **_):
-        written = SimpleNamespace(token_ids=[ord(sign) for sign in self.response], finish_reason="stop", logprobs=None)
+        written = SimpleNamespace(
+            token_ids=[ord(sign) for sign in self.response], finish_reason="stop", logprobs=None
+        )
         return SimpleNamespace(outputs=[written])
 
 
@@ -82,7 +88,10 @@ async def test_over_http_a_failure_pays_nothing():
     with RewardServer(Rubric([judged])) as server:
         good = await executed(f"{server.url}/openrlhf", "4<|im_end|>")
         bad = await executed(f"{server.url}/openrlhf", "judge me<|im_end|>")
-    assert (good["reward"], good["extra_logs"]) == ([1.0], {"outcome": [1.0], "judged": [1.0], "unscored": [0.0]})
+    assert (good["reward"], good["extra_logs"]) == (
+        [1.0],
+        {"outcome": [1.0], "judged": [1.0], "unscored": [0.0]},
+    )
     assert (bad["reward"], bad["scores"]) == (None, None)
 
 

@@ -50,4 +50,7 @@ def test_mlflow_keeps_the_history(tmp_path, signs):
     with mlflow.start_run() as run:
         seen = signs(to_tracker(mlflow))
     history = mlflow.tracking.MlflowClient().get_metric_history(run.info.run_id, "assay/unscored")
-    assert [(point.step, point.value) for point in history] == [(1, seen["unscored"]), (2, seen["unscored"])]
+    assert [(point.step, point.value) for point in history] == [
+        (1, seen["unscored"]),
+        (2, seen["unscored"]),
+    ]

@@ -6,7 +6,9 @@ from assay import Rubric
 from assay.aggregation import UnscoredError
 from assay.integrations import as_skyrl_env
 
-gym = pytest.importorskip("skyrl_gym", reason="run by `make test-trl`, in an environment of its own")
+gym = pytest.importorskip(
+    "skyrl_gym", reason="run by `make test-trl`, in an environment of its own"
+)
 
 
 def exact(completion, answer):

@@ -121,9 +121,14 @@ def test_a_judge_that_is_down_moves_nothing(model, tokenizer, text_rows, tmp_pat
     rubric = Rubric([vowels, Criterion(check=is_down, name="judged")], name="broken")
     before = weights_of(model)
     trainer = trained(
-        model, tokenizer, as_trl_reward(rubric), text_rows, steps=1, beta=0.0,
+        model,
+        tokenizer,
+        as_trl_reward(rubric),
+        text_rows,
+        steps=1,
+        beta=0.0,
         output_dir=str(tmp_path),
-    )  # fmt: skip
+    )
     assert logged(trainer, "broken/unscored") == [1.0]
     assert not moved(model, before)
 
@@ -137,10 +142,17 @@ def test_a_failed_eval_batch_does_not_end_the_training(model, tokenizer, text_ro
         return len(completion_text(completion)) / 100
 
     trainer = trained(
-        model, tokenizer, as_trl_reward(Rubric([fails_in_eval], name="flaky")), text_rows,
-        eval_rows=[{"prompt": "2+2?", "solution": "eval"}], eval_strategy="steps", eval_steps=1,
-        per_device_eval_batch_size=4, log_completions=True, output_dir=str(tmp_path),
-    )  # fmt: skip
+        model,
+        tokenizer,
+        as_trl_reward(Rubric([fails_in_eval], name="flaky")),
+        text_rows,
+        eval_rows=[{"prompt": "2+2?", "solution": "eval"}],
+        eval_strategy="steps",
+        eval_steps=1,
+        per_device_eval_batch_size=4,
+        log_completions=True,
+        output_dir=str(tmp_path),
+    )
     assert logged(trainer, "eval_flaky/unscored") == [1.0, 1.0]
     assert logged(trainer, "flaky/unscored") == [0.0, 0.0]
 
@@ -153,7 +165,12 @@ def test_two_ranks_log_the_same_keys_when_one_fails(tmp_path):
     program = [sys.executable, str(Path(__file__).with_name("two_ranks.py")), str(tmp_path)]
     shared = os.environ | {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     ranks = [
-        subprocess.Popen(program, env=shared | {"RANK": rank, "LOCAL_RANK": rank}, stderr=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            program,
+            env=shared | {"RANK": rank, "LOCAL_RANK": rank},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         for rank in "01"
     ]
     try:
@@ -177,9 +194,15 @@ def test_one_function_a_criterion_with_its_weight(model, tokenizer, text_rows, t
     rewards, weights = as_trl_rewards(rubric, columns={"answer": "solution"})
     assert weights == [1.0, 0.5]
     trainer = trained(
-        model, tokenizer, rewards, text_rows, steps=1, reward_weights=weights,
-        multi_objective_aggregation="normalize_then_sum", output_dir=str(tmp_path),
-    )  # fmt: skip
+        model,
+        tokenizer,
+        rewards,
+        text_rows,
+        steps=1,
+        reward_weights=weights,
+        multi_objective_aggregation="normalize_then_sum",
+        output_dir=str(tmp_path),
+    )
     assert logged(trainer, "rewards/vowels/mean")
     assert logged(trainer, "rewards/knows_the_answer/mean")
 
@@ -187,9 +210,15 @@ def test_one_function_a_criterion_with_its_weight(model, tokenizer, text_rows, t
 def test_rloo_takes_the_same_function(model, tokenizer, text_rows, tmp_path):
     reward = as_trl_reward(Rubric([vowels], name="vowels"))
     trainer = trained(
-        model, tokenizer, reward, text_rows, trainer="RLOO", steps=1, beta=0.0,
+        model,
+        tokenizer,
+        reward,
+        text_rows,
+        trainer="RLOO",
+        steps=1,
+        beta=0.0,
         output_dir=str(tmp_path),
-    )  # fmt: skip
+    )
     assert logged(trainer, "rewards/vowels/mean")
 
 

@@ -52,12 +52,17 @@ class TestSkyRL:
         assert told[0]["observations"] == [{"role": "user", "content": "And?"}]
         assert told[2]["metadata"]["steps"] == [3, 1, 3]
         assert metrics == {
-            "outcome": pytest.approx(7 / 3), "calm": pytest.approx(2 / 3), "right": 1, "unscored": 0, "turns": 3,
+            "outcome": pytest.approx(7 / 3),
+            "calm": pytest.approx(2 / 3),
+            "right": 1,
+            "unscored": 0,
+            "turns": 3,
             "unscored_turns": 0,
-        }  # fmt: skip
+        }
 
     @pytest.mark.parametrize(
-        ("pays", "rewards", "is_unscored"), [("change", [2, -1], 0), ("whole", [2, 1], 0), ("last", [0, 0], 1)]
+        ("pays", "rewards", "is_unscored"),
+        [("change", [2, -1], 0), ("whole", [2, 1], 0), ("last", [0, 0], 1)],
     )
     def test_a_rollout_that_is_cut_is_worth_what_it_was_by_then(self, pays, rewards, is_unscored):
         """The sum, or the last alone, is the reward of what was said; with `last` it is counted as unscored."""
@@ -124,7 +129,10 @@ class TestSkyRL:
     def test_a_monitor_sees_the_rollout_and_not_its_beginnings(self):
         seen = []
         skyrl_episode(
-            GOOD, monitor=RewardMonitor(step_size=1, sinks=[lambda step, signs: seen.append(signs["unscored"])])
+            GOOD,
+            monitor=RewardMonitor(
+                step_size=1, sinks=[lambda step, signs: seen.append(signs["unscored"])]
+            ),
         )
         assert seen == [0]
 
@@ -144,18 +152,30 @@ class TestOpenRLHF:
         assert told["turn_rewards"] == [3, 1, 3]
         assert len(told["action_ranges"]) == 3
         assert told["extra_logs"] == {
-            "outcome": told["reward"], "calm": pytest.approx(2 / 3), "right": 1, "unscored": 0, "turns": 3,
+            "outcome": told["reward"],
+            "calm": pytest.approx(2 / 3),
+            "right": 1,
+            "unscored": 0,
+            "turns": 3,
             "lowest_turn": 1,
-        }  # fmt: skip
-        assert asked[1] == asked[0] + "I think.<|im_end|>\n<|im_start|>user\nAnd?<|im_end|>\n<|im_start|>assistant\n"
+        }
+        assert (
+            asked[1]
+            == asked[0]
+            + "I think.<|im_end|>\n<|im_start|>user\nAnd?<|im_end|>\n<|im_start|>assistant\n"
+        )
 
     async def test_responses_become_one_batch_of_experience(self, monkeypatch):
         """By OpenRLHF's own generator of samples, with one that failed among them: all have the same keys."""
         samples = openrlhf_module("openrlhf.trainer.ppo_utils.samples_generator", monkeypatch)
         experience = import_module("openrlhf.trainer.ppo_utils.experience")
-        told = [(await openrlhf_response(turns, unscored="zero"))[0] for turns in (GOOD, DOWN, ["42"])]
+        told = [
+            (await openrlhf_response(turns, unscored="zero"))[0] for turns in (GOOD, DOWN, ["42"])
+        ]
         made = samples.SamplesGenerator._process_response_into_experience
-        batch = experience.Experience.concat_experiences([made(None, one, max_len=400) for one in told], pad_token_id=0)
+        batch = experience.Experience.concat_experiences(
+            [made(None, one, max_len=400) for one in told], pad_token_id=0
+        )
         assert batch.rewards.tolist() == pytest.approx([7 / 3, 0, 3])
         assert batch.info["unscored"].tolist() == [0, 1, 0]
         assert batch.info["lowest_turn"].tolist() == [1, 0, 3]
@@ -174,14 +194,19 @@ class TestOpenRLHF:
         assert type(engine._load_agent_executor(str(path))).__name__ == "RubricAgentExecutor"
 
     @pytest.mark.parametrize(
-        ("turns", "why"), [(DOWN, "the judge is down"), (["I think.", "crash"], "the environment is gone")]
+        ("turns", "why"),
+        [(DOWN, "the judge is down"), (["I think.", "crash"], "the environment is gone")],
     )
     async def test_a_failure_is_counted(self, turns, why):
         """And stops the step where that was asked for."""
         with pytest.raises(UnscoredError, match=why):
             await openrlhf_response(turns)
         told, _ = await openrlhf_response(turns, unscored="zero")
-        assert (told["reward"], told["extra_logs"]["unscored"], told["extra_logs"]["lowest_turn"]) == (0, 1, 0)
+        assert (
+            told["reward"],
+            told["extra_logs"]["unscored"],
+            told["extra_logs"]["lowest_turn"],
+        ) == (0, 1, 0)
 
     async def test_a_rollout_without_room_is_scored_as_it_stands(self):
         """The executor breaks off without asking the agent; two turns were said, one of them bad."""
@@ -217,10 +242,15 @@ class TestFeedback:
         assert feedback_of(Tokenizer(), [{"role": "user", "content": "And?"}], action) == between
 
     def test_without_a_template_the_reply_follows_as_it_is(self):
-        assert feedback_of(object(), [{"role": "user", "content": "\nHuman: And?\n"}], "4") == "\nHuman: And?\n"
+        assert (
+            feedback_of(object(), [{"role": "user", "content": "\nHuman: And?\n"}], "4")
+            == "\nHuman: And?\n"
+        )
 
     def test_a_template_without_turns_of_the_model_is_refused(self):
-        tokenizer = SimpleNamespace(chat_template="x", apply_chat_template=lambda *_, **__: "Question: And?")
+        tokenizer = SimpleNamespace(
+            chat_template="x", apply_chat_template=lambda *_, **__: "Question: And?"
+        )
         with pytest.raises(RubricError, match="leaves a turn of the assistant out"):
             feedback_of(tokenizer, [{"role": "user", "content": "And?"}], "4")
 
@@ -248,7 +278,13 @@ class TestVerl:
         assert batch.non_tensor_batch["turn_scores"].tolist() == [[3, 1, 2], [1]]
         assert batch.batch["rm_scores"].sum(dim=1).tolist() == [2, 1]
         assert batch.non_tensor_batch["succeeds"].tolist() == [0.5, 0]
-        assert batch.meta_info["reward_extra_keys"] == ["score", "unscored", "outcome", "succeeds", "right"]
+        assert batch.meta_info["reward_extra_keys"] == [
+            "score",
+            "unscored",
+            "outcome",
+            "succeeds",
+            "right",
+        ]
 
     async def test_the_turns_are_the_runs_of_the_mask(self, worker):
         """So an estimator of one's own finds the tokens of each turn."""
@@ -261,15 +297,21 @@ class TestVerl:
         turns = [CALL % "book", CALL % "judge me", "42"]
         with pytest.raises(UnscoredError, match="the judge is down"):
             await verl_batch(worker, turns, rubric=TOOLS)
-        batch = await verl_batch(worker, turns, [CALL % "book", "42"], rubric=TOOLS, unscored="zero")
+        batch = await verl_batch(
+            worker, turns, [CALL % "book", "42"], rubric=TOOLS, unscored="zero"
+        )
         assert batch.non_tensor_batch["turn_scores"].tolist() == [[None, None, None], [3, 3]]
         assert batch.non_tensor_batch["unscored"].tolist() == [1, 0]
         assert batch.batch["rm_scores"].sum(dim=1).tolist() == [0, 3]
 
-    @pytest.mark.parametrize(("setting", "most"), [("multi_turn.max_assistant_turns", 2), ("response_length", 117)])
+    @pytest.mark.parametrize(
+        ("setting", "most"), [("multi_turn.max_assistant_turns", 2), ("response_length", 117)]
+    )
     async def test_the_turn_after_which_verl_stops_is_scored_too(self, worker, setting, most):
         """For their number or their length, 117 tokens by then: it is not among the messages that verl keeps."""
-        import_module("omegaconf").OmegaConf.update(worker.config.actor_rollout_ref.rollout, setting, most)
+        import_module("omegaconf").OmegaConf.update(
+            worker.config.actor_rollout_ref.rollout, setting, most
+        )
         batch = await verl_batch(worker, [CALL % "book", "42"], rubric=TOOLS)
         assert batch.non_tensor_batch["turn_scores"].tolist() == [[3, 3]]
 
@@ -292,8 +334,14 @@ class TestVerl:
     async def test_a_file_names_loop_and_rubric(self, worker, tmp_path):
         """As on the page: the `_target_` is a function of assay, and the rubric a path."""
         path = tmp_path / "rubric.yaml"
-        path.write_text("- {check: exact_match, weight: 3}\n- {check: {max_words: 2}, scope: step}\n")
-        loop = {"name": "turns", "_target_": "assay.integrations.verl.agent_loop", "rubric": str(path)}
+        path.write_text(
+            "- {check: exact_match, weight: 3}\n- {check: {max_words: 2}, scope: step}\n"
+        )
+        loop = {
+            "name": "turns",
+            "_target_": "assay.integrations.verl.agent_loop",
+            "rubric": str(path),
+        }
         batch = await verl_batch(worker, [CALL % "book" + "a b c", "42"], loop=loop)
         assert batch.non_tensor_batch["turn_scores"].tolist() == [[3, 4]]
 
@@ -351,7 +399,10 @@ class TestDialogue:
         await rollout.add("I look.")
         await rollout.add("42")
         found = await rollout.score(Rubric([lambda looked, completion: looked + len(completion)]))
-        assert seen == [["Six times seven?", "I look."], ["Six times seven?", "I look.", "And?", "42"]]
+        assert seen == [
+            ["Six times seven?", "I look."],
+            ["Six times seven?", "I look.", "And?", "42"],
+        ]
         assert found.reward == 2 + 3
         assert given == {"answer": "42"}
 
@@ -379,12 +430,18 @@ class TestDialogue:
             return next(verdicts[m] for m in verdicts if f"the conversation, {m}," in user)
 
         judged = Criterion(requirement="Says what is true", scope="step", combine="mean")
-        rubric = VersionedRubric(Rubric([judged], autograder=PerCriterionGrader(FakeModel(verdict))))
+        rubric = VersionedRubric(
+            Rubric([judged], autograder=PerCriterionGrader(FakeModel(verdict)))
+        )
         rollout = Dialogue(PROMPT, {"answer": "42"}, respond)
         for text in GOOD:
             await rollout.add(text)
         found = await rollout.score(rubric)
-        assert (found.reward, found.steps, found.version) == (pytest.approx(2 / 3), [1, 0, 1], rubric.version)
+        assert (found.reward, found.steps, found.version) == (
+            pytest.approx(2 / 3),
+            [1, 0, 1],
+            rubric.version,
+        )
         verdicts["m4"] = ConnectionError("the judge is down")
         found = await rollout.score(rubric)
         assert (found.reward, found.steps) == (None, [None, None, None])

@@ -8,7 +8,9 @@ import pytest
 from assay import Rubric
 from assay.integrations import as_verifiers_judge, as_verifiers_reward
 
-vf = pytest.importorskip("verifiers.v1", reason="run by `make test-trl`, in an environment of its own")
+vf = pytest.importorskip(
+    "verifiers.v1", reason="run by `make test-trl`, in an environment of its own"
+)
 
 
 def exact(completion, answer):

@@ -25,8 +25,13 @@ def judged(completion):
 @pytest.fixture
 async def columns():
     """What verl makes of two groups of four samples, one of which has no score: a column of each key."""
-    score = compute_score_of(Rubric([short, Criterion(check=judged, name="judged")]), unscored="zero")
-    told = [await score("sums", text, "4") for text in ("4", "5", "judge me", "wrong", "4", "4", "55", "wrong")]
+    score = compute_score_of(
+        Rubric([short, Criterion(check=judged, name="judged")]), unscored="zero"
+    )
+    told = [
+        await score("sums", text, "4")
+        for text in ("4", "5", "judge me", "wrong", "4", "4", "55", "wrong")
+    ]
     return {key: np.array([one[key] for one in told]) for key in told[0]}
 
 
@@ -35,7 +40,10 @@ def test_gdpo_trains_on_the_other_samples(columns):
     from verl.trainer.ppo.core_algos import compute_gdpo_outcome_advantage
 
     mask = torch.ones(8, 3)
-    batch = {"prompts": torch.ones(8, 2, dtype=torch.long), "attention_mask": torch.ones(8, 5, dtype=torch.long)}
+    batch = {
+        "prompts": torch.ones(8, 2, dtype=torch.long),
+        "attention_mask": torch.ones(8, 5, dtype=torch.long),
+    }
     rewards = torch.zeros(8, 3)
     rewards[:, -1] = torch.tensor(columns["score"])
     uid = np.array(["a"] * 4 + ["b"] * 4)
@@ -48,7 +56,9 @@ def test_gdpo_trains_on_the_other_samples(columns):
     assert advantages[4, 0] > advantages[7, 0]
 
 
-@pytest.mark.parametrize(("name", "is_async"), [("compute_score", True), ("compute_score_sync", False)])
+@pytest.mark.parametrize(
+    ("name", "is_async"), [("compute_score", True), ("compute_score_sync", False)]
+)
 async def test_verl_loads_it_by_the_name_of_the_module(tmp_path, name, is_async):
     """As configured on the page; the `remote` manager refuses an async function, so it has another."""
     from omegaconf import OmegaConf
@@ -56,7 +66,11 @@ async def test_verl_loads_it_by_the_name_of_the_module(tmp_path, name, is_async)
 
     path = tmp_path / "rubric.yaml"
     path.write_text("- {check: exact_match, weight: 2}\n")
-    function = {"path": "pkg://assay.integrations.verl", "name": name, "reward_kwargs": {"rubric": str(path)}}
+    function = {
+        "path": "pkg://assay.integrations.verl",
+        "name": name,
+        "reward_kwargs": {"rubric": str(path)},
+    }
     score = get_custom_reward_fn(OmegaConf.create({"reward": {"custom_reward_function": function}}))
     assert inspect.iscoroutinefunction(score) == is_async
     told = score(data_source="sums", solution_str="4", ground_truth="4", extra_info={})
@@ -83,6 +97,8 @@ async def test_rows_carry_the_version_and_metrics_do_not():
     rubric.update(weights={"short": 2.0})
     told.append(await score("sums", "4", "4"))
     assert [one["rubric_version"] for one in told] == rubric.versions[-2:]
-    metrics = process_validation_metrics(["sums"] * 2, ["a"] * 2, {key: [one[key] for one in told] for key in told[0]})
+    metrics = process_validation_metrics(
+        ["sums"] * 2, ["a"] * 2, {key: [one[key] for one in told] for key in told[0]}
+    )
     assert metrics["sums"]["score"]["mean@2"] == 1.5
     assert "rubric_version" not in metrics["sums"]

@@ -23,16 +23,31 @@ def short(completion):
 
 tokenizer = made_tokenizer()
 reward = as_trl_reward(
-    Rubric([judged, short], name="sums"), unscored="zero", monitor=RewardMonitor(warn=lambda line: None)
+    Rubric([judged, short], name="sums"),
+    unscored="zero",
+    monitor=RewardMonitor(warn=lambda line: None),
 )
 config = GRPOConfig(
-    use_cpu=True, bf16=False, report_to="none", num_generations=4, per_device_train_batch_size=4, max_steps=2,
-    max_completion_length=8, save_strategy="no", logging_steps=1, disable_tqdm=True, log_completions=True, output_dir=sys.argv[1],
-)  # fmt: skip
+    use_cpu=True,
+    bf16=False,
+    report_to="none",
+    num_generations=4,
+    per_device_train_batch_size=4,
+    max_steps=2,
+    max_completion_length=8,
+    save_strategy="no",
+    logging_steps=1,
+    disable_tqdm=True,
+    log_completions=True,
+    output_dir=sys.argv[1],
+)
 trainer = GRPOTrainer(
-    model=made_model(tokenizer), processing_class=tokenizer, reward_funcs=reward, args=config,
+    model=made_model(tokenizer),
+    processing_class=tokenizer,
+    reward_funcs=reward,
+    args=config,
     train_dataset=Dataset.from_list([{"prompt": "2+2?"}, {"prompt": "3+3?"}] * 4),
-)  # fmt: skip
+)
 trainer.train()
 shares = [entry["sums/unscored"] for entry in trainer.state.log_history if "sums/unscored" in entry]
 assert shares == [0.5, 0.5], trainer.state.log_history

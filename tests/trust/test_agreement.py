@@ -189,7 +189,8 @@ def test_the_interval_covers_what_the_judge_really_does():
 
 
 @pytest.mark.parametrize(
-    ("answers", "agreed"), [(["MET", "MET", "UNMET"], "MET"), (["MET", "UNMET"], None), ([0.2, 0.4], 0.3), ([], None)]
+    ("answers", "agreed"),
+    [(["MET", "MET", "UNMET"], "MET"), (["MET", "UNMET"], None), ([0.2, 0.4], 0.3), ([], None)],
 )
 def test_what_most_say(answers, agreed):
     """A tie is nobody's verdict; numbers have a mean."""
@@ -219,8 +220,12 @@ class TestRuns:
 
     def test_a_second_run_shows_whether_the_judge_says_the_same_again(self, make_run):
         """Same completions; 3 of 4 verdicts stayed."""
-        first = make_run("a", RUBRIC, [(str(n), {"is_polite": v}) for n, v in enumerate(said("MMUU"))])
-        second = make_run("b", RUBRIC, [(str(n), {"is_polite": v}) for n, v in enumerate(said("MMUM"))])
+        first = make_run(
+            "a", RUBRIC, [(str(n), {"is_polite": v}) for n, v in enumerate(said("MMUU"))]
+        )
+        second = make_run(
+            "b", RUBRIC, [(str(n), {"is_polite": v}) for n, v in enumerate(said("MMUM"))]
+        )
         found = agree(first, [Label("0", "is_polite", "MET")], again=second)
         assert found.retest.overall.accuracy.value == 0.75
         assert found.swap is None

@@ -22,7 +22,9 @@ OBSERVERS = [
 UNITS = [list(unit) for unit in zip(*OBSERVERS, strict=True)]
 
 
-@pytest.mark.parametrize(("level", "published"), [("nominal", 0.743), ("ordinal", 0.815), ("interval", 0.849)])
+@pytest.mark.parametrize(
+    ("level", "published"), [("nominal", 0.743), ("ordinal", 0.815), ("interval", 0.849)]
+)
 def test_the_published_data_give_the_published_alpha(level, published):
     """With gaps, and a unit that only one observer saw."""
     assert round(krippendorff_alpha(UNITS, level).value, 3) == published
@@ -45,7 +47,9 @@ def test_it_is_that_of_the_package_krippendorff(level, seed):
         true = draw.randrange(5)
         units.append(
             [
-                None if draw.random() < 0.33 else min(4, max(0, true + draw.choice([-1, 0, 0, 0, 1])))
+                None
+                if draw.random() < 0.33
+                else min(4, max(0, true + draw.choice([-1, 0, 0, 0, 1])))
                 for _rater in range(6)
             ]
         )

@@ -39,7 +39,9 @@ def test_repeated_answers_do_not_make_the_interval_shorter():
 def test_the_same_seed_gives_the_same_interval():
     """And another seed nearly the same."""
     values = np.random.default_rng(1).normal(size=40)
-    first, again, other = (Clustered(sums_of(values), seed=seed).estimate(MEAN) for seed in (3, 3, 4))
+    first, again, other = (
+        Clustered(sums_of(values), seed=seed).estimate(MEAN) for seed in (3, 3, 4)
+    )
     assert first == again
     assert first.low == pytest.approx(other.low, abs=0.05)
 

@@ -21,14 +21,19 @@ def rows(polite, short=None, **fields):
 
 def test_scores_are_paired_by_example(make_run):
     """Eight of ten turn polite, worth 3 of 4 points each: 0.6 more on average; 2 of 2**8 ways by chance."""
-    first, second = (make_run("a", RUBRIC, rows("U" * 10)), make_run("b", RUBRIC, rows("M" * 8 + "UU")))
+    first, second = (
+        make_run("a", RUBRIC, rows("U" * 10)),
+        make_run("b", RUBRIC, rows("M" * 8 + "UU")),
+    )
     score = compare(first, second).score
     assert (score.first, score.second) == (pytest.approx(0.25), pytest.approx(0.85))
     assert score.difference.value == pytest.approx(0.6)
     assert score.difference.low < 0.6 < score.difference.high
     assert (score.better, score.worse, score.examples) == (8, 0, 10)
     assert (score.test, score.p) == ("sign_flip", pytest.approx(2 / 2**8))
-    assert score.minimum_detectable_effect == pytest.approx((2.2622 + 0.8834) * score_spread(), rel=1e-3)
+    assert score.minimum_detectable_effect == pytest.approx(
+        (2.2622 + 0.8834) * score_spread(), rel=1e-3
+    )
 
 
 def score_spread():
@@ -38,7 +43,10 @@ def score_spread():
 
 def test_criteria_that_are_met_or_not_have_mcnemar_and_holm(make_run):
     """8 better and 0 worse, times two criteria; the other did not change."""
-    first, second = (make_run("a", RUBRIC, rows("U" * 10)), make_run("b", RUBRIC, rows("M" * 8 + "UU")))
+    first, second = (
+        make_run("a", RUBRIC, rows("U" * 10)),
+        make_run("b", RUBRIC, rows("M" * 8 + "UU")),
+    )
     polite, short = compare(first, second).criteria
     assert (polite.test, polite.p) == ("mcnemar", pytest.approx(2 * mcnemar(8, 0)))
     assert (short.p, short.difference.value) == (1.0, 0.0)
@@ -47,7 +55,12 @@ def test_criteria_that_are_met_or_not_have_mcnemar_and_holm(make_run):
 def test_repeated_rollouts_are_one_example_each(make_run):
     """Ten rollouts of three examples: three differences, and p as for three."""
     before = [
-        {"example": str(n), "sample": s, "completion": str(s), "said": {"is_polite": "UNMET", "is_short": "MET"}}
+        {
+            "example": str(n),
+            "sample": s,
+            "completion": str(s),
+            "said": {"is_polite": "UNMET", "is_short": "MET"},
+        }
         for n in range(3)
         for s in range(10)
     ]
@@ -59,7 +72,10 @@ def test_repeated_rollouts_are_one_example_each(make_run):
 
 def test_flips_say_which_examples_changed_and_why(make_run):
     """Largest change first, with both reasons."""
-    first, second = (make_run("a", RUBRIC, rows("MMU", "MMM")), make_run("b", RUBRIC, rows("MUU", "UMM")))
+    first, second = (
+        make_run("a", RUBRIC, rows("MMU", "MMM")),
+        make_run("b", RUBRIC, rows("MUU", "UMM")),
+    )
     one, other = compare(first, second).flips
     assert (one.example, one.before, one.after) == ("1", 1.0, 0.25)
     [change] = one.changes

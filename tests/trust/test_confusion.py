@@ -5,7 +5,13 @@ import random
 
 import numpy as np
 import pytest
-from sklearn.metrics import cohen_kappa_score, f1_score, matthews_corrcoef, precision_score, recall_score
+from sklearn.metrics import (
+    cohen_kappa_score,
+    f1_score,
+    matthews_corrcoef,
+    precision_score,
+    recall_score,
+)
 
 from assay.trust import cohen_kappa
 from assay.trust.coefficients import ACCURACY, bias, macro_f1, matthews, precision, recall
@@ -28,7 +34,8 @@ PATIENTS = [[75, 1, 4], [5, 4, 1], [0, 0, 10]]
 
 class TestKappa:
     @pytest.mark.parametrize(
-        ("table", "weights", "published"), [(FILMS, "none", 0.389), (FILMS, "linear", 0.427), (PATIENTS, "none", 0.68)]
+        ("table", "weights", "published"),
+        [(FILMS, "none", 0.389), (FILMS, "linear", 0.427), (PATIENTS, "none", 0.68)],
     )
     def test_published_tables_give_the_published_kappa(self, table, weights, published):
         """To the digits that were printed."""
@@ -69,7 +76,10 @@ class TestKappa:
 
 def table_of(first, second, categories=(0, 1)):
     return np.array(
-        [[sum(pair == (r, c) for pair in zip(first, second, strict=True)) for c in categories] for r in categories],
+        [
+            [sum(pair == (r, c) for pair in zip(first, second, strict=True)) for c in categories]
+            for r in categories
+        ],
         dtype=float,
     )
 
@@ -92,7 +102,10 @@ class TestMatthews:
     def test_one_side_that_never_varies_has_no_correlation(self):
         """Scikit-learn says 0, which reads as "unrelated"."""
         found = matthews.alone(table_of([1, 0, 1], [1, 1, 1]))
-        assert (found.value, found.reason) == (None, "one side gives one verdict throughout, so nothing correlates")
+        assert (found.value, found.reason) == (
+            None,
+            "one side gives one verdict throughout, so nothing correlates",
+        )
 
 
 class TestShares:

@@ -23,7 +23,9 @@ def consistency(make_run, graders):
 def test_samples_of_one_judge_show_test_and_retest(make_run):
     """MET MET UNMET agree in 1 of 3 pairs, UNMET three times in 3 of 3: 4 of 6."""
     votes = [["MET", "MET", "UNMET"], ["UNMET", "UNMET", "UNMET"]]
-    found = consistency(make_run, [Samples(PerCriterionGrader(FakeModel(list(said))), 3) for said in votes])
+    found = consistency(
+        make_run, [Samples(PerCriterionGrader(FakeModel(list(said))), 3) for said in votes]
+    )
     assert found.retest.overall.accuracy.value == pytest.approx(4 / 6)
     alpha = krippendorff_alpha(votes).value
     assert found.retest.criteria["is_polite"].nominal_alpha.value == pytest.approx(alpha)
@@ -54,5 +56,7 @@ def test_a_vote_that_failed_is_counted_and_not_compared(make_run):
 
 def test_one_answer_shows_nothing(make_run):
     """None, and not perfect consistency."""
-    found = agree(make_run("run", RUBRIC, [("0", {"is_polite": "MET"})]), [Label("0", "is_polite", "MET")])
+    found = agree(
+        make_run("run", RUBRIC, [("0", {"is_polite": "MET"})]), [Label("0", "is_polite", "MET")]
+    )
     assert (found.swap, found.retest) == (None, None)

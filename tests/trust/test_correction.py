@@ -17,7 +17,9 @@ def verdict(yes):
 
 def rows(count=200):
     """The judge calls two of three polite and none rude; people call one of three polite."""
-    return [(str(n), {"is_polite": verdict(n % 3 < 2), "is_rude": verdict(False)}) for n in range(count)]
+    return [
+        (str(n), {"is_polite": verdict(n % 3 < 2), "is_rude": verdict(False)}) for n in range(count)
+    ]
 
 
 def labels(count, names=("is_polite", "is_rude")):
@@ -130,25 +132,33 @@ class TestRuns:
         """Without NaN."""
         found = correct(make_run("run", RUBRIC, rows()), labels(120))
         data = json.loads(json.dumps(found.to_dict(), allow_nan=False))
-        assert data["criteria"][0]["corrected"]["rogan_gladen"]["value"] == pytest.approx(1 / 3, abs=0.02)
+        assert data["criteria"][0]["corrected"]["rogan_gladen"]["value"] == pytest.approx(
+            1 / 3, abs=0.02
+        )
 
     def test_a_score_needs_labels_on_all_that_a_model_judges(self, make_run):
         """It names what is missing; the criteria are corrected all the same."""
         found = correct(make_run("run", RUBRIC, rows()), labels(120, ["is_polite"]))
-        assert (found.score, found.no_score) == (None, "there is no label on is_rude, which the score needs")
+        assert (found.score, found.no_score) == (
+            None,
+            "there is no label on is_rude, which the score needs",
+        )
         assert found.criteria[0].best.value is not None
 
     def test_what_code_checks_needs_no_label(self, make_run):
         """Its answer stands: every text is long enough, so one of four points is sure."""
         rubric = Rubric.from_dict([RUBRIC[0], {"check": {"min_words": 1}, "name": "long"}])
-        said = [(name, {"is_polite": answers["is_polite"], "long": True}) for name, answers in rows()]
+        said = [
+            (name, {"is_polite": answers["is_polite"], "long": True}) for name, answers in rows()
+        ]
         found = correct(make_run("run", rubric, said), labels(120, ["is_polite"]))
         assert found.score.people.value == pytest.approx((1 + 3 / 3) / 4)
 
     def test_a_score_that_is_no_plain_sum_is_not_guessed(self, make_run):
         """A rule of one's own cannot be repeated from its name."""
         rubric = Rubric(
-            Rubric.from_dict(RUBRIC).criteria, aggregation=lambda lines: sum(line.value for line in lines) / 9
+            Rubric.from_dict(RUBRIC).criteria,
+            aggregation=lambda lines: sum(line.value for line in lines) / 9,
         )
         found = correct(make_run("run", rubric, rows()), labels(120))
         assert found.score is None
@@ -180,7 +190,9 @@ class TestRuns:
         """Bob contradicts Ann on one rollout; to leave it out would leave out what is hard."""
         ann = labels(120, ["is_polite"])
         bob = [Label(a.example, a.criterion, a.verdict, "bob") for a in ann if a.example != "5"]
-        found = correct(make_run("run", RUBRIC, rows()), [*ann, *bob, Label("5", "is_polite", "MET", "bob")])
+        found = correct(
+            make_run("run", RUBRIC, rows()), [*ann, *bob, Label("5", "is_polite", "MET", "bob")]
+        )
         [polite] = found.criteria
         assert (polite.labels, polite.people.value) == (120, pytest.approx(40.5 / 120))
         assert polite.sensitivity.value == pytest.approx(40 / 40.5)

@@ -32,7 +32,9 @@ def coverage(prevalence, sensitivity, specificity, labels):
         if not beats_chance(found):
             continue
         kept += 1
-        for place, estimate in enumerate((prediction_powered(found), clustered_rogan_gladen(found))):
+        for place, estimate in enumerate(
+            (prediction_powered(found), clustered_rogan_gladen(found))
+        ):
             held[place] += estimate.low <= prevalence <= estimate.high
     assert kept > RUNS / 4
     return held / kept
@@ -114,7 +116,9 @@ def test_scores_of_several_criteria_are_covered_too(right, labels):
     truth, held = 0.6, 0
     for _ in range(RUNS):
         people = draw.random((ROLLOUTS, 5)) < truth
-        seen = np.where(draw.random((ROLLOUTS, 5)) < right, people, draw.random((ROLLOUTS, 5)) < 0.8)
+        seen = np.where(
+            draw.random((ROLLOUTS, 5)) < right, people, draw.random((ROLLOUTS, 5)) < 0.8
+        )
         known = np.where(np.arange(ROLLOUTS) < labels, people @ weights, np.nan)
         estimate = prediction_powered(Observed(seen @ weights, known, np.arange(float(ROLLOUTS))))
         held += estimate.low <= truth <= estimate.high

@@ -18,7 +18,9 @@ def rows(polite, short=None, **fields):
 
 def test_a_judge_that_grew_kinder_has_moved(make_run):
     """Nine of twelve verdicts rose: p is 2 of 2**9, twice for two criteria."""
-    found = drift_between(make_run("a", RUBRIC, rows("U" * 12)), make_run("b", RUBRIC, rows("M" * 9 + "UUU")))
+    found = drift_between(
+        make_run("a", RUBRIC, rows("U" * 12)), make_run("b", RUBRIC, rows("M" * 9 + "UUU"))
+    )
     polite, short = found.criteria
     assert (polite.before, polite.after, polite.change.value) == (0.0, 0.75, 0.75)
     assert polite.p == pytest.approx(2 * 2 / 2**9)
@@ -27,14 +29,18 @@ def test_a_judge_that_grew_kinder_has_moved(make_run):
 
 def test_a_change_that_chance_can_make_is_none(make_run):
     """Two up and one down."""
-    found = drift_between(make_run("a", RUBRIC, rows("UUMUMU")), make_run("b", RUBRIC, rows("MMUUMU")))
+    found = drift_between(
+        make_run("a", RUBRIC, rows("UUMUMU")), make_run("b", RUBRIC, rows("MMUUMU"))
+    )
     assert found.moved == ()
 
 
 def test_labels_show_whether_it_moved_towards_people(make_run):
     """Right once of four before, and on all after."""
     labels = [Label(str(n), "is_polite", "MET") for n in range(4)]
-    found = drift_between(make_run("a", RUBRIC, rows("MUUU")), make_run("b", RUBRIC, rows("MMMM")), labels)
+    found = drift_between(
+        make_run("a", RUBRIC, rows("MUUU")), make_run("b", RUBRIC, rows("MMMM")), labels
+    )
     before, after = found.criteria[0].accuracy
     assert (before.value, after.value) == (0.25, 1.0)
     assert found.criteria[1].accuracy is None
@@ -70,4 +76,6 @@ def test_runs_that_share_nothing_are_refused(make_run):
     with pytest.raises(TrustError, match="no rollout is the same"):
         drift_between(first, make_run("b", RUBRIC, rows("M", completion="something else")))
     with pytest.raises(TrustError, match="no judged criterion in the same words"):
-        drift_between(first, make_run("c", [{"requirement": "Is kind"}], [("0", {"is_kind": "MET"})]))
+        drift_between(
+            first, make_run("c", [{"requirement": "Is kind"}], [("0", {"is_kind": "MET"})])
+        )

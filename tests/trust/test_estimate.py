@@ -12,7 +12,9 @@ def ends(estimate):
     return estimate.low, estimate.high
 
 
-@pytest.mark.parametrize(("successes", "trials"), [(0, 10), (1, 10), (81, 263), (10, 10), (500, 999)])
+@pytest.mark.parametrize(
+    ("successes", "trials"), [(0, 10), (1, 10), (81, 263), (10, 10), (500, 999)]
+)
 def test_wilson_is_that_of_scipy(successes, trials):
     """81 of 263 is the example of Newcombe (1998), with 0.2553 to 0.3662 by Wilson."""
     theirs = binomtest(successes, trials).proportion_ci(method="wilson")
@@ -68,7 +70,13 @@ class TestClusters:
 
 @pytest.mark.parametrize(
     ("attacks", "criteria", "share", "alike"),
-    [(32, 4, 0.1, 0.5), (192, 8, 0.02, 0.9), (192, 8, 0.5, 0.5), (12, 2, 0.5, 0.9), (32, 4, 0.1, 0)],
+    [
+        (32, 4, 0.1, 0.5),
+        (192, 8, 0.02, 0.9),
+        (192, 8, 0.5, 0.5),
+        (12, 2, 0.5, 0.9),
+        (32, 4, 0.1, 0),
+    ],
 )
 def test_the_interval_covers_where_a_plain_one_does_not(attacks, criteria, share, alike):
     """At least 90 times in 100 at a nominal 95 %, however much an attack does the same everywhere.

@@ -34,7 +34,9 @@ def test_an_example_is_a_rollout_with_verdicts():
     """Spelled as the criterion spells them."""
     [example] = rubric(EXAMPLE).golden
     assert example.name == "polite"
-    assert example.fields == {key: EXAMPLE[key] for key in ("prompt", "completion", "answer", "task", "info")}
+    assert example.fields == {
+        key: EXAMPLE[key] for key in ("prompt", "completion", "answer", "task", "info")
+    }
     assert example.expect == {"greets_the_reader": "MET", "is_kind": "N/A", "max_words": 1.0}
 
 
@@ -90,7 +92,10 @@ BAD = [
     ({"golden": [{**EXAMPLE, "expect": {"is_rude": True}}]}, "to be True: give UNMET, MET"),
     ({"golden": [{**EXAMPLE, "expect": {"is_rude": 1}}]}, "to be 1: give UNMET, MET"),
     ({"golden": [{**EXAMPLE, "expect": {"is_kind": "good"}}]}, "give poor, fair, fine, N/A"),
-    ({"golden": [{**EXAMPLE, "expect": {"max_words": float("nan")}}]}, "give UNMET, MET, N/A or a number"),
+    (
+        {"golden": [{**EXAMPLE, "expect": {"max_words": float("nan")}}]},
+        "give UNMET, MET, N/A or a number",
+    ),
 ]
 
 

@@ -19,7 +19,11 @@ DATA = {
             "completion": "It is Paris",
             "expect": {"names_paris": "MET", "is_rude": "UNMET", "max_words": "MET", "similar": 1},
         },
-        {"name": "long", "completion": "It is rather Rome", "expect": {"names_paris": "UNMET", "max_words": "UNMET"}},
+        {
+            "name": "long",
+            "completion": "It is rather Rome",
+            "expect": {"names_paris": "UNMET", "max_words": "UNMET"},
+        },
     ],
 }
 
@@ -77,7 +81,9 @@ async def test_a_number_close_enough_is_right_and_another_is_not():
 async def test_verdicts_on_a_scale_are_compared_as_they_were_given():
     """The middle of three is neither the best nor the worst."""
     data = {
-        "criteria": [{"requirement": "Is clear", "name": "clear", "choices": ["poor", "fair", "good"]}],
+        "criteria": [
+            {"requirement": "Is clear", "name": "clear", "choices": ["poor", "fair", "good"]}
+        ],
         "golden": [{"completion": "x", "expect": {"clear": "fair"}}],
     }
     fair = PerCriterionGrader(FakeModel(lambda s, u: {"explanation": "so-so", "choice": "fair"}))

@@ -7,13 +7,18 @@ from assay.runs import Run, score_rows
 from assay.testing import FakeModel
 from assay.trust import Label, LabelError, Question, join, questions_of
 
-RUBRIC = [{"requirement": "Is polite"}, {"requirement": "Is clear", "choices": ["poor", "fair", "good"]}]
+RUBRIC = [
+    {"requirement": "Is polite"},
+    {"requirement": "Is clear", "choices": ["poor", "fair", "good"]},
+]
 POLITE = {"is_polite": "MET", "is_clear": "fair"}
 
 
 @pytest.fixture
 def run(make_run):
-    return make_run("run", RUBRIC, [("1", POLITE), ("2", POLITE | {"is_polite": ValueError("no reply")})])
+    return make_run(
+        "run", RUBRIC, [("1", POLITE), ("2", POLITE | {"is_polite": ValueError("no reply")})]
+    )
 
 
 def joined(run, labels, **options):
@@ -110,8 +115,13 @@ class TestQuestion:
 
     def test_checks_that_give_numbers_are_questions_for_numbers(self, make_run):
         """Those that give only 0 and 1 are met or not."""
-        rubric = [{"check": {"similarity": {"to": "a"}}, "name": "alike"}, {"check": {"min_words": 1}, "name": "long"}]
-        run = make_run("run", rubric, [("1", {"alike": 0.25, "long": 1}), ("2", {"alike": 1, "long": 0})])
+        rubric = [
+            {"check": {"similarity": {"to": "a"}}, "name": "alike"},
+            {"check": {"min_words": 1}, "name": "long"},
+        ]
+        run = make_run(
+            "run", rubric, [("1", {"alike": 0.25, "long": 1}), ("2", {"alike": 1, "long": 0})]
+        )
         questions = questions_of(run)
         assert (questions["alike"].choices, questions["long"].choices) == ((), ("UNMET", "MET"))
         assert not questions["alike"].judged
@@ -130,4 +140,7 @@ class TestQuestion:
         questions = questions_of(run)
         assert questions["is_clear"].choices == ("poor", "fair", "good")
         found = joined(run, [Label("a", "is_polite", "MET"), Label("b", "is_clear", "good")])
-        assert [(item.judge, item.people["human"]) for item in found.items] == [("MET", "MET"), ("fair", "good")]
+        assert [(item.judge, item.people["human"]) for item in found.items] == [
+            ("MET", "MET"),
+            ("fair", "good"),
+        ]

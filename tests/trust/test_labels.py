@@ -15,7 +15,13 @@ def test_csv_and_jsonl_give_the_same_labels(tmp_path):
     table.write_text(f"{FIELDS}\n7,,polite,MET,ann,thanks twice\n8,1,polite,0,bob,\n")
     lines = tmp_path / "labels.jsonl"
     rows = [
-        {"example": 7, "criterion": "polite", "verdict": "MET", "rater": "ann", "note": "thanks twice"},
+        {
+            "example": 7,
+            "criterion": "polite",
+            "verdict": "MET",
+            "rater": "ann",
+            "note": "thanks twice",
+        },
         {"example": "8", "sample": 1, "criterion": "polite", "verdict": "0", "rater": "bob"},
     ]
     lines.write_text("".join(f"{json.dumps(row)}\n" for row in rows))

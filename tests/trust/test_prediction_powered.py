@@ -94,7 +94,9 @@ def test_repeated_rollouts_widen_the_interval():
     found, _ = scores(100, 60, noise=0.3)
     columns = (np.tile(column, 4) for column in (found.judge, found.people))
     together = Observed(*columns, np.tile(np.arange(100.0), 4))
-    assert half_width(prediction_powered(together)) == pytest.approx(half_width(prediction_powered(found)), rel=0.02)
+    assert half_width(prediction_powered(together)) == pytest.approx(
+        half_width(prediction_powered(found)), rel=0.02
+    )
 
 
 class TestBudget:

@@ -37,7 +37,8 @@ def test_a_rate_below_what_false_alarms_give_is_none():
 
 
 @pytest.mark.parametrize(
-    "counts", [(5000, 10_000, 4500, 5000, 500, 5000), (180, 400, 40, 50, 12, 60), (30, 90, 9, 11, 1, 30)]
+    "counts",
+    [(5000, 10_000, 4500, 5000, 500, 5000), (180, 400, 40, 50, 12, 60), (30, 90, 9, 11, 1, 30)],
 )
 def test_the_interval_is_that_of_lang_and_reiczigel_when_labels_are_apart(counts):
     """Their formula (Prev. Vet. Med. 113:13, 2014), which arXiv 2511.21140 uses for judges, written out."""

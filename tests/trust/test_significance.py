@@ -90,7 +90,9 @@ class TestSmallestEffect:
         expected = (2.871310 + 0.845265) * values.std(ddof=1) / 10
         assert minimum_detectable_effect(values, tests=10) == pytest.approx(expected, rel=1e-4)
 
-    @pytest.mark.parametrize(("examples", "tests", "seen"), [(5, 1, False), (6, 1, True), (6, 2, False)])
+    @pytest.mark.parametrize(
+        ("examples", "tests", "seen"), [(5, 1, False), (6, 1, True), (6, 2, False)]
+    )
     def test_too_few_examples_can_show_nothing(self, examples, tests, seen):
         """All of n rise with a chance of 2 in 2**n: 0.0625 for five, and 0.03125 for six."""
         found = minimum_detectable_effect([0.1 * n for n in range(examples)], tests=tests)
@@ -106,7 +108,10 @@ class TestSmallestEffect:
 
     def test_without_spread_there_is_none(self):
         """Nothing can be said."""
-        assert (minimum_detectable_effect([0.1]), minimum_detectable_effect([0.0, 0.0])) == (None, None)
+        assert (minimum_detectable_effect([0.1]), minimum_detectable_effect([0.0, 0.0])) == (
+            None,
+            None,
+        )
 
 
 def test_flipping_equal_differences_together_changes_nothing():

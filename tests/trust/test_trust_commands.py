@@ -19,7 +19,9 @@ def verdict(yes):
 
 def said(judge, count=120):
     """Short throughout; polite where the function says so."""
-    return [(str(n), {"is_polite": verdict(judge(n)), "is_short": verdict(n % 2)}) for n in range(count)]
+    return [
+        (str(n), {"is_polite": verdict(judge(n)), "is_short": verdict(n % 2)}) for n in range(count)
+    ]
 
 
 def kind(n):
@@ -90,7 +92,10 @@ class TestAgree:
 
     def test_who_said_what_is_shown_on_request(self, run, labels, capsys):
         """20 of 30 polite by both, 0 the other way round."""
-        assert main(["agree", run, labels, "--confusion", "-f", "markdown", "--against", "majority"]) == 0
+        assert (
+            main(["agree", run, labels, "--confusion", "-f", "markdown", "--against", "majority"])
+            == 0
+        )
         out = capsys.readouterr().out
         assert "| is\\_polite: people down, judge across | UNMET | MET |" in out
         assert "| UNMET | 20 | 20 |\n| MET | 0 | 20 |" in out
@@ -109,7 +114,9 @@ class TestAgree:
         length = next(line for line in out.splitlines() if line.startswith("length"))
         assert length.split() == ["length", "40", "0", "–", "–", "–", "–", "1.00", "1.00", "–"]
 
-    def test_a_second_run_shows_whether_the_judge_repeats_itself(self, run, labels, make_run, capsys):
+    def test_a_second_run_shows_whether_the_judge_repeats_itself(
+        self, run, labels, make_run, capsys
+    ):
         """The same rollouts, judged otherwise on one of three: 5 of 6 verdicts stay."""
         again = str(make_run("again", RUBRIC, said(strict)).path)
         assert main(["agree", run, labels, "--again", again]) == 0
@@ -184,7 +191,8 @@ class TestCompare:
     def test_a_fall_that_chance_can_make_does_not_fail(self, make_run):
         """One example of three."""
         before, after = (
-            str(make_run(name, RUBRIC, said(judge, 3)).path) for name, judge in (("a", kind), ("b", strict))
+            str(make_run(name, RUBRIC, said(judge, 3)).path)
+            for name, judge in (("a", kind), ("b", strict))
         )
         assert main(["compare", before, after, "--fail-if-worse"]) == 0
 
@@ -193,7 +201,9 @@ class TestCompare:
         rubric = [{"requirement": "Is polite"}]
         broken = [(str(n), {"is_polite": TimeoutError("no reply")}) for n in range(20)]
         fine = [(str(n), {"is_polite": "MET"}) for n in range(20)]
-        paths = [str(make_run(name, rubric, rows).path) for name, rows in (("a", fine), ("b", broken))]
+        paths = [
+            str(make_run(name, rubric, rows).path) for name, rows in (("a", fine), ("b", broken))
+        ]
         assert main(["compare", *paths, "--fail-if-worse"]) == 1
         assert "20 of the second" in capsys.readouterr().out
 

@@ -62,9 +62,13 @@ def browser_thread():
 def browser(browser_thread):
     path = os.environ.get("ASSAY_CHROMIUM") or shutil.which("chromium")
     if path is None:
-        pytest.skip("there is no Chromium here: install the chromium package, or name one in ASSAY_CHROMIUM")
+        pytest.skip(
+            "there is no Chromium here: install the chromium package, or name one in ASSAY_CHROMIUM"
+        )
     playwright = browser_thread.submit(sync_playwright().start).result()
-    launched = browser_thread.submit(playwright.chromium.launch, executable_path=path, args=FLAGS).result()
+    launched = browser_thread.submit(
+        playwright.chromium.launch, executable_path=path, args=FLAGS
+    ).result()
     yield launched
     browser_thread.submit(launched.close).result()
     browser_thread.submit(playwright.stop).result()
@@ -87,7 +91,9 @@ def page(browser, browser_thread, context_options):
         made = context.new_page()
         made.on("pageerror", lambda error: troubles.append(f"error: {error}"))
         made.on("dialog", lambda dialog: (troubles.append("a dialog"), dialog.dismiss()))
-        made.on("console", lambda said: troubles.append(said.text) if said.type == "error" else None)
+        made.on(
+            "console", lambda said: troubles.append(said.text) if said.type == "error" else None
+        )
         return made
 
     made = browser_thread.submit(opened).result()
@@ -111,7 +117,9 @@ class Judge(Autograder):
         lenient, strict = "please" in text or "Thank" in text, "please" in text
         quote = "could you please" if "please" in text else "as everybody knows"
         votes = [
-            CriterionReport(name=name, value=float(said), verdict=criterion.choices[-1 if said else 0])
+            CriterionReport(
+                name=name, value=float(said), verdict=criterion.choices[-1 if said else 0]
+            )
             for name, said in (("lenient", lenient), ("strict", strict))
         ]
         apart = float(lenient != strict)
@@ -161,7 +169,11 @@ def write_run(folder, data, *, failed=(), judge=None):
     asyncio.run(score_rows(rubric, data, on_row=taken.append))
     with Journal.open(folder, about) as journal:
         for number, row in enumerate(taken):
-            changes = {"spent": Spending(calls=2, prompt=100, completion=10 + number, cost=0.001 * (number + 1))}
+            changes = {
+                "spent": Spending(
+                    calls=2, prompt=100, completion=10 + number, cost=0.001 * (number + 1)
+                )
+            }
             changes |= {"timing": {"generation": 0.5 + number, "scoring": 0.25}}
             if number in failed:
                 changes |= {"error": "ConnectionError: the endpoint is gone"}

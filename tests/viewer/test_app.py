@@ -28,7 +28,8 @@ def short(completion):
 
 
 RUBRIC = Rubric(
-    [Criterion(check=polite, name="polite", tags=("tone",)), Criterion(check=short, name="short")], name="manners"
+    [Criterion(check=polite, name="polite", tags=("tone",)), Criterion(check=short, name="short")],
+    name="manners",
 )
 
 ROWS = [
@@ -76,8 +77,11 @@ def test_the_overview_puts_errors_first(page, run):
     assert (told["rows"], told["scored"], told["unscored"]) == (4, 3, 1)
     [error] = told["errors"]
     assert (error["criterion"], error["kind"], error["count"], error["first_row"]) == (
-        "short", "ConnectionError", 1, 3,
-    )  # fmt: skip
+        "short",
+        "ConnectionError",
+        1,
+        3,
+    )
     assert error["message"] == "ConnectionError: the judge is down"
     assert told["score"]["mean"] == 0.5
     assert sum(told["score"]["histogram"]["counts"]) == 3
@@ -118,7 +122,9 @@ def test_a_group_has_advantages(page, run):
     assert [row["advantage"] for row in told["rows"]] == [1.0, -1.0]
 
 
-@pytest.mark.parametrize("path", ["runs/none/overview", "runs/{run}/rows/99", "runs/{run}/groups/z"])
+@pytest.mark.parametrize(
+    "path", ["runs/none/overview", "runs/{run}/rows/99", "runs/{run}/groups/z"]
+)
 def test_what_is_not_there_is_said_to_be_missing(page, run, path):
     reply = page.get(f"/api/{path.format(run=run)}")
     assert reply.status_code == 404
@@ -205,9 +211,15 @@ async def test_two_runs_are_compared(folder, tmp_path):
 
 
 HALVES = [
-    {"id": "a\ud83d", "prompt": "p\ud83d", "completion": "x\ud83d y", "task": "t\ud83d", "c\ud83d": "\udc00"},
+    {
+        "id": "a\ud83d",
+        "prompt": "p\ud83d",
+        "completion": "x\ud83d y",
+        "task": "t\ud83d",
+        "c\ud83d": "\udc00",
+    },
     {"id": "b", "prompt": "p", "completion": "whole \U0001f600"},
-]  # fmt: skip
+]
 
 
 @pytest.fixture
@@ -237,7 +249,10 @@ class TestHalfCharacters:
         assert rows[0]["preview"] == r"x\ud83d y"
         assert r"x\ud83d y" in rows[0]["error"]
         whole = page.get(f"/api/runs/{run['id']}/rows/1").json()
-        assert (whole["text"], whole["columns"]) == (r"x\ud83d y", {"id": r"a\ud83d", r"c\ud83d": r"\udc00"})
+        assert (whole["text"], whole["columns"]) == (
+            r"x\ud83d y",
+            {"id": r"a\ud83d", r"c\ud83d": r"\udc00"},
+        )
         assert page.get(f"/api/runs/{run['id']}/rows/2").json()["text"] == "whole \U0001f600"
         group = page.get(f"/api/runs/{run['id']}/groups/{rows[0]['example']}").json()
         assert [row["number"] for row in group["rows"]] == [1]

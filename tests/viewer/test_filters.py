@@ -19,15 +19,21 @@ HEAD, *CASES = map(json.loads, TABLE.read_text(encoding="utf-8").splitlines())
 def book(tmp_path_factory):
     """A run with the rows of the table."""
     folder = tmp_path_factory.mktemp("filters") / "run"
-    named = {name: [tag for tag, names in HEAD["tags"].items() if name in names] for name in HEAD["criteria"]}
-    rubric = Rubric([Criterion(name=name, requirement=name, tags=tags) for name, tags in named.items()])
+    named = {
+        name: [tag for tag, names in HEAD["tags"].items() if name in names]
+        for name in HEAD["criteria"]
+    }
+    rubric = Rubric(
+        [Criterion(name=name, requirement=name, tags=tags) for name, tags in named.items()]
+    )
     with Journal.open(folder, RunAbout.of("score", rubric=rubric)) as journal:
         for told in HEAD["rows"]:
             journal.write(row_of(told))
         journal.finish()
     labelled = [told for told in HEAD["rows"] if told["labelled"]]
     labels = [
-        {"example": t["example"], "sample": t["sample"], "criterion": "polite", "verdict": "MET"} for t in labelled
+        {"example": t["example"], "sample": t["sample"], "criterion": "polite", "verdict": "MET"}
+        for t in labelled
     ]
     (folder / "labels.jsonl").write_text("".join(json.dumps(label) + "\n" for label in labels))
     shelf = ViewedRuns([folder])
@@ -39,8 +45,13 @@ def row_of(told: dict) -> Row:
     """A row that shows in the index what the table tells of it."""
     prompt, _, completion = told["text"].partition("\n")
     name, _, message = told["error"].partition(": ")
-    lines = [line_of(each, said, message, told["disagreement"]) for each, said in told["verdicts"].items()]
-    report = EvaluationReport(told["score"], told["reward"], report=lines, asked=1, answered=int(told["scored"]))
+    lines = [
+        line_of(each, said, message, told["disagreement"])
+        for each, said in told["verdicts"].items()
+    ]
+    report = EvaluationReport(
+        told["score"], told["reward"], report=lines, asked=1, answered=int(told["scored"])
+    )
     return Row(
         told["example"],
         told["sample"],
@@ -57,7 +68,9 @@ def line_of(name: str, said: str, message: str, disagreement: float) -> Criterio
         return CriterionReport(name=name, error=message)
     if said == "0.5":
         return CriterionReport(name=name, value=0.5)
-    return CriterionReport(name=name, value=float(said == "MET"), verdict=said, disagreement=disagreement)
+    return CriterionReport(
+        name=name, value=float(said == "MET"), verdict=said, disagreement=disagreement
+    )
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case["filter"] for case in CASES])

@@ -28,5 +28,8 @@ def test_javascript_filters_as_the_table_says(page, site):
 
 def test_a_value_is_quoted_where_a_filter_needs_it(page, site):
     page.goto(site)
-    quoted = [page.evaluate("value => Assay.filters.quoted(value)", value) for value in ("a", "a b", 'a"b', "")]
+    quoted = [
+        page.evaluate("value => Assay.filters.quoted(value)", value)
+        for value in ("a", "a b", 'a"b', "")
+    ]
     assert quoted == ["a", '"a b"', '"ab"', '""']

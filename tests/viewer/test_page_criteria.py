@@ -10,7 +10,9 @@ from assay import Autograder, Rubric, Score
 from assay.runs import Run, score_rows
 from assay.viewer.page_export import write_report
 
-STEM = "Explains in detail how the proposed method compares with the earlier baseline, and says so in"
+STEM = (
+    "Explains in detail how the proposed method compares with the earlier baseline, and says so in"
+)
 
 
 class Judge(Autograder):
@@ -31,7 +33,10 @@ def own(number):
     ]
 
 
-ROWS = [{"id": f"q{n}", "prompt": "Why?", "completion": f"Answer {n}", "rubric": own(n)} for n in range(20)]
+ROWS = [
+    {"id": f"q{n}", "prompt": "Why?", "completion": f"Answer {n}", "rubric": own(n)}
+    for n in range(20)
+]
 SCALE = Rubric.from_dict(
     [
         {"name": "quality", "requirement": "Is good", "choices": ["poor", "fair", "good"]},
@@ -93,7 +98,9 @@ def test_a_scale_is_shown_level_by_level(look, addresses):
     """Seven, seven and six of twenty, each a link to its rows."""
     page = look(addresses["scale"])
     quality = page.get_by_role("group", name="quality")
-    expect(quality.locator(".share-words > *")).to_have_text(["poor 35 %", "fair 35 %", "good 30 %"])
+    expect(quality.locator(".share-words > *")).to_have_text(
+        ["poor 35 %", "fair 35 %", "good 30 %"]
+    )
     quality.get_by_role("link", name="fair 35 %").click()
     expect(page.locator(".total")).to_have_text("7 of 20 rows")
 

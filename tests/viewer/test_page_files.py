@@ -12,7 +12,9 @@ from assay.viewer.page_export import BUNDLE, page_file
 PAGE = Path(assay.viewer.__file__).parent / "page"
 SCRIPTS = (PAGE / "scripts.txt").read_text(encoding="utf-8").split()
 OWN = [name for name in SCRIPTS if not name.startswith("vendor/")]
-COLOURS = dict(re.findall(r"--([\w-]+): light-dark\((#\w{6}, #\w{6})\);", (PAGE / "style.css").read_text()))
+COLOURS = dict(
+    re.findall(r"--([\w-]+): light-dark\((#\w{6}, #\w{6})\);", (PAGE / "style.css").read_text())
+)
 
 
 def test_every_script_is_listed_and_all_are_served_as_one():

@@ -11,10 +11,10 @@ TRICKS = [
     f"{SCRIPT}{IMAGE}<svg onload=window.pwned=3></svg></div></main><style>*{{display:none}}</style>",
     "[press me](javascript:window.pwned=4) ![](http://198.51.100.1/y.png) <http://198.51.100.1/>",
     r"$\href{javascript:window.pwned=5}{x}$ $\htmlClass{a}{x}$ $\includegraphics{http://198.51.100.1/z.png}$ \(\def\a{\a\a}\a\)",
-    '</script><script>window.pwned=6</script><!--<![CDATA[ "\'> `` ``` **__~~ | --- |\n|---|\n> > > >\n- - -\n1. ',
+    "</script><script>window.pwned=6</script><!--<![CDATA[ \"'> `` ``` **__~~ | --- |\n|---|\n> > > >\n- - -\n1. ",
     "pay \u202e001$\u202c now, \u200bzero\u200b \u2066isolate \x00\x1b[31m and \ud83d\ude00 ـكَ عربي",
     "*" * 5000 + "[" * 5000 + "`" * 4999 + ">" * 3000 + "$" * 3001,
-]  # fmt: skip
+]
 
 
 class Hostile(Autograder):
@@ -31,14 +31,23 @@ def folder(tmp_path_factory, make_run):
         {
             "example_id": f"{SCRIPT}/..%2f#?{number}",
             "task": IMAGE,
-            "prompt": [{"role": f"<b>{SCRIPT}", "content": trick}, {"role": "user", "content": trick}],
-            "completion": [{"role": "assistant", "content": trick, "tool_calls": [{"function": {"name": SCRIPT, "arguments": trick}}]}],
+            "prompt": [
+                {"role": f"<b>{SCRIPT}", "content": trick},
+                {"role": "user", "content": trick},
+            ],
+            "completion": [
+                {
+                    "role": "assistant",
+                    "content": trick,
+                    "tool_calls": [{"function": {"name": SCRIPT, "arguments": trick}}],
+                }
+            ],
             "answer": trick,
             "info": {SCRIPT: trick},
             SCRIPT: [trick],
         }
         for number, trick in enumerate(TRICKS)
-    ]  # fmt: skip
+    ]
     data.append({"example_id": "long", "prompt": "Go on.", "completion": "a<b>" * 1_250_000})
     return make_run(tmp_path_factory.mktemp("hostile") / "<img src=x>", data, judge=Hostile())
 
@@ -108,7 +117,9 @@ def test_a_group_with_a_hostile_name_can_be_opened(look, watched):
 
 def test_a_link_leads_nowhere_and_shows_its_address(look, watched):
     page = look(f"{watched.run}/row/2")
-    expect(page.locator(".said .link-text").first).to_have_text("press me (javascript:window.pwned=4)")
+    expect(page.locator(".said .link-text").first).to_have_text(
+        "press me (javascript:window.pwned=4)"
+    )
     assert page.locator(".said a").count() == 0
 
 

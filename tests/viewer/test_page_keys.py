@@ -146,7 +146,5 @@ def test_dark_follows_the_system_until_somebody_chooses(look, run):
 @pytest.mark.parametrize("context_options", [{"reduced_motion": "reduce"}])
 def test_nothing_moves_for_those_who_do_not_want_it(look, run):
     page = look(run)
-    moving = (
-        "[...document.querySelectorAll('*')].filter((one) => getComputedStyle(one).animationName !== 'none').length"
-    )
+    moving = "[...document.querySelectorAll('*')].filter((one) => getComputedStyle(one).animationName !== 'none').length"
     assert page.evaluate(moving) == 0

@@ -11,7 +11,9 @@ from assay.trust.labels import read_labels
 def folder(tmp_path, make_run):
     """A run that nobody else looks at."""
     said = "Well, could you please look again?"
-    return make_run(tmp_path / "labelled", [{"example_id": "e", "prompt": "Ask.", "completion": said}] * 2)
+    return make_run(
+        tmp_path / "labelled", [{"example_id": "e", "prompt": "Ask.", "completion": said}] * 2
+    )
 
 
 def overrule(page, criterion, choice, note="", name="Ann"):
@@ -36,7 +38,12 @@ def test_a_label_is_saved_beside_the_run_and_not_over_the_verdict(look, serve, f
     expect(line.locator(".overrule")).to_have_text("✓MET")
     [label] = read_labels(folder / "labels.jsonl")
     run = Run.open(folder)
-    assert (label.example, label.sample, label.criterion, label.verdict) == ("e", 0, "polite", "UNMET")
+    assert (label.example, label.sample, label.criterion, label.verdict) == (
+        "e",
+        0,
+        "polite",
+        "UNMET",
+    )
     assert (label.rater, label.note) == ("Ann", "a command in polite words")
     assert label.guideline == run.about.rubric.criteria[0].hash
     assert run.row("e").report.lines[0].verdict == "MET"

@@ -12,11 +12,17 @@ SHOWN = """([text, marks]) => {
 }"""
 
 CASES = [
-    ("**a** *b* ***c*** ~~d~~", "<p><strong>a</strong> <em>b</em> <strong><em>c</em></strong> <s>d</s></p>"),
+    (
+        "**a** *b* ***c*** ~~d~~",
+        "<p><strong>a</strong> <em>b</em> <strong><em>c</em></strong> <s>d</s></p>",
+    ),
     ("snake_case_name 2 * 3 * 4 **open", "<p>snake_case_name 2 * 3 * 4 **open</p>"),
     ("`a ``b`` c` \\*", "<p><code>a ``b`` c</code> *</p>"),
     ("$5 and $10, but $x$", '<p>$5 and $10, but <span class="math">MATH</span></p>'),
-    ("\\(x\\) \\[y\\]", '<p><span class="math">MATH</span> <span class="math display">MATH</span></p>'),
+    (
+        "\\(x\\) \\[y\\]",
+        '<p><span class="math">MATH</span> <span class="math display">MATH</span></p>',
+    ),
     ("$\\nothing{x}$", '<p><code class="math-source">$\\nothing{x}$</code></p>'),
     ("$$\nx\n- y\n$$", '<p><span class="math display">MATH</span></p>'),
     ("# a\n### b", '<h4 class="size-1">a</h4><h6 class="size-3">b</h6>'),
@@ -24,9 +30,12 @@ CASES = [
     ("3. a\n4. b", '<ol start="3"><li><p>a</p></li><li><p>b</p></li></ol>'),
     ("> a\n>> b", "<blockquote><p>a</p><blockquote><p>b</p></blockquote></blockquote>"),
     ("a\n\n---\nb", "<p>a</p><hr><p>b</p>"),
-    ("<b>x</b>", '<p><span class="tag-text">&lt;b&gt;</span>x<span class="tag-text">&lt;/b&gt;</span></p>'),
+    (
+        "<b>x</b>",
+        '<p><span class="tag-text">&lt;b&gt;</span>x<span class="tag-text">&lt;/b&gt;</span></p>',
+    ),
     ("[a](b)", '<p><span class="link-text">a<span class="address"> (b)</span></span></p>'),
-]  # fmt: skip
+]
 
 
 def test_markdown_becomes_these_elements(look, site):
@@ -71,7 +80,21 @@ def test_marks_stand_where_python_counted(look, site):
 def test_a_long_text_made_of_beginnings_is_shown(look, site):
     """All 300,000 characters that "Show all" renders, however many pieces they fall into."""
     page = look(site)
-    pieces = ["\\(", "`a", "*a ", "**a ", "_a ", "~~a ", "[a", "\u202e", "- - ", "|-", "$a", "<a", "> - "]
+    pieces = [
+        "\\(",
+        "`a",
+        "*a ",
+        "**a ",
+        "_a ",
+        "~~a ",
+        "[a",
+        "\u202e",
+        "- - ",
+        "|-",
+        "$a",
+        "<a",
+        "> - ",
+    ]
     for piece in pieces:
         length = page.evaluate(
             """text => {

@@ -47,19 +47,35 @@ def folder(tmp_path_factory, make_run):
         part("audio", "audio/wav", wav()),
     ]
     bad = [
-        {"type": "image_url", "image_url": {"url": f"data:image/svg+xml;base64,{base64.b64encode(SVG).decode()}"}},
+        {
+            "type": "image_url",
+            "image_url": {"url": f"data:image/svg+xml;base64,{base64.b64encode(SVG).decode()}"},
+        },
         part("image", "image/png", b"<html><script>window.pwned=3</script>"),
         part("file", "application/pdf", b"<html><script>window.pwned=4</script>"),
         {"type": "image_url", "image_url": {"url": "https://198.51.100.1/x.png"}},
         {"type": "image", "path": "../secret.png"},
     ]
     data = [
-        {"prompt": [{"role": "user", "content": [*parts, {"type": "text", "text": "What is it?"}]}], "completion": [{"role": "assistant", "content": said}]}
-        for parts, said in ((good, [{"type": "text", "text": "This, please."}, part("file", "application/pdf", PDF)]), (bad, "Nothing."))
-    ]  # fmt: skip
+        {
+            "prompt": [
+                {"role": "user", "content": [*parts, {"type": "text", "text": "What is it?"}]}
+            ],
+            "completion": [{"role": "assistant", "content": said}],
+        }
+        for parts, said in (
+            (
+                good,
+                [{"type": "text", "text": "This, please."}, part("file", "application/pdf", PDF)],
+            ),
+            (bad, "Nothing."),
+        )
+    ]
     run = make_run(home / "run", data)
     about = json.loads((run / "run.json").read_text())
-    (run / "run.json").write_text(json.dumps({**about, "data": {"source": str(home / "rows.jsonl")}}))
+    (run / "run.json").write_text(
+        json.dumps({**about, "data": {"source": str(home / "rows.jsonl")}})
+    )
     return run
 
 
@@ -98,14 +114,20 @@ def test_images_audio_and_pdfs_are_shown_where_they_were_said(watched, look, sit
     for place in range(2):
         image = prompt.locator("figure.medium img").nth(place)
         image.scroll_into_view_if_needed()
-        page.wait_for_function("(image) => image.complete && image.naturalWidth === 40", arg=image.element_handle())
+        page.wait_for_function(
+            "(image) => image.complete && image.naturalWidth === 40", arg=image.element_handle()
+        )
     sound = prompt.locator("audio").element_handle()
     page.wait_for_function("(audio) => Math.abs(audio.duration - 0.5) < 0.01", arg=sound)
     expect(prompt.locator("figure.medium").first).to_contain_text("m1.image1: image/png, ")
-    expect(completion.locator("object[type='application/pdf']")).to_have_attribute("data", re.compile("^blob:"))
+    expect(completion.locator("object[type='application/pdf']")).to_have_attribute(
+        "data", re.compile("^blob:")
+    )
     expect(completion.locator("p.note a")).to_have_attribute("download", "m2.file1.pdf")
     assert page.evaluate("window.broken") == []
-    assert [url for url in page.asked if not url.startswith((site, "data:", "blob:", "chrome"))] == []
+    assert [
+        url for url in page.asked if not url.startswith((site, "data:", "blob:", "chrome"))
+    ] == []
 
 
 def test_what_is_not_what_it_says_is_not_shown(watched, look, site, folder):
@@ -113,7 +135,9 @@ def test_what_is_not_what_it_says_is_not_shown(watched, look, site, folder):
     page = look(site + place_of(folder, 2))
     figures = page.locator("figure.medium")
     expect(figures).to_have_count(5)
-    expect(page.locator("figure.medium img, figure.medium object, figure.medium audio")).to_have_count(0)
+    expect(
+        page.locator("figure.medium img, figure.medium object, figure.medium audio")
+    ).to_have_count(0)
     expect(figures.nth(0)).to_contain_text("says that it is image/svg+xml")
     expect(figures.nth(4)).to_contain_text("which is not in")
     assert page.evaluate("[window.pwned, window.broken.length]") == [None, 0]
@@ -123,12 +147,17 @@ def test_what_is_not_what_it_says_is_not_shown(watched, look, site, folder):
 def test_the_page_as_one_file_holds_them(watched, tmp_path, folder):
     """It opens from disk."""
     path = tmp_path / "page.html"
-    assert main(["report", str(folder), "-o", str(path), "--media-folder", str(folder.parent), "-q"]) == 0
+    assert (
+        main(["report", str(folder), "-o", str(path), "--media-folder", str(folder.parent), "-q"])
+        == 0
+    )
     watched.goto(path.as_uri() + place_of(folder, 1))
     expect(watched.locator("figure.medium img")).to_have_count(2)
     expect(watched.locator("object[type='application/pdf']")).to_have_count(1)
     assert watched.evaluate("window.broken") == []
-    assert [url for url in watched.asked if not url.startswith(("file:", "data:", "blob:", "chrome"))] == []
+    assert [
+        url for url in watched.asked if not url.startswith(("file:", "data:", "blob:", "chrome"))
+    ] == []
 
 
 def test_folders_outside_of_the_current_one_are_not_looked_into(folder, monkeypatch, tmp_path):

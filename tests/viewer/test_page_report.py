@@ -36,7 +36,9 @@ def open_report(page, browser_thread, report):
         return page
 
     yield opened
-    assert [one for one in asked if not one.startswith(("file:", "data:image/svg+xml,", "blob:"))] == []
+    assert [
+        one for one in asked if not one.startswith(("file:", "data:image/svg+xml,", "blob:"))
+    ] == []
 
 
 def first_run(page):
@@ -94,7 +96,12 @@ def test_labels_given_in_a_report_are_taken_out_as_a_file(open_report, tmp_path,
         page.get_by_role("button", name="Export labels").click()
     taken.value.save_as(tmp_path / "labels.jsonl")
     [label] = read_labels(tmp_path / "labels.jsonl")
-    assert (label.example, label.criterion, label.verdict, label.rater) == ("e0", "polite", "UNMET", "Ann")
+    assert (label.example, label.criterion, label.verdict, label.rater) == (
+        "e0",
+        "polite",
+        "UNMET",
+        "Ann",
+    )
     about = json.loads((run_folder / "run.json").read_text())
     assert label.guideline == about["rubric"]["criteria"][0]["hash"]
 

@@ -24,7 +24,9 @@ def test_the_overview_says_first_what_went_wrong(look, site):
     """One rollout broke the judges and one has nothing to score: 2 of 40, and four errors in all."""
     page = look(site)
     banner = page.get_by_role("alert", name="Errors")
-    expect(banner).to_contain_text("2 rollouts of 40 have no score, 1 of them because there was nothing to score")
+    expect(banner).to_contain_text(
+        "2 rollouts of 40 have no score, 1 of them because there was nothing to score"
+    )
     expect(banner.get_by_role("listitem")).to_have_count(4)
     expect(banner).to_contain_text("ConnectionError")
     tops = page.evaluate("[...document.querySelectorAll('.view > *')].map(part => part.className)")
@@ -77,7 +79,9 @@ def test_a_filter_narrows_the_table(look, run):
 def test_a_filter_that_cannot_be_read_says_why_below_it(look, run):
     page = look(f"{run}/rows")
     page.locator("#filter").fill("verdct:MET")
-    expect(page.locator("#filter-error")).to_have_text("there is no 'verdct' to filter by: did you mean 'verdict'?")
+    expect(page.locator("#filter-error")).to_have_text(
+        "there is no 'verdct' to filter by: did you mean 'verdict'?"
+    )
     expect(page.locator("#filter")).to_have_attribute("aria-invalid", "true")
     page.locator("#filter").fill("verdict:MET")
     expect(page.locator("#filter-error")).to_be_hidden()
@@ -91,7 +95,9 @@ def test_a_column_sorts_both_ways(look, run):
     expect(first).to_have_text("1")
     page.get_by_role("button", name="Cost").click()
     expect(first).to_have_text("40")
-    expect(page.get_by_role("columnheader", name="Cost")).to_have_attribute("aria-sort", "descending")
+    expect(page.get_by_role("columnheader", name="Cost")).to_have_attribute(
+        "aria-sort", "descending"
+    )
 
 
 def test_columns_can_be_chosen_and_are_remembered(look, run):
@@ -135,7 +141,9 @@ def test_quoted_words_are_marked_in_the_answer(look, run):
 
 def test_words_that_are_not_in_the_answer_are_flagged(look, run):
     page = look(f"{run}/row/2")
-    expect(page.locator(".evidence .missing").first).to_contain_text("not in the answer “as everybody knows”")
+    expect(page.locator(".evidence .missing").first).to_contain_text(
+        "not in the answer “as everybody knows”"
+    )
 
 
 CALL = {"id": "a", "function": {"name": "search_orders", "arguments": '{"customer": 7}'}}
@@ -158,7 +166,10 @@ def cited(serve, tmp_path_factory):
         'It looks [m3.call1: "search_orders"], after a thought [m3.thinking1: "哪个订单"], and finds it [m4: "是在路上"]; '
         'the request is clear [m2]. It pays [m3: "I have paid"] and ends [m9]. It says "on its way".'
     )
-    prompt = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Where is it?"}]
+    prompt = [
+        {"role": "system", "content": "Be kind."},
+        {"role": "user", "content": "Where is it?"},
+    ]
     rubric = Rubric(
         [
             {"requirement": "Looks first", "name": "looks"},
@@ -205,7 +216,9 @@ def test_the_steps_of_a_line_lead_to_the_conversation(look, page, cited):
     expect(steps.get_by_role("listitem")).to_have_text(["✗UNMETm3903 words, 5 allowed", "✓METm5"])
     steps.get_by_role("button", name="m5", exact=True).click()
     expect(page.locator(".said .pointed")).to_contain_text("It is on its way.")
-    page.locator(".line", has_text="guesses").get_by_role("button", name="m3.call1", exact=True).click()
+    page.locator(".line", has_text="guesses").get_by_role(
+        "button", name="m3.call1", exact=True
+    ).click()
     expect(page.locator(".said .pointed")).to_contain_text("search_orders")
 
 
@@ -252,7 +265,13 @@ def looked(serve, tmp_path):
     with ModelServer(judge) as server:
         grader = ToolJudge([Workspace(tmp_path / "work")], model=server.model)
         asyncio.run(
-            score_rows(rubric, [{"completion": "Done."}], folder=tmp_path / "run", grader=grader, judge_log=True)
+            score_rows(
+                rubric,
+                [{"completion": "Done."}],
+                folder=tmp_path / "run",
+                grader=grader,
+                judge_log=True,
+            )
         )
     return serve(tmp_path / "run")
 
@@ -280,7 +299,9 @@ def test_raw_text_is_one_click_away(look, run):
 
 def test_what_failed_says_so(look, run):
     page = look(f"{run}/row/12")
-    expect(page.locator(".row-head [role=alert]")).to_contain_text("ConnectionError: the endpoint is gone")
+    expect(page.locator(".row-head [role=alert]")).to_contain_text(
+        "ConnectionError: the endpoint is gone"
+    )
     expect(page.locator(".row-score")).to_contain_text("unscored")
 
 

@@ -56,8 +56,12 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder, served(Path(folder)) as run:  # noqa: SIM117
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
-            light, dark = (browser.new_page(viewport=WINDOW, color_scheme=c) for c in ("light", "dark"))
+            light, dark = (
+                browser.new_page(viewport=WINDOW, color_scheme=c) for c in ("light", "dark")
+            )
             take(light, run, ".tiles", "page-overview.png")
-            take(light, f"{run}/rows?q=-task:facts", ".rows tbody a", "page-table.png", "j", "j", "j")
+            take(
+                light, f"{run}/rows?q=-task:facts", ".rows tbody a", "page-table.png", "j", "j", "j"
+            )
             take(dark, f"{run}/row/2", ".rollout", "page-rollout.png")
             browser.close()

@@ -23,13 +23,40 @@ def right_answer(completion, answer):
 
 CRITERIA = [
     Criterion(check=right_answer, name="right_answer", weight=5, tags=("facts",)),
-    Criterion(name="shows_working", requirement="Shows each step that leads to the result", weight=3, tags=("reasoning",)),
-    Criterion(name="checks_itself", requirement="Checks the result by a second way", weight=2, tags=("reasoning",)),
-    Criterion(name="cites_a_source", requirement="Names where a fact comes from", weight=2, tags=("facts",), allow_na=True),
-    Criterion(name="makes_things_up", requirement="States something that is not in the material", weight=-4, tags=("facts",)),
-    Criterion(name="clarity", requirement="How clear is it to a reader of fifteen?", weight=2, choices=("unclear", "fair", "clear"), tags=("style",)),
+    Criterion(
+        name="shows_working",
+        requirement="Shows each step that leads to the result",
+        weight=3,
+        tags=("reasoning",),
+    ),
+    Criterion(
+        name="checks_itself",
+        requirement="Checks the result by a second way",
+        weight=2,
+        tags=("reasoning",),
+    ),
+    Criterion(
+        name="cites_a_source",
+        requirement="Names where a fact comes from",
+        weight=2,
+        tags=("facts",),
+        allow_na=True,
+    ),
+    Criterion(
+        name="makes_things_up",
+        requirement="States something that is not in the material",
+        weight=-4,
+        tags=("facts",),
+    ),
+    Criterion(
+        name="clarity",
+        requirement="How clear is it to a reader of fifteen?",
+        weight=2,
+        choices=("unclear", "fair", "clear"),
+        tags=("style",),
+    ),
     Criterion(name="polite", requirement="Is polite to the reader", weight=0, tags=("style",)),
-]  # fmt: skip
+]
 
 
 class Panel(Autograder):
@@ -65,9 +92,13 @@ class Panel(Autograder):
         top = len(criterion.choices) - 1
         place = sum(draw.random() < likely for _ in range(top))
         return CriterionReport(
-            name=judge, weight=criterion.weight, requirement=criterion.requirement, value=place / top,
-            verdict=criterion.choices[place], reason=reason_for(criterion.name, place == top, text, draw),
-        )  # fmt: skip
+            name=judge,
+            weight=criterion.weight,
+            requirement=criterion.requirement,
+            value=place / top,
+            verdict=criterion.choices[place],
+            reason=reason_for(criterion.name, place == top, text, draw),
+        )
 
 
 ERRORS = (
@@ -90,13 +121,19 @@ def reason_for(name: str, is_top: bool, text: str, draw: random.Random) -> str:
 
 
 REASONS = {
-    "shows_working": ("Every step is on the page.", "The result comes without the steps that lead to it."),
+    "shows_working": (
+        "Every step is on the page.",
+        "The result comes without the steps that lead to it.",
+    ),
     "checks_itself": ("The result is tried a second time.", "Nothing is checked."),
     "cites_a_source": ("The source is named.", "A fact is given and nobody is named for it."),
-    "makes_things_up": ("This is nowhere in the material.", "All of it can be found in the material."),
+    "makes_things_up": (
+        "This is nowhere in the material.",
+        "All of it can be found in the material.",
+    ),
     "clarity": ("Short sentences, and one thought in each.", "Too much is left to the reader."),
     "polite": ("The tone is friendly.", "The tone is curt."),
-}  # fmt: skip
+}
 
 
 def math_row(number: int, sample: int, right: bool) -> dict:
@@ -109,7 +146,9 @@ def math_row(number: int, sample: int, right: bool) -> dict:
         f"1. Move the constant: $x^2 + {b}x = -{c}$.\n2. Add $\\left(\\frac{{{b}}}{{2}}\\right)^2 = {(b // 2) ** 2}$ on both sides.\n"
         f"3. Take the root of both sides.\n\n\\[\n(x + {b // 2})^2 = {root} \\quad\\Longrightarrow\\quad {given}\n\\]\n\n"
     )
-    check = f"To check, the sum of both roots should be $-{b}$, which it is.\n\n" if sample % 2 else ""
+    check = (
+        f"To check, the sum of both roots should be $-{b}$, which it is.\n\n" if sample % 2 else ""
+    )
     asked = f"Solve $x^2 + {b}x + {c} = 0$. Give the exact roots."
     return made("math", number, asked, f"{told}{check}<answer>{given}</answer>", answer)
 
@@ -136,7 +175,9 @@ def code_row(number: int, sample: int, right: bool) -> dict:
 
 
 def facts_row(number: int, sample: int, right: bool) -> dict:
-    place, height = (("Zugspitze", 2962), ("Ben Nevis", 1345), ("Rysy", 2501), ("Triglav", 2864))[number % 4]
+    place, height = (("Zugspitze", 2962), ("Ben Nevis", 1345), ("Rysy", 2501), ("Triglav", 2864))[
+        number % 4
+    ]
     said = height if right else height + 38
     call = {
         "id": f"call_{number}",
@@ -158,7 +199,10 @@ def facts_row(number: int, sample: int, right: bool) -> dict:
 
 
 def made(task: str, number: int, asked: str, told: str, answer: str) -> dict:
-    system = {"role": "system", "content": "You are a patient tutor. End with the result in answer tags."}
+    system = {
+        "role": "system",
+        "content": "You are a patient tutor. End with the result in answer tags.",
+    }
     prompt = [system, {"role": "user", "content": asked}]
     completion = [{"role": "assistant", "content": told}]
     return {
@@ -185,7 +229,13 @@ def rows(luck: float) -> list[dict]:
 async def write(folder: Path, luck: float) -> None:
     """Score the rows, and save them with what they would have taken."""
     rubric = Rubric(CRITERIA, name="patient tutor", autograder=Panel(luck))
-    about = RunAbout.of("evaluate", rubric=rubric, judge=rubric.autograder, model="acme/tutor-8b", data={"rows": 384})
+    about = RunAbout.of(
+        "evaluate",
+        rubric=rubric,
+        judge=rubric.autograder,
+        model="acme/tutor-8b",
+        data={"rows": 384},
+    )
     taken: list[Row] = []
     await score_rows(rubric, rows(luck), on_row=taken.append)
     draw = random.Random(11)
@@ -199,7 +249,10 @@ async def write(folder: Path, luck: float) -> None:
                 completion=tokens,
                 cost=tokens * 2.1e-6 + 9 * tokens * 3e-7,
             )
-            timing = {"generation": draw.lognormvariate(1.1, 0.6), "scoring": draw.lognormvariate(0.4, 0.5)}
+            timing = {
+                "generation": draw.lognormvariate(1.1, 0.6),
+                "scoring": draw.lognormvariate(0.4, 0.5),
+            }
             if number % 97 == 41:
                 row = Row(
                     row.example,

@@ -14,7 +14,9 @@ class DoctestFences(Extension):
     def on_object(self, *, obj: Object, **kwargs: Any) -> None:
         """Fence every block that begins with `>>>` and ends with an empty line."""
         if obj.docstring and ">>> " in obj.docstring.value and "```" not in obj.docstring.value:
-            text = _EXAMPLE.sub(lambda block: f"\n\n```pycon\n{block[1].rstrip()}\n```\n\n", obj.docstring.value)
+            text = _EXAMPLE.sub(
+                lambda block: f"\n\n```pycon\n{block[1].rstrip()}\n```\n\n", obj.docstring.value
+            )
             obj.docstring.value = text.strip()
 
 
@@ -40,7 +42,12 @@ class FieldComments(Extension):
 
     def on_attribute_instance(self, *, attr: Attribute, **kwargs: Any) -> None:
         """Make a sentence of it."""
-        if attr.docstring or attr.lineno is None or not isinstance(attr.parent, Class) or attr.name.startswith("_"):
+        if (
+            attr.docstring
+            or attr.lineno is None
+            or not isinstance(attr.parent, Class)
+            or attr.name.startswith("_")
+        ):
             return
         lines = attr.lines_collection[attr.filepath]
         behind, above = _BEHIND.search(lines[attr.endlineno - 1]), list[str]()

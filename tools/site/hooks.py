@@ -59,7 +59,16 @@ API = {
 """Packages whose public names have a page each, and its title."""
 
 _LINK = re.compile(r"(\]\()([^)\s#]+)(#[^)\s]*)?(\))")
-_INHERITED = {"from_file", "from_yaml", "from_json", "from_toml", "from_dict", "to_dict", "to_yaml", "to_json"}
+_INHERITED = {
+    "from_file",
+    "from_yaml",
+    "from_json",
+    "from_toml",
+    "from_dict",
+    "to_dict",
+    "to_yaml",
+    "to_json",
+}
 _CODE = re.compile(r"`[^`\n]+`")
 _markdown: dict[str, str] = {}
 
@@ -67,7 +76,10 @@ _markdown: dict[str, str] = {}
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Put the pages of the API and of the decisions into the navigation."""
     api: list[Any] = [{title: _api_page(package)} for package, title in API.items()]
-    decisions: list[Any] = ["decisions/index.md", *(f"decisions/{path.name}" for path in _decisions())]
+    decisions: list[Any] = [
+        "decisions/index.md",
+        *(f"decisions/{path.name}" for path in _decisions()),
+    ]
     config.nav = _filled(config.nav, {"Python": api, "Decisions": decisions})
     return config
 
@@ -107,7 +119,12 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     text = _LINK.sub(moved, markdown)
     _markdown[uri] = text
     # In a table GitHub wants a bar inside code escaped, and Python-Markdown shows the backslash.
-    return re.sub(r"^\|.*$", lambda row: _CODE.sub(lambda code: code[0].replace(r"\|", "|"), row[0]), text, flags=re.M)
+    return re.sub(
+        r"^\|.*$",
+        lambda row: _CODE.sub(lambda code: code[0].replace(r"\|", "|"), row[0]),
+        text,
+        flags=re.M,
+    )
 
 
 def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> Navigation:
@@ -120,15 +137,21 @@ def on_post_build(config: MkDocsConfig) -> None:
     """Write every page as Markdown beside its HTML, and llms.txt, which lists them."""
     site = Path(config.site_dir)
     extensions = griffe.load_extensions(str(Path(__file__).parent / "extensions.py"))
-    package = griffe.load("assay", search_paths=[str(ROOT / "src")], resolve_aliases=True, extensions=extensions)
+    package = griffe.load(
+        "assay", search_paths=[str(ROOT / "src")], resolve_aliases=True, extensions=extensions
+    )
     for uri, text in _markdown.items():
         path = site / uri
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(re.sub(r"^::: ([\w.]+)$", lambda name: _described(package, name[1]), text, flags=re.M))
+        path.write_text(
+            re.sub(r"^::: ([\w.]+)$", lambda name: _described(package, name[1]), text, flags=re.M)
+        )
     lines = [f"# {config.site_name}", "", f"> {config.site_description}", ""]
     for item in config.extra.pop("sections"):
         lines += _listed(item, 2)
-    (site / "llms.txt").write_text(re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).rstrip() + "\n", encoding="utf-8")
+    (site / "llms.txt").write_text(
+        re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).rstrip() + "\n", encoding="utf-8"
+    )
 
 
 def _filled(nav: Any, given: dict[str, list[Any]]) -> Any:
@@ -142,18 +165,26 @@ def _filled(nav: Any, given: dict[str, list[Any]]) -> Any:
 
 def _commands() -> str:
     """Every command and subcommand, with the text and the options that its `--help` prints."""
-    parts = ["# Commands and options", "", "This page lists what each command prints with `--help`.", ""]
+    parts = [
+        "# Commands and options",
+        "",
+        "This page lists what each command prints with `--help`.",
+        "",
+    ]
     for path, command in [*_walk(root, ())][1:]:
         title = " ".join(("assay", *path))
         context = command.context_class(command, info_name=title)
         texts = [inspect.cleandoc(text) for text in (command.help, command.epilog) if text]
         records = [param.get_help_record(context) for param in command.get_params(context)]
-        options = [(names, told) for names, told in filter(None, records) if told and "--help" not in names]
+        options = [
+            (names, told) for names, told in filter(None, records) if told and "--help" not in names
+        ]
         usage = command.get_usage(context).removeprefix("Usage: ")
         parts += [f"{'#' * (len(path) + 1)} {title}", "", "```text", usage, "```", "", texts[0], ""]
         if isinstance(command, click.Group):
             parts += [
-                f"- [`{title} {name}`](#{title.replace(' ', '-')}-{name})" for name in command.list_commands(context)
+                f"- [`{title} {name}`](#{title.replace(' ', '-')}-{name})"
+                for name in command.list_commands(context)
             ]
         parts += ["", "| option | meaning |", "|---|---|"] if options else []
         parts += [f"| `{_cell(names)}` | {_cell(meaning)} |" for names, meaning in options]
@@ -188,7 +219,14 @@ def _title(path: Path) -> str:
 def _decision_list() -> str:
     listed = [f"- [{_title(path)}]({path.name})" for path in _decisions()]
     return "\n".join(
-        ["# Decisions", "", "Each page says what was decided, why, and what else was considered.", "", *listed, ""]
+        [
+            "# Decisions",
+            "",
+            "Each page says what was decided, why, and what else was considered.",
+            "",
+            *listed,
+            "",
+        ]
     )
 
 
@@ -200,10 +238,14 @@ def _api(package: str) -> str:
     """A page of the public names of a package, each rendered from its docstring."""
     module = importlib.import_module(package)
     others = (
-        {name for other in API if other != "assay" for name in _public(other)} if package == "assay" else set[str]()
+        {name for other in API if other != "assay" for name in _public(other)}
+        if package == "assay"
+        else set[str]()
     )
     told = inspect.cleandoc(module.__doc__ or "").split("\n\n")
-    summary = "\n\n".join(text for text in told if "  " not in text)  # without the list of its modules
+    summary = "\n\n".join(
+        text for text in told if "  " not in text
+    )  # without the list of its modules
     parts = [f"# {API[package]}: `{package}`", "", summary, ""]
     for name in _public(package):
         if name not in others:
@@ -242,7 +284,9 @@ def _body(found: Any) -> list[str]:
     if found.is_function:
         signature = str(found.signature())
     elif found.is_class:
-        taken = ", ".join(_parameter(parameter) for parameter in found.parameters if parameter.name != "self")
+        taken = ", ".join(
+            _parameter(parameter) for parameter in found.parameters if parameter.name != "self"
+        )
         signature = f"class {found.name}({taken})" if taken else f"class {found.name}"
     else:
         annotation = f": {found.annotation}" if getattr(found, "annotation", None) else ""

@@ -98,7 +98,9 @@ def score_shards(
         rubric, grader = make()
         shared: Any = rubric.rubric if isinstance(rubric, RowRubrics) else rubric
         traits = Traits(waits=True) if shared is None else Traits.of(shared)
-        about = about or RunAbout.of("score", config={"map": dict(mapping or {})}, data=files_about(files_of(paths)))
+        about = about or RunAbout.of(
+            "score", config={"map": dict(mapping or {})}, data=files_about(files_of(paths))
+        )
         about = about.completed(rubric, grader)
         shards = shards_of(paths, rows=rows, mapping=mapping)
         run = ShardedRun(place, about, shards, next(iter(traits.compares), ""))
@@ -107,13 +109,22 @@ def score_shards(
             may_ask = traits.waits or grader is not None
             with backend.opened() as workers, budget() as ledger:
                 # A worker needs a call at least, so an endpoint that takes fewer at once has fewer workers.
-                workers = min(workers, Endpoint.least_concurrency() or workers) if may_ask else workers
+                workers = (
+                    min(workers, Endpoint.least_concurrency() or workers) if may_ask else workers
+                )
                 ends = time.time() + ledger.deadline - time.monotonic()
                 most = MOST_AT_ONCE if max_concurrent is None else max(1, max_concurrent // workers)
                 job = Job(
-                    str(place.path), about.to_dict(), packed(make), mapping or {},
-                    max_concurrent=most, workers=workers, judge_log=judge_log, may_ask=may_ask, ends=ends,
-                )  # fmt: skip
+                    str(place.path),
+                    about.to_dict(),
+                    packed(make),
+                    mapping or {},
+                    max_concurrent=most,
+                    workers=workers,
+                    judge_log=judge_log,
+                    may_ask=may_ask,
+                    ends=ends,
+                )
                 _Driver(run, job, stopping, on_progress, ledger).work(backend)
         return run.finish()
 
@@ -122,7 +133,12 @@ class _Driver(Watch):
     """Hands out what is left of a run, and counts what comes back."""
 
     def __init__(
-        self, run: ShardedRun, job: Job, stopping: Stopping, on_progress: OnProgress | None, ledger: Ledger
+        self,
+        run: ShardedRun,
+        job: Job,
+        stopping: Stopping,
+        on_progress: OnProgress | None,
+        ledger: Ledger,
     ) -> None:
         super().__init__(on_progress, sum(shard.rows for shard in run.shards), ledger)
         self.kept = run.rows
@@ -138,7 +154,9 @@ class _Driver(Watch):
         self._budget = min(limited, key=lambda each: each.left, default=None)
         # Dollars that a rollout is known to cost; None until one has been paid for.
         self._rollout = self._budget.rollout if self._budget else None
-        self._is_short = False  # whether the last worker that came back had too few dollars for its shard
+        self._is_short = (
+            False  # whether the last worker that came back had too few dollars for its shard
+        )
 
     def work(self, backend: Backend) -> None:
         broken: list[ShardFailure] = []
@@ -152,7 +170,9 @@ class _Driver(Watch):
         self.tell(at_once=True)
         if broken:
             told = f"{len(broken)} of {len(self._run.shards)} shards could not be scored; the first, shard {broken[0].shard}"
-            raise RunError(f"{told}: {broken[0].error}. What is done is safe: see to it, and resume")
+            raise RunError(
+                f"{told}: {broken[0].error}. What is done is safe: see to it, and resume"
+            )
 
     def _next(self) -> Task | None:
         if self._stopping():
@@ -161,7 +181,9 @@ class _Driver(Watch):
             return None
         dollars, rollout = None, None
         if self._budget is not None:
-            dollars = max(0.0, self._budget.left - sum(task.dollars or 0.0 for task in self._given.values()))
+            dollars = max(
+                0.0, self._budget.left - sum(task.dollars or 0.0 for task in self._given.values())
+            )
             rollout = self._rollout
             shares = min(len(self._free), int(dollars // rollout)) if rollout else len(self._free)
             if self._is_short or not shares:
@@ -193,7 +215,11 @@ class _Driver(Watch):
         spent = spent_by(Path(self._job.folder) / "parts" / f"{task.part}.spending")
         usage = Usage(prompt=spent.prompt, completion=spent.completion)
         self.ledger.count(
-            calls=spent.calls, hits=spent.hits, cost=spent.cost or 0.0, unpriced=spent.unpriced, usage=usage
+            calls=spent.calls,
+            hits=spent.hits,
+            cost=spent.cost or 0.0,
+            unpriced=spent.unpriced,
+            usage=usage,
         )
         if not result.died:
             return (result,)
@@ -201,13 +227,19 @@ class _Driver(Watch):
         if self._deaths[result.shard] < ATTEMPTS:
             self._left.appendleft(task.shard)
             return ()
-        return (ShardFailure(result.shard, f"{ATTEMPTS} workers died of it, the last {result.error}"),)
+        return (
+            ShardFailure(result.shard, f"{ATTEMPTS} workers died of it, the last {result.error}"),
+        )
 
     def now(self) -> Progress:
         """How far it is, with what workers have written down of the shards under way."""
         each = [super().now()]
         for task in self._given.values():
             path = Path(self._job.folder) / "parts" / f"{task.part}.progress"
-            with suppress(OSError, ValueError):  # it has only begun, or is being written this moment
+            with suppress(
+                OSError, ValueError
+            ):  # it has only begun, or is being written this moment
                 each.append(Progress(**json.loads(path.read_bytes())))
-        return replace(each[0], **{name: sum(getattr(one, name) for one in each) for name in _SUMMED})
+        return replace(
+            each[0], **{name: sum(getattr(one, name) for one in each) for name in _SUMMED}
+        )

@@ -21,7 +21,9 @@ from assay.isolation.pool import processors
 from assay.runs.folder import RunError
 from assay.wording import described
 
-FAREWELL_SECONDS = 10.0  # how long a worker that is done may take to end: its cache may have something to write
+FAREWELL_SECONDS = (
+    10.0  # how long a worker that is done may take to end: its cache may have something to write
+)
 
 
 @dataclass(frozen=True)

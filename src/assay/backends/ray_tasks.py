@@ -25,7 +25,9 @@ class RayTasks:
     """
 
     address: str | None = None
-    workers: int | None = None  # tasks under way at once; as many as the cluster has processors unless said otherwise
+    workers: int | None = (
+        None  # tasks under way at once; as many as the cluster has processors unless said otherwise
+    )
 
     def __post_init__(self) -> None:
         if self.workers is not None and self.workers < 1:
@@ -100,14 +102,21 @@ class RubricStage:
         if isinstance(batch, Mapping):
             arrays = cast("Mapping[str, Any]", batch)
             values = zip(*(array.tolist() for array in arrays.values()), strict=True)
-            return {**arrays, **self._columns([dict(zip(arrays, row, strict=True)) for row in values])}
+            return {
+                **arrays,
+                **self._columns([dict(zip(arrays, row, strict=True)) for row in values]),
+            }
         arrow = import_module("pyarrow")
         types = {"reward": arrow.float64(), "score": arrow.float64(), "errors": arrow.string()}
         for name, values in self._columns(batch.to_pylist()).items():
             # With its type, or a batch in which all is null would have a column of another one.
             column = arrow.array(values, types[name])
             place = batch.schema.get_field_index(name)
-            batch = batch.append_column(name, column) if place < 0 else batch.set_column(place, name, column)
+            batch = (
+                batch.append_column(name, column)
+                if place < 0
+                else batch.set_column(place, name, column)
+            )
         return batch
 
     def _columns(self, rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
@@ -117,5 +126,7 @@ class RubricStage:
         return {
             "reward": [report.raw_score for report in reports],
             "score": [report.score for report in reports],
-            "errors": ["; ".join((report.errors | report.why_unscored).values()) for report in reports],
+            "errors": [
+                "; ".join((report.errors | report.why_unscored).values()) for report in reports
+            ],
         }

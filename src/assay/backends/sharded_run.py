@@ -22,7 +22,15 @@ from typing import Any
 from assay.backends.shards import Shard, fingerprint
 from assay.backends.worker import Done, ShardResult
 from assay.criterion import hash_of
-from assay.runs.folder import Folder, RunError, RunRefused, numbered_lines, refuse_to_resume, whole_file, whole_lines
+from assay.runs.folder import (
+    Folder,
+    RunError,
+    RunRefused,
+    numbered_lines,
+    refuse_to_resume,
+    whole_file,
+    whole_lines,
+)
 from assay.runs.journal import Run
 from assay.runs.metadata import RunAbout
 from assay.runs.row import Key, RowForm, opening_of
@@ -36,7 +44,9 @@ _BLOCK = 1 << 20
 
 def cuts_of(shards: Sequence[Shard]) -> str:
     """The hash of how the data is cut, wherever its files lie."""
-    files = {path: number for number, path in enumerate(dict.fromkeys(shard.path for shard in shards))}
+    files = {
+        path: number for number, path in enumerate(dict.fromkeys(shard.path for shard in shards))
+    }
     return hash_of([[files[shard.path], shard.begin, shard.end] for shard in shards])
 
 
@@ -80,14 +90,18 @@ class Manifest:
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
-            raise RunError(f"{self.path} cannot be written ({error.strerror}): see to the disk, and resume") from None
+            raise RunError(
+                f"{self.path} cannot be written ({error.strerror}): see to the disk, and resume"
+            ) from None
         self._size += len(line)
 
 
 class ShardedRun:
     """One sitting of a run. What was done in earlier ones counts."""
 
-    def __init__(self, place: Folder, about: RunAbout, shards: Sequence[Shard], compares: str = "") -> None:
+    def __init__(
+        self, place: Folder, about: RunAbout, shards: Sequence[Shard], compares: str = ""
+    ) -> None:
         """`compares` is the criterion that weighs the rollouts of an example against each other; empty when none does."""
         self._place, self._about, self.shards, self._compares = place, about, shards, compares
         self._manifest = Manifest(place.path)
@@ -118,11 +132,15 @@ class ShardedRun:
             return
         different = RunAbout.saved(self._place).differences(self._about)
         if not different and manifest.cuts != cuts_of(self.shards):
-            different = [f"it was cut into {manifest.shards} shards, and is cut into {len(self.shards)}"]
+            different = [
+                f"it was cut into {manifest.shards} shards, and is cut into {len(self.shards)}"
+            ]
         refuse_to_resume(path, different, resume=resume)
         if self._is_joined:
             if self._place.rollouts.stat().st_size != manifest.joined:
-                raise RunRefused(f"{path} was gone on with by one process: resume it without shards")
+                raise RunRefused(
+                    f"{path} was gone on with by one process: resume it without shards"
+                )
             if not any(done.errors for done in manifest.done.values()):
                 return
             # Back to the parts, since some rows are to be done again.
@@ -143,7 +161,9 @@ class ShardedRun:
             folder.mkdir()
         self._place.spending.unlink(missing_ok=True)
         self._about.save(self._place)
-        self._manifest.add({"format": FORMAT, "cuts": cuts_of(self.shards), "shards": len(self.shards)})
+        self._manifest.add(
+            {"format": FORMAT, "cuts": cuts_of(self.shards), "shards": len(self.shards)}
+        )
 
     def _sort_parts(self) -> None:
         """Keep the parts that are well. What is not, the next attempt at the shard goes on from."""
@@ -186,7 +206,10 @@ class ShardedRun:
         done = [self._manifest.done[number] for number in sorted(self._manifest.done)]
         for part in done:
             # Where some rows have an id, or a sample, and others do not, their keys might clash.
-            for field, has, had in (("id", part.named, done[0].named), ("sample", part.sampled, done[0].sampled)):
+            for field, has, had in (
+                ("id", part.named, done[0].named),
+                ("sample", part.sampled, done[0].sampled),
+            ):
                 if has != had:
                     here, there = ("an", "no") if has else ("no", "an")
                     told = f"the rows of shard {part.shard} have {here} `{field}` of their own"
@@ -202,7 +225,9 @@ class ShardedRun:
         for part in done:
             if repeated or part.shard not in self._fresh:
                 path = self._parts / f"{part.part}.jsonl"
-                tally.add_all(form.read(line, where) for where, _, line in numbered_lines(path, part.size))
+                tally.add_all(
+                    form.read(line, where) for where, _, line in numbered_lines(path, part.size)
+                )
         for number in sorted(() if repeated else self._fresh):
             tally.merge(self._fresh[number])
         found = tally.summary()
@@ -229,13 +254,17 @@ class ShardedRun:
 def _repeated(parts: Path, done: Sequence[Done]) -> set[int]:
     """The fingerprints of examples that are in two shards or more."""
     # Each part lists its own once, in ascending order.
-    listed = [array("Q", (parts / f"{part.part}.examples").read_bytes()) for part in done if part.named]
+    listed = [
+        array("Q", (parts / f"{part.part}.examples").read_bytes()) for part in done if part.named
+    ]
     return {one for one, other in pairwise(merge(*listed)) if one == other}
 
 
 def _join(place: Folder, done: Sequence[Done], repeated: Collection[int]) -> None:
     """Write `rollouts.jsonl` whole, or not at all."""
-    before: Counter[str] = Counter()  # how many rollouts of an example that comes again were in earlier parts
+    before: Counter[str] = (
+        Counter()
+    )  # how many rollouts of an example that comes again were in earlier parts
     keys: set[Key] = set()
     with whole_file(place.rollouts) as rows:
         for part in done:
@@ -244,7 +273,11 @@ def _join(place: Folder, done: Sequence[Done], repeated: Collection[int]) -> Non
             with path.open("rb") as file:
                 for block in file if repeated else iter(partial(file.read, _BLOCK), b""):
                     digest.update(block)
-                    rows.write(_renumbered(block, part, repeated, keys, before, here) if repeated else block)
+                    rows.write(
+                        _renumbered(block, part, repeated, keys, before, here)
+                        if repeated
+                        else block
+                    )
             if digest.hexdigest() != part.sha256:
                 path.unlink()
                 told = f"the part of shard {part.shard} is not what its worker wrote"
@@ -253,7 +286,12 @@ def _join(place: Folder, done: Sequence[Done], repeated: Collection[int]) -> Non
 
 
 def _renumbered(
-    line: bytes, part: Done, repeated: Collection[int], keys: set[Key], before: Counter[str], here: Counter[str]
+    line: bytes,
+    part: Done,
+    repeated: Collection[int],
+    keys: set[Key],
+    before: Counter[str],
+    here: Counter[str],
 ) -> bytes:
     example, sample = key = opening_of(line, f"shard {part.shard}").key
     if fingerprint(example) not in repeated:
@@ -261,9 +299,13 @@ def _renumbered(
     if not part.sampled:
         here[example] += 1
         # In a line of ours it stands right after the example, in which quotes are escaped.
-        return line.replace(b'"sample":%d,' % sample, b'"sample":%d,' % (sample + before[example]), 1)
+        return line.replace(
+            b'"sample":%d,' % sample, b'"sample":%d,' % (sample + before[example]), 1
+        )
     if key in keys:
-        told = f"example {example!r}, sample {sample}, is in shard {part.shard} and in one before it"
+        told = (
+            f"example {example!r}, sample {sample}, is in shard {part.shard} and in one before it"
+        )
         raise RunRefused(f"{told}: give each rollout its own `sample`, or leave that out")
     keys.add(key)
     return line

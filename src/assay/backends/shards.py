@@ -43,12 +43,16 @@ class Shard:
     def read(self, mapping: Mapping[str, str] | None = None) -> Iterator[dict[str, Any]]:
         """Its rows, with columns renamed as in `rows_of`."""
         if self.path.endswith(LINES):
-            lines = (line for _, _, line in numbered_lines(Path(self.path), self.end, start=self.begin))
+            lines = (
+                line for _, _, line in numbered_lines(Path(self.path), self.end, start=self.begin)
+            )
             raw = (row for _, row in objects_in(lines, self.path, self.line))
         else:
             raw = self._groups()
         where = f"{self.path}, shard {self.number}"
-        return rows_of(raw, mapping=mapping, where=where) if mapping else map(with_media_columns, raw)
+        return (
+            rows_of(raw, mapping=mapping, where=where) if mapping else map(with_media_columns, raw)
+        )
 
     def _groups(self) -> Iterator[dict[str, Any]]:
         with parquet_file(self.path) as file:
@@ -96,7 +100,9 @@ def tables_in(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if path.name.endswith(ENDINGS))
 
 
-_Piece = tuple[int, int, int, int]  # where a shard begins and ends, its line, and how many rows it has
+_Piece = tuple[
+    int, int, int, int
+]  # where a shard begins and ends, its line, and how many rows it has
 
 
 def _cut_lines(path: Path, rows: int, names: Sequence[str]) -> Iterator[_Piece]:
@@ -106,7 +112,11 @@ def _cut_lines(path: Path, rows: int, names: Sequence[str]) -> Iterator[_Piece]:
     with path.open("rb") as file:
         # Many lines at a time while the shard needs more; then one by one, to see where it may end.
         while block := list(islice(file, max(1, min(_BLOCK, rows - count)))):
-            if count >= rows and not block[0].isspace() and not _same_example((last, block[0]), names):
+            if (
+                count >= rows
+                and not block[0].isspace()
+                and not _same_example((last, block[0]), names)
+            ):
                 yield begin, end, first, count
                 begin, first, count = end, line, 0
             line += len(block)
@@ -134,7 +144,9 @@ def _continues(file: Any, group: int, names: Sequence[str]) -> bool:
     there = [name for name in names if name in file.schema_arrow.names]
     if not there:
         return False
-    before, after = (file.read_row_group(number, columns=there).to_pylist() for number in (group - 1, group))
+    before, after = (
+        file.read_row_group(number, columns=there).to_pylist() for number in (group - 1, group)
+    )
     return _same_example((*before[-1:], *after[:1]), there)
 
 

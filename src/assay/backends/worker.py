@@ -72,7 +72,9 @@ def packed(make: Make) -> bytes:
     try:
         return pickler.dumps(make)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
-        raise RubricError(f"this rubric cannot be sent to other processes ({error}): {advice}") from error
+        raise RubricError(
+            f"this rubric cannot be sent to other processes ({error}): {advice}"
+        ) from error
 
 
 def given(rubric: Any, grader: Autograder | None = None) -> Make:
@@ -148,7 +150,9 @@ def score_shard(job: Job, task: Task) -> ShardResult:
 
     watch = Watch(write_progress, shard.rows, ledger, every=PROGRESS_SECONDS)
     with ExitStack() as stack:
-        journal = stack.enter_context(_journal(Path(job.folder), shard.name, RunAbout.from_dict(job.about)))
+        journal = stack.enter_context(
+            _journal(Path(job.folder), shard.name, RunAbout.from_dict(job.about))
+        )
         stack.enter_context(Endpoint.share(task.slot, job.workers))
         stack.enter_context(counting_in(ledger))
         stack.enter_context(logging_once())
@@ -158,7 +162,9 @@ def score_shard(job: Job, task: Task) -> ShardResult:
         rubrics = rubric if isinstance(rubric, RowRubrics) else RowRubrics(rubric)
         sink = Sink(journal, None, watch)
         feed = Feed(shard.read(job.mapping), rubrics, sink.has, numbering)
-        pipeline = Pipeline(sink, grader or rubrics.autograder, job.max_concurrent, judge_log=job.judge_log)
+        pipeline = Pipeline(
+            sink, grader or rubrics.autograder, job.max_concurrent, judge_log=job.judge_log
+        )
         run_sync(pipeline.run(feed.units(), None))
         if feed.broken is not None:
             raise feed.broken
@@ -168,7 +174,10 @@ def score_shard(job: Job, task: Task) -> ShardResult:
         tally, rows = journal.tally(), Folder(journal.path).rollouts
         if journal.rows > shard.rows:
             # What failed in an earlier attempt was done again: the last line of a rollout counts.
-            lines = {opening_of(line, where).key: line for where, _, line in numbered_lines(rows, whole_lines(rows))}
+            lines = {
+                opening_of(line, where).key: line
+                for where, _, line in numbered_lines(rows, whole_lines(rows))
+            }
             with whole_file(rows) as file:
                 file.writelines(lines.values())
         named, sampled = numbering.alike
@@ -181,7 +190,9 @@ def score_shard(job: Job, task: Task) -> ShardResult:
         progress_file.unlink(missing_ok=True)
     seconds = round(time.monotonic() - began, 3)
     size = part.stat().st_size
-    done = Done(shard.number, task.part, shard.rows, watch.errors, size, digest, named, sampled, seconds)
+    done = Done(
+        shard.number, task.part, shard.rows, watch.errors, size, digest, named, sampled, seconds
+    )
     sums = Tally()
     sums.merge(tally)  # without the few numbers an example, which need not travel
     counts = {name: getattr(ledger, name) for name in _COUNTED}

@@ -25,8 +25,13 @@ from assay.errors import CacheError, import_extra
 
 KEYS_AT_ONCE, ROWS_AT_ONCE = 500, 1000
 SCHEMA_VERSION = 1  # goes up when what is stored changes; a store refuses a newer one than it knows
-APPLICATION_ID = 0x61737379  # stands in the file's header, so that no other program's database is taken for ours
-BUSY_SECONDS, CONNECT_SECONDS = 60.0, 10  # how long to wait for another process that is writing, and for a server
+APPLICATION_ID = (
+    0x61737379  # stands in the file's header, so that no other program's database is taken for ours
+)
+BUSY_SECONDS, CONNECT_SECONDS = (
+    60.0,
+    10,
+)  # how long to wait for another process that is writing, and for a server
 # In the words of PostgreSQL, which SQLite understands too.
 _COLUMNS = (
     "key TEXT PRIMARY KEY, question TEXT NOT NULL, text TEXT NOT NULL, judge TEXT NOT NULL, prompt TEXT NOT NULL, "
@@ -51,12 +56,16 @@ class VerdictKey:
     text: str  # the `text_hash` of all else the judge reads: the response, the query, a reference answer
     judge: str  # the model and whatever else changes its answers: endpoint, temperature, reasoning effort
     prompt: str  # the version of the prompt
-    sample: int = 0  # which of several samples of one judge; without it k samples would collapse into one
+    sample: int = (
+        0  # which of several samples of one judge; without it k samples would collapse into one
+    )
 
     def __post_init__(self) -> None:
         for name in ("question", "text", "judge", "prompt"):
             if "\0" in (value := getattr(self, name)):
-                raise CacheError(f"{name} {value!r:.200} holds a NUL, which a database cannot: leave it out")
+                raise CacheError(
+                    f"{name} {value!r:.200} holds a NUL, which a database cannot: leave it out"
+                )
 
     @cached_property
     def digest(self) -> str:
@@ -68,9 +77,13 @@ class VerdictKey:
 class CachedVerdict:
     """A verdict, and what it took to get it."""
 
-    verdict: str | float  # the choice, number or whole reply the judge gave. Failures and cut-off replies are none
+    verdict: (
+        str | float
+    )  # the choice, number or whole reply the judge gave. Failures and cut-off replies are none
     reason: str = ""
-    usage: Mapping[str, int] = field(default_factory=dict[str, int])  # tokens by kind, as the endpoint counted them
+    usage: Mapping[str, int] = field(
+        default_factory=dict[str, int]
+    )  # tokens by kind, as the endpoint counted them
     cost: float | None = None  # US dollars paid for it, once; None when the price is not known
     # Anything else worth keeping that JSON can hold: resolved model id, log-probabilities.
     details: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -79,7 +92,9 @@ class CachedVerdict:
     def __post_init__(self) -> None:
         # A stored failure would be given as an answer for ever, and no one would see it.
         if self.verdict in ("", None):
-            raise CacheError(f"{self.verdict!r} is no verdict and is not cached: keep only what a judge answered")
+            raise CacheError(
+                f"{self.verdict!r} is no verdict and is not cached: keep only what a judge answered"
+            )
 
     @cached_property
     def line(self) -> str:
@@ -89,7 +104,9 @@ class CachedVerdict:
         try:
             return json.dumps(fields, separators=(",", ":"), allow_nan=False)
         except (TypeError, ValueError) as error:
-            raise CacheError(f"{self!r:.200} cannot be cached ({error}): use only what JSON can hold") from None
+            raise CacheError(
+                f"{self!r:.200} cannot be cached ({error}): use only what JSON can hold"
+            ) from None
 
     @classmethod
     def of(cls, line: str) -> "CachedVerdict":
@@ -98,7 +115,9 @@ class CachedVerdict:
             data = json.loads(line)
             return cls(**{name: data[name] for name in _FIELDS if name in data})
         except (ValueError, TypeError) as error:
-            raise CacheError(f"the cache holds {line!r:.200}, which is no verdict ({error}): prune it away") from None
+            raise CacheError(
+                f"the cache holds {line!r:.200}, which is no verdict ({error}): prune it away"
+            ) from None
 
 
 _FIELDS = tuple(CachedVerdict.__dataclass_fields__)
@@ -110,16 +129,25 @@ Item: TypeAlias = tuple[VerdictKey, CachedVerdict]
 class Selection:
     """Which verdicts are meant; all of them unless narrowed."""
 
-    judge: str | None = None  # A judge as it stands in the keys; a `*` at the end stands for anything
+    judge: str | None = (
+        None  # A judge as it stands in the keys; a `*` at the end stands for anything
+    )
     before: float | None = None  # only what was stored earlier than this, in seconds since 1970
     question: str | None = None  # the `question_hash` of one criterion
 
     def terms(self) -> dict[str, object]:
         """The SQL conditions, with their arguments; a parameter is written as `?`."""
-        terms: dict[str, object] = {"judge = ?": self.judge, "created < ?": self.before, "question = ?": self.question}
+        terms: dict[str, object] = {
+            "judge = ?": self.judge,
+            "created < ?": self.before,
+            "question = ?": self.question,
+        }
         if self.judge is not None and self.judge.endswith("*"):
             # Not LIKE: it has wildcards of its own and minds case in only one of the databases.
-            terms |= {"judge = ?": None, f"substr(judge, 1, {len(self.judge) - 1}) = ?": self.judge[:-1]}
+            terms |= {
+                "judge = ?": None,
+                f"substr(judge, 1, {len(self.judge) - 1}) = ?": self.judge[:-1],
+            }
         return {term: value for term, value in terms.items() if value is not None}
 
 
@@ -135,7 +163,9 @@ class CacheStats:
     judges: Mapping[str, int] | None = None  # verdicts by judge, most first
     oldest: float | None = None  # seconds since 1970; None when empty
     newest: float | None = None
-    cost: float = 0.0  # US dollars these verdicts cost when they were judged, as far as prices were known
+    cost: float = (
+        0.0  # US dollars these verdicts cost when they were judged, as far as prices were known
+    )
     size: int = 0  # bytes on disk
 
 
@@ -174,7 +204,10 @@ class Store:
 
     def put_many(self, items: Sequence[Item]) -> None:
         """Keep these, all or none. Where a key has a verdict already, that one stays."""
-        rows = [(key.digest, *astuple(key), verdict.created, verdict.cost, verdict.line) for key, verdict in items]
+        rows = [
+            (key.digest, *astuple(key), verdict.created, verdict.cost, verdict.line)
+            for key, verdict in items
+        ]
         marks = ",".join([self._mark] * len(_NAMES))
         query = f"INSERT INTO {self._table} ({','.join(_NAMES)}) VALUES ({marks}) ON CONFLICT DO NOTHING"
 
@@ -205,7 +238,9 @@ class Store:
         terms = selection.terms()
         condition = f" WHERE {' AND '.join(terms)}" if terms else ""
         query = f"DELETE FROM {self._table}{condition}".replace("?", self._mark)
-        count = self._run(lambda connection: connection.execute(query, list(terms.values())).rowcount)
+        count = self._run(
+            lambda connection: connection.execute(query, list(terms.values())).rowcount
+        )
         self._give_space_back()
         return count
 
@@ -213,8 +248,12 @@ class Store:
         """How much is there."""
         figures = "count(*), min(created), max(created), coalesce(sum(cost), 0)"
         [(count, oldest, newest, cost)] = self._rows(f"SELECT {figures} FROM {self._table}")
-        judges = self._rows(f"SELECT judge, count(*) FROM {self._table} GROUP BY judge ORDER BY 2 DESC, 1")
-        return CacheStats(self.where, count, dict(judges), oldest, newest, float(cost), self._size())
+        judges = self._rows(
+            f"SELECT judge, count(*) FROM {self._table} GROUP BY judge ORDER BY 2 DESC, 1"
+        )
+        return CacheStats(
+            self.where, count, dict(judges), oldest, newest, float(cost), self._size()
+        )
 
     def close(self) -> None:
         """Let go of files and connections."""
@@ -225,7 +264,9 @@ class Store:
 
     def _connect(self) -> Any:
         Path(self.where).parent.mkdir(parents=True, exist_ok=True)
-        connection = sqlite3.connect(self.where, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+        connection = sqlite3.connect(
+            self.where, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        )
         connection.execute("PRAGMA synchronous = NORMAL")
         return connection
 
@@ -246,12 +287,17 @@ class Store:
         def number(query: str) -> int:
             return connection.execute(query).fetchone()[0]
 
-        if number("SELECT count(*) FROM sqlite_master") and number("PRAGMA application_id") != APPLICATION_ID:
+        if (
+            number("SELECT count(*) FROM sqlite_master")
+            and number("PRAGMA application_id") != APPLICATION_ID
+        ):
             advice = "point ASSAY_CACHE or cache= at a place of its own"
             raise CacheError(f"{self.where} is an SQLite database of something else: {advice}")
         self._refuse_newer(number("PRAGMA user_version"))
         # Several hosts cannot share the memory that WAL needs, and would spoil the file.
-        connection.execute(f"PRAGMA journal_mode = {'DELETE' if is_on_network_disk(Path(self.where)) else 'WAL'}")
+        connection.execute(
+            f"PRAGMA journal_mode = {'DELETE' if is_on_network_disk(Path(self.where)) else 'WAL'}"
+        )
         with self._transaction(connection):
             if not number("PRAGMA user_version"):
                 connection.execute(f"CREATE TABLE verdicts ({_COLUMNS})")
@@ -266,13 +312,22 @@ class Store:
         try:
             return self._on_connection(work)
         except sqlite3.OperationalError as error:
-            cause, problem = error, f"cannot be used ({error}): see that the disk has room, is local and may be "
+            cause, problem = (
+                error,
+                f"cannot be used ({error}): see that the disk has room, is local and may be ",
+            )
             problem += "written, or point ASSAY_CACHE at another place"
         except sqlite3.DatabaseError as error:
-            cause, problem = error, f"is damaged ({error}): move it away and its verdicts are judged again, or save "
+            cause, problem = (
+                error,
+                f"is damaged ({error}): move it away and its verdicts are judged again, or save ",
+            )
             problem += f"what can be read with: sqlite3 '{self.where}' .recover"
         except OSError as error:
-            cause, problem = error, f"cannot be opened ({error}): point ASSAY_CACHE at a folder that may be written"
+            cause, problem = (
+                error,
+                f"cannot be opened ({error}): point ASSAY_CACHE at a folder that may be written",
+            )
         raise CacheError(f"the verdict cache {self.where} {problem}") from cause
 
     def _give_space_back(self) -> None:
@@ -282,8 +337,12 @@ class Store:
 
     def _refuse_newer(self, version: int) -> None:
         if version > SCHEMA_VERSION:
-            newer = f"was written by a newer assay (schema {version}, this one knows {SCHEMA_VERSION})"
-            raise CacheError(f"{self.where} {newer}: upgrade assay, or point ASSAY_CACHE at another place")
+            newer = (
+                f"was written by a newer assay (schema {version}, this one knows {SCHEMA_VERSION})"
+            )
+            raise CacheError(
+                f"{self.where} {newer}: upgrade assay, or point ASSAY_CACHE at another place"
+            )
 
     def _on_connection(self, work: Callable[[Any], Result]) -> Result:
         with self.lock:
@@ -329,7 +388,9 @@ class PostgresStore(Store):
             connection.execute("SELECT pg_advisory_xact_lock(%s)", [APPLICATION_ID])
             number = "number BIGINT GENERATED ALWAYS AS IDENTITY"
             connection.execute(f"CREATE TABLE IF NOT EXISTS assay_verdicts ({number}, {_COLUMNS})")
-            connection.execute("CREATE TABLE IF NOT EXISTS assay_cache (schema_version INTEGER NOT NULL)")
+            connection.execute(
+                "CREATE TABLE IF NOT EXISTS assay_cache (schema_version INTEGER NOT NULL)"
+            )
             [version] = connection.execute("SELECT max(schema_version) FROM assay_cache").fetchone()
             self._refuse_newer(version or 0)
             if version is None:
@@ -356,7 +417,9 @@ class PostgresStore(Store):
             self.close()
             said = " ".join(str(error).split()) or type(error).__name__
             advice = "see that the server runs and lets this user in and create tables, or use a cache on disk"
-            raise CacheError(f"the verdict cache {self.where} cannot be used ({said}): {advice}") from None
+            raise CacheError(
+                f"the verdict cache {self.where} cannot be used ({said}): {advice}"
+            ) from None
 
 
 # File systems, as the kernel names them, that several hosts may use at once.

@@ -14,9 +14,25 @@ from assay.errors import RubricError
 from assay.wording import did_you_mean, short_repr
 
 _LISTED = (
-    ExactMatch, OneOf, NumericEqual, MathEqual, Contains, Regex, MaxWords, MinWords, CodeBlock, JsonValid, JsonSchema,
-    Similarity, Refusal, Called, Trajectory, NoRepeatedCalls, RecoversFromErrors, FinalState,
-)  # fmt: skip
+    ExactMatch,
+    OneOf,
+    NumericEqual,
+    MathEqual,
+    Contains,
+    Regex,
+    MaxWords,
+    MinWords,
+    CodeBlock,
+    JsonValid,
+    JsonSchema,
+    Similarity,
+    Refusal,
+    Called,
+    Trajectory,
+    NoRepeatedCalls,
+    RecoversFromErrors,
+    FinalState,
+)
 BUILTIN: dict[str, type[BuiltinCheck]] = {check.name: check for check in _LISTED}
 
 
@@ -32,7 +48,9 @@ def check_of(spec: object) -> BuiltinCheck:
         raise RubricError(f"check is {short_repr(cast('object', spec))}: {advice}")
     ((name, value),) = named.items()
     if name not in BUILTIN:
-        raise RubricError(f"there is no built-in check {short_repr(name)}: {did_you_mean(name, BUILTIN)}")
+        raise RubricError(
+            f"there is no built-in check {short_repr(name)}: {did_you_mean(name, BUILTIN)}"
+        )
     kind = BUILTIN[name]
     known = {field.name: field for field in fields(kind)}
     lone, listed = kind.lone_field(), ", ".join(known)
@@ -49,5 +67,7 @@ def check_of(spec: object) -> BuiltinCheck:
             raise RubricError(f"{name} has no field {short_repr(key)}: {did_you_mean(key, known)}")
     for key, field in known.items():
         if field.default is MISSING and key not in given:
-            raise RubricError(f"{name} needs {key!r}: write {{{name}: {{{key}: ...}}}} (its fields: {listed})")
+            raise RubricError(
+                f"{name} needs {key!r}: write {{{name}: {{{key}: ...}}}} (its fields: {listed})"
+            )
     return kind(**given)

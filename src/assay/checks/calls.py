@@ -18,7 +18,9 @@ from assay.trajectory import TrajectoryStep, calls_of
 from assay.types import Messages
 from assay.wording import counted, short_repr
 
-Predicate: TypeAlias = Annotated[Callable[[Any], Any], WithJsonSchema({"type": "string", "pattern": ":"})]
+Predicate: TypeAlias = Annotated[
+    Callable[[Any], Any], WithJsonSchema({"type": "string", "pattern": ":"})
+]
 # Where a rollout has what is expected: `answer`, or a path such as `info.actions`.
 InRow: TypeAlias = Annotated[str, StringConstraints(pattern=r"^(answer|info)(\.|$)")]
 Info: TypeAlias = Mapping[str, Any] | None
@@ -39,7 +41,9 @@ class Called(BuiltinCheck):
     tool: Text
     arguments: dict[str, Any] | None = field(default=None, hash=False)
     schema: dict[str, Any] | None = field(default=None, hash=False)
-    predicate: Predicate | None = None  # a function of the arguments; a file names it as `package.module:function`
+    predicate: Predicate | None = (
+        None  # a function of the arguments; a file names it as `package.module:function`
+    )
     before: Text | None = None
     times: Count | tuple[Count, Count | None] | None = None
     succeeded: Flag = False
@@ -66,15 +70,22 @@ class Called(BuiltinCheck):
         fit, unfit = [call for call, fault in own if not fault], [one for one in own if one[1]]
         told = f"{counted(len(fit), 'such call')} of {self.tool}, and"
         if high is not None and len(fit) > high:
-            return _unmet(f"{told} at most {high} expected; the first too many is {fit[high].address}", fit[high])
+            return _unmet(
+                f"{told} at most {high} expected; the first too many is {fit[high].address}",
+                fit[high],
+            )
         if len(fit) < low:
             at, why = unfit[0] if unfit else (None, "")
-            return _unmet(f"{told} at least {low} expected{f' ({at.address}: {why})' if at else ''}", at)
+            return _unmet(
+                f"{told} at least {low} expected{f' ({at.address}: {why})' if at else ''}", at
+            )
         later = next((call for call in calls if call.name == self.before), None)
         if later is not None and not (fit and calls.index(fit[0]) < calls.index(later)):
             why = f"{later.address} calls {self.before}, and no such call of {self.tool} comes before it"
             return _unmet(why, later)
-        return Score(True, f"{fit[0].address} calls {self.tool}" if fit else f"no such call of {self.tool}")
+        return Score(
+            True, f"{fit[0].address} calls {self.tool}" if fit else f"no such call of {self.tool}"
+        )
 
     def _fault(self, call: TrajectoryStep) -> str:
         """Why a call does not count; empty for one that does."""
@@ -85,7 +96,9 @@ class Called(BuiltinCheck):
         given, _, fault = _read(call)
         if not fault and self.arguments is not None:
             fault = difference(given, self.arguments)
-        if not fault and (error := self._validator and first_error(self._validator, given, seconds=1.0)):
+        if not fault and (
+            error := self._validator and first_error(self._validator, given, seconds=1.0)
+        ):
             fault = f"at {place(error)}: {error.message:.300}"
         if not fault and self.predicate is not None and not self.predicate(given):
             fault = f"the predicate does not hold of {call.arguments:.200}"
@@ -134,8 +147,12 @@ class Trajectory(BuiltinCheck):
     def __call__(
         self, completion: Messages, prompt: Messages = "", answer: Any = "", info: Info = None
     ) -> bool | Score:
-        wanted = self._wanted(from_row(self.expected_in, answer, info) if self.expected is None else self.expected)
-        calls = [c for c in calls_of(prompt, completion) if self.tools is None or c.name in self.tools]
+        wanted = self._wanted(
+            from_row(self.expected_in, answer, info) if self.expected is None else self.expected
+        )
+        calls = [
+            c for c in calls_of(prompt, completion) if self.tools is None or c.name in self.tools
+        ]
         calls = [call for call in calls if call.succeeded or not self.succeeded]
         if self.match == "strict":
             for call, one in zip(calls, wanted, strict=False):
@@ -162,13 +179,19 @@ class Trajectory(BuiltinCheck):
             held = cast("dict[str, Any]", inner) if isinstance(inner, dict) else held
             keys = [key for key in ("arguments", "args", "kwargs", "input") if key in held]
             arguments = _loaded(held[keys[0]]) if keys else ANY
-            if not isinstance(held.get("name"), str) or not (arguments is ANY or isinstance(arguments, Mapping)):
+            if not isinstance(held.get("name"), str) or not (
+                arguments is ANY or isinstance(arguments, Mapping)
+            ):
                 told = "give the name of a tool, or a mapping with its 'name' and 'arguments'"
-                raise ValueError(f"expected call {number} is {short_repr(cast('object', entry))}: {told}")
+                raise ValueError(
+                    f"expected call {number} is {short_repr(cast('object', entry))}: {told}"
+                )
             wanted.append((held["name"], cast("Any", arguments)))
         return [one for one in wanted if self.tools is None or one[0] in self.tools]
 
-    def _left(self, calls: Sequence[TrajectoryStep], wanted: Sequence[tuple[str, Any]]) -> tuple[list[Any], list[Any]]:
+    def _left(
+        self, calls: Sequence[TrajectoryStep], wanted: Sequence[tuple[str, Any]]
+    ) -> tuple[list[Any], list[Any]]:
         """The calls that nothing expects, and the expected ones that no call is, whatever their order."""
         left = Counter(self._key(*one) for one in wanted)
 
@@ -186,7 +209,9 @@ class Trajectory(BuiltinCheck):
     def _key(self, name: str, given: Any) -> Hashable:
         """What equal calls share. Arguments that are no mapping, or cannot be read, equal none that is expected."""
         kept = cast("Mapping[str, Any]", given) if isinstance(given, Mapping) else None
-        return name, given is ANY if kept is None else json_key({k: v for k, v in kept.items() if k not in self.ignore})
+        return name, given is ANY if kept is None else json_key(
+            {k: v for k, v in kept.items() if k not in self.ignore}
+        )
 
 
 def _shown(call: TrajectoryStep) -> str:
@@ -195,7 +220,11 @@ def _shown(call: TrajectoryStep) -> str:
 
 
 def _said(one: tuple[str, Any]) -> str:
-    return one[0] if one[1] is ANY else f"{one[0]}({json.dumps(one[1], ensure_ascii=False, default=str):.200})"
+    return (
+        one[0]
+        if one[1] is ANY
+        else f"{one[0]}({json.dumps(one[1], ensure_ascii=False, default=str):.200})"
+    )
 
 
 class NoRepeatedCalls(BuiltinCheck):
@@ -235,7 +264,10 @@ class RecoversFromErrors(BuiltinCheck):
         for call in reversed(calls):
             if call.failed and not (succeeded if self.by_any_tool else call.name in succeeded):
                 told = f"{call.address} ({call.name}) fails with {short_repr(call.result)}"
-                return _unmet(f"{told}, and no later call{'' if self.by_any_tool else ' of it'} succeeds", call)
+                return _unmet(
+                    f"{told}, and no later call{'' if self.by_any_tool else ' of it'} succeeds",
+                    call,
+                )
             if call.succeeded:
                 succeeded.add(call.name)
         return True
@@ -254,12 +286,16 @@ class FinalState(BuiltinCheck):
     equals: Any = field(default=ANY, hash=False)
     expected_in: InRow = "answer"
 
-    def __call__(self, state: Mapping[str, Any], answer: Any = "", info: Info = None) -> bool | Score:
+    def __call__(
+        self, state: Mapping[str, Any], answer: Any = "", info: Info = None
+    ) -> bool | Score:
         expected = from_row(self.expected_in, answer, info) if self.equals is ANY else self.equals
         names = self.at.split(".")
         found, missing = value_at(state, names)
         if missing == 0:
-            raise ValueError(f"the state has no {names[0]!r}: it has {', '.join(map(str, state)) or 'nothing'}")
+            raise ValueError(
+                f"the state has no {names[0]!r}: it has {', '.join(map(str, state)) or 'nothing'}"
+            )
         if missing is not None:
             return Score(False, f"there is no {'.'.join(names[: missing + 1])}")
         where = difference(found, expected, self.at)
@@ -277,7 +313,11 @@ def from_row(path: str, answer: Any, info: Info) -> Any:
 
 def _loaded(value: Any) -> Any:
     try:
-        return json.loads(value) if isinstance(value, str) and value.lstrip().startswith(("{", "[")) else value
+        return (
+            json.loads(value)
+            if isinstance(value, str) and value.lstrip().startswith(("{", "["))
+            else value
+        )
     except ValueError:
         return value
 
@@ -299,7 +339,9 @@ def difference(found: Any, expected: Any, path: str = "") -> str:
         for name in dict.fromkeys((*wanted, *held)):
             at = f"{path}.{name}" if path else f"{name}"
             if name not in held or name not in wanted:
-                return f"{at} is missing" if name in wanted else f"{at} is there, and is not expected"
+                return (
+                    f"{at} is missing" if name in wanted else f"{at} is there, and is not expected"
+                )
             if where := difference(held[name], wanted[name], at):
                 return where
         return ""

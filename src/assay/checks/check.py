@@ -59,7 +59,9 @@ class BuiltinCheck:
             # What is not compared changes no answer, so it is not written either.
             if each.compare and (each.default is MISSING or value != each.default):
                 value = path_of(value) if callable(value) else deepcopy(value)
-                given[each.name] = list(cast("tuple[Any, ...]", value)) if isinstance(value, tuple) else value
+                given[each.name] = (
+                    list(cast("tuple[Any, ...]", value)) if isinstance(value, tuple) else value
+                )
         if not given:
             return self.name
         lone = self.lone_field()

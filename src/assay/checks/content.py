@@ -37,7 +37,11 @@ class Contains(BuiltinCheck):
         text, values = completion_text(completion), self._values
         if self.ignore_case:
             text = text.casefold()
-        missing = [value for value in values if (value.casefold() if self.ignore_case else value) not in text]
+        missing = [
+            value
+            for value in values
+            if (value.casefold() if self.ignore_case else value) not in text
+        ]
         if not missing or (self.any_of and len(missing) < len(self._values)):
             return True
         verb = "does" if len(missing) == 1 else "do"
@@ -55,7 +59,9 @@ class MaxWords(BuiltinCheck):
 
     def __call__(self, completion: Messages) -> bool | Score:
         words = len(completion_text(completion).split())
-        return words <= self.limit or Score(False, f"{counted(words, 'word')}, {self.limit} allowed")
+        return words <= self.limit or Score(
+            False, f"{counted(words, 'word')}, {self.limit} allowed"
+        )
 
 
 class MinWords(BuiltinCheck):
@@ -83,7 +89,9 @@ class CodeBlock(BuiltinCheck):
 
     def __call__(self, completion: Messages) -> bool:
         wanted = None if self.language is None else self.language.lower()
-        return any(wanted in (None, language) for language, _ in fences(completion_text(completion)))
+        return any(
+            wanted in (None, language) for language, _ in fences(completion_text(completion))
+        )
 
 
 class Regex(BuiltinCheck):
@@ -106,7 +114,9 @@ class Regex(BuiltinCheck):
     @cached_property
     def _compiled(self) -> Any:
         letters = {"i": self.ignore_case, "m": self.multiline, "s": self.dot_all}
-        return compiled(self.pattern, "".join(letter for letter, is_set in letters.items() if is_set))
+        return compiled(
+            self.pattern, "".join(letter for letter, is_set in letters.items() if is_set)
+        )
 
     def __call__(self, completion: Messages) -> bool:
         return search(self._compiled, completion_text(completion), self.timeout_seconds)
@@ -118,7 +128,11 @@ _OPENING = 400  # characters in which a refusal shows; what a text says further 
 @cache
 def _phrases() -> tuple[str, ...]:
     """How refusals open, in small letters, written out in full and without punctuation, as the check looks for them."""
-    return tuple(phrase for phrases in table_of("assay.checks", "refusals.toml").values() for phrase in phrases)
+    return tuple(
+        phrase
+        for phrases in table_of("assay.checks", "refusals.toml").values()
+        for phrase in phrases
+    )
 
 
 _SAME_LETTER = str.maketrans(dict.fromkeys("\u2018\u2019\u02bc\uff07\u00b4`", "'"))

@@ -26,7 +26,9 @@ class ExactMatch(BuiltinCheck):
     ignore_case: Flag = False
     strip: Flag = True
 
-    def __call__(self, completion: Messages, answer: Any, parser: Parser | None = None) -> bool | Score:
+    def __call__(
+        self, completion: Messages, answer: Any, parser: Parser | None = None
+    ) -> bool | Score:
         expected = required(answer)
         found = read_answer(completion, parser)
         if found is None:
@@ -55,7 +57,11 @@ class OneOf(BuiltinCheck):
         if found is None:
             return _NO_ANSWER
         text = str(found).strip()
-        return text.casefold() in map(str.casefold, self.values) if self.ignore_case else text in self.values
+        return (
+            text.casefold() in map(str.casefold, self.values)
+            if self.ignore_case
+            else text in self.values
+        )
 
 
 class NumericEqual(BuiltinCheck):
@@ -71,7 +77,9 @@ class NumericEqual(BuiltinCheck):
     tolerance: Number = 0.0
     relative: Number = 0.0
 
-    def __call__(self, completion: Messages, answer: Any, parser: Parser | None = None) -> bool | Score:
+    def __call__(
+        self, completion: Messages, answer: Any, parser: Parser | None = None
+    ) -> bool | Score:
         expected = exact(required(answer))
         found = read_answer(completion, parser)
         if found is None:
@@ -140,7 +148,9 @@ def _real(digits: str) -> Fraction:
     return Fraction(digits.replace(",", ""))
 
 
-_MOST_PAIRS = 10_000_000_000  # characters times characters that are compared: about half a second of work
+_MOST_PAIRS = (
+    10_000_000_000  # characters times characters that are compared: about half a second of work
+)
 
 
 class Similarity(BuiltinCheck):
@@ -164,7 +174,9 @@ class Similarity(BuiltinCheck):
         text = completion_text(completion)
         other = self.to if self.to is not None else str(required(answer))
         if len(text) * len(other) > _MOST_PAIRS:
-            raise ValueError(f"{len(text):,} and {len(other):,} characters are too many to compare: shorten one")
+            raise ValueError(
+                f"{len(text):,} and {len(other):,} characters are too many to compare: shorten one"
+            )
         if self.ignore_case:
             text, other = text.casefold(), other.casefold()
         return _comparison(self.method)(text, other) / 100

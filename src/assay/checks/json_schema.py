@@ -113,7 +113,9 @@ def validator_of(schema: Any) -> Any:
     try:
         return _built(schema)
     except exceptions.SchemaError as error:
-        raise RubricError(f"json_schema: the schema is wrong at {place(error)}: {error.message:.300}") from None
+        raise RubricError(
+            f"json_schema: the schema is wrong at {place(error)}: {error.message:.300}"
+        ) from None
     except RecursionError:
         raise RubricError("json_schema: the schema is nested too deep") from None
 
@@ -186,7 +188,11 @@ def _safe_keywords(own: Mapping[str, Keyword]) -> dict[str, Keyword]:
 
     # In linear time; `jsonschema` compares each with each.
     def unique_items(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
-        if value and validator.is_type(instance, "array") and len(set(map(json_key, instance))) < len(instance):
+        if (
+            value
+            and validator.is_type(instance, "array")
+            and len(set(map(json_key, instance))) < len(instance)
+        ):
             yield ValidationError(f"{instance!r} has non-unique elements")
 
     def pattern(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
@@ -203,7 +209,11 @@ def _safe_keywords(own: Mapping[str, Keyword]) -> dict[str, Keyword]:
         patterns = schema.get("patternProperties", {})
         if patterns and validator.is_type(instance, "object"):
             named = schema.get("properties", {})
-            other = (key for key in instance if key not in named and not any(_matches(p, key) for p in patterns))
+            other = (
+                key
+                for key in instance
+                if key not in named and not any(_matches(p, key) for p in patterns)
+            )
             instance, schema = {key: instance[key] for key in other}, {}
         yield from own["additionalProperties"](validator, value, instance, schema)
 

@@ -35,7 +35,9 @@ class MathEqual(BuiltinCheck):
     strict: Flag = False
     r"""Whether only the last `\boxed{…}` after any thought counts, whatever the parser reads."""
     extract: Flag = True  # whether the parser reads the answer; if not, it is the whole text
-    timeout_seconds: Seconds = 5.0  # seconds of work that one comparison may take; time in a queue does not count
+    timeout_seconds: Seconds = (
+        5.0  # seconds of work that one comparison may take; time in a queue does not count
+    )
     rounding: Count = 6
     tolerance: Number = 0.0
     units: Flag = True
@@ -78,8 +80,10 @@ class MathEqual(BuiltinCheck):
             logger.log(
                 logging.WARNING if self.timeout_seconds >= self.warn_from else logging.DEBUG,
                 "%d of %d answers could not be compared within %g s of work",
-                late, len(verdicts), self.timeout_seconds,
-            )  # fmt: skip
+                late,
+                len(verdicts),
+                self.timeout_seconds,
+            )
         scores = iter(await each(_score, verdicts))
         return [answer if type(answer) is Score else next(scores) for answer in found]
 
@@ -102,7 +106,9 @@ def _load() -> None:
         raise MissingExtraError("mathematics", package="math-verify", extra="math")
 
 
-strictly_boxed = partial(extract_boxed_answer, strict=True)  # what the last `\boxed{…}` holds; empty without one
+strictly_boxed = partial(
+    extract_boxed_answer, strict=True
+)  # what the last `\boxed{…}` holds; empty without one
 _STRICT = MaybeThinkParser(strictly_boxed)
 _NO_BOX = Score(False, "no boxed answer")
 

@@ -26,9 +26,13 @@ def command(
     and rater. Without it, the labels that were given in the page of the run are taken.
     """
     found = trust.agree(
-        cli.opened(options.run), options.labels(), again=None if again is None else cli.opened(again),
-        reference=against, skip_unknown=options.skip_unknown, any_wording=options.any_wording,
-    )  # fmt: skip
+        cli.opened(options.run),
+        options.labels(),
+        again=None if again is None else cli.opened(again),
+        reference=against,
+        skip_unknown=options.skip_unknown,
+        any_wording=options.any_wording,
+    )
     sides = [side for each in found.criteria for side in (each.judge, each.people)]
     examples = max(side.examples for side in (found.overall.judge, *sides))
     people = counted(len(found.raters), "person", "people") if found.raters else "people"
@@ -38,7 +42,12 @@ def command(
 
 
 _FIGURES: dict[str, str] = table_of("assay.cli", "figures.toml")
-_OF_SCALES = ("linear_kappa", "quadratic_kappa", "ordinal_alpha", "interval_alpha")  # nothing new of two choices
+_OF_SCALES = (
+    "linear_kappa",
+    "quadratic_kappa",
+    "ordinal_alpha",
+    "interval_alpha",
+)  # nothing new of two choices
 
 
 def _choices(measures: trust.Measures) -> list[str]:
@@ -65,7 +74,10 @@ def _sections(found: trust.Agreement, *, confusion: bool) -> Iterator[Section]:
         yield Section(("overall", "judge", "people"), [*rows, ("pairs", judge.pairs, people.pairs)])
     yield _criteria(found)
     if len(found.raters) > 1:
-        rows = [(rater.rater, rater.labels, rater.judge.kappa, rater.others.kappa) for rater in found.raters]
+        rows = [
+            (rater.rater, rater.labels, rater.judge.kappa, rater.others.kappa)
+            for rater in found.raters
+        ]
         yield Section(("rater", "labels", "kappa with the judge", "with the others"), rows)
     rows = [(name, member.accuracy, member.kappa) for name, member in found.members.items()]
     yield Section(("judge of the panel", "same verdict", "kappa"), rows)
@@ -77,7 +89,9 @@ def _sections(found: trust.Agreement, *, confusion: bool) -> Iterator[Section]:
     yield Section(("the judge and itself", "same verdict", "kappa", "pairs", "no answer"), rows)
     for each in found.criteria if confusion else ():
         if table := each.judge.confusion:
-            rows = [(said, *counts) for said, counts in zip(table.categories, table.counts, strict=True)]
+            rows = [
+                (said, *counts) for said, counts in zip(table.categories, table.counts, strict=True)
+            ]
             yield Section((f"{each.name}: people down, judge across", *table.categories), rows)
 
 

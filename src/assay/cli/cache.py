@@ -36,7 +36,9 @@ class SelectionOptions(CacheOptions):
         return verdict_cache.Selection(judge=self.by, before=before, question=self.question)
 
 
-def _opened(cache: str | None, *, make: bool = False) -> AbstractContextManager[verdict_cache.Store]:
+def _opened(
+    cache: str | None, *, make: bool = False
+) -> AbstractContextManager[verdict_cache.Store]:
     """The store; looking for one does not make one."""
     place = cache or verdict_cache.default_place()
     file = cli.file_of(place)
@@ -52,7 +54,9 @@ def command() -> None:
 
 @cli.declare("cache inspect", command)
 def inspect(
-    options: SelectionOptions, as_json: bool = cli.value_of(), limit: int | None = cli.value_of(cli.count)
+    options: SelectionOptions,
+    as_json: bool = cli.value_of(),
+    limit: int | None = cli.value_of(cli.count),
 ) -> None:
     """Print how many verdicts there are, or those that are selected."""
     with _opened(options.cache) as store:
@@ -88,13 +92,17 @@ def _time(moment: float) -> str:
 def prune(options: SelectionOptions, all_of_it: bool = cli.value_of()) -> None:
     """Delete verdicts."""
     if (options.selection() == verdict_cache.Selection()) is not all_of_it:
-        raise click.UsageError("say what to forget, by --judge, --question or --older-than; or --all")
+        raise click.UsageError(
+            "say what to forget, by --judge, --question or --older-than; or --all"
+        )
     with _opened(options.cache) as store:
         print(f"forgot {counted(store.prune(options.selection()), 'verdict')} of {store.where}")
 
 
 @cli.declare("cache export", command)
-def export(options: SelectionOptions, output: str = cli.value_of(usual="-", show_default=False)) -> None:
+def export(
+    options: SelectionOptions, output: str = cli.value_of(usual="-", show_default=False)
+) -> None:
     """Print verdicts as lines of JSON."""
     with _opened(options.cache) as store, click.open_file(output, "w", encoding="utf-8") as file:
         lines = verdict_cache.export_lines(store, options.selection())
@@ -107,5 +115,7 @@ def export(options: SelectionOptions, output: str = cli.value_of(usual="-", show
 def take_in(options: CacheOptions, file: str = cli.argument("FILE")) -> None:
     """Import verdicts that another cache exported: a FILE, or - for standard input."""
     with _opened(options.cache, make=True) as store, click.open_file(file, "rb") as lines:
-        taken = counted(verdict_cache.import_lines(store, (line.decode() for line in lines)), "verdict")
+        taken = counted(
+            verdict_cache.import_lines(store, (line.decode() for line in lines)), "verdict"
+        )
         print(f"took {taken} into {store.where}")

@@ -23,14 +23,19 @@ def command(
     is better than chance.
     """
     run, labels = cli.opened(options.run), options.labels()
-    taken: dict[str, Any] = {"skip_unknown": options.skip_unknown, "any_wording": options.any_wording}
+    taken: dict[str, Any] = {
+        "skip_unknown": options.skip_unknown,
+        "any_wording": options.any_wording,
+    }
     found = trust.correct(run, labels, **taken)
     sections, notes, data = _sections(found), list(_notes(found)), found.to_dict()
     if earlier is not None:
         drift = trust.drift_between(cli.opened(earlier), run, labels, **taken)
         sections.append(_drift(drift))
         moved = ", ".join(drift.moved)
-        notes.append(f"the judge has moved on {moved}" if moved else "nothing shows that the judge has moved")
+        notes.append(
+            f"the judge has moved on {moved}" if moved else "nothing shows that the judge has moved"
+        )
         if drift.changed:
             told = counted(drift.changed, "rollout")
             notes.append(f"{told} with another completion say nothing about the judge")
@@ -41,13 +46,24 @@ def command(
 
 
 def _sections(found: trust.Correction) -> list[Section]:
-    columns = ("", "judge", "corrected", "Rogan–Gladen", "labels alone", "labels", "rollouts", "to halve")
+    columns = (
+        "",
+        "judge",
+        "corrected",
+        "Rogan–Gladen",
+        "labels alone",
+        "labels",
+        "rollouts",
+        "to halve",
+    )
     rows: list[tuple[object, ...]] = []
     for each in found.figures:
         estimates = each.judge, each.best, each.corrected.get("rogan_gladen", ""), each.people
         left = "–" if each.left_at_most is None else f"all labelled leaves {each.left_at_most:.0%}"
         more = left if each.more_labels is None else f"{each.more_labels:,} more labels"
-        rows.append((each.name, *estimates, each.labels, each.rollouts, more if each.corrected else "–"))
+        rows.append(
+            (each.name, *estimates, each.labels, each.rollouts, more if each.corrected else "–")
+        )
     rates = [
         (each.name, each.sensitivity, each.specificity)
         for each in found.figures
@@ -62,7 +78,9 @@ def _drift(drift: trust.Drift) -> Section:
         accuracy = " to ".join(map(cli.point, moved.accuracy)) if moved.accuracy else ""
         means = f"{moved.before:.2f}", f"{moved.after:.2f}"
         rows.append((moved.name, *means, moved.change, chance(moved.p), accuracy))
-    return Section(("since the earlier run", "before", "now", "change", "p", "agrees with people"), rows)
+    return Section(
+        ("since the earlier run", "before", "now", "change", "p", "agrees with people"), rows
+    )
 
 
 def _notes(found: trust.Correction) -> Iterator[str]:

@@ -52,34 +52,57 @@ def command(options: EvalOptions) -> int:
     model that is asked, unless you say so.
     """
     if envs.is_environment(options.data):
-        given = {"--rubric": options.rubric, "--map": options.mapping, "--system-prompt": options.system_prompt}
+        given = {
+            "--rubric": options.rubric,
+            "--map": options.mapping,
+            "--system-prompt": options.system_prompt,
+        }
         if unfit := [name for name, value in given.items() if value]:
-            raise click.UsageError(f"{unfit[0]} is for a data set: the environment {options.data} has its own")
+            raise click.UsageError(
+                f"{unfit[0]} is for a data set: the environment {options.data} has its own"
+            )
         environment = envs.load_environment(options.data, **options.env_args)
         rubric = environment.scoring or assay.Rubric()
     else:
         if options.rubric is None or options.env_args:
-            wrong = "Missing option '-r'" if options.rubric is None else "--env-args is for an environment"
+            wrong = (
+                "Missing option '-r'"
+                if options.rubric is None
+                else "--env-args is for an environment"
+            )
             raise click.UsageError(wrong)
         rubric = cli.rubric_of(options)
         # A path is handed on as it is, so that errors name the file and the line.
-        data = rows_of(options.data, mapping=dict(options.mapping)) if options.mapping else options.data
-        environment = envs.SingleTurnEnv(eval_dataset=data, rubric=rubric, system_prompt=options.system_prompt)
-    if not envs.Environment.get_eval_dataset(environment):  # as it is asked, in whatever form a class shows it
+        data = (
+            rows_of(options.data, mapping=dict(options.mapping))
+            if options.mapping
+            else options.data
+        )
+        environment = envs.SingleTurnEnv(
+            eval_dataset=data, rubric=rubric, system_prompt=options.system_prompt
+        )
+    if not envs.Environment.get_eval_dataset(
+        environment
+    ):  # as it is asked, in whatever form a class shows it
         raise TableError(f"{options.data} has no rows: there is nothing to ask")
     if not options.dry_run:
         cli.see_to_engine(options.model, quiet=options.quiet)
     sampling = {"temperature": options.temperature, "max_tokens": options.max_tokens}
     with cli.judging_with(options, rubric, quiet=options.quiet) as grader:
         if grader is not None and options.judge == options.model:
-            cli.say(f"{options.model} judges its own answers: name another with --judge", quiet=options.quiet)
+            cli.say(
+                f"{options.model} judges its own answers: name another with --judge",
+                quiet=options.quiet,
+            )
 
         async def work(under: cli.Conditions) -> runs.Summary:
             results = await environment.evaluate(
                 model=options.model,
                 num_examples=-1 if options.limit is None else options.limit,
                 rollouts_per_example=options.samples,
-                sampling_args={name: value for name, value in sampling.items() if value is not None},
+                sampling_args={
+                    name: value for name, value in sampling.items() if value is not None
+                },
                 run=options.folder,
                 **under.settings(options, grader),
             )

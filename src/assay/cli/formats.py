@@ -18,7 +18,17 @@ from xml.sax.saxutils import quoteattr
 
 import assay
 from assay import runs, trust
-from assay.display import Page, Section, cell_text, escaped, laid_out, markdown_table, on_one_line, painted, printable
+from assay.display import (
+    Page,
+    Section,
+    cell_text,
+    escaped,
+    laid_out,
+    markdown_table,
+    on_one_line,
+    painted,
+    printable,
+)
 from assay.runs.stats import NO_THRESHOLDS, Thresholds
 from assay.wording import counted
 
@@ -38,7 +48,11 @@ def shown_spending(spent: runs.Spending) -> str:
     if spent.calls:
         parts.append(f"{spent.prompt:,} input and {spent.completion:,} output tokens")
         # What has no known price is said, and not counted as free.
-        unpriced = f" and {counted(spent.unpriced, 'call')} whose price is not known" if spent.unpriced else ""
+        unpriced = (
+            f" and {counted(spent.unpriced, 'call')} whose price is not known"
+            if spent.unpriced
+            else ""
+        )
         parts.append((f"${spent.cost:.4f}" if spent.cost else "$0") + unpriced)
     return ", ".join(parts)
 
@@ -48,7 +62,10 @@ def point(estimate: trust.Estimate) -> str:
 
 
 RowText = Callable[["runs.Row"], str]
-FOR_PEOPLE = ("table", "markdown")  # formats that say it all in the summary, and show rows only on request
+FOR_PEOPLE = (
+    "table",
+    "markdown",
+)  # formats that say it all in the summary, and show rows only on request
 
 
 def row_name(row: runs.Row) -> str:
@@ -69,12 +86,17 @@ def brief_row(row: runs.Row) -> str:
     lost = on_one_line(_lost(row))
     said = f"  {lost}" if lost else ""
     if row.errors:
-        said = painted("".join(f"  {on_one_line(f'{name}: {error}')}" for name, error in row.errors.items()), "red")
+        said = painted(
+            "".join(f"  {on_one_line(f'{name}: {error}')}" for name, error in row.errors.items()),
+            "red",
+        )
     return f"{cell_text(row.score):<6} {on_one_line(row_name(row))}{said}"
 
 
 def _lost(row: runs.Row) -> str:
-    return ", ".join(line.name for line in row.report.lines if line.passed is False and line.counted)
+    return ", ".join(
+        line.name for line in row.report.lines if line.passed is False and line.counted
+    )
 
 
 def _errors(row: runs.Row) -> str:
@@ -86,7 +108,12 @@ def row_json(row: runs.Row, judge: str | None) -> str:
     data: dict[str, Any] = {"example": row.example, "sample": row.sample}
     data |= {"score": row.score, "reward": row.reward, "errors": row.errors}
     data |= {"metrics": row.report.metrics, "report": row.report.to_dict()}
-    data |= {"model": row.model, "judge": judge, "spent": row.spent.to_dict(), "timing": dict(row.timing)}
+    data |= {
+        "model": row.model,
+        "judge": judge,
+        "spent": row.spent.to_dict(),
+        "timing": dict(row.timing),
+    }
     return json_text({**data, "fields": dict(row.fields)})
 
 
@@ -100,7 +127,9 @@ def json_text(data: object) -> str:
     try:
         return json.dumps(data, allow_nan=False, default=to_jsonable)
     except ValueError:
-        return json.dumps(json.loads(json.dumps(data, default=to_jsonable), parse_constant=lambda _: None))
+        return json.dumps(
+            json.loads(json.dumps(data, default=to_jsonable), parse_constant=lambda _: None)
+        )
 
 
 @dataclass
@@ -112,9 +141,13 @@ class Format:
     criteria: Sequence[str] = ()
     judge: str | None = None
     thresholds: Thresholds = NO_THRESHOLDS
-    rows: RowText | None = None  # with it, formats for people show every rollout too, a table in these words
+    rows: RowText | None = (
+        None  # with it, formats for people show every rollout too, a table in these words
+    )
     sums_up: bool = True  # whether formats for people print the summary
-    rows_bring_criteria: bool = False  # whether CSV waits for the summary, since rows may bring further columns
+    rows_bring_criteria: bool = (
+        False  # whether CSV waits for the summary, since rows may bring further columns
+    )
 
     def __post_init__(self) -> None:
         # Taken now: a progress bar puts a stream of its own there while it is shown.
@@ -182,7 +215,9 @@ class Markdown(Table):
     def row(self, row: runs.Row) -> None:
         if self.rows is not None:
             cells = (row_name(row), row.score, row.reward, _lost(row), _errors(row))
-            lines = markdown_table(Section(("rollout", "score", "reward", "not met", "errors"), [cells])).split("\n")
+            lines = markdown_table(
+                Section(("rollout", "score", "reward", "not met", "errors"), [cells])
+            ).split("\n")
             self._print("\n".join(lines[2:] if self.began else lines))
             self.began = True
 
@@ -220,7 +255,9 @@ class Json(Format):
 class Csv(Format):
     """One row a rollout, with a column for every criterion: of the rubric, and of those that rows bring."""
 
-    waiting: TextIO | None = None  # rows as JSON, where the columns are known only after the last of them
+    waiting: TextIO | None = (
+        None  # rows as JSON, where the columns are known only after the last of them
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -267,7 +304,9 @@ def _metrics(row: runs.Row) -> dict[str, float]:
 
 def _csv_cell(text: str) -> str:
     """A text so that no program that opens the file takes it for a formula, and no terminal for a command."""
-    if text.startswith(("=", "+", "-", "@", "\t", "\r")) and not re.fullmatch(r"[+-]?\d+(\.\d+)?", text):
+    if text.startswith(("=", "+", "-", "@", "\t", "\r")) and not re.fullmatch(
+        r"[+-]?\d+(\.\d+)?", text
+    ):
         text = f"'{text}"
     return printable(text)
 
@@ -287,7 +326,11 @@ class Junit(Format):
         if row.score is None:
             fault = "error", "unscored", _errors(row) or shown_score(row.report)
         elif self.thresholds.is_low(row.score):
-            fault = "failure", "below", f"score {row.score:.3g} is below {self.thresholds.fail_rollout_under:g}"
+            fault = (
+                "failure",
+                "below",
+                f"score {row.score:.3g} is below {self.thresholds.fail_rollout_under:g}",
+            )
         body = shown_report(row_name(row), row.report) if fault else ""
         self.suite.add(row.task, row_name(row), fault, body, seconds)
         self.seconds += seconds
@@ -295,9 +338,14 @@ class Junit(Format):
     def end(self, summary: runs.Summary) -> None:
         if self.thresholds.is_for_mean:
             failure = self.thresholds.failure(
-                summary.score, rollouts=summary.rollouts, unscored=summary.unscored, complete=summary.complete
+                summary.score,
+                rollouts=summary.rollouts,
+                unscored=summary.unscored,
+                complete=summary.complete,
             )
-            kind, type = ("failure", "below") if failure and failure.is_missed else ("error", "unscored")
+            kind, type = (
+                ("failure", "below") if failure and failure.is_missed else ("error", "unscored")
+            )
             fault = (kind, type, failure.reason) if failure else None
             self.suite.add("assay", "mean score", fault, seconds=0.0)
         self.suite.write(self.out, time=f"{self.seconds:.3f}")
@@ -313,7 +361,12 @@ class JunitSuite:
         self.cases = TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115
 
     def add(
-        self, task: str, name: str, fault: tuple[str, str, str] | None, body: str = "", seconds: float | None = None
+        self,
+        task: str,
+        name: str,
+        fault: tuple[str, str, str] | None,
+        body: str = "",
+        seconds: float | None = None,
     ) -> None:
         """Add a case. A `fault` is `failure` or `error`, its type and a message; `body` has more about it."""
         case = Element("testcase", classname=_xml_safe(task), name=_xml_safe(name))
@@ -346,6 +399,11 @@ def _xml_safe(text: str) -> str:
 
 
 FORMATS: dict[str, type[Format]] = {
-    "table": Table, "json": Json, "jsonl": JsonLines, "csv": Csv, "junit": Junit, "markdown": Markdown,
-}  # fmt: skip
+    "table": Table,
+    "json": Json,
+    "jsonl": JsonLines,
+    "csv": Csv,
+    "junit": Junit,
+    "markdown": Markdown,
+}
 """By the name that `--format` takes."""

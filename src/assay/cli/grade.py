@@ -45,9 +45,14 @@ def command(options: GradeOptions) -> int:
                 await cli.side_by_side(grade, range(len(texts)))
 
         kept = "" if grader is None else cli.kept_answers(options)
-        criteria, judge = [criterion.name for criterion in rubric.criteria], None if grader is None else grader.title
+        criteria, judge = (
+            [criterion.name for criterion in rubric.criteria],
+            None if grader is None else grader.title,
+        )
         kind = cli.FORMATS[options.format]
-        format = kind("grade", "", criteria, judge, options.thresholds, rows=cli.whole_row, sums_up=False)
+        format = kind(
+            "grade", "", criteria, judge, options.thresholds, rows=cli.whole_row, sums_up=False
+        )
         printer = cli.RowPrinter(format, options)
 
         def show(_: None, spent: cli.Ledger) -> int:
@@ -56,12 +61,20 @@ def command(options: GradeOptions) -> int:
             unscored = summary.rollouts - summary.score.count
             missing = f", {unscored:,} unscored" if unscored else ""
             spending = "" if grader is None else f"; {cli.shown_spending(runs.Spending.of(spent))}"
-            cli.say(f"{counted(summary.rollouts, 'text')}{mean}{missing}{spending}", quiet=options.quiet)
+            cli.say(
+                f"{counted(summary.rollouts, 'text')}{mean}{missing}{spending}", quiet=options.quiet
+            )
             cli.say_budget(spent, kept, quiet=options.quiet)
             return cli.code_for(summary, options, printer.low)
 
         return cli.run_work(
-            work, show, options, what=lambda _: counted(len(texts), "text"), noun="texts", quiet=options.quiet,
-            printer=printer, can_wait=False,
+            work,
+            show,
+            options,
+            what=lambda _: counted(len(texts), "text"),
+            noun="texts",
+            quiet=options.quiet,
+            printer=printer,
+            can_wait=False,
             stopped=lambda: f"stopped after {printer.printed} of {len(texts)} texts{kept}",
-        )  # fmt: skip
+        )

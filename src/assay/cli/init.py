@@ -19,7 +19,9 @@ def command(folder: str) -> None:
     there = [place / file.name for file in files if (place / file.name).exists()]
     if there:
         listed = " and ".join(map(str, there))
-        raise click.UsageError(f"{listed} would be overwritten: move what is there, or name another folder")
+        raise click.UsageError(
+            f"{listed} would be overwritten: move what is there, or name another folder"
+        )
     place.mkdir(parents=True, exist_ok=True)
     for file in files:
         (place / file.name).write_bytes(file.read_bytes())

@@ -27,7 +27,9 @@ def command(
     model: str | None = cli.value_of(),
     budget: float | None = cli.value_of(cli.dollars),
     ignore: tuple[str, ...] = cli.value_of(multiple=True),
-    fail_on: Literal["error", "warning", "note"] = cli.value_of(("error", "warning", "note"), "error"),
+    fail_on: Literal["error", "warning", "note"] = cli.value_of(
+        ("error", "warning", "note"), "error"
+    ),
     form: str = cli.value_of(("text", "json"), "text"),
     allow_code: bool = cli.value_of(is_eager=True),
 ) -> int:
@@ -45,7 +47,10 @@ def command(
             _say("no model is named, so only what is certain is mended: -m names one")
         with cli.budget(dollars=budget) as spent:
             for name in rubrics:
-                _offer(lint.fix_rubric(name, model=model, ignore=ignore, allow_code=allow_code), writes=yes)
+                _offer(
+                    lint.fix_rubric(name, model=model, ignore=ignore, allow_code=allow_code),
+                    writes=yes,
+                )
             if spent.calls:
                 _say(f"{counted(spent.calls, 'call')}, ${spent.cost or 0:.4f}")
     everything: list[lint.Finding] = []
@@ -85,7 +90,11 @@ def _print(named: cli.RubricOptions, found: list[lint.Finding]) -> None:
     except AssayError:  # a `when` that no rubric can have
         size = "it cannot be loaded"
     counts = Counter(finding.severity for finding in found)
-    told = [counted(counts[severity], severity) for severity in reversed(cli.SEVERITIES) if counts[severity]]
+    told = [
+        counted(counts[severity], severity)
+        for severity in reversed(cli.SEVERITIES)
+        if counts[severity]
+    ]
     print(f"{named.rubric}: {', '.join([size, *told])}")
 
 

@@ -27,8 +27,13 @@ class MathCommand(cli.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         # A text that begins with a space is no option, and answers are stripped anyway.
-        is_value = [argument[:1] == "-" != argument[1:2] and argument not in ("-", "-h") for argument in args]
-        return super().parse_args(ctx, [" " * space + argument for space, argument in zip(is_value, args, strict=True)])
+        is_value = [
+            argument[:1] == "-" != argument[1:2] and argument not in ("-", "-h")
+            for argument in args
+        ]
+        return super().parse_args(
+            ctx, [" " * space + argument for space, argument in zip(is_value, args, strict=True)]
+        )
 
 
 class MathRules(cli.CommandOptions):
@@ -63,7 +68,9 @@ def command(
         raise click.UsageError("give GOLD and ANSWER or --file, not both")
     if file is None and (gold is None or answer is None):
         raise click.UsageError("give GOLD and ANSWER, or --file")
-    rules = assay.MathOptions(**{name: value for name, value in asdict(options).items() if value is not None})
+    rules = assay.MathOptions(
+        **{name: value for name, value in asdict(options).items() if value is not None}
+    )
     verify = partial(_verdicts, options=rules, strict=strict, timeout=timeout)
     if file is not None:
         tally = _compare_file(file, verify)
@@ -87,7 +94,12 @@ def _compare_file(path: str, verify: partial[list[assay.MathVerdict]]) -> Counte
     unreadable: list[AssayError] = []
 
     def told() -> str:
-        return ", ".join([f"{tally.total():,} pairs", *(f"{n:,} {outcome}" for outcome, n in sorted(tally.items()))])
+        return ", ".join(
+            [
+                f"{tally.total():,} pairs",
+                *(f"{n:,} {outcome}" for outcome, n in sorted(tally.items())),
+            ]
+        )
 
     def readable() -> Iterator[dict[str, Any]]:
         try:
@@ -102,7 +114,9 @@ def _compare_file(path: str, verify: partial[list[assay.MathVerdict]]) -> Counte
                 tally[_outcome(verdict)] += 1
                 _print_row(row, verdict)
             sys.stdout.flush()
-            size = min(2 * size, LARGEST_CHUNK)  # small at the start, so that first results come at once
+            size = min(
+                2 * size, LARGEST_CHUNK
+            )  # small at the start, so that first results come at once
         if unreadable:
             raise unreadable[0]
     except BaseException as error:
@@ -119,10 +133,16 @@ def _verdicts(
 ) -> list[assay.MathVerdict]:
     parser = assay.MaybeThinkParser(partial(assay.extract_boxed_answer, strict=strict))
     given = [(pair["gold"], pair["answer"]) for pair in pairs]
-    read = [(gold, parser.parse(answer) if isinstance(answer, str) else answer) for gold, answer in given]
+    read = [
+        (gold, parser.parse(answer) if isinstance(answer, str) else answer)
+        for gold, answer in given
+    ]
     verdicts = assay.math.verify_many(read, options=options, timeout=timeout)
     no_box = assay.MathVerdict("no_answer", "no boxed answer", "normalize")
-    return [no_box if strict and answer == "" else verdict for (_, answer), verdict in zip(read, verdicts, strict=True)]
+    return [
+        no_box if strict and answer == "" else verdict
+        for (_, answer), verdict in zip(read, verdicts, strict=True)
+    ]
 
 
 def _print_row(row: Mapping[str, Any], verdict: assay.MathVerdict) -> None:

@@ -44,8 +44,12 @@ def command(options: ProbeOptions) -> int:
     responses: list[dict[str, Any]] = []
     if options.responses is not None:
         if options.responses != "-" and not Path(options.responses).is_file():
-            raise TrustError(f"--responses {options.responses} is no file: name a text, or a table of responses")
-        responses = [{**rollout, "name": name} for name, rollout in cli.texts_of([options.responses])]
+            raise TrustError(
+                f"--responses {options.responses} is no file: name a text, or a table of responses"
+            )
+        responses = [
+            {**rollout, "name": name} for name, rollout in cli.texts_of([options.responses])
+        ]
 
     async def work(under: cli.Conditions) -> None:
         told: dict[str, Any] = {"stopping": under.stopping, "on_progress": under.on_progress}
@@ -68,20 +72,33 @@ def command(options: ProbeOptions) -> int:
             return cli.BROKEN
         if most is None or high <= most:
             return cli.FINE
-        cli.say(f"up to {high:.3f} of such attacks on the {form} judge may succeed: above {most:g}", quiet=quiet)
+        cli.say(
+            f"up to {high:.3f} of such attacks on the {form} judge may succeed: above {most:g}",
+            quiet=quiet,
+        )
         return cli.MISSED
 
     with cli.judging_with(replace(options, guard=False), rubric, quiet=quiet) as named:
         grader = named or rubric.autograder
         if grader is None:
-            raise TrustError("nothing in this rubric is judged by a model, so there is no judge to attack")
+            raise TrustError(
+                "nothing in this rubric is judged by a model, so there is no judge to attack"
+            )
         # From the least to the most hardened.
         forms = {"bare": probe.Bare(grader)} if options.bare else {}
-        forms |= {"hardened": grader, **({"guarded": graders.Guarded(grader)} if options.guard else {})}
+        forms |= {
+            "hardened": grader,
+            **({"guarded": graders.Guarded(grader)} if options.guard else {}),
+        }
         return cli.run_work(
-            work, show, options, what=lambda _: counted(sum(not attack.harmless for attack in attacks), "attack"),
-            noun="verdicts", quiet=quiet, stopped=lambda: f"stopped at once{kept}",
-        )  # fmt: skip
+            work,
+            show,
+            options,
+            what=lambda _: counted(sum(not attack.harmless for attack in attacks), "attack"),
+            noun="verdicts",
+            quiet=quiet,
+            stopped=lambda: f"stopped at once{kept}",
+        )
 
 
 _REASON = 80  # characters of a reason that a table has room for; JSON has all of it
@@ -143,7 +160,9 @@ def _remarks(report: probe.ProbeReport) -> Iterator[str]:
     if report.unanswered:
         yield f"{counted(len(report.unanswered), 'verdict')} could not be had, and count neither way:"
         kinds = Counter(trial.error or "" for trial in report.unanswered)
-        yield from (f"  {count:,} × {shortened(error, _REASON)}" for error, count in kinds.most_common(3))
+        yield from (
+            f"  {count:,} × {shortened(error, _REASON)}" for error, count in kinds.most_common(3)
+        )
     by_why: dict[tuple[str, str], list[str]] = defaultdict(list)
     for each in report.unprobed:
         by_why[each.criterion, each.why].append(each.family)

@@ -29,7 +29,9 @@ from assay.wording import did_you_mean, short_repr
 FINE: Final = 0
 BROKEN: Final = 1  # something could not be scored, or the run broke off
 USAGE: Final = 2  # what was given cannot be used: an option, a file, a rubric, a name, a package that is missing
-MISSED: Final = 100  # everything was scored, and a threshold was missed; `assay.runs.stats` has the rule
+MISSED: Final = (
+    100  # everything was scored, and a threshold was missed; `assay.runs.stats` has the rule
+)
 INTERRUPTED: Final = 130
 COMPLETE = "_ASSAY_COMPLETE"  # the variable by which a shell asks what could come next
 
@@ -58,12 +60,31 @@ def _complaint(error: click.ClickException, command: str) -> str:
 
 # Every key that a file may have, and what it holds; each is an option of the same name.
 SETTINGS: Final[dict[str, type]] = {
-    "rubric": str, "model": str, "judge": str, "grader": str, "guard": bool, "cache": str, "budget": float,
-    "concurrency": int, "samples": int, "temperature": float, "max_tokens": int, "system_prompt": str, "format": str,
-    "fail_under": float, "fail_interval_under": float, "fail_rollout_under": float, "quiet": bool,
-}  # fmt: skip
+    "rubric": str,
+    "model": str,
+    "judge": str,
+    "grader": str,
+    "guard": bool,
+    "cache": str,
+    "budget": float,
+    "concurrency": int,
+    "samples": int,
+    "temperature": float,
+    "max_tokens": int,
+    "system_prompt": str,
+    "format": str,
+    "fail_under": float,
+    "fail_interval_under": float,
+    "fail_rollout_under": float,
+    "quiet": bool,
+}
 
-_FORMS: Final = {str: "a text, in quotes", bool: "true or false", float: "a number", int: "a whole number"}
+_FORMS: Final = {
+    str: "a text, in quotes",
+    bool: "true or false",
+    float: "a number",
+    int: "a whole number",
+}
 
 
 class ConfigError(AssayError, ValueError):
@@ -96,10 +117,16 @@ class Config:
 
         told = f"{self.path}: {name} is {short_repr(value)}"
         only_found = "and the file was only found, not named"
-        trust = f"give --config {self.path} to trust the file, or --{name.replace('_', '-')} yourself"
+        trust = (
+            f"give --config {self.path} to trust the file, or --{name.replace('_', '-')} yourself"
+        )
         if name == "rubric" and not allow_code and is_reference(value):
-            raise ConfigError(f"{told}, which runs Python code, {only_found}: give --allow-code, or {trust}")
-        if (name in ("judge", "model") and _is_elsewhere(value)) or (name == "cache" and "://" in value):
+            raise ConfigError(
+                f"{told}, which runs Python code, {only_found}: give --allow-code, or {trust}"
+            )
+        if (name in ("judge", "model") and _is_elsewhere(value)) or (
+            name == "cache" and "://" in value
+        ):
             raise ConfigError(f"{told}, which may be sent keys, {only_found}: {trust}")
         return value
 
@@ -154,7 +181,9 @@ def _settings(path: Path) -> dict[str, Any] | None:
         if isinstance(value, bool) is not (kind is bool) or not isinstance(value, kinds):
             raise ConfigError(f"{path}: {key} is {short_repr(value)}: give {_FORMS[kind]}")
         if name in ("rubric", "cache") and "://" not in value and ":" not in value[2:]:
-            value = str(path.parent / Path(value).expanduser())  # as it is seen from the folder of the file
+            value = str(
+                path.parent / Path(value).expanduser()
+            )  # as it is seen from the folder of the file
         settings[name] = value
     return settings
 
@@ -182,12 +211,18 @@ class Command(click.Command):
             # It is read first, since it has the defaults of the other options.
             self.params.append(
                 click.Option(
-                    ["--config"], type=click.Path(), metavar="FILE", envvar="ASSAY_CONFIG", show_envvar=True,
-                    is_eager=True, expose_value=False, callback=_use_config,
+                    ["--config"],
+                    type=click.Path(),
+                    metavar="FILE",
+                    envvar="ASSAY_CONFIG",
+                    show_envvar=True,
+                    is_eager=True,
+                    expose_value=False,
+                    callback=_use_config,
                     help="A file with settings, which is trusted. One that is found in the folder may neither "
                     "name Python code nor have keys sent to other machines.",
                 )
-            )  # fmt: skip
+            )
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_epilog(ctx, formatter)
@@ -232,7 +267,11 @@ class LazyGroup(Group):
             formatter.write_dl(list(COMMANDS.items()))
 
 
-@click.group("assay", cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    "assay",
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(__version__, "--version", message="assay %(version)s")
 def root() -> None:
     """Score what language models write: one rubric, checked by code or judged by a model."""

@@ -49,9 +49,14 @@ def test(options: TestOptions) -> int:
 
     with cli.judging_with(options, rubric, quiet=options.quiet) as grader:
         return cli.run_work(
-            lambda _: trust.run_golden(rubric, grader), show, options, noun="examples", quiet=True, can_wait=False,
+            lambda _: trust.run_golden(rubric, grader),
+            show,
+            options,
+            noun="examples",
+            quiet=True,
+            can_wait=False,
             what=lambda report: counted(report.examples, "example"),
-        )  # fmt: skip
+        )
 
 
 def _print_test(report: trust.GoldenReport, name: str, form: str) -> None:
@@ -67,15 +72,27 @@ def _print_test(report: trust.GoldenReport, name: str, form: str) -> None:
         return
     right = len(results) - wrong - errors
     told = f"{counted(report.examples, 'golden example')}, {right:,} of "
-    told += f"{counted(len(results), 'verdict')} as expected" + (f", {errors:,} without an answer" if errors else "")
-    parts = [f"{display.printable(name)}: {display.painted(told, 'green' if right == len(results) else 'red')}"]
+    told += f"{counted(len(results), 'verdict')} as expected" + (
+        f", {errors:,} without an answer" if errors else ""
+    )
+    parts = [
+        f"{display.printable(name)}: {display.painted(told, 'green' if right == len(results) else 'red')}"
+    ]
     rows: list[tuple[object, ...]] = []
     for result in results:
         got = "no answer" if result.right is None else result.got
-        why = display.shortened(result.error or result.reason, 100)  # which a table has room for; JSON has all of it
-        rows += [] if result.right else [(result.example, result.criterion, result.expected, got, why)]
+        why = display.shortened(
+            result.error or result.reason, 100
+        )  # which a table has room for; JSON has all of it
+        rows += (
+            [] if result.right else [(result.example, result.criterion, result.expected, got, why)]
+        )
     if rows:
-        parts.append(display.laid_out(display.Section(("example", "criterion", "expected", "got", "why"), rows)))
+        parts.append(
+            display.laid_out(
+                display.Section(("example", "criterion", "expected", "got", "why"), rows)
+            )
+        )
     if report.spent.calls or report.spent.hits:
         parts.append(cli.shown_spending(report.spent))
     print("\n\n".join(parts))
@@ -96,7 +113,9 @@ def show(options: cli.RubricArgument, as_json: bool = cli.value_of()) -> None:
     if as_json:
         print(rubric.to_json())
         return
-    print(f"{rubric.name or options.rubric}: {cli.shown_size(rubric.criteria)}, {rubric.content_hash[:12]}")
+    print(
+        f"{rubric.name or options.rubric}: {cli.shown_size(rubric.criteria)}, {rubric.content_hash[:12]}"
+    )
     for line in _lines(rubric.criteria, "  "):
         print(line)
 

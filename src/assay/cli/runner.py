@@ -50,7 +50,9 @@ class Stopping:
         """The result of the work. When it is stopped at once, a `KeyboardInterrupt`."""
 
         async def hearing() -> Result:
-            if can_wait and threading.current_thread() is threading.main_thread():  # only that may hear signals
+            if (
+                can_wait and threading.current_thread() is threading.main_thread()
+            ):  # only that may hear signals
                 self._cancel = signal.signal(signal.SIGINT, self._hear)
             try:
                 return await work
@@ -99,7 +101,10 @@ def shown_progress(noun: str, *, quiet: bool) -> Generator[OnProgress | None]:
     import rich.console
     import rich.progress
 
-    columns = rich.progress.BarColumn(bar_width=24), rich.progress.TextColumn("{task.description}", markup=False)
+    columns = (
+        rich.progress.BarColumn(bar_width=24),
+        rich.progress.TextColumn("{task.description}", markup=False),
+    )
     console = rich.console.Console(stderr=True)
     with rich.progress.Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(f"0 {noun}", total=None)
@@ -130,7 +135,13 @@ class Conditions(NamedTuple):
         """What every function that scores rows takes by these names."""
         most = {} if output.concurrency is None else {"max_concurrent": output.concurrency}
         resume = output.resume and output.folder is not None
-        return {**self._asdict(), "grader": grader, "resume": resume, "judge_log": output.judge_log, **most}
+        return {
+            **self._asdict(),
+            "grader": grader,
+            "resume": resume,
+            "judge_log": output.judge_log,
+            **most,
+        }
 
 
 Work = Callable[[Conditions], Coroutine[Any, Any, Result]]
@@ -169,7 +180,9 @@ def run_work(
         with spending or budget(dollars=judging.budget) as spent:
             try:
                 with shown_progress(noun, quiet=quiet) as tell:
-                    result = stopping.run(work(Conditions(stopping, tell, on_row)), can_wait=can_wait)
+                    result = stopping.run(
+                        work(Conditions(stopping, tell, on_row)), can_wait=can_wait
+                    )
             except (AssayError, KeyboardInterrupt) as error:
                 if printer is not None:
                     printer.end()
@@ -248,7 +261,9 @@ class Runner:
     options: RunOptions
     rubric: Rubric | None
     grader: Autograder | None = None
-    printer: RowPrinter | None = None  # None where rows of earlier sittings or of workers are read from the folder
+    printer: RowPrinter | None = (
+        None  # None where rows of earlier sittings or of workers are read from the folder
+    )
 
     def run(self, work: Work[Summary], *, by_workers: bool = False) -> int:
         """Do the work, print what came of it, and give the exit code; in a dry run, say what it would take."""
@@ -257,21 +272,35 @@ class Runner:
         if resumes and self.options.budget is not None and self.options.folder is not None:
             # The budget is for the whole run, however often it is resumed.
             run = Run.open(self.options.folder)
-            spending = budget(dollars=self.options.budget, spent=run.spent().cost or 0.0, rollout=run.dearest())
+            spending = budget(
+                dollars=self.options.budget, spent=run.spent().cost or 0.0, rollout=run.dearest()
+            )
         if not (resumes or by_workers or self.options.dry_run):
             self.printer = RowPrinter(self._format(), self.options)
         return run_work(
-            work, self._show, self.options, what=lambda summary: counted(summary.rollouts, "rollout"), noun="rollouts",
-            quiet=self.options.quiet, printer=self.printer, spending=spending,
+            work,
+            self._show,
+            self.options,
+            what=lambda summary: counted(summary.rollouts, "rollout"),
+            noun="rollouts",
+            quiet=self.options.quiet,
+            printer=self.printer,
+            spending=spending,
             stopped=lambda: f"stopped at once; {self._how_to_go_on()}",
-        )  # fmt: skip
+        )
 
     def _format(self) -> Format | None:
         """What prints rows as they come; of a run that is kept, people are shown only the summary."""
         folder, rubric, grader = self.options.folder, self.rubric, self.grader
         if folder is not None and self.options.format in FOR_PEOPLE:
             return None
-        judge = judge_of(rubric, grader) if folder is not None else None if grader is None else judge_name(grader)
+        judge = (
+            judge_of(rubric, grader)
+            if folder is not None
+            else None
+            if grader is None
+            else judge_name(grader)
+        )
         return FORMATS[self.options.format](
             self.options.data if folder is None else str(Path(folder)),
             criteria=[] if rubric is None else [criterion.name for criterion in rubric.criteria],
@@ -293,9 +322,16 @@ class Runner:
         if summary.unscored and folder is not None:
             say(f"{summary.unscored:,} unscored; {self._how_to_go_on()}", quiet=quiet)
         if not summary.complete:
-            say(f"stopped after {counted(summary.rollouts, 'rollout')}; {self._how_to_go_on()}", quiet=quiet)
+            say(
+                f"stopped after {counted(summary.rollouts, 'rollout')}; {self._how_to_go_on()}",
+                quiet=quiet,
+            )
             return INTERRUPTED
-        if folder is not None and self.printer is None and self.options.fail_rollout_under is not None:
+        if (
+            folder is not None
+            and self.printer is None
+            and self.options.fail_rollout_under is not None
+        ):
             low = low_rows(Run.open(folder).rows(), self.options)
         return code_for(summary, self.options, low)
 
@@ -321,13 +357,17 @@ def _resumes(output: OutputOptions) -> bool:
     return output.resume and folder.run_json.exists()
 
 
-def saved_format(folder: str, about: RunAbout, display: DisplayOptions, rows: RowText | None = None) -> Format:
+def saved_format(
+    folder: str, about: RunAbout, display: DisplayOptions, rows: RowText | None = None
+) -> Format:
     parts = [f"{about.kind}, {about.created}"]
     if about.rubric is not None:
         parts.append(f"rubric {about.rubric.name or about.rubric.hash[:12]}")
     parts += [f"model {about.model}"] if about.model else []
     parts += [f"judge {about.judge}"] if about.judge else []
-    criteria = [] if about.rubric is None else [criterion.name for criterion in about.rubric.criteria]
+    criteria = (
+        [] if about.rubric is None else [criterion.name for criterion in about.rubric.criteria]
+    )
     title, kind = (str(Path(folder)), "; ".join(parts)), FORMATS[display.format]
     return kind(*title, criteria, about.judge, display.thresholds, rows)
 
@@ -340,7 +380,11 @@ def low_rows(rows: Iterable[Row], display: DisplayOptions) -> list[str]:
 def code_for(summary: Summary, display: DisplayOptions, low: Sequence[str]) -> int:
     """The exit code by the rule of `Thresholds`; `low` are the names of rows that are below theirs."""
     failure = display.thresholds.failure(
-        summary.score, rollouts=summary.rollouts, unscored=summary.unscored, complete=summary.complete, low=low
+        summary.score,
+        rollouts=summary.rollouts,
+        unscored=summary.unscored,
+        complete=summary.complete,
+        low=low,
     )
     if failure is None:
         return FINE

@@ -40,17 +40,26 @@ def command(options: ServeOptions) -> None:
     """
     from assay.server import Bounds, Judge, Settings, serve
 
-    given = {name: getattr(options, name) for name in ("host", "port", "workers", "unscored", "allow_hosts", "monitor")}
+    given = {
+        name: getattr(options, name)
+        for name in ("host", "port", "workers", "unscored", "allow_hosts", "monitor")
+    }
     bounds = Bounds(**{each.name: getattr(options, each.name) for each in fields(Bounds)})
     settings = Settings(**given, key=cli.key_from(options.key_file), bounds=bounds)
     cache = None if options.no_cache else options.cache or str(cli.default_place())
-    asked: dict[str, Any] = {name: getattr(options, name) for name in ("grader", "guard", "budget", "shows", "window")}
+    asked: dict[str, Any] = {
+        name: getattr(options, name) for name in ("grader", "guard", "budget", "shows", "window")
+    }
     judge = Judge(options.judge or "local", cache=cache, **asked)
     where = options.rubric
     if not options.dry_run:
         told = f"serving {where} on %s with {counted(settings.workers, 'worker')}"
         serve(
-            where, settings, judge, allow_code=options.allow_code, started=lambda url: click.echo(told % url, err=True)
+            where,
+            settings,
+            judge,
+            allow_code=options.allow_code,
+            started=lambda url: click.echo(told % url, err=True),
         )
         return
     with closing(cli.RubricLoader(judge)) as loader:  # as a worker would load it

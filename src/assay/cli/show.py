@@ -61,7 +61,9 @@ def command(
 def _all_of(row: runs.Row) -> str:
     first = ("prompt", "completion", "answer")
     names = sorted(row.fields, key=lambda name: first.index(name) if name in first else len(first))
-    values = [(name, row.fields[name]) for name in names] + ([("model", row.model)] if row.model else [])
+    values = [(name, row.fields[name]) for name in names] + (
+        [("model", row.model)] if row.model else []
+    )
     lines = [
         f"{name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
         for name, value in values

@@ -35,15 +35,32 @@ def rubric_of(rubrics: RubricOptions) -> Rubric:
     name = rubrics.rubric or ""
     is_file = not is_reference(name) or Path(name).is_file()
     if (not is_file or rubrics.allow_code) and str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))  # modules of this folder are found, as `python -m` finds them
-    rubric = rubric_at(read_file(name), allow_code=rubrics.allow_code) if is_file else rubric_in_python(name)
+        sys.path.insert(
+            0, str(Path.cwd())
+        )  # modules of this folder are found, as `python -m` finds them
+    rubric = (
+        rubric_at(read_file(name), allow_code=rubrics.allow_code)
+        if is_file
+        else rubric_in_python(name)
+    )
     if isinstance(rubrics, ViewOptions) and rubrics.shows:
         rubric.show(rubrics.shows)
     return rubric
 
 
-TABLES = (".jsonl", ".ndjson", ".csv", ".tsv", ".parquet")  # one text a row; a `.json` file may be the text itself
-COMPLETION = ("completion", "response", "text", "output")  # what the field of a row is called, most usual first
+TABLES = (
+    ".jsonl",
+    ".ndjson",
+    ".csv",
+    ".tsv",
+    ".parquet",
+)  # one text a row; a `.json` file may be the text itself
+COMPLETION = (
+    "completion",
+    "response",
+    "text",
+    "output",
+)  # what the field of a row is called, most usual first
 PROMPT = ("prompt", "query", "question")
 _PATH = re.compile(r"[^\s]*(?:[/\\][^\s]*|\.[A-Za-z]\w{0,4})")
 
@@ -61,17 +78,24 @@ def texts_of(arguments: Sequence[str], query: str = "", *, are_words: bool = Fal
     for argument in arguments:
         words, is_file, is_folder = argument.strip(), False, False
         with suppress(OSError):  # too long for a name
-            is_file, is_folder = bool(words) and Path(words).is_file(), bool(words) and Path(words).is_dir()
+            is_file, is_folder = (
+                bool(words) and Path(words).is_file(),
+                bool(words) and Path(words).is_dir(),
+            )
         if are_words or not (is_file or is_folder or words == "-" or _PATH.fullmatch(words)):
             shown = " ".join(argument.split())
-            found.append((f"{shown[:40]!r}{'…' if len(shown) > 40 else ''}", {"completion": argument}))
+            found.append(
+                (f"{shown[:40]!r}{'…' if len(shown) > 40 else ''}", {"completion": argument})
+            )
         elif is_file and words.endswith(TABLES):
             found += _rows(words)
         elif is_file or words == "-":
             with click.open_file(words, "rb") as file:
                 data: bytes = file.read()
             try:
-                found.append(("standard input" if words == "-" else words, {"completion": data.decode()}))
+                found.append(
+                    ("standard input" if words == "-" else words, {"completion": data.decode()})
+                )
             except UnicodeDecodeError as error:
                 raise TableError(f"{words} is no text in UTF-8: {error}") from None
         else:

@@ -67,7 +67,9 @@ def command(
                 return cli.BROKEN
             return cli.FINE if suggestion.kept else cli.MISSED
 
-        return cli.run_work(work, show, options, what=lambda _: "it", noun="verdicts", quiet=quiet, can_wait=False)
+        return cli.run_work(
+            work, show, options, what=lambda _: "it", noun="verdicts", quiet=quiet, can_wait=False
+        )
 
 
 def _new_file(name: str) -> Path:
@@ -93,13 +95,19 @@ def _texts(name: str | None) -> list[str]:
 
 
 def _told(suggestion: suggest.Suggestion, output: Path | None, errors: int) -> list[str]:
-    kept = f"{len(suggestion.kept):,} of {counted(len(suggestion.criteria), 'criterion', 'criteria')}"
-    parts = [f"{kept} kept{f', written to {output}' if output is not None and suggestion.kept else ''}"]
+    kept = (
+        f"{len(suggestion.kept):,} of {counted(len(suggestion.criteria), 'criterion', 'criteria')}"
+    )
+    parts = [
+        f"{kept} kept{f', written to {output}' if output is not None and suggestion.kept else ''}"
+    ]
     rows: list[tuple[object, ...]] = []
     for judged in suggestion.criteria:
         requirement, weight = judged.criterion.requirement or "", f"{judged.criterion.weight:+g}"
         agreement = "" if judged.agreement == cli.UNJUDGED else judged.agreement
-        rows.append(("kept" if judged.kept else "dropped", requirement, weight, agreement, judged.why))
+        rows.append(
+            ("kept" if judged.kept else "dropped", requirement, weight, agreement, judged.why)
+        )
     if rows:
         parts.append(laid_out(Section(("", "criterion", "weight", "agreement", "why"), rows)))
     parts += [printable(f"a drafter gave no proposal: {error}") for error in suggestion.errors]

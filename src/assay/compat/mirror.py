@@ -19,7 +19,10 @@ def mirror(package: str) -> None:
     table: dict[str, dict[str, str]] = json.loads(get_data(package, "names.json") or b"")
     for path, homes in table.items():
         name = f"{package}.{path}"
-        found = {home if home.startswith(("assay.", "!")) else f"{package}.{home}": n for home, n in homes.items()}
+        found = {
+            home if home.startswith(("assay.", "!")) else f"{package}.{home}": n
+            for home, n in homes.items()
+        }
         module = _Mirror(name, found)
         sys.modules[name] = module
         parent, _, stem = name.rpartition(".")
@@ -29,10 +32,16 @@ def mirror(package: str) -> None:
 
 class _Mirror(ModuleType):
     def __init__(self, name: str, homes: Mapping[str, str]) -> None:
-        super().__init__(name, f"`{name.removeprefix('assay.compat.')}`, as its programs import it.")
+        super().__init__(
+            name, f"`{name.removeprefix('assay.compat.')}`, as its programs import it."
+        )
         self.__spec__ = ModuleSpec(name, None, is_package=True)
         self.__path__ = []
-        pairs = [(home, *listed.partition("=")[::2]) for home, names in homes.items() for listed in names.split()]
+        pairs = [
+            (home, *listed.partition("=")[::2])
+            for home, names in homes.items()
+            for listed in names.split()
+        ]
         self._found_at = {theirs: (home, ours or theirs) for home, theirs, ours in pairs}
         self.__all__ = sorted(self._found_at)
 

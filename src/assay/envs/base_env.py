@@ -8,7 +8,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, Literal, Protocol, Self, TypeAlias, TypedDict, TypeVar, Unpack, cast, get_args, overload
+from typing import (
+    Any,
+    Literal,
+    Protocol,
+    Self,
+    TypeAlias,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    cast,
+    get_args,
+    overload,
+)
 
 from assay.concurrency import FAILURES, is_stop, run_sync
 from assay.envs.dataset import Asking, Example, copied, examples_of, first_of, in_turn, messages_of
@@ -35,7 +47,9 @@ class Marker(Protocol):
     @overload
     def __call__(self, method: Method, /) -> Method: ...
     @overload
-    def __call__(self, method: None = None, /, *, priority: int = 0) -> Callable[[Method], Method]: ...
+    def __call__(
+        self, method: None = None, /, *, priority: int = 0
+    ) -> Callable[[Method], Method]: ...
 
 
 def _marker(moment: Moment, purpose: str) -> Marker:
@@ -64,7 +78,9 @@ async def called_by_name(func: Callable[..., Any], /, **known: Any) -> Any:
     """Call a function with those of the arguments that it names, or all if it takes any."""
     parameters = inspect.signature(func).parameters
     takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
-    return await awaited(func(**(known if takes_all else {n: v for n, v in known.items() if n in parameters})))
+    return await awaited(
+        func(**(known if takes_all else {n: v for n, v in known.items() if n in parameters}))
+    )
 
 
 class Hooked:
@@ -81,7 +97,10 @@ class Hooked:
             for moment, own in marked.items():
                 if callable(function) and getattr(function, moment, False) is True:
                     own.append((-getattr(function, f"{moment}_priority", 0), name))
-        return {moment: [getattr(self, name) for _, name in sorted(own)] for moment, own in marked.items()}
+        return {
+            moment: [getattr(self, name) for _, name in sorted(own)]
+            for moment, own in marked.items()
+        }
 
     async def call_all(self, moment: Moment, *args: Any) -> None:
         """Call every hook; one that fails does not keep the others from it."""
@@ -115,10 +134,14 @@ class Environment(Hooked, ABC):
     Its teardown hooks are called once: when a `with` block ends, by `close`, or else when the interpreter ends.
     """
 
-    keeps_text = False  # whether an example whose prompt is a plain text is asked and answered in plain text
+    keeps_text = (
+        False  # whether an example whose prompt is a plain text is asked and answered in plain text
+    )
     asks: Mapping[str, Any] = {}  # more fields of the `Asking` that makes prompts of rows
     env_args: Mapping[str, Any] = {}  # what `load_environment` was given to make it
-    scores_failures = False  # whether a rollout that failed is scored nevertheless, by what was said until then
+    scores_failures = (
+        False  # whether a rollout that failed is scored nevertheless, by what was said until then
+    )
     _closed = False
     _awaits_exit = False
 
@@ -150,7 +173,9 @@ class Environment(Hooked, ABC):
         self.env_id = env_id
         self._parser = parser
         self._monitors: list[Rubric] = []
-        self._asking = Asking(system_prompt, tuple(self.few_shot), env_id or "default", self.keeps_text, **self.asks)
+        self._asking = Asking(
+            system_prompt, tuple(self.few_shot), env_id or "default", self.keeps_text, **self.asks
+        )
         self._sources = {"dataset": dataset, "eval_dataset": eval_dataset}
         self._examples: dict[str, list[Example] | None] = {}
         for name, source in self._sources.items():
@@ -185,7 +210,9 @@ class Environment(Hooked, ABC):
         return first_of(self._first_set("eval_dataset", "dataset"), n, seed)
 
     def _first_set(self, *names: str) -> list[Example]:
-        return next((rows for rows in map(self._examples_of, names) if rows is not None), list[Example]())
+        return next(
+            (rows for rows in map(self._examples_of, names) if rows is not None), list[Example]()
+        )
 
     # The rubric.
 
@@ -219,7 +246,12 @@ class Environment(Hooked, ABC):
     # Evaluating.
 
     def evaluate(
-        self, client: Any = None, model: Any = None, *, num_examples: int = -1, **options: Unpack[Options]
+        self,
+        client: Any = None,
+        model: Any = None,
+        *,
+        num_examples: int = -1,
+        **options: Unpack[Options],
     ) -> Evaluation:
         """Ask a model about the first `num_examples` examples (all for -1) and score what it says.
 
@@ -238,7 +270,12 @@ class Environment(Hooked, ABC):
         return Evaluation(self._evaluate(client, model, num_examples, options))
 
     def evaluate_sync(
-        self, client: Any = None, model: Any = None, *, num_examples: int = -1, **options: Unpack[Options]
+        self,
+        client: Any = None,
+        model: Any = None,
+        *,
+        num_examples: int = -1,
+        **options: Unpack[Options],
     ) -> Results:
         """`evaluate`, over when it returns, also where an event loop runs."""
         return run_sync(self.evaluate(client, model, num_examples=num_examples, **options))
@@ -256,33 +293,52 @@ class Environment(Hooked, ABC):
         return Evaluation(self._generate(inputs, client, model, n_samples, options))
 
     def generate_sync(
-        self, inputs: Any = None, client: Any = None, model: Any = None, *, n_samples: int | None = None, **options: Unpack[Options]
-    ) -> Results:  # fmt: skip
+        self,
+        inputs: Any = None,
+        client: Any = None,
+        model: Any = None,
+        *,
+        n_samples: int | None = None,
+        **options: Unpack[Options],
+    ) -> Results:
         """`generate`, over when it returns, also where an event loop runs."""
         return run_sync(self.generate(inputs, client, model, n_samples=n_samples, **options))
 
-    async def _evaluate(self, client: Any, model: Any, num_examples: int, options: Options) -> Results:
+    async def _evaluate(
+        self, client: Any, model: Any, num_examples: int, options: Options
+    ) -> Results:
         data = Environment.get_eval_dataset(self)
         return await self._carry_out(first_of(data, num_examples), data, client, model, options)
 
-    async def _generate(self, inputs: Any, client: Any, model: Any, n_samples: int | None, options: Options) -> Results:
+    async def _generate(
+        self, inputs: Any, client: Any, model: Any, n_samples: int | None, options: Options
+    ) -> Results:
         if inputs is not None and n_samples is not None:
             raise ValueError("n_samples are taken from the data set: give it, or inputs, not both")
         # A prompt that is given is whole: it may come out of the data set.
         asking = replace(self._asking, shots_in_prompts=False)
-        data = Environment.get_dataset(self) if inputs is None else asking.examples(inputs, "inputs")
+        data = (
+            Environment.get_dataset(self) if inputs is None else asking.examples(inputs, "inputs")
+        )
         examples = data if n_samples is None else in_turn(data, n_samples)
         return await self._carry_out(examples, data, client, model, options)
 
     async def _carry_out(
-        self, examples: Sequence[Example], data: Sequence[Example], client: Any, model: Any, options: Options
+        self,
+        examples: Sequence[Example],
+        data: Sequence[Example],
+        client: Any,
+        model: Any,
+        options: Options,
     ) -> Results:
         refuse_wrong(options)
         under_test = client
         if not isinstance(client, ModelUnderTest):
             sampling_args = {**self.sampling_args, **(options.get("sampling_args") or {})}
             most = options.get("max_concurrent")
-            under_test = ModelUnderTest(client, model, sampling_args, at_once=None if most == -1 else most)
+            under_test = ModelUnderTest(
+                client, model, sampling_args, at_once=None if most == -1 else most
+            )
         # Again: the rubric may have been in another environment meanwhile.
         self._hand_down_parser()
         if not self._awaits_exit and self.hooks["teardown"]:
@@ -294,7 +350,11 @@ class Environment(Hooked, ABC):
 
     @abstractmethod
     async def rollout(
-        self, input: Example, client: Any, model: Any, sampling_args: Mapping[str, Any] | None = None
+        self,
+        input: Example,
+        client: Any,
+        model: Any,
+        sampling_args: Mapping[str, Any] | None = None,
     ) -> State:
         """One rollout of one example. The state it returns has a `completion`, or says in `error` why not."""
 
@@ -303,7 +363,11 @@ class Environment(Hooked, ABC):
         return await self.rollout(*asked)
 
     async def init_state(
-        self, input: Mapping[str, Any], client: Any, model: Any, sampling_args: Mapping[str, Any] | None = None
+        self,
+        input: Mapping[str, Any],
+        client: Any,
+        model: Any,
+        sampling_args: Mapping[str, Any] | None = None,
     ) -> State:
         """The state that a rollout begins with, its own: nothing that happens to it reaches the example."""
         if not isinstance(client, ModelUnderTest):
@@ -325,7 +389,12 @@ class Environment(Hooked, ABC):
             metrics=None,
             error=None,
             final_env_response=None,
-            timing={"start_time": time.time(), "generation_ms": 0.0, "scoring_ms": 0.0, "total_ms": 0.0},
+            timing={
+                "start_time": time.time(),
+                "generation_ms": 0.0,
+                "scoring_ms": 0.0,
+                "total_ms": 0.0,
+            },
         )
 
     def as_messages(self, value: object, where: str) -> list[Message]:
@@ -336,13 +405,17 @@ class Environment(Hooked, ABC):
         """Return what the model may call in this rollout."""
         return ()
 
-    async def get_model_response(self, state: State, prompt: Messages, *, tools: Sequence[Tool] | None = None) -> Reply:
+    async def get_model_response(
+        self, state: State, prompt: Messages, *, tools: Sequence[Tool] | None = None
+    ) -> Reply:
         """What the model under test says to a prompt; kept in the state's `responses`."""
         messages = self.as_messages(prompt, "the prompt")
         tools = self.tools_of(state) if tools is None else tools
         sample = state.get("input", {}).get("sample")
         under_test: ModelUnderTest = state["client"]
-        reply = await under_test(messages, tools=tuple(tools), sample=sample if type(sample) is int else 0)
+        reply = await under_test(
+            messages, tools=tuple(tools), sample=sample if type(sample) is int else 0
+        )
         state.setdefault("responses", []).append(reply)
         return reply
 
@@ -355,7 +428,11 @@ class Environment(Hooked, ABC):
     async def _stopped(self, state: State) -> bool:
         for condition in self.hooks["stop"]:
             holds = condition(state)
-            if await holds if inspect.iscoroutine(holds) else holds is not False and await awaited(holds):
+            if (
+                await holds
+                if inspect.iscoroutine(holds)
+                else holds is not False and await awaited(holds)
+            ):
                 state["stop_condition"] = condition.__name__
                 state["is_completed"] = True
                 return True

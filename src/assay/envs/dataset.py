@@ -12,7 +12,9 @@ from assay.tables import TableError, rows_of
 from assay.types import Message, Messages
 from assay.wording import short_repr
 
-_dict: Any = dict  # of any items to a checker of types: a `cast` at every look costs as much as the look
+_dict: Any = (
+    dict  # of any items to a checker of types: a `cast` at every look costs as much as the look
+)
 _list: Any = list
 # A row with `prompt`, `answer`, `task`, `info`, `example_id`, and every other column it came with.
 Example: TypeAlias = dict[str, Any]
@@ -30,8 +32,12 @@ class Asking:
     system_prompt: str | None = None
     few_shot: tuple[Message, ...] = ()
     task: str = "default"  # what rows without a `task` are called
-    keeps_text: bool = False  # whether a plain text under `prompt` stays one, if nothing goes before it
-    shots_in_prompts: bool = True  # whether examples of answers go into a `prompt` too, or only before a `question`
+    keeps_text: bool = (
+        False  # whether a plain text under `prompt` stays one, if nothing goes before it
+    )
+    shots_in_prompts: bool = (
+        True  # whether examples of answers go into a `prompt` too, or only before a `question`
+    )
     media: bool = True  # whether a column such as `image` is part of the prompt
     numbered: bool = False  # whether an `example_id` that is no whole number is replaced by the number of the row
 
@@ -47,7 +53,9 @@ class Asking:
         example["task"] = self.task if row.get("task") is None else str(row["task"])
         own = row.get("example_id")
         if self.numbered and type(own) is not int:
-            example |= {"example_id": number} if own is None else {"example_id": number, "src_id": own}
+            example |= (
+                {"example_id": number} if own is None else {"example_id": number, "src_id": own}
+            )
         elif own is None:
             example["example_id"] = number if row.get("id") is None else row["id"]
         return example
@@ -62,7 +70,11 @@ class Asking:
             return asked
         messages = messages_of(asked, where)
         # A system prompt that the row brings takes the place of ours.
-        others = (n for n, message in enumerate(messages) if role_of(message) not in ("system", "developer"))
+        others = (
+            n
+            for n, message in enumerate(messages)
+            if role_of(message) not in ("system", "developer")
+        )
         leading = next(others, len(messages))
         system = messages[:leading]
         if not system and self.system_prompt:
@@ -77,11 +89,15 @@ def _info(row: Mapping[str, Any], where: str) -> dict[str, Any]:
         try:
             info = json.loads(info)
         except ValueError as error:
-            raise TableError(f"{where}: info is no JSON object ({error}): {short_repr(info)}") from None
+            raise TableError(
+                f"{where}: info is no JSON object ({error}): {short_repr(info)}"
+            ) from None
     if info is None or info == "":
         return {}
     if not isinstance(info, Mapping):
-        raise TableError(f"{where}: info is {short_repr(info)}: give a mapping, or one as JSON text")
+        raise TableError(
+            f"{where}: info is {short_repr(info)}: give a mapping, or one as JSON text"
+        )
     return dict(cast("Mapping[str, Any]", info))
 
 
@@ -95,7 +111,9 @@ def messages_of(value: Any, where: str) -> list[Message]:
     if isinstance(value, Mapping) or hasattr(cast("object", value), "role"):
         return [_message(cast("object", value), where)]
     if not isinstance(value, Sequence) or isinstance(value, bytes):
-        raise TableError(f"{where}: {short_repr(value)} is no chat: give a text or a list of messages")
+        raise TableError(
+            f"{where}: {short_repr(value)} is no chat: give a text or a list of messages"
+        )
     return [_message(message, where) for message in cast("Sequence[object]", value)]
 
 
@@ -113,7 +131,9 @@ def _message(message: object, where: str) -> Message:
     given: object = dump() if dump is not None else message
     fields = cast("Mapping[str, Any]", given if isinstance(given, Mapping) else {})
     if not role_of(fields):
-        raise TableError(f'{where}: {short_repr(message)} is no message: give {{"role": ..., "content": ...}}')
+        raise TableError(
+            f'{where}: {short_repr(message)} is no message: give {{"role": ..., "content": ...}}'
+        )
     # A table has a cell for every field that any message has, or any part of one; an empty one says nothing.
     kept = {name: value for name, value in fields.items() if value is not None}
     return {"role": kept.pop("role"), "content": _filled(kept.pop("content", "")), **kept}

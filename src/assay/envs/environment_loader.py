@@ -16,7 +16,9 @@ from assay.wording import described, short_repr
 FUNCTION = "load_environment"
 # The variable that, set to anything but 0, has `import verifiers` in an environment find `assay.compat.verifiers`.
 AS_VERIFIERS = "ASSAY_AS_VERIFIERS"
-_ON_ASSAY = f"to run it on assay, set {AS_VERIFIERS}=1 or call assay.compat.verifiers.install() before"
+_ON_ASSAY = (
+    f"to run it on assay, set {AS_VERIFIERS}=1 or call assay.compat.verifiers.install() before"
+)
 
 
 class EnvironmentLoadError(AssayError, ValueError):
@@ -26,7 +28,11 @@ class EnvironmentLoadError(AssayError, ValueError):
 def is_environment(name: str) -> bool:
     """Whether a name is that of a folder, a Python file or a package, and not of another file."""
     path = Path(name)
-    return path.is_dir() or path.suffix == ".py" or not (path.exists() or path.suffix or ":" in name or name == "-")
+    return (
+        path.is_dir()
+        or path.suffix == ".py"
+        or not (path.exists() or path.suffix or ":" in name or name == "-")
+    )
 
 
 def load_environment(name: str, **arguments: Any) -> Environment:
@@ -49,7 +55,11 @@ def load_environment(name: str, **arguments: Any) -> Environment:
         if error.name not in (module, "verifiers"):
             raise EnvironmentLoadError(f"{name} cannot be imported: {described(error)}") from error
         why = f"no module {module} is there, in a folder of that name or installed"
-        why = f"it imports verifiers, which is not installed: {_ON_ASSAY}" if error.name == "verifiers" else why
+        why = (
+            f"it imports verifiers, which is not installed: {_ON_ASSAY}"
+            if error.name == "verifiers"
+            else why
+        )
         raise EnvironmentLoadError(f"there is no environment {name!r}: {why}") from None
     except (Exception, SystemExit) as error:
         raise EnvironmentLoadError(f"{name} cannot be imported: {described(error)}") from error
@@ -58,7 +68,9 @@ def load_environment(name: str, **arguments: Any) -> Environment:
     try:
         inspect.signature(load).bind(**arguments)
     except TypeError as error:
-        raise EnvironmentLoadError(f"{FUNCTION}() of {name} cannot be called with {arguments}: {error}") from None
+        raise EnvironmentLoadError(
+            f"{FUNCTION}() of {name} cannot be called with {arguments}: {error}"
+        ) from None
     try:
         environment: Any = load(**arguments)
     except (Exception, SystemExit) as error:
@@ -74,10 +86,22 @@ def load_environment(name: str, **arguments: Any) -> Environment:
 def _found_at(where: Path) -> tuple[Path, str]:
     """The folder to import from, and the module there."""
     names = [where.resolve().stem]
-    with suppress(OSError, ValueError, KeyError):  # without a name in a project, that of the folder counts
-        names.append(tomllib.loads((where / "pyproject.toml").read_text(encoding="utf-8"))["project"]["name"])
+    with suppress(
+        OSError, ValueError, KeyError
+    ):  # without a name in a project, that of the folder counts
+        names.append(
+            tomllib.loads((where / "pyproject.toml").read_text(encoding="utf-8"))["project"]["name"]
+        )
     modules = [name.replace("-", "_").replace(".", "_") for name in names]
     places = [(home, module) for home in (where, where / "src") for module in modules]
-    found = [p for p in places if p[0].joinpath(f"{p[1]}.py").is_file() or p[0].joinpath(p[1], "__init__.py").is_file()]
+    found = [
+        p
+        for p in places
+        if p[0].joinpath(f"{p[1]}.py").is_file() or p[0].joinpath(p[1], "__init__.py").is_file()
+    ]
     is_package = (where / "__init__.py").is_file()
-    return found[0] if found else (where if where.is_dir() and not is_package else where.parent, modules[0])
+    return (
+        found[0]
+        if found
+        else (where if where.is_dir() and not is_package else where.parent, modules[0])
+    )

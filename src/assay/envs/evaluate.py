@@ -37,25 +37,37 @@ from assay.wording import described, did_you_mean, short_repr
 if TYPE_CHECKING:
     from assay.envs.base_env import Environment
 
-SIDE_BY_SIDE = 256  # rollouts under way at once, unless said otherwise; the endpoint's limits may allow fewer
+SIDE_BY_SIDE = (
+    256  # rollouts under way at once, unless said otherwise; the endpoint's limits may allow fewer
+)
 # Fields of a state that are kept with every rollout that has them.
 KEPT = ("is_truncated", "stop_condition", "tool_failures")
-STAND_IN = "An answer of about this length stands for what the model would have written. " * 8  # what a dry run scores
+STAND_IN = (
+    "An answer of about this length stands for what the model would have written. " * 8
+)  # what a dry run scores
 logger = logger_of("assay")
 
 
 class Options(TypedDict, total=False):
     """What `evaluate` and `generate` take besides what is asked of whom."""
 
-    rollouts_per_example: int  # how often each example is asked; the answers to one are scored as a group. 1
+    rollouts_per_example: (
+        int  # how often each example is asked; the answers to one are scored as a group. 1
+    )
     # Rollouts under way at once; None or -1 is no limit. A number given is the concurrency from the start.
     max_concurrent: int | None
-    sampling_args: Mapping[str, Any] | None  # `temperature`, `max_tokens`, `seed`, and whatever else the endpoint takes
+    sampling_args: (
+        Mapping[str, Any] | None
+    )  # `temperature`, `max_tokens`, `seed`, and whatever else the endpoint takes
     grader: Autograder | None  # who answers the criteria for a model, where the rubric does not say
     state_columns: Sequence[str]  # fields of the state to keep with each result
-    run: str | os.PathLike[str] | None  # the folder to keep the run in, a row as soon as its group is scored
+    run: (
+        str | os.PathLike[str] | None
+    )  # the folder to keep the run in, a row as soon as its group is scored
     judge_log: bool  # whether to keep what judges were asked and said, word for word; on the first row of a group
-    resume: bool  # whether to go on with the run in that folder: only what is missing or failed is done
+    resume: (
+        bool  # whether to go on with the run in that folder: only what is missing or failed is done
+    )
     # Called with the `Row` of each rollout as soon as it is scored, and kept if there is a folder.
     on_row: pipeline.OnRow | None
     on_progress: pipeline.OnProgress | None  # called with a `Progress` now and then
@@ -67,7 +79,9 @@ def refuse_wrong(options: Options) -> None:
     """Raise when an option is none, or has a value that it cannot have."""
     for name in options:
         if name not in Options.__annotations__:
-            raise TypeError(f"there is no option {name!r}: {did_you_mean(name, Options.__annotations__)}")
+            raise TypeError(
+                f"there is no option {name!r}: {did_you_mean(name, Options.__annotations__)}"
+            )
     times, most = options.get("rollouts_per_example", 1), options.get("max_concurrent")
     if type(times) is not int or times < 1:
         raise ValueError(f"rollouts_per_example is {times!r}: give 1 or more")
@@ -119,7 +133,9 @@ def jobs_of(examples: Iterable[Example], *, times: int = 1) -> list[RolloutJob]:
             group = groups.setdefault(key[0], ExampleGroup())
             # A column of that name with something else in it is the data set's own affair.
             numbered = own is None or type(own) is int
-            job = RolloutJob(key, {**example, "sample": key[1]} if numbered else example, group, len(jobs))
+            job = RolloutJob(
+                key, {**example, "sample": key[1]} if numbered else example, group, len(jobs)
+            )
             group.jobs.append(job)
             jobs.append(job)
     return jobs
@@ -138,7 +154,9 @@ class Evaluator(pipeline.Pipeline):
     ) -> None:
         """Without a `rubric` only examples that bring their own are scored."""
         self._limit = under_test.at_once or SIDE_BY_SIDE
-        super().__init__(sink, options.get("grader"), self._limit, judge_log=options.get("judge_log", False))
+        super().__init__(
+            sink, options.get("grader"), self._limit, judge_log=options.get("judge_log", False)
+        )
         self._environment = environment
         self._rubric = rubric
         self._rubrics = pipeline.RowRubrics(rubric)
@@ -179,13 +197,20 @@ class Evaluator(pipeline.Pipeline):
             await walk_together(walk, len(jobs), limit=self._limit)
             if stopping is not None:
                 # Where rollouts are compared, part of a group is no group: it is done again on resuming.
-                for group in {id(job.group): job.group for job in jobs if not job.group.over}.values():
+                for group in {
+                    id(job.group): job.group for job in jobs if not job.group.over
+                }.values():
                     if not self._compares(group):
                         await self._score_groups([group])
         finally:
             _end(job.group for job in jobs)
         if self._errors:
-            logger.error("%d of %d rollouts failed; the first: %s", len(self._errors), len(jobs), self._errors[0])
+            logger.error(
+                "%d of %d rollouts failed; the first: %s",
+                len(self._errors),
+                len(jobs),
+                self._errors[0],
+            )
 
     async def _generate(self, job: RolloutJob) -> None:
         """Have the model do one rollout. What goes wrong is this rollout's, and no other's."""
@@ -260,12 +285,20 @@ class Evaluator(pipeline.Pipeline):
                 if job.row is None and job.generated is not None:
                     scores = job.generated.error is None or self._environment.scores_failures
                     own = scorer if scores else None
-                    unit.append(pipeline.Pending(job.generated, own, state=job.state, columns=self._columns))
+                    unit.append(
+                        pipeline.Pending(job.generated, own, state=job.state, columns=self._columns)
+                    )
                     jobs.append(job)
             if self._compares(group):
                 # Those that were kept before are only compared with.
-                kept = [(job.row, job.state) for job in group.jobs if job.row is not None and job.row.error is None]
-                unit += [pipeline.Pending(row, scorer, is_done=True, state=state) for row, state in kept]
+                kept = [
+                    (job.row, job.state)
+                    for job in group.jobs
+                    if job.row is not None and job.row.error is None
+                ]
+                unit += [
+                    pipeline.Pending(row, scorer, is_done=True, state=state) for row, state in kept
+                ]
         if jobs:
             for job, row in zip(jobs, await self.score(unit), strict=True):
                 job.row = row
@@ -302,7 +335,9 @@ class Evaluator(pipeline.Pipeline):
             self._write_states(unit, reports)
         return reports
 
-    def _write_states(self, unit: Sequence[pipeline.Pending], reports: Sequence[EvaluationReport]) -> None:
+    def _write_states(
+        self, unit: Sequence[pipeline.Pending], reports: Sequence[EvaluationReport]
+    ) -> None:
         """Write what was found about rollouts that were scored each by itself, and their advantage in their group."""
         groups: dict[str, list[dict[str, Any]]] = {}
         for pending, report in zip(unit, reports, strict=True):
@@ -363,7 +398,11 @@ async def carry_out(
     started = time.monotonic()
     rubric = environment.scoring
     about = RunAbout.of("evaluate")
-    times, folder, resume = options.get("rollouts_per_example", 1), options.get("run"), options.get("resume", False)
+    times, folder, resume = (
+        options.get("rollouts_per_example", 1),
+        options.get("run"),
+        options.get("resume", False),
+    )
     if folder is not None:
         # What the data set is known by: a hash of all that is in it.
         digest = blake2b(digest_size=16)
@@ -374,16 +413,24 @@ async def carry_out(
             rubric=rubric,
             judge=None if rubric is None else judge_of(rubric, options.get("grader")),
             model=under_test.name,
-            config={"environment": type(environment).__name__, "sampling_args": under_test.sampling_args},
+            config={
+                "environment": type(environment).__name__,
+                "sampling_args": under_test.sampling_args,
+            },
             options={"rollouts_per_example": times, "max_concurrent": under_test.at_once},
             data={"rows": len(data), "fingerprint": digest.hexdigest()},
         )
     jobs = jobs_of(examples, times=times)
     with budget() as ledger, logging_once():
-        watch, on_row = pipeline.Watch(options.get("on_progress"), len(jobs), ledger), options.get("on_row")
+        watch, on_row = (
+            pipeline.Watch(options.get("on_progress"), len(jobs), ledger),
+            options.get("on_row"),
+        )
         asked = {job.key[0] for job in jobs}
         alone = len(asked) == len(jobs)
-        with pipeline.opened_sink(folder, about, resume=resume, on_row=on_row, watch=watch, alone=alone) as sink:
+        with pipeline.opened_sink(
+            folder, about, resume=resume, on_row=on_row, watch=watch, alone=alone
+        ) as sink:
             if folder is not None and not sink.is_fresh:
                 _restore(jobs, folder, sink)
             evaluator = Evaluator(environment, rubric, under_test, options, sink)
@@ -418,7 +465,9 @@ async def carry_out(
     return Results(outputs, [job.state or State() for job in done], metadata, summary)
 
 
-def _restore(jobs: Sequence[RolloutJob], folder: str | os.PathLike[str], sink: pipeline.Sink) -> None:
+def _restore(
+    jobs: Sequence[RolloutJob], folder: str | os.PathLike[str], sink: pipeline.Sink
+) -> None:
     """Fill in the jobs that were done in an earlier sitting, as far as they were kept."""
     saved = {row.key: row for row in Run.open(folder).rows()}
     for job in jobs:
@@ -433,20 +482,31 @@ def _restore(jobs: Sequence[RolloutJob], folder: str | os.PathLike[str], sink: p
 def _give_outputs(group: ExampleGroup) -> None:
     """Make what the caller gets of the rollouts that were scored, and let go of their rows: a run may have millions."""
     jobs = [(job, job.row) for job in group.jobs if job.row is not None]
-    worth = advantages([row.reward for _, row in jobs]) if len(group.jobs) > 1 else [None] * len(jobs)
+    worth = (
+        advantages([row.reward for _, row in jobs]) if len(group.jobs) > 1 else [None] * len(jobs)
+    )
     for (job, row), advantage in zip(jobs, worth, strict=True):
         # Scoring left the metrics in the state; out of the report they would have to be made anew.
         found: Any = None if job.state is None else job.state.get("metrics")
-        metrics = cast("Mapping[str, float]", found) if isinstance(found, Mapping) else row.report.metrics
+        metrics = (
+            cast("Mapping[str, float]", found) if isinstance(found, Mapping) else row.report.metrics
+        )
         fields = dict(row.fields)
         fields.pop("sample", None)
         output: dict[str, Any] = {
             "example_id": fields.pop("example_id", row.example),
             "sample": row.sample,
-            **{name: fields.pop(name, None) for name in ("prompt", "completion", "answer", "task", "info")},
+            **{
+                name: fields.pop(name, None)
+                for name in ("prompt", "completion", "answer", "task", "info")
+            },
             "reward": row.reward,
             **({} if row.report.unshaped is None else {"outcome": row.report.outcome}),
-            **({"partial_reward": row.report.partial_reward} if row.error is None and not row.scored else {}),
+            **(
+                {"partial_reward": row.report.partial_reward}
+                if row.error is None and not row.scored
+                else {}
+            ),
             "score": row.score,
             "metrics": metrics,
             "errors": row.errors,
@@ -454,7 +514,10 @@ def _give_outputs(group: ExampleGroup) -> None:
             "is_truncated": fields.pop("is_truncated", False),
             "stop_condition": fields.pop("stop_condition", None),
             "timing": {f"{part}_ms": 1000 * seconds for part, seconds in row.timing.items()},
-            "token_usage": {"input_tokens": row.spent.prompt, "output_tokens": row.spent.completion},
+            "token_usage": {
+                "input_tokens": row.spent.prompt,
+                "output_tokens": row.spent.completion,
+            },
             "cost": row.spent.cost,
             "model": row.model,
         }

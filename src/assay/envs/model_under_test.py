@@ -34,7 +34,9 @@ def at_home(client: Any) -> Any:
     # A transport of the caller's may have proxies and certificates that a fresh one has not.
     usual = type(getattr(client, "_client", None)).__name__ == "AsyncHttpxClientWrapper"
     if fresh is None or not usual:
-        raise Refused("the client is in use by an event loop that runs: await the evaluation, or give a sync client")
+        raise Refused(
+            "the client is in use by an event loop that runs: await the evaluation, or give a sync client"
+        )
     return client.copy(http_client=fresh())
 
 
@@ -46,7 +48,12 @@ class ModelUnderTest:
     """The model that an evaluation asks, and how: an SDK's `client` with a name, or a `model` that `model_of` takes."""
 
     def __init__(
-        self, client: Any, model: Any, sampling_args: Mapping[str, Any] | None = None, *, at_once: int | None = None
+        self,
+        client: Any,
+        model: Any,
+        sampling_args: Mapping[str, Any] | None = None,
+        *,
+        at_once: int | None = None,
     ) -> None:
         """`at_once` is how many calls will be under way together, where the caller has said so."""
         given = _checked(sampling_args or {})
@@ -62,7 +69,9 @@ class ModelUnderTest:
             "seed": given.get("seed"),
         }
         # What a request has no field for goes into every call as it is.
-        extra = {name: value for name, value in given.items() if name not in (*self._settings, *_LIMITS)}
+        extra = {
+            name: value for name, value in given.items() if name not in (*self._settings, *_LIMITS)
+        }
         self.model = _model(client, model, extra)
         if at_once is not None and isinstance(self.model, EndpointModel):
             self.model.endpoint.limiter.expect(at_once)
@@ -78,9 +87,14 @@ class ModelUnderTest:
         """The address of its endpoint; None when it has none."""
         return self.model.endpoint.where if isinstance(self.model, EndpointModel) else None
 
-    async def __call__(self, messages: Sequence[Message], *, tools: tuple[Tool, ...] = (), sample: int = 0) -> Reply:
+    async def __call__(
+        self, messages: Sequence[Message], *, tools: tuple[Tool, ...] = (), sample: int = 0
+    ) -> Reply:
         """What the model says to these messages. Raises a `ModelError` when that is nothing."""
-        whole = [each if type(each.get("content")) is str else await with_media(each) for each in messages]
+        whole = [
+            each if type(each.get("content")) is str else await with_media(each)
+            for each in messages
+        ]
         request = Request(tuple(whole), tools=tools, sample=sample, verbatim=True, **self._settings)
         return await self.model(request)
 
@@ -89,12 +103,16 @@ def _checked(given: Mapping[str, Any]) -> dict[str, Any]:
     """Settings that are set; refuses what an environment sees to itself."""
     kept = {name: value for name, value in given.items() if value is not None}
     if kept.pop("n", 1) != 1:
-        raise ValueError(f"sampling_args has n={given['n']!r}: give rollouts_per_example, which asks once for each")
+        raise ValueError(
+            f"sampling_args has n={given['n']!r}: give rollouts_per_example, which asks once for each"
+        )
     if kept.pop("stream", False):
         raise ValueError("sampling_args has stream=True: leave it out, replies are taken whole")
     for name in ("messages", "model", "tools"):
         if name in kept:
-            raise ValueError(f"sampling_args has {name!r}, which the environment gives: leave it out")
+            raise ValueError(
+                f"sampling_args has {name!r}, which the environment gives: leave it out"
+            )
     return kept
 
 
@@ -109,7 +127,9 @@ def _model(client: Any, model: Any, extra: dict[str, Any]) -> Model:
         for name in _ABOUT_THE_CALL:
             if name in extra:
                 instead = "make one, or see to it with model_of(..., limits=Limits(...))"
-                raise Refused(f"sampling_args has {name!r}, which is for a client of your own: {instead}")
+                raise Refused(
+                    f"sampling_args has {name!r}, which is for a client of your own: {instead}"
+                )
         # `extra_body` is how an SDK is told of more fields of the call.
         more = extra.pop("extra_body", {})
         return model_of(source, shared=False, **extra | more)

@@ -16,7 +16,9 @@ from assay.models.callable_tool import assistant_message
 from assay.rubric import Rubric
 from assay.types import Message, State
 
-TOO_LONG = re.compile(r"context.{0,20}(length|window|size)|maximum.{0,20}(tokens|length)|too (long|many tokens)", re.I)
+TOO_LONG = re.compile(
+    r"context.{0,20}(length|window|size)|maximum.{0,20}(tokens|length)|too (long|many tokens)", re.I
+)
 
 
 def num_turns(state: Mapping[str, Any]) -> int:
@@ -71,7 +73,11 @@ class MultiTurnEnv(Environment):
         return bool(state.get("prompt_too_long"))
 
     async def rollout(
-        self, input: Example, client: Any, model: Any, sampling_args: Mapping[str, Any] | None = None
+        self,
+        input: Example,
+        client: Any,
+        model: Any,
+        sampling_args: Mapping[str, Any] | None = None,
     ) -> State:
         """One dialogue. What goes wrong in it is in the state's `error`."""
         state = await self.init_state(input, client, model, sampling_args)
@@ -135,9 +141,13 @@ class MultiTurnEnv(Environment):
         return [*messages, *self.as_messages(response or [], "env_response")]
 
     async def add_model_response(self, state: State, messages: list[Message], reply: Reply) -> None:
-        await self._add_step(state, messages, assistant_message(reply, state["turn"]), reply, reply.finish_reason)
+        await self._add_step(
+            state, messages, assistant_message(reply, state["turn"]), reply, reply.finish_reason
+        )
 
-    async def _add_step(self, state: State, messages: Any, said: Message, response: Any, finish_reason: str) -> None:
+    async def _add_step(
+        self, state: State, messages: Any, said: Message, response: Any, finish_reason: str
+    ) -> None:
         step: dict[str, Any] = {
             "prompt": messages,
             "completion": [said],

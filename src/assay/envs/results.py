@@ -22,10 +22,16 @@ class Results(Mapping[str, list[Any]]):
     """
 
     def __init__(
-        self, outputs: Sequence[dict[str, Any]], states: Sequence[State], metadata: Mapping[str, Any], summary: Summary
+        self,
+        outputs: Sequence[dict[str, Any]],
+        states: Sequence[State],
+        metadata: Mapping[str, Any],
+        summary: Summary,
     ) -> None:
         self.outputs = list(outputs)  # one dict a rollout
-        self.states = list(states)  # what each rollout left behind; of one that was saved earlier, what was saved
+        self.states = list(
+            states
+        )  # what each rollout left behind; of one that was saved earlier, what was saved
         self.metadata = dict(metadata)
         """What was run, and what it came to: counts of errors first, then means over the rest."""
         self.summary = summary  # means with their errors, by criterion, task and tag
@@ -134,7 +140,13 @@ class Evaluation(Results, Coroutine[Any, Any, Results]):
             self._results = end.value
             raise
 
-    def throw(self, kind: Any, error: BaseException | object = None, traceback: TracebackType | None = None, /) -> Any:
+    def throw(
+        self,
+        kind: Any,
+        error: BaseException | object = None,
+        traceback: TracebackType | None = None,
+        /,
+    ) -> Any:
         return self._work.throw(kind) if error is None else self._work.throw(kind, error, traceback)
 
     def close(self) -> None:

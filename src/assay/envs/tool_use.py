@@ -76,9 +76,13 @@ class ToolEnv(MultiTurnEnv):
     async def env_response(self, messages: list[Message], state: State) -> list[Message]:
         """What each call that the model asked for returned, in the order it asked."""
         calls = tool_calls(messages[-1])
-        contents = await side_by_side(lambda call: self._called(call, state), calls) if calls else []
+        contents = (
+            await side_by_side(lambda call: self._called(call, state), calls) if calls else []
+        )
         pairs = zip(calls, contents, strict=True)
-        return [{"role": "tool", "tool_call_id": call.id, "content": content} for call, content in pairs]
+        return [
+            {"role": "tool", "tool_call_id": call.id, "content": content} for call, content in pairs
+        ]
 
     async def _called(self, call: ToolCall, state: State) -> Any:
         tool = self._tools.get(call.name)
@@ -95,7 +99,9 @@ class ToolEnv(MultiTurnEnv):
             else:
                 # In a thread: a function that takes its time must not hold up every other rollout.
                 work = partial(copy_context().run, tool.function, **arguments)
-                content = content_of(await asyncio.get_running_loop().run_in_executor(_threads(), work))
+                content = content_of(
+                    await asyncio.get_running_loop().run_in_executor(_threads(), work)
+                )
         except self.stop_errors:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a tool raises, the model is told

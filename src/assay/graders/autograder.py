@@ -23,16 +23,22 @@ from assay.report import CriterionReport, EvaluationReport, Lines, Score, aggreg
 from assay.types import OnError
 from assay.wording import short_repr
 
-JudgeAnswer: TypeAlias = list[Score] | EvaluationReport  # one score a criterion, in order, or one report for the whole
+JudgeAnswer: TypeAlias = (
+    list[Score] | EvaluationReport
+)  # one score a criterion, in order, or one report for the whole
 
 
 @dataclass(frozen=True)
 class JudgeOptions:
     """What graders around a grader may change about the way it asks; a `generate_fn` sees what changes a prompt."""
 
-    sample: int = 0  # which of several answers to one question; each is asked, and cached, for itself
+    sample: int = (
+        0  # which of several answers to one question; each is asked, and cached, for itself
+    )
     temperature: float | None = 0.0  # None leaves it to the endpoint
-    logprobs: int | None = None  # how many alternatives to ask for with each token; None asks for none
+    logprobs: int | None = (
+        None  # how many alternatives to ask for with each token; None asks for none
+    )
     reverse: bool = False  # whether the choices are listed the other way round
     examples: str = ""  # what follows the system prompt: judged examples
 
@@ -43,7 +49,9 @@ OptionsChange: TypeAlias = Callable[[JudgeOptions], JudgeOptions]
 def _refuse_steps(criteria: Sequence[Criterion]) -> None:
     for criterion in criteria:
         if criterion.scope != "rollout":
-            raise JudgeError(f"criterion {criterion.name!r} is asked about each {criterion.scope}: score by a Rubric")
+            raise JudgeError(
+                f"criterion {criterion.name!r} is asked about each {criterion.scope}: score by a Rubric"
+            )
 
 
 class Autograder(ABC):
@@ -60,18 +68,28 @@ class Autograder(ABC):
     # On the class, for a subclass whose own __init__ leaves them out.
     normalize: bool = True
     length_penalty: LengthPenalty | None = None
-    takes_media: bool = False  # whether `judge()` reads the `media` of what it is given, and not its text alone
-    judges_whole: bool = False  # whether it asks for one number for all criteria, and not for an answer to each
+    takes_media: bool = (
+        False  # whether `judge()` reads the `media` of what it is given, and not its text alone
+    )
+    judges_whole: bool = (
+        False  # whether it asks for one number for all criteria, and not for an answer to each
+    )
     # Which steps the class has in place of the ones in this module; `formula` for one that adds up itself.
     _own_steps: ClassVar[frozenset[str]] = frozenset()
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         # Steps may be replaced in any class, a shipped grader's too; what a subclass wrote is used then.
-        own = {step for step in ("judge", "aggregate", "grade") if getattr(cls, step).__module__ != __name__}
+        own = {
+            step
+            for step in ("judge", "aggregate", "grade")
+            if getattr(cls, step).__module__ != __name__
+        }
         cls._own_steps = frozenset(own | {"formula"} if own & {"aggregate", "grade"} else own)
 
-    def __init__(self, *, normalize: bool = True, length_penalty: LengthPenalty | None = None) -> None:
+    def __init__(
+        self, *, normalize: bool = True, length_penalty: LengthPenalty | None = None
+    ) -> None:
         """`normalize=False` makes the raw sum the score; `length_penalty` is taken off the score."""
         self.normalize = normalize
         self.length_penalty = length_penalty
@@ -90,12 +108,16 @@ class Autograder(ABC):
         lines = [with_value(line) for line in cast("Sequence[CriterionReport]", judge_results)]
         return aggregate(lines, scale="unit" if normalize else "raw")
 
-    async def grade(self, to_grade: ToGrade, rubric: list[Criterion], query: str | None = None) -> EvaluationReport:
+    async def grade(
+        self, to_grade: ToGrade, rubric: list[Criterion], query: str | None = None
+    ) -> EvaluationReport:
         """`judge()` and then `aggregate()`, without a rubric around them. What fails is raised."""
         _refuse_steps(rubric)
         text = cast("str", to_grade)
         if not isinstance(to_grade, str):  # a text may be what a rubric has made ready
-            text, query = shown({"prompt": query, "completion": to_grade}, takes_media=self.takes_media)
+            text, query = shown(
+                {"prompt": query, "completion": to_grade}, takes_media=self.takes_media
+            )
         results = await self.judge(text, rubric, query)
         if "aggregate" in self._own_steps:
             report = await self.aggregate(results, normalize=self.normalize)
@@ -104,7 +126,12 @@ class Autograder(ABC):
         return penalised(report, text, self.length_penalty, floor=self.normalize)
 
     async def answer(
-        self, to_grade: str, criteria: list[Criterion], query: str | None = None, *, on_error: OnError = "record"
+        self,
+        to_grade: str,
+        criteria: list[Criterion],
+        query: str | None = None,
+        *,
+        on_error: OnError = "record",
     ) -> JudgeAnswer:
         """What a rubric calls: one `Score` a criterion, or one report for the whole.
 
@@ -112,12 +139,16 @@ class Autograder(ABC):
         of several calls may fail alone. Whatever is raised from here fails every criterion.
         """
         _refuse_steps(criteria)
-        uncheckable = next((c for c in criteria if c.requires_evidence), None) if self.gives_whole else None
+        uncheckable = (
+            next((c for c in criteria if c.requires_evidence), None) if self.gives_whole else None
+        )
         if uncheckable is not None:
             given = f"{self.title} gives one number for all criteria, and {uncheckable.name!r} requires evidence"
             raise JudgeError(f"{given}: use a grader that answers each criterion")
         if not self.takes_media:
-            refuse_media([each.part for each in getattr(to_grade, "media", ())], f"{self.title} asks in text")
+            refuse_media(
+                [each.part for each in getattr(to_grade, "media", ())], f"{self.title} asks in text"
+            )
         if "formula" in self._own_steps:
             return as_whole(await self.grade(to_grade, criteria, query), criteria, self.scale)
         # A subclass with a `judge` of its own gets whole results only, or an exception.
@@ -125,14 +156,21 @@ class Autograder(ABC):
         answer = await ask(self, to_grade, criteria, query, on_error)
         if self.length_penalty is None:
             return answer
-        return penalised(self.report_of(answer, criteria), to_grade, self.length_penalty, floor=self.normalize)
+        return penalised(
+            self.report_of(answer, criteria), to_grade, self.length_penalty, floor=self.normalize
+        )
 
-    async def ask(self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError) -> JudgeAnswer:
+    async def ask(
+        self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError
+    ) -> JudgeAnswer:
         """One score a criterion, or one report for the whole. Raises when nothing was answered."""
         found = read_answers(await self.judge(to_grade, criteria, query), criteria, self.scale)
         if isinstance(found, EvaluationReport):
             return found
-        return [cited(criterion, score, to_grade) for criterion, score in zip(criteria, found, strict=True)]
+        return [
+            cited(criterion, score, to_grade)
+            for criterion, score in zip(criteria, found, strict=True)
+        ]
 
     def report_of(self, answer: JudgeAnswer, criteria: Sequence[Criterion]) -> EvaluationReport:
         """The report that these answers come to, by the weighted rule."""
@@ -168,7 +206,9 @@ class Grader(Autograder):
     """A grader that writes `ask()`: some of its answers may fail while others hold."""
 
     @abstractmethod
-    async def ask(self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError) -> JudgeAnswer:
+    async def ask(
+        self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError
+    ) -> JudgeAnswer:
         """One score a criterion, or one report for the whole. Raises when nothing was answered."""
 
     async def judge(self, to_grade: str, rubric: list[Criterion], query: str | None = None) -> Any:
@@ -182,7 +222,9 @@ class Grader(Autograder):
 class WrapOptions(TypedDict, total=False):
     """What every grader around graders takes."""
 
-    normalize: bool | None  # False makes the raw sum the score; None does as the first grader inside
+    normalize: (
+        bool | None
+    )  # False makes the raw sum the score; None does as the first grader inside
     length_penalty: LengthPenalty | None
 
 
@@ -190,15 +232,23 @@ class Composite(Grader):
     """Asks the graders inside it, and makes one answer of theirs. They can be composites too."""
 
     takes_media = True  # those inside refuse what they cannot take
-    takes_wholes: ClassVar[bool] = False  # whether graders that give one number for all criteria may be inside
+    takes_wholes: ClassVar[bool] = (
+        False  # whether graders that give one number for all criteria may be inside
+    )
 
     def __init__(
-        self, inner: Sequence[Autograder], *, normalize: bool | None = None, length_penalty: LengthPenalty | None = None
+        self,
+        inner: Sequence[Autograder],
+        *,
+        normalize: bool | None = None,
+        length_penalty: LengthPenalty | None = None,
     ) -> None:
         for grader in inner:
             self._refuse(grader)
         if not inner:
-            raise ValueError(f"{type(self).__name__} has no grader to ask: give it at least one grader")
+            raise ValueError(
+                f"{type(self).__name__} has no grader to ask: give it at least one grader"
+            )
         own = inner[0].normalize if normalize is None else normalize
         super().__init__(normalize=own, length_penalty=length_penalty)
         self.inner = tuple(inner)
@@ -227,7 +277,9 @@ class Composite(Grader):
         changed = grader.with_options(change)
         if cannot and changed is grader:
             advice = "use a grader that asks a model through `model=` or `generate_fn=`"
-            raise ValueError(f"{grader.title} puts its questions in its own way, so {cannot}: {advice}")
+            raise ValueError(
+                f"{grader.title} puts its questions in its own way, so {cannot}: {advice}"
+            )
         return changed
 
     def _refuse(self, grader: object) -> None:
@@ -244,7 +296,11 @@ class Composite(Grader):
 
 
 async def scores_from(
-    grader: Autograder, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError = "record"
+    grader: Autograder,
+    to_grade: str,
+    criteria: list[Criterion],
+    query: str | None,
+    on_error: OnError = "record",
 ) -> list[Score]:
     """A grader's score on every criterion; where it fails as a whole, that error on each."""
     if not criteria:
@@ -258,12 +314,16 @@ async def scores_from(
     return [finite(c, score) for c, score in zip(criteria, answer, strict=True)]
 
 
-def read_answers(results: Any, criteria: Sequence[Criterion], scale: Scale | None = None) -> JudgeAnswer:
+def read_answers(
+    results: Any, criteria: Sequence[Criterion], scale: Scale | None = None
+) -> JudgeAnswer:
     """Whatever `judge()` returned, as one score a criterion or one report for the whole."""
     if isinstance(results, EvaluationReport):
         return as_whole(results, criteria, scale)
     if isinstance(results, (str, Mapping)) or not isinstance(results, Sequence):
-        raise JudgeError(f"judge() returned {results!r:.200}: return one answer a criterion, in order")
+        raise JudgeError(
+            f"judge() returned {results!r:.200}: return one answer a criterion, in order"
+        )
     answers = cast("Sequence[object]", results)
     if len(answers) != len(criteria):
         given = f"{len(answers)} answers to {len(criteria)} criteria"
@@ -271,7 +331,9 @@ def read_answers(results: Any, criteria: Sequence[Criterion], scale: Scale | Non
     return list(map(score_of, criteria, answers))
 
 
-def as_whole(report: EvaluationReport, criteria: Sequence[Criterion], scale: Scale | None = None) -> EvaluationReport:
+def as_whole(
+    report: EvaluationReport, criteria: Sequence[Criterion], scale: Scale | None = None
+) -> EvaluationReport:
     """A report with what its formula left out: sums, counts, and the values of its lines. The score stays as it is."""
     if not isinstance(report, EvaluationReport):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise JudgeError(f"aggregate() returned {report!r:.200}: return an EvaluationReport")
@@ -290,10 +352,14 @@ def as_whole(report: EvaluationReport, criteria: Sequence[Criterion], scale: Sca
     if lines is not None and len(lines) == len(criteria):
         # Lines that give a verdict alone get the criterion's name and the verdict's value.
         pairs = zip(criteria, lines, strict=True)
-        lines = [line if line.value is not None else line_of(c, score_of(c, line)) for c, line in pairs]
+        lines = [
+            line if line.value is not None else line_of(c, score_of(c, line)) for c, line in pairs
+        ]
     unanswered = sum(line.counted and not line.answered for line in lines or ())
     nothing = not weights or not report.scored
     answered = 0 if nothing else max(0, len(weights) - unanswered)
     numbers = {"score": None, "raw_score": None} if nothing else {"raw_score": raw}
     counts = {"gain": gain, "loss": loss, "asked": len(weights), "answered": answered}
-    return report.model_copy(update={**numbers, **counts, "report": lines, "worth": worth, "scale": scale})
+    return report.model_copy(
+        update={**numbers, **counts, "report": lines, "worth": worth, "scale": scale}
+    )

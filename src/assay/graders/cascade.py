@@ -32,7 +32,9 @@ class Cascade(Composite):
     1
     """
 
-    def __init__(self, judges: Sequence[Autograder], *, doubt: float = 0.1, **options: Unpack[WrapOptions]) -> None:
+    def __init__(
+        self, judges: Sequence[Autograder], *, doubt: float = 0.1, **options: Unpack[WrapOptions]
+    ) -> None:
         """`judges` go from cheap to dear. One of 10 samples that differs is a `disagreement` of 0.2."""
         if not 0 <= doubt < 1:
             raise ValueError(f"doubt is {doubt}: give 0 to less than 1")
@@ -40,7 +42,9 @@ class Cascade(Composite):
         self.names = tuple(named(judges))
         self.doubt = doubt
 
-    async def ask(self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError) -> list[Score]:
+    async def ask(
+        self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError
+    ) -> list[Score]:
         steps: list[list[Vote]] = [[] for _ in criteria]
         left = list(range(len(criteria)))
         for name, judge in zip(self.names, self.inner, strict=True):
@@ -51,7 +55,11 @@ class Cascade(Composite):
                 steps[place].append(Vote(name, score))
             said = zip(left, scores, strict=True)
             # A judge that cannot say how sure it is counts as in doubt.
-            left = [p for p, s in said if s.error is not None or s.disagreement is None or s.disagreement > self.doubt]
+            left = [
+                p
+                for p, s in said
+                if s.error is not None or s.disagreement is None or s.disagreement > self.doubt
+            ]
         found: list[Score] = []
         for criterion, votes in zip(criteria, steps, strict=True):
             last, lines = votes[-1].score, tuple(line_of_vote(criterion, step) for step in votes)
@@ -78,7 +86,9 @@ class EarlyStop(Composite):
 
     judges_whole = True
 
-    def __init__(self, grader: Autograder, *, threshold: float | None = None, normalize: bool | None = None) -> None:
+    def __init__(
+        self, grader: Autograder, *, threshold: float | None = None, normalize: bool | None = None
+    ) -> None:
         """`threshold` is on the scale of the score: 0 to 1, or the sum's with normalize=False."""
         super().__init__([grader], normalize=normalize)
         self.threshold = threshold
@@ -88,7 +98,9 @@ class EarlyStop(Composite):
     ) -> EvaluationReport:
         asked = _Questions(criteria, self.scale, self.threshold)
         while batch := asked.next_batch():
-            scores = await scores_from(self.inner[0], to_grade, [criteria[place] for place in batch], query, on_error)
+            scores = await scores_from(
+                self.inner[0], to_grade, [criteria[place] for place in batch], query, on_error
+            )
             asked.found.update(zip(batch, scores, strict=True))
         return asked.report()
 
@@ -99,7 +111,9 @@ class _Questions:
     Adding up is monotone, so a result is decided once the best and the worst that could still come lead to the same.
     """
 
-    def __init__(self, criteria: list[Criterion], scale: Scale | None, threshold: float | None) -> None:
+    def __init__(
+        self, criteria: list[Criterion], scale: Scale | None, threshold: float | None
+    ) -> None:
         self.criteria, self._threshold = criteria, threshold
         self._scale: Scale | None = scale
         self.found: dict[int, Score] = {}  # the answers so far, by the place of the criterion
@@ -123,7 +137,10 @@ class _Questions:
         order = sorted(counted, key=lambda place: -abs(self.criteria[place].weight))
 
         def could_decide(count: int) -> bool:
-            ends = ({place: _end(self.criteria[place], best) for place in order[:count]} for best in (True, False))
+            ends = (
+                {place: _end(self.criteria[place], best) for place in order[:count]}
+                for best in (True, False)
+            )
             return any(self._is_decided(known | end) for end in ends)
 
         # The fewest, heaviest first, that could decide the result by themselves.
@@ -134,7 +151,9 @@ class _Questions:
         """The report, with the lines that were not asked about; with a threshold as pass or fail."""
         unasked = Score(reason="not asked: the result was decided without it")
         lines = [
-            line_of(criterion, self.found.get(place, unasked)).model_copy(update={"asked": place in self.found})
+            line_of(criterion, self.found.get(place, unasked)).model_copy(
+                update={"asked": place in self.found}
+            )
             for place, criterion in enumerate(self.criteria)
         ]
         known, changes = self._known, dict[str, Any](report=lines)
@@ -144,7 +163,11 @@ class _Questions:
         # What is decided is scored, whatever the answers that are missing would have been.
         counted = [line for line in lines if line.counted]
         answered = sum(line.answered for line in counted if line.applies)
-        changes |= {"asked": answered, "answered": answered, "unneeded": sum(not line.answered for line in counted)}
+        changes |= {
+            "asked": answered,
+            "answered": answered,
+            "unneeded": sum(not line.answered for line in counted),
+        }
         report = self._aggregated(known)
         passes = self._passes(report)
         if passes is not None:

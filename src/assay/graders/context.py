@@ -30,17 +30,26 @@ class Referenced(Composite):
     takes_wholes = True
 
     def __init__(
-        self, grader: Autograder, reference: str | None = None, *, field: str = "answer", **options: Unpack[WrapOptions]
+        self,
+        grader: Autograder,
+        reference: str | None = None,
+        *,
+        field: str = "answer",
+        **options: Unpack[WrapOptions],
     ) -> None:
         """`reference` is for every text; without it the rollout's field of that name is shown."""
         super().__init__([grader], **options)
         self.reference, self.field = reference, field
 
-    async def ask(self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError) -> JudgeAnswer:
+    async def ask(
+        self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError
+    ) -> JudgeAnswer:
         text = JudgeInput.of(to_grade)
         found: Any = text.fields.get(self.field) if self.reference is None else self.reference
         if not isinstance(found, str | int | float | None):
-            raise JudgeError(f"the reference in {self.field!r} is {short_repr(found)}: give a text, or another field=")
+            raise JudgeError(
+                f"the reference in {self.field!r} is {short_repr(found)}: give a text, or another field="
+            )
         with_it = JudgeInput(text, reference="" if found is None else str(found))
         return await self.inner[0].answer(with_it, criteria, query, on_error=on_error)
 
@@ -58,7 +67,9 @@ class Anchor:
     def __post_init__(self) -> None:
         for name in ("response", "verdict", "reason", "query"):
             if not isinstance(getattr(self, name), str):
-                raise TypeError(f"{name} of an anchor is {short_repr(getattr(self, name))}: give a text")
+                raise TypeError(
+                    f"{name} of an anchor is {short_repr(getattr(self, name))}: give a text"
+                )
         if isinstance(self.criterion, Criterion):
             problem = verdict_score(self.criterion, self.verdict).error
             if problem is not None:
@@ -92,7 +103,12 @@ class Anchored(Composite):
     takes_wholes = True
 
     def __init__(
-        self, grader: Autograder, anchors: Sequence[Anchor], *, each: int | None = None, **options: Unpack[WrapOptions]
+        self,
+        grader: Autograder,
+        anchors: Sequence[Anchor],
+        *,
+        each: int | None = None,
+        **options: Unpack[WrapOptions],
     ) -> None:
         """`each` keeps so many anchors for every verdict of every criterion, the first ones."""
         super().__init__([grader], **options)
@@ -102,20 +118,29 @@ class Anchored(Composite):
             raise ValueError(f"each is {each}: keep at least 1, or None for all")
         kinds = ((anchor.requirement, anchor.verdict.strip().casefold()) for anchor in anchors)
         places = grouped((kind, place) for place, kind in enumerate(kinds))
-        self.anchors = tuple(anchors[place] for place in sorted(n for own in places.values() for n in own[:each]))
+        self.anchors = tuple(
+            anchors[place] for place in sorted(n for own in places.values() for n in own[:each])
+        )
         self._all = examples(self.anchors)
         self._with(self._all)  # refuses a grader that cannot be shown them
 
-    async def ask(self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError) -> JudgeAnswer:
+    async def ask(
+        self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError
+    ) -> JudgeAnswer:
         # Of a conversation, the anchor may hold the last reply alone.
-        own = {to_grade.strip(), completion_text(JudgeInput.of(to_grade).fields.get("completion")).strip()}
+        own = {
+            to_grade.strip(),
+            completion_text(JudgeInput.of(to_grade).fields.get("completion")).strip(),
+        }
         others = [anchor for anchor in self.anchors if anchor.response.strip() not in own]
         words = self._all if len(others) == len(self.anchors) else examples(others)
         return await self._with(words).answer(to_grade, criteria, query, on_error=on_error)
 
     def _with(self, words: str) -> Autograder:
         def change(options: JudgeOptions) -> JudgeOptions:
-            return replace(options, examples="\n\n".join(part for part in (options.examples, words) if part))
+            return replace(
+                options, examples="\n\n".join(part for part in (options.examples, words) if part)
+            )
 
         return self._changed(self.inner[0], change, "it cannot be shown anchors")
 
@@ -131,6 +156,8 @@ def examples(anchors: Sequence[Anchor]) -> str:
             "explanation": anchor.reason,
             "criterion_status" if anchor.verdict in BINARY else "choice": anchor.verdict,
         }
-        lines = [f"<{tag}>{without_prompt_tags(part)}</{tag}>" for tag, part in parts.items() if part]
+        lines = [
+            f"<{tag}>{without_prompt_tags(part)}</{tag}>" for tag, part in parts.items() if part
+        ]
         shown.append("\n".join(["<example>", *lines, "</example>"]))
     return "\n\n".join([system_prompt("anchors"), *shown]) if shown else ""

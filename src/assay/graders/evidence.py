@@ -18,7 +18,9 @@ from assay.messages import MEDIA, Part
 from assay.report import Citation
 
 _TABLE: Final[dict[str, str]] = table_of("assay.graders", "citations.toml")
-_QUOTED, _OPENED, _CITED = (re.compile(_TABLE[name].replace("\n", "")) for name in ("quoted", "opened", "cited"))
+_QUOTED, _OPENED, _CITED = (
+    re.compile(_TABLE[name].replace("\n", "")) for name in ("quoted", "opened", "cited")
+)
 _UNSPACED: Final = _TABLE["unspaced"].replace("\n", "")
 # A word; where words are written without spaces, every letter is one.
 _WORD: Final = re.compile(rf"(?=[^\W_])[{_UNSPACED}]|[^\W_{_UNSPACED}]++")
@@ -30,7 +32,9 @@ MOST: Final = 20  # quotations, and citations, that are looked for in one reason
 _LONGEST: Final = 20_000  # characters of a reason in which citations are looked for
 
 
-def citations_of(reason: str, parts: Sequence[Part], text: str = "", *, quotes: bool = True) -> list[Citation]:
+def citations_of(
+    reason: str, parts: Sequence[Part], text: str = "", *, quotes: bool = True
+) -> list[Citation]:
     """What a reason cites: parts of a conversation by address, as `[m3.call1: "words"]`, and what else it quotes.
 
     A quotation without an address is looked for in the text, then in each part of the response; `quotes=False` leaves it.
@@ -53,7 +57,10 @@ def citations_of(reason: str, parts: Sequence[Part], text: str = "", *, quotes: 
     response = [part for part in parts if not part.in_prompt]
     quoted = evidence_of(loose + reason[end:], text) if quotes else []
     for part in response:  # one after the other, so that the words of each are told apart once
-        tried = [_resolved(part.address, each.get("quote", ""), [part]) if "found" in each else each for each in quoted]
+        tried = [
+            _resolved(part.address, each.get("quote", ""), [part]) if "found" in each else each
+            for each in quoted
+        ]
         quoted = [new if "start" in new else old for old, new in zip(quoted, tried, strict=True)]
     return [*found, *quoted][:MOST]
 
@@ -66,7 +73,11 @@ def _resolved(at: str, quote: str, parts: Sequence[Part]) -> Citation:
         if part.kind in MEDIA:  # whose words cannot be looked for
             return {"part": part.address, "quote": quote}
         start = part.text.find(quote)
-        found = {"start": start, "end": start + len(quote)} if start >= 0 else _found(quote, _words_of(part.text))
+        found = (
+            {"start": start, "end": start + len(quote)}
+            if start >= 0
+            else _found(quote, _words_of(part.text))
+        )
         if "start" in found:
             return cast("Citation", {"part": part.address, "quote": quote, **found})
     return {"part": at, "quote": quote, "found": False} if quote else {"part": at, "found": False}
@@ -83,7 +94,11 @@ def evidence_of(reason: str, text: str) -> list[Citation]:
     """
     quoted = (next(filter(None, found.groups())) for found in _QUOTED.finditer(reason))
     quotes = dict.fromkeys(quote.strip() for quote in quoted)
-    long_enough = [quote for quote in quotes if len(quote) >= _FEWEST or len(_WORD.findall(quote)) == len(quote)]
+    long_enough = [
+        quote
+        for quote in quotes
+        if len(quote) >= _FEWEST or len(_WORD.findall(quote)) == len(quote)
+    ]
     return [_found(quote, _words_of(text)) for quote in long_enough[:MOST]]
 
 
@@ -97,7 +112,11 @@ def _found(quote: str, words: "_Words") -> Citation:
         if span is None:
             return {"quote": quote, "found": False}
         start, end = (span[0] if start is None else start), span[1]
-    return {"quote": quote, "found": False} if start is None else {"quote": quote, "start": start, "end": end}
+    return (
+        {"quote": quote, "found": False}
+        if start is None
+        else {"quote": quote, "start": start, "end": end}
+    )
 
 
 class _Words:
@@ -107,7 +126,9 @@ class _Words:
         lowered = text.lower()
         if len(lowered) != len(text):
             # A few letters become two in small letters, and stay as they are: each letter keeps its place.
-            lowered = "".join(small if len(small := letter.lower()) == 1 else letter for letter in text)
+            lowered = "".join(
+                small if len(small := letter.lower()) == 1 else letter for letter in text
+            )
         found = list(_WORD.finditer(lowered))
         words = [word[0] for word in found]
         self.text = text
@@ -143,4 +164,6 @@ class _Words:
         return self.starts[word] + at - self.places[word]
 
 
-_words_of = lru_cache(maxsize=2)(_Words)  # kept, since every line of a report asks for the words of the same text
+_words_of = lru_cache(maxsize=2)(
+    _Words
+)  # kept, since every line of a report asks for the words of the same text

@@ -39,20 +39,28 @@ class Expectation(Composite):
     0.9
     """
 
-    def __init__(self, grader: Autograder, *, alternatives: int = 20, **options: Unpack[WrapOptions]) -> None:
+    def __init__(
+        self, grader: Autograder, *, alternatives: int = 20, **options: Unpack[WrapOptions]
+    ) -> None:
         """`alternatives` is how many to ask for with each token; most endpoints have up to 20."""
         if alternatives < 1:
             raise ValueError(f"alternatives is {alternatives}: ask for at least 1")
-        super().__init__([self._changed(grader, lambda asked: replace(asked, logprobs=alternatives))], **options)
+        super().__init__(
+            [self._changed(grader, lambda asked: replace(asked, logprobs=alternatives))], **options
+        )
         self._warned = False
 
-    async def ask(self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError) -> list[Score]:
+    async def ask(
+        self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError
+    ) -> list[Score]:
         [grader] = self.inner
         scores = await scores_from(grader, to_grade, criteria, query, on_error)
         bare = [s for s in scores if s.value is not None and s.disagreement is None]
         if bare and not self._warned and degenerate(to_grade) is None:
             self._warned = True
-            logger.warning("%s gave no log-probabilities, so its verdicts count as they are", grader.title)
+            logger.warning(
+                "%s gave no log-probabilities, so its verdicts count as they are", grader.title
+            )
         return scores
 
 
@@ -70,7 +78,9 @@ def value_of(reply: Reply) -> Any:
     if len(starts) != len(verdicts):
         return value
     pairs = zip(verdicts, starts, strict=True)
-    weighed = [{**dict(verdict), "tokens": _from(reply.logprobs, start)} for verdict, start in pairs]
+    weighed = [
+        {**dict(verdict), "tokens": _from(reply.logprobs, start)} for verdict, start in pairs
+    ]
     return weighed[0] if entries is None else {"criteria_evaluations": weighed}
 
 
@@ -81,7 +91,9 @@ def _from(tokens: Sequence[Token], start: int) -> list[Token]:
         end += len(token.text)
         if end > start:
             cut = len(token.text) - (end - start)
-            others = {t[cut:]: p for t, p in token.alternatives.items() if t.startswith(token.text[:cut])}
+            others = {
+                t[cut:]: p for t, p in token.alternatives.items() if t.startswith(token.text[:cut])
+            }
             return [Token(token.text[cut:], token.logprob, others), *tokens[place + 1 :]]
     return []
 
@@ -94,11 +106,15 @@ def expected(criterion: Criterion, score: Score, tokens: Sequence[Token]) -> Sco
     if odds is None:
         return score
     mean = math.fsum(odds[choice] * values[choice] for choice in odds)
-    apart = math.fsum(odds[one] * odds[other] * abs(values[one] - values[other]) for one in odds for other in odds)
+    apart = math.fsum(
+        odds[one] * odds[other] * abs(values[one] - values[other]) for one in odds for other in odds
+    )
     return score._replace(value=mean, disagreement=apart)
 
 
-def choice_odds(choices: Sequence[str], written: str, tokens: Sequence[Token]) -> dict[str, float] | None:
+def choice_odds(
+    choices: Sequence[str], written: str, tokens: Sequence[Token]
+) -> dict[str, float] | None:
     """The probability of each choice, given that it is one of them; None when too little is known."""
     odds = dict.fromkeys(choices, 0.0)
     unseen: dict[str, float] = {}
@@ -131,4 +147,6 @@ def choice_odds(choices: Sequence[str], written: str, tokens: Sequence[Token]) -
 def _leading(path: str, choices: Sequence[str]) -> list[str]:
     """The choices that a text which starts like this is on the way to, or already past."""
     start = path.casefold()
-    return [c for c in choices if c.casefold().startswith(start) or start.startswith(f'{c.casefold()}"')]
+    return [
+        c for c in choices if c.casefold().startswith(start) or start.startswith(f'{c.casefold()}"')
+    ]

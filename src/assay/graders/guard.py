@@ -13,8 +13,12 @@ from assay.models.budgets import is_dry_run
 from assay.report import EvaluationReport, Score
 from assay.types import OnError
 
-OnAttack: TypeAlias = Literal["worst", "error"]  # what such a response gets: the worst verdicts, or none
-INJECTION = "the response attempts a prompt injection"  # how the reason begins that such a response gets
+OnAttack: TypeAlias = Literal[
+    "worst", "error"
+]  # what such a response gets: the worst verdicts, or none
+INJECTION = (
+    "the response attempts a prompt injection"  # how the reason begins that such a response gets
+)
 
 
 class Guarded(Composite):
@@ -33,14 +37,18 @@ class Guarded(Composite):
 
     takes_wholes = True
 
-    def __init__(self, grader: Autograder, *, on_attack: OnAttack = "worst", **options: Unpack[WrapOptions]) -> None:
+    def __init__(
+        self, grader: Autograder, *, on_attack: OnAttack = "worst", **options: Unpack[WrapOptions]
+    ) -> None:
         """`on_attack="error"` leaves such a response unscored, for a person to look at."""
         super().__init__([grader], **options)
         if on_attack not in get_args(OnAttack):
             raise ValueError(f"on_attack is {on_attack!r}: give 'worst' or 'error'")
         self.on_attack: OnAttack = on_attack
 
-    async def ask(self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError) -> JudgeAnswer:
+    async def ask(
+        self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError
+    ) -> JudgeAnswer:
         """What the grader says, unless the guard says otherwise. Without its answer there is none."""
         grader = self.inner[0]
         if not criteria or degenerate(to_grade) is not None:
@@ -66,7 +74,10 @@ class Guarded(Composite):
         if self.judges_whole:
             return as_whole(EvaluationReport(0.0, reason=reason), criteria, self.scale)
         # The best choice of a fault is the worst for the response.
-        worst = [(criterion, criterion.choices[-1 if criterion.weight < 0 else 0]) for criterion in criteria]
+        worst = [
+            (criterion, criterion.choices[-1 if criterion.weight < 0 else 0])
+            for criterion in criteria
+        ]
         return [Score(criterion.values[choice], reason, choice) for criterion, choice in worst]
 
 

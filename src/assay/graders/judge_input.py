@@ -48,11 +48,15 @@ class JudgeInput(str):
     (True, 'four', 'four')
     """
 
-    fields: Mapping[str, Any] = MappingProxyType({})  # the rollout's fields; none when a text is graded by itself
+    fields: Mapping[str, Any] = MappingProxyType(
+        {}
+    )  # the rollout's fields; none when a text is graded by itself
     reference: str = ""  # an answer known to be good, to judge by; empty when there is none
     said: str  # what the model under test wrote of it: no tags of turns, and no results of tools
     shown: str = ""  # how it differs from all that the rollout holds; empty when it does not
-    parts: Sequence[Part] = ()  # of a conversation all that is shown of it, under the addresses that a judge may cite
+    parts: Sequence[
+        Part
+    ] = ()  # of a conversation all that is shown of it, under the addresses that a judge may cite
     media: "tuple[Attachment, ...]" = ()  # images, audio and files that are shown with it
 
     def __new__(cls, text: str, **attributes: Any) -> Self:
@@ -73,10 +77,14 @@ def view_of(to_grade: ToGrade) -> tuple[Messages, str]:
         return to_grade, to_grade
     if isinstance(to_grade, Mapping) and "role" not in to_grade:
         parts = cast("Mapping[str, Any]", to_grade)
-        bad = [n for n in parts if n not in SECTIONS] or [n for n, text in parts.items() if not isinstance(text, str)]
+        bad = [n for n in parts if n not in SECTIONS] or [
+            n for n, text in parts.items() if not isinstance(text, str)
+        ]
         if bad or not parts:
             held = ", ".join(map(repr, bad)) or "no keys"
-            raise TypeError(f"cannot grade a mapping with {held}: give 'thinking' and 'output', each a text")
+            raise TypeError(
+                f"cannot grade a mapping with {held}: give 'thinking' and 'output', each a text"
+            )
         # A part that holds the tags of a section must not pass for two parts. Every other tag of
         # ours is for `opening` to neutralise, which leaves sections as they are.
         sections = [f"<{n}>{_without_sections(parts[n])}</{n}>" for n in SECTIONS if parts.get(n)]
@@ -109,7 +117,9 @@ def shown(
     """
     shows, prompt, completion = _SHOWS.get(), row.get("prompt"), row.get("completion")
     if isinstance(prompt, bytes | bytearray):  # as a binary column of Parquet gives it
-        raise JudgeError(f"the prompt is {short_repr(prompt)}, which is bytes and no text: decode it")
+        raise JudgeError(
+            f"the prompt is {short_repr(prompt)}, which is bytes and no text: decode it"
+        )
     if view is None and not isinstance(completion, str):
         completion, text = view_of(cast("ToGrade", completion))
         view = text if isinstance(completion, str) else None
@@ -128,27 +138,40 @@ def shown(
         if not takes_media:
             refuse_media(media, "the judge is asked in text")
         attached = tuple(map(Attachment, media))
-    left, ways = Counter(part.kind for part in parts) - Counter(part.kind for part in kept), ", ".join(shows)
+    left, ways = (
+        Counter(part.kind for part in parts) - Counter(part.kind for part in kept),
+        ", ".join(shows),
+    )
     differs = left or (media and are_described) or "transcript" in shows
     listed = ", ".join(counted(n, _NOUNS.get(kind, kind)) for kind, n in left.items())
     note = f"{ways}; left out: {listed}" if left else ways
     is_whole = "transcript" in shows and not isinstance(completion, str)
     response = kept if is_whole else [part for part in kept if not part.in_prompt]
-    query = None if is_whole else _written([part for part in kept if part.in_prompt], "user", are_described)
+    query = (
+        None
+        if is_whole
+        else _written([part for part in kept if part.in_prompt], "user", are_described)
+    )
     told: Any = {"fields": row, "shown": note if differs else "", "media": attached}
     if view is not None or _is_plain(response, "assistant"):
-        return JudgeInput(view or _written(response, "assistant", are_described), **told), query or None
+        return JudgeInput(
+            view or _written(response, "assistant", are_described), **told
+        ), query or None
     own = [part for part in response if part.role == "assistant" and not part.in_prompt]
     thoughts = "\n".join(_without_sections(part.text) for part in own if part.kind == "thinking")
     said = "\n".join(part.text for part in own if part.kind != "thinking")
     said = f"<thinking>{thoughts}</thinking>\n{said}" if thoughts else said
-    return JudgeInput(transcript(response, are_described), said=said, parts=kept, **told), query or None
+    return JudgeInput(
+        transcript(response, are_described), said=said, parts=kept, **told
+    ), query or None
 
 
 def refuse_media(parts: Sequence[Part], who: str) -> None:
     """Raise when there are any, saying which, who cannot take them, and what to do."""
     if parts:
-        held = ", ".join(f"{part.address} ({part.text.partition(', sha256')[0]:.200})" for part in parts[:3])
+        held = ", ".join(
+            f"{part.address} ({part.text.partition(', sha256')[0]:.200})" for part in parts[:3]
+        )
         more = f" and {len(parts) - 3} more" if len(parts) > 3 else ""
         kind = parts[0].kind
         ask = f"ask a model that takes {kind} (model_of(..., media={kind!r}) or --judge-media {kind} says so of one)"
@@ -156,13 +179,22 @@ def refuse_media(parts: Sequence[Part], who: str) -> None:
         raise JudgeError(f"{who}, and cannot take {held}{more}: {ask}; {other}")
 
 
-_NOUNS = {"thinking": "thought", "call": "tool call", "result": "tool result", "audio": "audio clip"}
+_NOUNS = {
+    "thinking": "thought",
+    "call": "tool call",
+    "result": "tool result",
+    "audio": "audio clip",
+}
 
 
 def _kept(parts: Sequence[Part], shows: Shows, *, asked: bool) -> list[Part]:
     """The parts that are shown. Of a conversation that came without a prompt, the last reply alone is the last."""
     if "last" in shows:
-        ends = {p.in_prompt: p.message for p in parts if p.role == ("user" if p.in_prompt else "assistant")}
+        ends = {
+            p.in_prompt: p.message
+            for p in parts
+            if p.role == ("user" if p.in_prompt else "assistant")
+        }
         last = {ends.get(False), ends.get(True) if asked else None}
         parts = [part for part in parts if part.message in last and part.kind in {"text", *MEDIA}]
     kinds = {"no_thinking": {"thinking"}, "no_tools": {"call", "result"}, "no_media": MEDIA}
@@ -171,12 +203,19 @@ def _kept(parts: Sequence[Part], shows: Shows, *, asked: bool) -> list[Part]:
 
 
 def _written(parts: Sequence[Part], role: str, are_described: bool) -> str:
-    return " ".join(part.text for part in parts) if _is_plain(parts, role) else transcript(parts, are_described)
+    return (
+        " ".join(part.text for part in parts)
+        if _is_plain(parts, role)
+        else transcript(parts, are_described)
+    )
 
 
 def _is_plain(parts: Sequence[Part], role: str) -> bool:
     """Whether these are the text of one message of this role, so that they are shown as they are."""
-    return all(part.kind == "text" and part.role == role and part.message == parts[0].message for part in parts)
+    return all(
+        part.kind == "text" and part.role == role and part.message == parts[0].message
+        for part in parts
+    )
 
 
 def transcript(parts: Sequence[Part], are_described: bool = True) -> str:
@@ -191,7 +230,11 @@ def transcript(parts: Sequence[Part], are_described: bool = True) -> str:
             stand_in = f"(not shown: {part.text})" if are_described else "(attached below)"
             words = _without_turns(stand_in if part.kind in MEDIA else part.text)
             of = f' of="{part.call}"' if part.call else ""
-            lines.append(words if part.address == address else f'<part id="{part.address}"{of}>\n{words}\n</part>')
+            lines.append(
+                words
+                if part.address == address
+                else f'<part id="{part.address}"{of}>\n{words}\n</part>'
+            )
         lines.append("</turn>")
     return "\n".join(lines)
 
@@ -216,11 +259,20 @@ def without_tags(*names: str) -> Callable[[str], str]:
 _without_sections = without_tags(*SECTIONS)
 _without_turns = without_tags("turn", "part")
 without_prompt_tags = without_tags(
-    "query", "reference", "response", "criteria", "criterion", "criterion_type", "choices", "example"
+    "query",
+    "reference",
+    "response",
+    "criteria",
+    "criterion",
+    "criterion_type",
+    "choices",
+    "example",
 )
 
 MARK_BYTES = 16  # of a fence's mark: too many to search for a text that holds its own
-_NO_MARK = bytes(range(48)) + bytes(range(58, 97)) + bytes(range(123, 256))  # all but digits and small letters
+_NO_MARK = (
+    bytes(range(48)) + bytes(range(58, 97)) + bytes(range(123, 256))
+)  # all but digits and small letters
 _VERSION = re.compile(r"<!-- version (\d+) -->\s*")
 
 
@@ -285,7 +337,10 @@ def mark_of(text: str) -> str:
     data = text.encode("utf-8", "surrogatepass")
     ascii_only = unicodedata.normalize("NFKC", text).casefold().encode("ascii", "ignore")
     letters = ascii_only.translate(None, _NO_MARK).decode()
-    marks = (blake2s(data, digest_size=MARK_BYTES, salt=attempt.to_bytes(8)).hexdigest() for attempt in count())
+    marks = (
+        blake2s(data, digest_size=MARK_BYTES, salt=attempt.to_bytes(8)).hexdigest()
+        for attempt in count()
+    )
     return next(mark for mark in marks if mark not in letters)
 
 
@@ -297,15 +352,21 @@ def one_criterion(criterion: Criterion, *, reverse: bool = False) -> str:
         kind, asked = _kind(criterion), _requirement(criterion)
         ending = f"<criterion_type>{kind}</criterion_type>\n<criterion>{asked}</criterion>"
         if offered := labels(criterion, reverse=reverse):
-            order = ' order="from the most to the least"' if offered[0] == criterion.choices[-1] else ""
-            ending += f"\n<choices{order}>\n{without_prompt_tags(chr(10).join(offered))}\n</choices>"
+            order = (
+                ' order="from the most to the least"' if offered[0] == criterion.choices[-1] else ""
+            )
+            ending += (
+                f"\n<choices{order}>\n{without_prompt_tags(chr(10).join(offered))}\n</choices>"
+            )
         if criterion.requires_evidence:
             ending += f"\n\n{system_prompt('evidence')}"
         criterion.memo[key] = ending
     return ending
 
 
-def all_criteria(criteria: Sequence[Criterion], *, vetoes: bool = False, reverse: bool = False) -> str:
+def all_criteria(
+    criteria: Sequence[Criterion], *, vetoes: bool = False, reverse: bool = False
+) -> str:
     """The end of a prompt about all criteria, one numbered line each; `vetoes` tells what a failed required one leaves."""
     lines: list[str] = []
     for number, criterion in enumerate(criteria, start=1):
@@ -357,7 +418,9 @@ _SECTION_TAG = re.compile(rf"</?(?:{'|'.join(SECTIONS)})>", re.IGNORECASE)
 @cache
 def _announcements() -> frozenset[str]:
     """What announces an answer and gives none, as it stands once case, marks and blanks are taken off."""
-    return frozenset(_prompt_file("announcements.txt", "assay.graders").replace("\n", "|").split("|")) - {""}
+    return frozenset(
+        _prompt_file("announcements.txt", "assay.graders").replace("\n", "|").split("|")
+    ) - {""}
 
 
 def degenerate(text: str) -> str | None:

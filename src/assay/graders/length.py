@@ -12,7 +12,9 @@ from assay.graders.judge_input import SECTIONS, ThinkingOutputDict
 from assay.report import EvaluationReport
 
 CountFn: TypeAlias = Callable[[str], int]  # how long a text is: words, tokens, characters
-PenaltyType: TypeAlias = Literal["ALL", "OUTPUT_ONLY", "THINKING_ONLY"]  # which part of an answer is counted
+PenaltyType: TypeAlias = Literal[
+    "ALL", "OUTPUT_ONLY", "THINKING_ONLY"
+]  # which part of an answer is counted
 
 
 def word_count(text: str) -> int:
@@ -31,8 +33,12 @@ class LengthPenalty(BaseModel):
 
     free_budget: int = Field(default=6000, ge=0)
     max_cap: int = 8000
-    penalty_at_cap: float = Field(default=0.5, ge=0, allow_inf_nan=False)  # in the unit of the score
-    exponent: float = Field(default=1.6, gt=0, allow_inf_nan=False)  # above 1 the penalty starts gently
+    penalty_at_cap: float = Field(
+        default=0.5, ge=0, allow_inf_nan=False
+    )  # in the unit of the score
+    exponent: float = Field(
+        default=1.6, gt=0, allow_inf_nan=False
+    )  # above 1 the penalty starts gently
     count_fn: CountFn | None = Field(default=None, exclude=True)  # how to count; words when None
     penalty_type: PenaltyType = "ALL"
 
@@ -54,11 +60,15 @@ def compute_length_penalty(text: str | ThinkingOutputDict, config: LengthPenalty
     return config.penalty_at_cap * min(1.0, max(0.0, over)) ** config.exponent
 
 
-def penalised(report: EvaluationReport, text: str, penalty: LengthPenalty | None, *, floor: bool) -> EvaluationReport:
+def penalised(
+    report: EvaluationReport, text: str, penalty: LengthPenalty | None, *, floor: bool
+) -> EvaluationReport:
     """The report with the penalty taken off its score, not below 0 if `floor`; sums stay."""
     if penalty is None or report.score is None:
         return report
-    score = report.score - compute_length_penalty(thinking_and_rest(getattr(text, "said", text)), penalty)
+    score = report.score - compute_length_penalty(
+        thinking_and_rest(getattr(text, "said", text)), penalty
+    )
     score = max(0.0, score) if floor else score
     worth = sum_behind(score, report.gain, report.loss, report.scale)
     return report.model_copy(update={"score": score, "worth": worth})
@@ -67,9 +77,13 @@ def penalised(report: EvaluationReport, text: str, penalty: LengthPenalty | None
 def _split(text: str, name: str, most: int = 0) -> tuple[list[str], str]:
     """What stands in the sections of this name, or in the first few, and the text without them."""
     # Only up to the last closing tag, or each of a million openings would be looked after to the end of the text.
-    end = max((closing.end() for closing in re.finditer(f"</{name}>", text, re.IGNORECASE)), default=0)
+    end = max(
+        (closing.end() for closing in re.finditer(f"</{name}>", text, re.IGNORECASE)), default=0
+    )
     section = re.compile(f"<{name}>(.*?)</{name}>", re.IGNORECASE | re.DOTALL)
-    return section.findall(text[:end])[: most or None], section.sub("", text[:end], most) + text[end:]
+    return section.findall(text[:end])[: most or None], section.sub("", text[:end], most) + text[
+        end:
+    ]
 
 
 def parse_thinking_output(text: str) -> ThinkingOutputDict:
@@ -101,7 +115,10 @@ def normalize_to_grade_input(to_grade: str | ThinkingOutputDict) -> ThinkingOutp
         raise ValueError(f"to_grade must be a string or dict, got {type(to_grade).__name__}")
     parts = cast("Mapping[str, object]", to_grade)
     if unknown := sorted(set(parts) - set(SECTIONS)):
-        warnings.warn(f"Unexpected keys in to_grade: {unknown}. Only 'thinking' and 'output' are read.", stacklevel=2)
+        warnings.warn(
+            f"Unexpected keys in to_grade: {unknown}. Only 'thinking' and 'output' are read.",
+            stacklevel=2,
+        )
     texts = {name: parts.get(name, "") for name in SECTIONS}
     for name, part in texts.items():
         if not isinstance(part, str):

@@ -9,7 +9,14 @@ from assay.aggregation import grouped, weighted_sum
 from assay.concurrency import FAILURES, side_by_side
 from assay.criterion import Criterion
 from assay.errors import JudgeError
-from assay.graders.autograder import Autograder, Composite, JudgeAnswer, WrapOptions, as_whole, scores_from
+from assay.graders.autograder import (
+    Autograder,
+    Composite,
+    JudgeAnswer,
+    WrapOptions,
+    as_whole,
+    scores_from,
+)
 from assay.graders.verdicts import failed_score, refuse_errors
 from assay.report import CriterionReport, EvaluationReport, Score, line_of
 from assay.types import OnError
@@ -44,7 +51,9 @@ class Panel(Composite):
 
     takes_wholes = True
     noun: ClassVar[str] = "judges"  # what the voters are called
-    turned: ClassVar[tuple[int, ...]] = ()  # the places of judges that get the criteria from last to first
+    turned: ClassVar[
+        tuple[int, ...]
+    ] = ()  # the places of judges that get the criteria from last to first
 
     def __init__(
         self,
@@ -64,7 +73,9 @@ class Panel(Composite):
         if rule not in _RULES:
             raise ValueError(f"rule is {rule!r}: {did_you_mean(rule, _RULES)}")
         if not 1 <= quorum <= len(by_name):
-            raise ValueError(f"quorum is {quorum}: give 1 to {len(by_name)}, the {self.noun} there are")
+            raise ValueError(
+                f"quorum is {quorum}: give 1 to {len(by_name)}, the {self.noun} there are"
+            )
         wholes = [grader.title for grader in self.inner if grader.gives_whole]
         if wholes and len(wholes) < len(self.inner):
             others = "others here an answer to each: let those vote that give the same"
@@ -73,13 +84,17 @@ class Panel(Composite):
             raise ValueError("numbers have no majority: give rule='mean' or rule='worst'")
         given = tuple([1.0] * len(by_name) if weights is None else weights)
         if len(given) != len(by_name):
-            raise ValueError(f"there are {len(given)} weights for {len(by_name)} judges: give one each")
+            raise ValueError(
+                f"there are {len(given)} weights for {len(by_name)} judges: give one each"
+            )
         if not all(0 < weight < float("inf") for weight in given):
             raise ValueError(f"weights are {list(given)}: give finite numbers above 0")
         self.names, self.weights, self.quorum = tuple(by_name), given, quorum
         self.rule: Rule = rule
 
-    async def ask(self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError) -> JudgeAnswer:
+    async def ask(
+        self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError
+    ) -> JudgeAnswer:
         """One score a criterion, or one report for the whole; fails when too few have answered."""
 
         async def asked(place: int) -> list[Score]:
@@ -97,7 +112,11 @@ class Panel(Composite):
             return [Score(report.score, report.reason)]
 
         answers = await side_by_side(asked, range(len(self.inner)))
-        about = [Criterion(requirement="All criteria together", name="whole")] if self.judges_whole else criteria
+        about = (
+            [Criterion(requirement="All criteria together", name="whole")]
+            if self.judges_whole
+            else criteria
+        )
         scores: list[Score] = []
         for place, criterion in enumerate(about):
             votes = list(map(Vote, self.names, [own[place] for own in answers], self.weights))
@@ -108,15 +127,23 @@ class Panel(Composite):
             refuse_errors(criteria, scores)
         return scores
 
-    def _whole(self, score: Score, votes: Sequence[Score], criteria: list[Criterion]) -> EvaluationReport:
+    def _whole(
+        self, score: Score, votes: Sequence[Score], criteria: list[Criterion]
+    ) -> EvaluationReport:
         """The report of a number for the whole; its reason says what each judge gave, and how far apart they were."""
         if score.value is None:
             raise JudgeError((score.error or "there is no number").removeprefix("JudgeError: "))
-        given = [f"{who} {s.value:.4g}" for who, s in zip(self.names, votes, strict=True) if s.value is not None]
+        given = [
+            f"{who} {s.value:.4g}"
+            for who, s in zip(self.names, votes, strict=True)
+            if s.value is not None
+        ]
         apart = "" if score.disagreement is None else f"; {score.disagreement:.4g} apart"
         reason = f"{', '.join(given)}{apart}; {score.reason}"
         # The number of a vote is the sum itself: no formula moved the score off it.
-        return replace(as_whole(EvaluationReport(score.value, reason=reason), criteria, self.scale), worth=None)
+        return replace(
+            as_whole(EvaluationReport(score.value, reason=reason), criteria, self.scale), worth=None
+        )
 
 
 class Samples(Panel):
@@ -151,7 +178,9 @@ class Samples(Panel):
 
         def sample(nth: int) -> Autograder:
             # Samples of samples have numbers of their own too.
-            return self._changed(grader, lambda o: replace(o, sample=o.sample * count + nth, temperature=temperature))
+            return self._changed(
+                grader, lambda o: replace(o, sample=o.sample * count + nth, temperature=temperature)
+            )
 
         samples = {f"sample {number + 1}": sample(number) for number in range(count)}
         super().__init__(samples, rule=rule, quorum=quorum, **options)
@@ -174,12 +203,21 @@ class Swapped(Panel):
     noun, turned = "orders", (1,)
 
     def __init__(
-        self, grader: Autograder, *, rule: Rule = "mean", quorum: int = 1, **options: Unpack[WrapOptions]
+        self,
+        grader: Autograder,
+        *,
+        rule: Rule = "mean",
+        quorum: int = 1,
+        **options: Unpack[WrapOptions],
     ) -> None:
         """With `quorum=2` a criterion has no answer when one of the orders has none."""
         cannot = "its choices cannot be turned round"
-        turned = self._changed(grader, lambda asked: replace(asked, reverse=not asked.reverse), cannot)
-        super().__init__({"usual order": grader, "opposite order": turned}, rule=rule, quorum=quorum, **options)
+        turned = self._changed(
+            grader, lambda asked: replace(asked, reverse=not asked.reverse), cannot
+        )
+        super().__init__(
+            {"usual order": grader, "opposite order": turned}, rule=rule, quorum=quorum, **options
+        )
 
 
 def named(graders: Sequence[Autograder] | Mapping[str, Autograder]) -> dict[str, Autograder]:
@@ -194,7 +232,14 @@ def named(graders: Sequence[Autograder] | Mapping[str, Autograder]) -> dict[str,
     return found
 
 
-def outcome(criterion: Criterion, votes: Sequence[Vote], rule: Rule, *, quorum: int = 1, noun: str = "judges") -> Score:
+def outcome(
+    criterion: Criterion,
+    votes: Sequence[Vote],
+    rule: Rule,
+    *,
+    quorum: int = 1,
+    noun: str = "judges",
+) -> Score:
     """The answer that these votes come to; failed ones are not counted, and with fewer than `quorum` there is none."""
     given = [vote for vote in votes if vote.score.error is None]
     failed = [vote for vote in votes if vote.score.error is not None]
@@ -213,31 +258,47 @@ def outcome(criterion: Criterion, votes: Sequence[Vote], rule: Rule, *, quorum: 
         reason += f", {len(failed)} failed ({failed[0].who}: {failed[0].score.error})"
     if like and like[0].score.reason:
         reason += f": {like[0].score.reason}"
-    apart, citations = disagreement([vote.score for vote in given]), like[0].score.citations if like else ()
+    apart, citations = (
+        disagreement([vote.score for vote in given]),
+        like[0].score.citations if like else (),
+    )
     return score._replace(reason=reason, lines=lines, disagreement=apart, citations=citations)
 
 
 def disagreement(scores: Sequence[Score]) -> float | None:
     """The mean distance between two of these answers, 0 to 1; None when there are not two. N/A is 1 from any value."""
     pairs = list(combinations([score.value for score in scores], 2))
-    apart = [float(a is not b) if a is None or b is None else min(1.0, abs(a - b)) for a, b in pairs]
+    apart = [
+        float(a is not b) if a is None or b is None else min(1.0, abs(a - b)) for a, b in pairs
+    ]
     return sum(apart) / len(apart) if apart else None
 
 
 def line_of_vote(criterion: Criterion, vote: Vote) -> CriterionReport:
     """A vote as a line under the criterion's own, by the name and weight of the voter."""
-    own = {"name": vote.who, "weight": vote.weight, "requirement": None, "tags": (), "counted": False}
+    own = {
+        "name": vote.who,
+        "weight": vote.weight,
+        "requirement": None,
+        "tags": (),
+        "counted": False,
+    }
     return line_of(criterion, vote.score).model_copy(update=own)
 
 
 def nearest(criterion: Criterion, value: float) -> str:
     """The choice that is worth the most like this value; of two as near, the worse one."""
     sign, worths = (1 if criterion.weight >= 0 else -1), criterion.values
-    return min(criterion.choices, key=lambda choice: (round(abs(worths[choice] - value), 12), sign * worths[choice]))
+    return min(
+        criterion.choices,
+        key=lambda choice: (round(abs(worths[choice] - value), 12), sign * worths[choice]),
+    )
 
 
 def _majority(criterion: Criterion, given: Sequence[Vote]) -> Score:
-    tally = grouped((v.score.value if v.score.verdict is None else v.score.verdict, v) for v in given)
+    tally = grouped(
+        (v.score.value if v.score.verdict is None else v.score.verdict, v) for v in given
+    )
     most = max(sum(vote.weight for vote in votes) for votes in tally.values())
     leading = [v for v in tally.values() if sum(x.weight for x in v) >= most - 1e-9]
     winner = _worst(criterion, [votes[0] for votes in leading])
@@ -246,11 +307,20 @@ def _majority(criterion: Criterion, given: Sequence[Vote]) -> Score:
 
 def _mean(criterion: Criterion, given: Sequence[Vote]) -> Score:
     held = [vote for vote in given if vote.score.value is not None]
-    weight, others = sum(v.weight for v in held), sum(v.weight for v in given if v.score.value is None)
+    weight, others = (
+        sum(v.weight for v in held),
+        sum(v.weight for v in given if v.score.value is None),
+    )
     if not held or others > weight:
         return Score.not_applicable()
-    value = weighted_sum([vote.weight for vote in held], [vote.score.value or 0.0 for vote in held]) / weight
-    return Score(value, verdict=nearest(criterion, value) if any(vote.score.verdict for vote in held) else None)
+    value = (
+        weighted_sum([vote.weight for vote in held], [vote.score.value or 0.0 for vote in held])
+        / weight
+    )
+    return Score(
+        value,
+        verdict=nearest(criterion, value) if any(vote.score.verdict for vote in held) else None,
+    )
 
 
 def _worst(criterion: Criterion, given: Sequence[Vote]) -> Score:

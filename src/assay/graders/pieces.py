@@ -90,10 +90,14 @@ def _joined(spans: Sequence[Span]) -> list[Span]:
     return joined
 
 
-def excerpts(pieces: Sequence[Sequence[Span]], answers: Sequence[Score], room: int) -> tuple[list[Part], int]:
+def excerpts(
+    pieces: Sequence[Sequence[Span]], answers: Sequence[Score], room: int
+) -> tuple[list[Part], int]:
     """The passages that the answers about the pieces cite, in order, and the end of all; how many of them did not fit."""
     end = pieces[-1][-1]
-    wanted = defaultdict[str, list[Span]](list, {end.part.address: [_around(end.part, end.end, end.end)]})
+    wanted = defaultdict[str, list[Span]](
+        list, {end.part.address: [_around(end.part, end.end, end.end)]}
+    )
     for piece, answer in zip(pieces, answers, strict=True):
         for cited in answer.citations:
             for span in piece if "found" not in cited else ():
@@ -101,14 +105,22 @@ def excerpts(pieces: Sequence[Sequence[Span]], answers: Sequence[Score], room: i
                     start, stop = (span.start + cited.get(name, 0) for name in ("start", "end"))
                     wanted[span.part.address].append(_around(span.part, start, stop))
     order = dict.fromkeys(span.part.address for piece in pieces for span in piece)
-    spans = [each for at in order if at in wanted for each in _joined(sorted(wanted[at], key=lambda one: one.start))]
+    spans = [
+        each
+        for at in order
+        if at in wanted
+        for each in _joined(sorted(wanted[at], key=lambda one: one.start))
+    ]
     left = room - size_of(spans[-1].read.text)
     kept: list[Span] = []
     for span in spans[:-1]:
         if (size := size_of(span.read.text) + _TAGS) <= left:
             kept.append(span)
             left -= size
-    shown = [_shown(list(same)) for _, same in groupby([*kept, spans[-1]], key=lambda one: one.part.address)]
+    shown = [
+        _shown(list(same))
+        for _, same in groupby([*kept, spans[-1]], key=lambda one: one.part.address)
+    ]
     return shown, len(spans) - 1 - len(kept)
 
 
@@ -116,10 +128,16 @@ def _around(part: Part, start: int, end: int) -> Span:
     """A passage with the words around it; of a part that is not long, all of it."""
     length = len(part.text)
     is_short = length <= 4 * _AROUND
-    return Span(part, 0 if is_short else max(0, start - _AROUND), length if is_short else min(length, end + _AROUND))
+    return Span(
+        part,
+        0 if is_short else max(0, start - _AROUND),
+        length if is_short else min(length, end + _AROUND),
+    )
 
 
 def _shown(spans: Sequence[Span]) -> Part:
     """Passages of one part as one, with a sign where something is left out."""
     part, text = spans[0].part, "\n[…]\n".join(span.read.text for span in spans)
-    return part._replace(text=f"{'[…] ' * (spans[0].start > 0)}{text}{' […]' * (spans[-1].end < len(part.text))}")
+    return part._replace(
+        text=f"{'[…] ' * (spans[0].start > 0)}{text}{' […]' * (spans[-1].end < len(part.text))}"
+    )

@@ -14,7 +14,13 @@ from pydantic import Field
 from assay.concurrency import in_thread, side_by_side
 from assay.criterion import Criterion
 from assay.errors import BudgetExceeded, MediaError, NotAsked, Unreadable
-from assay.graders.judge_input import JudgeInput, fenced, system_prompt, with_media, without_prompt_tags
+from assay.graders.judge_input import (
+    JudgeInput,
+    fenced,
+    system_prompt,
+    with_media,
+    without_prompt_tags,
+)
 from assay.graders.model_grader import GraderOptions, Opened, PerCriterionGrader
 from assay.media import KINDS, Attachment, Medium, type_of
 from assay.messages import Part, ToolCall, parts_of
@@ -28,7 +34,9 @@ from assay.tools.workspace import LONGEST, MOST_READ
 from assay.types import Message, State
 from assay.wording import counted, described, did_you_mean
 
-_PUNCTUATION = re.compile(r"[{}\"]")  # of JSON; a quotation mark would pass for a quotation of the response
+_PUNCTUATION = re.compile(
+    r"[{}\"]"
+)  # of JSON; a quotation mark would pass for a quotation of the response
 
 
 @dataclass(frozen=True)
@@ -42,7 +50,13 @@ class LookLimits:
     dollars: float | None = None  # None is no limit but that of the run
 
     def __post_init__(self) -> None:
-        for name, least in {"turns": 2, "looks": 1, "characters": 1, "seconds": 0, "dollars": 0}.items():
+        for name, least in {
+            "turns": 2,
+            "looks": 1,
+            "characters": 1,
+            "seconds": 0,
+            "dollars": 0,
+        }.items():
             value = getattr(self, name)
             if value is not None and not value >= least:
                 raise ValueError(f"{name} is {value!r}: give {least} or more")
@@ -65,17 +79,29 @@ class ToolJudge(PerCriterionGrader):
 
     prompt = "tool_judge"
 
-    def __init__(self, tools: Sequence[Any], *, limits: LookLimits = _LIMITS, **options: Unpack[GraderOptions]) -> None:
+    def __init__(
+        self,
+        tools: Sequence[Any],
+        *,
+        limits: LookLimits = _LIMITS,
+        **options: Unpack[GraderOptions],
+    ) -> None:
         """A text without an answer is judged like any other, since what is to be judged may be in a file."""
         super().__init__(warm=False, **{"degenerate": "ask", **options})
         self.tools, self.limits = tuple(tools), limits
-        functions = [function for tool in self.tools for function in getattr(tool, "tools", (tool,))]
+        functions = [
+            function for tool in self.tools for function in getattr(tool, "tools", (tool,))
+        ]
         self._callable = {tool.name: tool for tool in map(CallableTool, functions)}
         if len(self._callable) < len(functions) or not functions:
-            raise ToolError("ToolJudge has no tools, or two of one name: give it at least one, each with its own name")
+            raise ToolError(
+                "ToolJudge has no tools, or two of one name: give it at least one, each with its own name"
+            )
         self._fields, self._shown = State(), list[Part]()
 
-    async def _scores(self, opened: Opened, batch: Sequence[Criterion], text: JudgeInput) -> list[Score]:
+    async def _scores(
+        self, opened: Opened, batch: Sequence[Criterion], text: JudgeInput
+    ) -> list[Score]:
         own, fields = copy(self), State(text.fields)
         for tool in self.tools:
             if hasattr(tool, "folder"):
@@ -108,12 +134,19 @@ class ToolJudge(PerCriterionGrader):
 
     async def _verdict(self, model: Model, request: Request, looks: list[str]) -> Reply:
         """The reply with a verdict; `looks` are noted as they come."""
-        messages, logged, left, first = request.messages, 0, self.limits.characters, len(self._shown)
+        messages, logged, left, first = (
+            request.messages,
+            0,
+            self.limits.characters,
+            len(self._shown),
+        )
         open_question = replace(request, schema=None, check=None, logprobs=None)
         for turn in range(1, self.limits.turns):
             # All so far is how the next turn begins, and so worth a cache breakpoint.
             shared = request.shared if turn == 1 else len(messages)
-            reply = await ask_judge(model, replace(open_question, messages=messages, shared=shared), logged)
+            reply = await ask_judge(
+                model, replace(open_question, messages=messages, shared=shared), logged
+            )
             logged, said = len(messages), assistant_message(reply, turn)
             if not reply.tool_calls:
                 with suppress(Unreadable):
@@ -122,9 +155,13 @@ class ToolJudge(PerCriterionGrader):
                 messages = (*messages, {**said, "content": reply.text or "(nothing)"})
                 break
             allowed = reply.tool_calls[: self.limits.looks - len(looks)]
-            looks += [f"{call.name}({_PUNCTUATION.sub('', call.arguments):.80})" for call in allowed]
+            looks += [
+                f"{call.name}({_PUNCTUATION.sub('', call.arguments):.80})" for call in allowed
+            ]
             found = await side_by_side(self._look, allowed) if allowed else []
-            found += [failure("no looks are left: give your verdict")] * (len(reply.tool_calls) - len(allowed))
+            found += [failure("no looks are left: give your verdict")] * (
+                len(reply.tool_calls) - len(allowed)
+            )
             told: list[Message] = [said]
             images: list[Medium] = []
             pairs = zip(said["tool_calls"], found, strict=True)
@@ -132,7 +169,11 @@ class ToolJudge(PerCriterionGrader):
                 name = f"look{number - first + 1}"
                 images += [] if isinstance(looked, str) else [replace(looked, address=name)]
                 result = looked if isinstance(looked, str) else f"(the image {name} follows)"
-                cut = f"\n(cut off after {left:,} characters: no more can be shown)" if len(result) > left else ""
+                cut = (
+                    f"\n(cut off after {left:,} characters: no more can be shown)"
+                    if len(result) > left
+                    else ""
+                )
                 seen, left = result[:left], max(0, left - len(result))
                 self._shown.append(Part(name, "result", "judge", seen, in_prompt=False))
                 content = fenced(without_prompt_tags(seen)) + cut
@@ -147,7 +188,9 @@ class ToolJudge(PerCriterionGrader):
         """What a tool returns; what goes wrong is told in its place."""
         tool, seconds = self._callable.get(call.name), self.limits.seconds
         if tool is None:
-            return failure(f"there is no tool {call.name!r}: {did_you_mean(call.name, self._callable)}")
+            return failure(
+                f"there is no tool {call.name!r}: {did_you_mean(call.name, self._callable)}"
+            )
         try:
             work = partial(tool.function, **tool.arguments(call.arguments, self._fields))
             async with asyncio.timeout(seconds):
@@ -164,7 +207,9 @@ class ToolJudge(PerCriterionGrader):
     def _image(self, data: bytes) -> Medium:
         """An image that a tool returned; raises for what is none, and where the model takes none."""
         if KINDS.get(type_of(data)) != "image" or len(data) > MOST_READ:
-            raise MediaError(f"{len(data):,} bytes cannot be shown: a PNG, JPEG, WebP or GIF of {MOST_READ:,} can")
+            raise MediaError(
+                f"{len(data):,} bytes cannot be shown: a PNG, JPEG, WebP or GIF of {MOST_READ:,} can"
+            )
         if "image" not in media_of(self.model):
             raise MediaError(f"{self.model.id} takes no images, so it cannot be shown")
         medium = Medium("it", type_of(data), data)
@@ -177,7 +222,9 @@ async def show_image(address: str, state: State) -> bytes:
     parts = parts_of(state.get("prompt"), state.get("completion"))
     images = {part.address: part for part in parts if part.kind == "image"}
     if address not in images:
-        raise ValueError(f"there is no image {address!r}: {did_you_mean(address, images) if images else 'none is'}")
+        raise ValueError(
+            f"there is no image {address!r}: {did_you_mean(address, images) if images else 'none is'}"
+        )
     return (await Attachment(images[address]).read()).data
 
 
@@ -190,21 +237,31 @@ class WebPages:
 
     def __post_init__(self) -> None:
         if isinstance(self.hosts, str) or not self.hosts:
-            raise ValueError(f"hosts is {self.hosts!r}: give a list of names such as ['docs.python.org']")
+            raise ValueError(
+                f"hosts is {self.hosts!r}: give a list of names such as ['docs.python.org']"
+            )
 
     @property
     def tools(self) -> tuple[Any, ...]:
         return (self.read_url,)
 
     async def read_url(
-        self, url: str, start: Annotated[int, Field(description="The first character to show, from 0.", ge=0)] = 0
+        self,
+        url: str,
+        start: Annotated[int, Field(description="The first character to show, from 0.", ge=0)] = 0,
     ) -> str:
         """Reads a page of the web by its URL; a long one in several calls."""
         from assay.models.http import FetchError, fetched  # which needs aiohttp
 
         page = await fetched(url, hosts=self.hosts, allow_private=self.allow_private)
         if b"\0" in page.body:
-            raise FetchError(f"{page.url} is no text: it holds {len(page.body):,} bytes of {page.kind}")
+            raise FetchError(
+                f"{page.url} is no text: it holds {len(page.body):,} bytes of {page.kind}"
+            )
         text = page.body.decode("utf-8", "replace")
-        more = f"\n(cut off: read on from start={start + LONGEST})" if len(text) > start + LONGEST else ""
+        more = (
+            f"\n(cut off: read on from start={start + LONGEST})"
+            if len(text) > start + LONGEST
+            else ""
+        )
         return text[start : start + LONGEST] + more

@@ -32,14 +32,22 @@ class _GroupJudge(ABC):
 
     def __init__(self, grader: Autograder, words: str) -> None:
         if grader.gives_whole:
-            raise ValueError(f"{grader.title} gives one number for a whole rubric: use a PerCriterionGrader")
+            raise ValueError(
+                f"{grader.title} gives one number for a whole rubric: use a PerCriterionGrader"
+            )
         told = system_prompt(words)
-        self.grader = grader.with_options(lambda o: replace(o, examples=f"{told}\n\n{o.examples}".rstrip()))
+        self.grader = grader.with_options(
+            lambda o: replace(o, examples=f"{told}\n\n{o.examples}".rstrip())
+        )
 
-    async def __call__(self, completions: Sequence[Messages], prompts: Sequence[Messages] | None = None) -> list[Score]:
+    async def __call__(
+        self, completions: Sequence[Messages], prompts: Sequence[Messages] | None = None
+    ) -> list[Score]:
         """One score a completion, in order."""
         asked: Sequence[Messages] = prompts or [""] * len(completions)
-        views = [shown({"prompt": p, "completion": c}) for p, c in zip(asked, completions, strict=True)]
+        views = [
+            shown({"prompt": p, "completion": c}) for p, c in zip(asked, completions, strict=True)
+        ]
         groups = grouped((str(prompt), place) for place, prompt in enumerate(asked))
 
         async def judge(places: list[int]) -> dict[int, Score]:
@@ -65,30 +73,53 @@ class Ranking(_GroupJudge):
     name = "ranking"
 
     def __init__(
-        self, grader: Autograder, requirement: str = BETTER, *, most: int = 16, seed: int = 0, pays: Pays = "rank"
+        self,
+        grader: Autograder,
+        requirement: str = BETTER,
+        *,
+        most: int = 16,
+        seed: int = 0,
+        pays: Pays = "rank",
     ) -> None:
         if most < 2 or pays not in get_args(Pays):
-            raise ValueError(f"most is {most} and pays is {pays!r}: give at least 2, and 'rank' or 'grade'")
+            raise ValueError(
+                f"most is {most} and pays is {pays!r}: give at least 2, and 'rank' or 'grade'"
+            )
         if getattr(grader, "size", None) == 1:
-            raise ValueError(f"{grader.title} asks once for each response: use a PerCriterionOneShotGrader")
+            raise ValueError(
+                f"{grader.title} asks once for each response: use a PerCriterionOneShotGrader"
+            )
         super().__init__(grader, "listwise")
         self.requirement, self.most, self.seed, self.pays = requirement, most, seed, pays
 
     async def _scores(self, texts: Sequence[str], query: str | None) -> list[Score]:
         if len(texts) == 1:
             return [Score.not_applicable("there is no other response to compare with")]
-        lowest = {text: Score(0.0, f"{DEGENERATE}: {why}") for text in texts if (why := degenerate(text))}
+        lowest = {
+            text: Score(0.0, f"{DEGENERATE}: {why}") for text in texts if (why := degenerate(text))
+        }
         asked = sorted(set(texts) - lowest.keys())
         random.Random(f"{self.seed} {asked}").shuffle(asked)
         calls = -(-len(asked) // self.most) if len(asked) > 1 else 0
         parts = [asked[start::calls] for start in range(calls)]
         graded = await side_by_side(lambda part: self._grades(part, query), parts)
-        known = lowest | ({} if calls else dict.fromkeys(asked, Score(1.0, "the only response that says anything")))
+        known = lowest | (
+            {}
+            if calls
+            else dict.fromkeys(asked, Score(1.0, "the only response that says anything"))
+        )
         known |= {text: score for part in graded for text, score in part.items()}
         # Below every grade: a degenerate response is worse than a bad one.
-        grades = {t: -1.0 if t in lowest else score.value for t, score in known.items() if score.value is not None}
+        grades = {
+            t: -1.0 if t in lowest else score.value
+            for t, score in known.items()
+            if score.value is not None
+        }
         ladder = sorted(grades[text] for text in texts if text in grades)
-        pairs, ties = len(ladder) * (len(ladder) - 1) // 2, sum(n * (n - 1) // 2 for n in Counter(ladder).values())
+        pairs, ties = (
+            len(ladder) * (len(ladder) - 1) // 2,
+            sum(n * (n - 1) // 2 for n in Counter(ladder).values()),
+        )
         said = f"{ties} of {pairs} pairs tie ({ties / pairs:.2f})" if pairs else ""
         said += f", judged in {calls} calls" if calls > 1 else ""
         found: list[Score] = []
@@ -98,17 +129,36 @@ class Ranking(_GroupJudge):
                 below, up_to = bisect_left(ladder, grades[text]), bisect_right(ladder, grades[text])
                 share = (below + (up_to - below - 1) / 2) / (len(ladder) - 1)
                 reason = f"rank {len(ladder) - up_to + 1} of {len(ladder)}; {said}. {score.reason}".rstrip()
-                score = score._replace(value=share if self.pays == "rank" else score.value, verdict=None, reason=reason)
+                score = score._replace(
+                    value=share if self.pays == "rank" else score.value, verdict=None, reason=reason
+                )
             elif text in grades:
-                score = Score.failed(JudgeError("none of the other responses has a grade to compare with"))
+                score = Score.failed(
+                    JudgeError("none of the other responses has a grade to compare with")
+                )
             found.append(score)
         return found
 
     async def _grades(self, texts: Sequence[str], query: str | None) -> dict[str, Score]:
-        listed = [f'<candidate number="{n}">\n{_without_candidates(t)}\n</candidate>' for n, t in enumerate(texts, 1)]
-        names, asked = [f"candidate {n}" for n in range(1, len(texts) + 1)], f"does this: {self.requirement}"
-        criteria = [Criterion(requirement=f"How well {name} {asked}", choices=GRADES, name=name) for name in names]
-        return dict(zip(texts, await scores_from(self.grader, "\n".join(listed), criteria, query), strict=True))
+        listed = [
+            f'<candidate number="{n}">\n{_without_candidates(t)}\n</candidate>'
+            for n, t in enumerate(texts, 1)
+        ]
+        names, asked = (
+            [f"candidate {n}" for n in range(1, len(texts) + 1)],
+            f"does this: {self.requirement}",
+        )
+        criteria = [
+            Criterion(requirement=f"How well {name} {asked}", choices=GRADES, name=name)
+            for name in names
+        ]
+        return dict(
+            zip(
+                texts,
+                await scores_from(self.grader, "\n".join(listed), criteria, query),
+                strict=True,
+            )
+        )
 
 
 class Tournament(_GroupJudge):
@@ -135,7 +185,12 @@ class Tournament(_GroupJudge):
     name = "tournament"
 
     def __init__(
-        self, grader: Autograder, requirement: str = BETTER, *, opponents: int | None = None, swap: bool = True
+        self,
+        grader: Autograder,
+        requirement: str = BETTER,
+        *,
+        opponents: int | None = None,
+        swap: bool = True,
     ) -> None:
         """Each game is two calls, or one without `swap`; each response is compared with `opponents` others, or with all."""
         if opponents is not None and opponents < 1:
@@ -161,7 +216,9 @@ class Tournament(_GroupJudge):
         lost, won = degenerate(first), degenerate(second)
         if lost or won:
             value = 0.5 if lost and won else float(lost is None)
-            return Score(value, f"{DEGENERATE}: {lost or won}; no judge was asked", CHOICES[int(2 * value)])
+            return Score(
+                value, f"{DEGENERATE}: {lost or won}; no judge was asked", CHOICES[int(2 * value)]
+            )
         orders = [(first, second), (second, first)][: 1 + self.swap]
 
         async def asked(order: tuple[str, str]) -> Score:
@@ -181,7 +238,9 @@ class Tournament(_GroupJudge):
         stands = [texts.index(text) for text in texts]
         distinct = list({tuple(sorted((stands[one], stands[other]))) for one, other in pairs})
 
-        scores = await side_by_side(lambda pair: self.compare(texts[pair[0]], texts[pair[1]], query), distinct)
+        scores = await side_by_side(
+            lambda pair: self.compare(texts[pair[0]], texts[pair[1]], query), distinct
+        )
         played = dict(zip(distinct, scores, strict=True))
         games: list[list[Vote]] = [[] for _ in texts]
         for pair in pairs:
@@ -212,7 +271,11 @@ class Tournament(_GroupJudge):
 def pairings(size: int, opponents: int | None = None) -> list[tuple[int, int]]:
     """Which responses meet: all, or each its nearest on a circle, so that all play alike."""
     reach = size // 2 if opponents is None else min(size // 2, -(-opponents // 2))
-    met = {tuple(sorted((one, (one + step) % size))) for one in range(size) for step in range(1, reach + 1)}
+    met = {
+        tuple(sorted((one, (one + step) % size)))
+        for one in range(size)
+        for step in range(1, reach + 1)
+    }
     return [(one, other) for one, other in sorted(met) if one != other]
 
 
@@ -221,4 +284,6 @@ def _turned(score: Score) -> Score:
         value = None if said.value is None else 1.0 - said.value
         return {"value": value, "verdict": _OPPOSITE.get(said.verdict, said.verdict)}
 
-    return score._replace(**other(score), lines=tuple(line.model_copy(update=other(line)) for line in score.lines))
+    return score._replace(
+        **other(score), lines=tuple(line.model_copy(update=other(line)) for line in score.lines)
+    )

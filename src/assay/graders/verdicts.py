@@ -18,10 +18,14 @@ from assay.report import CriterionReport, Score
 from assay.types import OnError
 from assay.wording import short_repr
 
-_Reason = Annotated[str, Field(description="Why, in one to three sentences that point at the response.")]
+_Reason = Annotated[
+    str, Field(description="Why, in one to three sentences that point at the response.")
+]
 # As a model may spell it: ` met` is MET.
 _SPELLED = BeforeValidator(lambda word: word.strip().upper() if isinstance(word, str) else word)
-_STATUS = Field(description="MET when what the criterion describes is present in the response, else UNMET.")
+_STATUS = Field(
+    description="MET when what the criterion describes is present in the response, else UNMET."
+)
 _CHOICE = Field(description="One of the labels that were offered, spelled as they are.")
 _EACH = Field(description="One entry for every criterion.", min_length=1)
 
@@ -70,7 +74,9 @@ class _Numbered(BaseModel):
         if not isinstance(index, int):
             raise ValueError(f"criterion_idx is {index!r}: give a whole number, from 0")
         if number is not None and number != index + 1:
-            raise ValueError(f"criterion_idx {index} and criterion_number {number} are different criteria: give one")
+            raise ValueError(
+                f"criterion_idx {index} and criterion_number {number} are different criteria: give one"
+            )
         return fields | {"criterion_number": index + 1}
 
 
@@ -103,7 +109,8 @@ class RubricAsJudgeOutput(BaseModel):
 
     explanation: _Reason
     overall_score: float = Field(
-        description="How far the response satisfies the whole rubric, from 0 to 100.", allow_inf_nan=False
+        description="How far the response satisfies the whole rubric, from 0 to 100.",
+        allow_inf_nan=False,
     )
 
 
@@ -136,7 +143,9 @@ def verdict_score(criterion: Criterion, verdict: str, reason: str = "") -> Score
         if choice.strip().casefold() == folded:
             return Score(criterion.values[choice], reason, choice)
     offered = ", ".join([*criterion.choices, *(["N/A"] if criterion.allow_na else [])])
-    return Score.failed(JudgeError(f"the verdict {verdict[:80]!r} was not on offer ({offered})"), reason)
+    return Score.failed(
+        JudgeError(f"the verdict {verdict[:80]!r} was not on offer ({offered})"), reason
+    )
 
 
 def no_field(reply: object, wanted: str) -> JudgeError:
@@ -146,7 +155,9 @@ def no_field(reply: object, wanted: str) -> JudgeError:
 
 def read_verdict(criterion: Criterion, reply: object) -> Score:
     """The score in a reply: `criterion_status` or `choice`, and `explanation`."""
-    if type(reply) is PerCriterionOutput:  # as most are; a pydantic model is slow to say which fields it lacks
+    if (
+        type(reply) is PerCriterionOutput
+    ):  # as most are; a pydantic model is slow to say which fields it lacks
         return verdict_score(criterion, reply.criterion_status, reply.explanation)
     verdict = field_of(reply, "criterion_status")
     if verdict is None:
@@ -179,7 +190,9 @@ def score_of(criterion: Criterion, answer: object) -> Score:
         case int() | float():
             return finite(criterion, Score(answer))
         case _:
-            return Score.failed(JudgeError(f"judge() answered {answer!r:.200}, which is no verdict"))
+            return Score.failed(
+                JudgeError(f"judge() answered {answer!r:.200}, which is no verdict")
+            )
 
 
 def cited(criterion: Criterion, score: Score, text: str) -> Score:
@@ -187,16 +200,24 @@ def cited(criterion: Criterion, score: Score, text: str) -> Score:
     parts, required = getattr(text, "parts", ()), criterion.requires_evidence
     if score.error is not None or not (parts or required):
         return score
-    looked = any(part.role == "judge" for part in parts)  # so that words may stand in what only the judge has seen
+    looked = any(
+        part.role == "judge" for part in parts
+    )  # so that words may stand in what only the judge has seen
     # Loaded late: most judges read a plain text.
-    found = graders.evidence.citations_of(score.reason, parts, "" if parts else text, quotes=required or looked)
+    found = graders.evidence.citations_of(
+        score.reason, parts, "" if parts else text, quotes=required or looked
+    )
     score = score._replace(citations=tuple(found)) if found else score
-    low = score.value is None or (score.value <= 0 if score.verdict is None else score.verdict == criterion.choices[0])
+    low = score.value is None or (
+        score.value <= 0 if score.verdict is None else score.verdict == criterion.choices[0]
+    )
     if not required or low or not all("found" in each for each in found):
         return score
     why = "nothing that it cites is in what it was shown" if found else "it cites nothing"
     said = "a value above 0" if score.verdict is None else score.verdict
-    failed = Score.failed(JudgeError(f"the judge said {said}, which requires evidence, and {why}"), score.reason)
+    failed = Score.failed(
+        JudgeError(f"the judge said {said}, which requires evidence, and {why}"), score.reason
+    )
     return failed._replace(citations=score.citations)
 
 
@@ -210,16 +231,22 @@ def finite(criterion: Criterion, score: Score) -> Score:
     if value is None:
         return score._replace(error="ValueError: no value and no reason why")
     if isinstance(value, bool):
-        return score._replace(value=float(value), verdict=score.verdict or criterion.choices[-1 if value else 0])
+        return score._replace(
+            value=float(value), verdict=score.verdict or criterion.choices[-1 if value else 0]
+        )
     number = number_of(value)
     if number is None:
-        return Score.failed(f"ValueError: a score of {short_repr(value)} is not a finite number", score.reason)
+        return Score.failed(
+            f"ValueError: a score of {short_repr(value)} is not a finite number", score.reason
+        )
     return score._replace(value=number)
 
 
 def number_of(value: Any) -> float | None:
     """A number of any make as a float; None when it is none, or too large to add up."""
-    if isinstance(value, complex) or not (hasattr(value, "__float__") or hasattr(value, "__index__")):
+    if isinstance(value, complex) or not (
+        hasattr(value, "__float__") or hasattr(value, "__index__")
+    ):
         return None
     try:
         number = float(value)

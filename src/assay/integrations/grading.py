@@ -63,8 +63,12 @@ def assert_grades(
     found = Grades(reports, mean.estimate())
     low = [f"number {n}" for n, report in enumerate(reports) if thresholds.is_low(report.score)]
     unscored = [report for report in reports if not report.scored]
-    failure = thresholds.failure(found.score, rollouts=len(reports), unscored=len(unscored), low=low)
+    failure = thresholds.failure(
+        found.score, rollouts=len(reports), unscored=len(unscored), low=low
+    )
     if failure is not None:
-        errors = [f"\n  {name}: {why}" for report in unscored for name, why in report.errors.items()]
+        errors = [
+            f"\n  {name}: {why}" for report in unscored for name, why in report.errors.items()
+        ]
         raise AssertionError(failure.reason + "".join(errors[:1]))
     return found

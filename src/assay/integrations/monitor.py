@@ -29,7 +29,9 @@ Z: Final = 1.96  # standard errors either side of an estimate that hold 95 % of 
 FEW: Final = 5  # steps at the beginning, and at the end, whose means a drift is the difference of
 
 Columns = Mapping[str, Sequence[float | None]]  # the values of each criterion, one a rollout
-SecondJudge = Callable[[Sequence[Any]], Awaitable[Sequence[float | None]]]  # from rows to rewards on the scale of ours
+SecondJudge = Callable[
+    [Sequence[Any]], Awaitable[Sequence[float | None]]
+]  # from rows to rewards on the scale of ours
 Values: TypeAlias = Mapping[str, float]
 # A function of a step and its values, or an object with such a `log`.
 Sink: TypeAlias = Callable[[int, Values], Any] | Any
@@ -39,8 +41,12 @@ Sink: TypeAlias = Callable[[int, Values], Any] | Any
 class Alarms:
     """Where each sign becomes a warning."""
 
-    length_correlation: float = 0.5  # rank correlation of reward and length that its interval lies wholly above
-    saturated: float = 0.5  # share of groups in which every rollout got the highest reward of the window
+    length_correlation: float = (
+        0.5  # rank correlation of reward and length that its interval lies wholly above
+    )
+    saturated: float = (
+        0.5  # share of groups in which every rollout got the highest reward of the window
+    )
     # Share of groups whose rollouts all got the same reward, so that nothing is learnt from them.
     zero_variance: float = 0.7
     unscored: float = 0.05
@@ -58,7 +64,10 @@ class Alarms:
 
 
 # What a monitor tells besides the share of unscored rollouts; not all of them can be told at every step.
-SIGNS: Final = (*(each.name for each in fields(Alarms) if each.name != "unscored"), "length_correlation_low")
+SIGNS: Final = (
+    *(each.name for each in fields(Alarms) if each.name != "unscored"),
+    "length_correlation_low",
+)
 
 
 class _Step(NamedTuple):
@@ -68,8 +77,12 @@ class _Step(NamedTuple):
     rollouts: int
     degenerate: int
     repeated: int
-    pairs: dict[str, list[tuple[float, float]]]  # of each criterion, its value and the reward of each rollout
-    means: dict[str, float]  # of the length, the repetition, the reward and every criterion that has values
+    pairs: dict[
+        str, list[tuple[float, float]]
+    ]  # of each criterion, its value and the reward of each rollout
+    means: dict[
+        str, float
+    ]  # of the length, the repetition, the reward and every criterion that has values
 
 
 @dataclass
@@ -99,7 +112,9 @@ class RewardMonitor:
         self._first: list[_Step] = []
         self._gaps: list[float] = []
         self._raised: set[str] = set()
-        self._waiting: list[tuple[Mapping[str, Any], float | None, Hashable, Mapping[str, float | None]]] = []
+        self._waiting: list[
+            tuple[Mapping[str, Any], float | None, Hashable, Mapping[str, float | None]]
+        ] = []
         self._named: dict[str, str] = {}  # which criterion a sign is about
 
     def observe(
@@ -115,7 +130,9 @@ class RewardMonitor:
             if column is not None and len(texts) != len(column):
                 raise RubricError(f"{len(texts)} texts and {len(column)} {name}: give one each")
         self.steps += 1
-        self._seen.append(_step(texts, rewards, [None] * len(texts) if groups is None else groups, parts or {}))
+        self._seen.append(
+            _step(texts, rewards, [None] * len(texts) if groups is None else groups, parts or {})
+        )
         if len(self._first) < FEW:
             self._first.append(self._seen[-1])
         signs = dict(self._signs())
@@ -157,12 +174,18 @@ class RewardMonitor:
                 write(self.sinks, self.steps, {"drift": drift})
         return signs
 
-    async def _drift(self, second: SecondJudge, rows: Sequence[Any], rewards: Sequence[float | None]) -> float | None:
+    async def _drift(
+        self, second: SecondJudge, rows: Sequence[Any], rewards: Sequence[float | None]
+    ) -> float | None:
         """How far our rewards rose over a second judge's since the first step, over rows drawn by the number of the step."""
         scored = [place for place, reward in enumerate(rewards) if reward is not None]
         if len(scored) > self.sample:
             scored = sorted(random.Random(self.steps).sample(scored, self.sample))
-        pairs = zip([rewards[place] for place in scored], await second([rows[place] for place in scored]), strict=True)
+        pairs = zip(
+            [rewards[place] for place in scored],
+            await second([rows[place] for place in scored]),
+            strict=True,
+        )
         gaps = [ours - theirs for ours, theirs in pairs if ours is not None and theirs is not None]
         if not gaps:
             return None
@@ -187,16 +210,29 @@ class RewardMonitor:
         if (found := rank_correlation(lengths, rewards)) is not None:
             yield "length_correlation", found
             yield "length_correlation_low", _low(found, len(rewards))
-        columns = {name: [pair for step in seen for pair in step.pairs.get(name, ())] for name in seen[-1].pairs}
+        columns = {
+            name: [pair for step in seen for pair in step.pairs.get(name, ())]
+            for name in seen[-1].pairs
+        }
         if len(columns) > 1:
-            yield "dominance", self._largest("dominance", {name: _explained(own) for name, own in columns.items()})
+            yield (
+                "dominance",
+                self._largest(
+                    "dominance", {name: _explained(own) for name, own in columns.items()}
+                ),
+            )
         means = {name: [step.means.get(name) for step in seen] for name in ("reward", *columns)}
-        breaks = {name: found for name, own in means.items() if (found := slope_break(own)) is not None}
+        breaks = {
+            name: found for name, own in means.items() if (found := slope_break(own)) is not None
+        }
         if breaks:
             yield "slope_break", self._largest("slope_break", breaks)
         if self.steps > FEW:
             ends = [self._first, list(islice(reversed(seen), FEW))]
-            then, now = ([fmean(step.means[n] for step in steps) for n in ("length", "repetition")] for steps in ends)
+            then, now = (
+                [fmean(step.means[n] for step in steps) for n in ("length", "repetition")]
+                for steps in ends
+            )
             yield "length_drift", now[0] / then[0] - 1 if then[0] else 0.0
             yield "repetition_drift", now[1] - then[1]
 
@@ -218,19 +254,39 @@ class RewardMonitor:
             elif name not in self._raised:
                 self._raised.add(name)
                 about = f" ({self._named[name]})" if name in self._named else ""
-                self.warn(f"step {self.steps}: {name}{about} is {signs[name]:.2f}, past {limit:g}: {meaning[name]}")
+                self.warn(
+                    f"step {self.steps}: {name}{about} is {signs[name]:.2f}, past {limit:g}: {meaning[name]}"
+                )
 
 
-def _step(texts: Sequence[str], rewards: Sequence[float | None], groups: Sequence[Hashable], parts: Columns) -> _Step:
-    members = grouped((group, reward) for group, reward in zip(groups, rewards, strict=True) if reward is not None)
+def _step(
+    texts: Sequence[str],
+    rewards: Sequence[float | None],
+    groups: Sequence[Hashable],
+    parts: Columns,
+) -> _Step:
+    members = grouped(
+        (group, reward) for group, reward in zip(groups, rewards, strict=True) if reward is not None
+    )
     several = [paid for paid in members.values() if len(paid) > 1]
-    scored = [(len(text), reward) for text, reward in zip(texts, rewards, strict=True) if reward is not None]
+    scored = [
+        (len(text), reward)
+        for text, reward in zip(texts, rewards, strict=True)
+        if reward is not None
+    ]
     pairs = {
-        name: [(v, r) for v, r in zip(column, rewards, strict=True) if v is not None and r is not None]
+        name: [
+            (v, r) for v, r in zip(column, rewards, strict=True) if v is not None and r is not None
+        ]
         for name, column in parts.items()
     }
-    values: dict[str, list[float]] = {name: [value for value, _ in own] for name, own in pairs.items()}
-    values |= {"reward": [r for _, r in scored], "repetition": [repeated_share(text) for text in texts]}
+    values: dict[str, list[float]] = {
+        name: [value for value, _ in own] for name, own in pairs.items()
+    }
+    values |= {
+        "reward": [r for _, r in scored],
+        "repetition": [repeated_share(text) for text in texts],
+    }
     values["length"] = [float(len(text)) for text in texts]
     return _Step(
         scored,
@@ -240,7 +296,8 @@ def _step(texts: Sequence[str], rewards: Sequence[float | None], groups: Sequenc
         degenerate=sum(degenerate(text) is not None for text in texts),
         repeated=sum(count - 1 for count in Counter(texts).values()),
         pairs=pairs,
-        means={"length": 0.0, "repetition": 0.0} | {name: fmean(own) for name, own in values.items() if own},
+        means={"length": 0.0, "repetition": 0.0}
+        | {name: fmean(own) for name, own in values.items() if own},
     )
 
 
@@ -283,7 +340,9 @@ def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float |
 
 def _ranks(values: Sequence[float]) -> list[float]:
     ordered = sorted(values)
-    return [(bisect_left(ordered, value) + bisect_right(ordered, value) + 1) / 2 for value in values]
+    return [
+        (bisect_left(ordered, value) + bisect_right(ordered, value) + 1) / 2 for value in values
+    ]
 
 
 def _low(found: float, size: int) -> float:
@@ -299,7 +358,9 @@ def write(sinks: Sequence[Sink], step: int, values: Values) -> None:
         try:
             getattr(sink, "log", sink)(step, values)
         except Exception as error:  # noqa: BLE001 - a tracker may fail in any way
-            logger.warning("%r did not take the values of step %d: %s", sink, step, described(error))
+            logger.warning(
+                "%r did not take the values of step %d: %s", sink, step, described(error)
+            )
 
 
 def to_jsonl(path: str | Path, source: str = "") -> Sink:

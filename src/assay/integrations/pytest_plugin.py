@@ -37,7 +37,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     for name, what in _THRESHOLDS.items():
         told = f"fail a test that uses the `grades` fixture, and does not say it otherwise, when {what}"
         flag = f"--assay-{name.replace('_', '-')}"
-        parser.getgroup("assay").addoption(flag, type=_threshold, default=None, metavar="SCORE", help=told)
+        parser.getgroup("assay").addoption(
+            flag, type=_threshold, default=None, metavar="SCORE", help=told
+        )
 
 
 def _threshold(text: str) -> float:
@@ -53,7 +55,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_SHOWN] = []
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
     if config.stash[_SHOWN]:
         terminalreporter.section("assay")
         for line in config.stash[_SHOWN]:

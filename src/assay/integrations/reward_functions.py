@@ -18,7 +18,9 @@ from assay.runs.row import COLUMN
 logger = logger_of("assay")
 
 # Special tokens that a response may end in, since OpenRLHF decodes with them and hands no tokenizer over.
-END_TOKENS: Final[tuple[str, ...]] = tuple(table_of("assay.integrations", "end_tokens.toml")["tokens"])
+END_TOKENS: Final[tuple[str, ...]] = tuple(
+    table_of("assay.integrations", "end_tokens.toml")["tokens"]
+)
 
 
 def reward_func_of(
@@ -46,7 +48,11 @@ def without_end(text: str, tokenizer: Any) -> str:
 
 
 def _reward_func(
-    step: Step, end_tokens: Sequence[str], queries: Sequence[str], prompts: Sequence[str], labels: Sequence[Any]
+    step: Step,
+    end_tokens: Sequence[str],
+    queries: Sequence[str],
+    prompts: Sequence[str],
+    labels: Sequence[Any],
 ) -> dict[str, Any]:
     rows: list[dict[str, Any]] = []
     uncut: dict[int, Scored] = {}
@@ -81,12 +87,17 @@ def fields_of_label(label: Any) -> dict[str, Any]:
     return {"answer": "" if label is None else label}
 
 
-def rewards_of(found: Sequence[Scored], unscored: Policy, groups: Sequence[Hashable] | None = None) -> dict[str, Any]:
+def rewards_of(
+    found: Sequence[Scored], unscored: Policy, groups: Sequence[Hashable] | None = None
+) -> dict[str, Any]:
     """What OpenRLHF is told: `rewards`, `scores` between 0 and 1, and `extra_logs` with the same keys in every row."""
     parts = parts_of(found, unscored, groups)
     logs = {name: [own[name] for own in parts] for name in (parts[0] if parts else ())}
     logs["unscored"] = [float(one.reward is None) for one in found]
-    rewards, scores = paid(found, unscored, groups), fill_gaps([one.score for one in found], unscored, groups)
+    rewards, scores = (
+        paid(found, unscored, groups),
+        fill_gaps([one.score for one in found], unscored, groups),
+    )
     return {"rewards": rewards, "scores": scores, "extra_logs": logs}
 
 
@@ -97,10 +108,16 @@ def response_of(query: str, prompt: str, end_tokens: Sequence[str] = END_TOKENS)
     """
     response = _after(query, prompt)
     if response is None:
-        told = "the query does not begin with its prompt, so what the model wrote cannot be told apart"
-        raise ValueError(f"{told}: send the prompt as the model read it, and leave room for the whole of it")
+        told = (
+            "the query does not begin with its prompt, so what the model wrote cannot be told apart"
+        )
+        raise ValueError(
+            f"{told}: send the prompt as the model read it, and leave room for the whole of it"
+        )
     response = response.strip()
-    while ending := next((token for token in end_tokens if token and response.endswith(token)), None):
+    while ending := next(
+        (token for token in end_tokens if token and response.endswith(token)), None
+    ):
         response = response.removesuffix(ending).rstrip()
     return response
 
@@ -124,7 +141,11 @@ def _tensor(values: Sequence[float | None]) -> Any:
 
 
 def custom_rm_of(
-    rubric: RubricSource, *, unscored: Policy = "raise", value: Value = "reward", monitor: RewardMonitor | None = None
+    rubric: RubricSource,
+    *,
+    unscored: Policy = "raise",
+    value: Value = "reward",
+    monitor: RewardMonitor | None = None,
 ) -> Callable[..., Awaitable[float | list[float]]]:
     """Return a `custom_rm(args, sample)` for this rubric: a float, or a list of them for a group of samples.
 
@@ -162,7 +183,9 @@ async def _scored_samples(step: Step, samples: Sequence[Any]) -> list[float]:
     return [reward for reward in rewards if reward is not None]
 
 
-def areal_reward_of(rubric: RubricSource, *, unscored: Policy = "raise", value: Value = "reward") -> "partial[float]":
+def areal_reward_of(
+    rubric: RubricSource, *, unscored: Policy = "raise", value: Value = "reward"
+) -> "partial[float]":
     """Return a `reward_fn` for AReaL's workflows; the columns of the row come as keywords, and checks can name them.
 
     AReaL calls it in another process, so the rubric must pickle: give the path of its file. Its wrapper pays 0 for what takes
@@ -171,6 +194,8 @@ def areal_reward_of(rubric: RubricSource, *, unscored: Policy = "raise", value: 
     return partial(_areal_reward, Step(rubric, value, hands_over_one="AReaL", unscored=unscored))
 
 
-def _areal_reward(step: Step, prompt: str, completions: str, prompt_ids: Any, completion_ids: Any, **row: Any) -> float:
+def _areal_reward(
+    step: Step, prompt: str, completions: str, prompt_ids: Any, completion_ids: Any, **row: Any
+) -> float:
     [found] = run_sync(step.score([{**row, "prompt": prompt, "completion": completions}]))
     return step.paid_alone(found)

@@ -17,16 +17,18 @@ from assay.rubric import BaseRubric, Rubric
 from assay.runs.row import own_rubric
 from assay.runs.row_rubrics import RowRubrics
 
-OUTCOME: Final = "outcome"  # the name under which trainers get what the criteria came to, to filter groups by
-# Why a rollout is unscored that a trainer hands over by itself.
-ALONE: Final = (
-    "RubricError: a check compares the rollouts of a group, and this one came alone: send groups, or score without it"
+OUTCOME: Final = (
+    "outcome"  # the name under which trainers get what the criteria came to, to filter groups by
 )
+# Why a rollout is unscored that a trainer hands over by itself.
+ALONE: Final = "RubricError: a check compares the rollouts of a group, and this one came alone: send groups, or score without it"
 MOST_THREADS: Final = 32  # of one call, where nothing waits and a check may block
 # What a trainer is paid in: the weighted sum, or its normalised view between 0 and 1.
 Value: TypeAlias = Literal["reward", "score"]
 
-RubricSource: TypeAlias = BaseRubric | str | Path  # a rubric, here or behind a server, or the file it stands in
+RubricSource: TypeAlias = (
+    BaseRubric | str | Path
+)  # a rubric, here or behind a server, or the file it stands in
 
 
 @dataclass(frozen=True)
@@ -40,16 +42,25 @@ class Scored:
     parts: Mapping[str, float | None]
     error: str = ""  # why it is unscored
     version: str = ""  # the hash of the rubric, where that may change while training runs
-    steps: Sequence[float | None] | None = None  # the reward of each turn, where the rubric has criteria about steps
+    steps: Sequence[float | None] | None = (
+        None  # the reward of each turn, where the rubric has criteria about steps
+    )
 
     @classmethod
-    def of(cls, report: EvaluationReport, names: Iterable[str], value: Value = "reward") -> "Scored":
+    def of(
+        cls, report: EvaluationReport, names: Iterable[str], value: Value = "reward"
+    ) -> "Scored":
         metrics, score = report.metrics, report.score
-        score = report.raw_score if score is None else score  # nothing was at stake, and still there is a reward
+        score = (
+            report.raw_score if score is None else score
+        )  # nothing was at stake, and still there is a reward
         return cls(
             reward=report.raw_score if value == "reward" else score,
             score=score,
-            parts={n: metrics.get(n, report.outcome if n == OUTCOME else None) for n in (OUTCOME, *names)},
+            parts={
+                n: metrics.get(n, report.outcome if n == OUTCOME else None)
+                for n in (OUTCOME, *names)
+            },
             error="; ".join(f"{name}: {why}" for name, why in report.why_unscored.items()),
             version=report.version,
             steps=None if report.step_rewards is None else [*report.step_rewards.values()],
@@ -70,7 +81,9 @@ class Step:
     source: RubricSource
     value: Value = "reward"
     timeout: float | None = None
-    hands_over_one: str = ""  # the trainer that calls with one rollout at a time, so that there is no group
+    hands_over_one: str = (
+        ""  # the trainer that calls with one rollout at a time, so that there is no group
+    )
     monitor: RewardMonitor | None = None
     unscored: Policy = "raise"  # what is paid for a rollout without a score; `raise` or `zero` where there is no group
 
@@ -89,22 +102,33 @@ class Step:
             advice = "leave the check out, or use a trainer that rewards whole groups (TRL, slime with --group-rm)"
             raise RubricError(f"a check of the rubric {told}: {advice}")
         if self.value == "score" and self.rubric.shaping:
-            raise RubricError("the shaping of the rubric changes the reward and not the score: pay value='reward'")
+            raise RubricError(
+                "the shaping of the rubric changes the reward and not the score: pay value='reward'"
+            )
         self._rows = RowRubrics(self.rubric, autograder=getattr(self.rubric, "autograder", None))
 
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys((OUTCOME, *self.rubric.get_reward_func_names())))
 
-    async def score(self, rows: Sequence[Mapping[str, Any]], groups: Sequence[Hashable] | None = None) -> list[Scored]:
+    async def score(
+        self, rows: Sequence[Mapping[str, Any]], groups: Sequence[Hashable] | None = None
+    ) -> list[Scored]:
         """Return what is found about each rollout; late ones are unscored. Checks that compare see whole groups."""
         if not rows:
             return []
-        names, rubric = self.names, self.rubric if self.timeout is None else await self.rubric.pinned()
+        names, rubric = (
+            self.names,
+            self.rubric if self.timeout is None else await self.rubric.pinned(),
+        )
         usual = bool(rubric.compares), Traits.of(rubric).waits
-        late = self.without_score(f"DeadlineExceeded: not scored within {self.timeout} seconds", rubric.version)
+        late = self.without_score(
+            f"DeadlineExceeded: not scored within {self.timeout} seconds", rubric.version
+        )
         found = [late] * len(rows)
-        parts: dict[tuple[str, Hashable] | None, list[int]] = {}  # the places of the rows that are scored by one call
+        parts: dict[
+            tuple[str, Hashable] | None, list[int]
+        ] = {}  # the places of the rows that are scored by one call
         waits = False
         for place, row in enumerate(rows):
             compares, row_waits = usual if own_rubric(row) is None else self._plan(row)
@@ -120,13 +144,17 @@ class Step:
             else:
                 asked.append(places)
         if self.timeout is None:
-            results = await side_by_side(lambda places: self._ask(rubric, [rows[place] for place in places]), asked)
+            results = await side_by_side(
+                lambda places: self._ask(rubric, [rows[place] for place in places]), asked
+            )
             answered = list(zip(asked, results, strict=True))
         else:
             # Not in this loop, which a check that blocks would stop, and the deadline with it.
             threads = [LoopThread() for _ in range(1 if waits else min(MOST_THREADS, len(asked)))]
             tasks = {
-                threads[number % len(threads)].start(self._ask(rubric, [rows[place] for place in places])): places
+                threads[number % len(threads)].start(
+                    self._ask(rubric, [rows[place] for place in places])
+                ): places
                 for number, places in enumerate(asked)
             }
             try:
@@ -160,24 +188,34 @@ class Step:
             return False, False
         return bool(traits.compares), traits.waits
 
-    async def _ask(self, rubric: BaseRubric, rows: Sequence[Mapping[str, Any]]) -> Sequence[EvaluationReport]:
+    async def _ask(
+        self, rubric: BaseRubric, rows: Sequence[Mapping[str, Any]]
+    ) -> Sequence[EvaluationReport]:
         # Checks may write into a state, and the trainer's columns are not theirs to write into.
         # A server reads the rubrics of rows itself: it has the judge.
-        scorer = rubric if getattr(rubric, "reads_row_rubrics", False) else self._rows.around(rubric)
+        scorer = (
+            rubric if getattr(rubric, "reads_row_rubrics", False) else self._rows.around(rubric)
+        )
         return await scorer.score([dict(row) for row in rows])
 
 
 async def watched(
-    monitor: RewardMonitor, rows: Sequence[Mapping[str, Any]], found: Sequence[Scored],
-    groups: Sequence[Hashable] | None = None, *, is_step: bool = False,
-) -> dict[str, float]:  # fmt: skip
+    monitor: RewardMonitor,
+    rows: Sequence[Mapping[str, Any]],
+    found: Sequence[Scored],
+    groups: Sequence[Hashable] | None = None,
+    *,
+    is_step: bool = False,
+) -> dict[str, float]:
     """The signs that a monitor sees in what was found."""
     # Without shaping the outcome is the reward itself, and would explain all of it.
     parts = [{n: v for n, v in one.parts.items() if n != OUTCOME} for one in found]
     return await monitor.watch(rows, [one.reward for one in found], parts, groups, is_step=is_step)
 
 
-def paid(found: Sequence[Scored], unscored: Policy, groups: Sequence[Hashable] | None = None) -> list[float | None]:
+def paid(
+    found: Sequence[Scored], unscored: Policy, groups: Sequence[Hashable] | None = None
+) -> list[float | None]:
     """The rewards, with what the policy pays for unscored rollouts."""
     return fill_gaps([one.reward for one in found], unscored, groups, [one.error for one in found])
 
@@ -194,9 +232,14 @@ def parts_of(
         return [dict(one.parts) for one in found]
     pairs = list(zip(found, groups or [None] * len(found), strict=True))
     averaged = pairs if unscored == "group_mean" else ()
-    answers = grouped(((group, name), part) for one, group in averaged for name, part in one.answered.items())
+    answers = grouped(
+        ((group, name), part) for one, group in averaged for name, part in one.answered.items()
+    )
     return [
-        {name: fmean(answers.get((group, name), [0.0])) if part is None else part for name, part in one.parts.items()}
+        {
+            name: fmean(answers.get((group, name), [0.0])) if part is None else part
+            for name, part in one.parts.items()
+        }
         for one, group in pairs
     ]
 

@@ -26,8 +26,12 @@ logger = logger_of("assay")
 
 Respond: TypeAlias = Callable[[list[Message], dict[str, Any]], Any]
 Pays: TypeAlias = Literal["change", "whole", "last"]
-SILENT: Final = "the rollout ended before the model said anything: leave room for a reply after the prompt"
-MARK: Final = "assay-turn"  # a turn of the model, in a conversation that is rendered to find what follows one
+SILENT: Final = (
+    "the rollout ended before the model said anything: leave room for a reply after the prompt"
+)
+MARK: Final = (
+    "assay-turn"  # a turn of the model, in a conversation that is rendered to find what follows one
+)
 LONGEST_END: Final = 64  # characters with which a template may end a turn, and which the model may have written itself
 
 
@@ -39,7 +43,13 @@ class Dialogue:
     what `respond` leaves in it. When it fails, the rollout is over and has no score. Without it there is one reply, a text.
     """
 
-    def __init__(self, prompt: Any, row: Mapping[str, Any], respond: Respond | None = None, max_turns: int = 0) -> None:
+    def __init__(
+        self,
+        prompt: Any,
+        row: Mapping[str, Any],
+        respond: Respond | None = None,
+        max_turns: int = 0,
+    ) -> None:
         self.prompt, self.row, self.max_turns = prompt, dict(row), max_turns
         self.turns, self.is_over = 0, False
         self._respond, self._error = respond, ""
@@ -64,10 +74,16 @@ class Dialogue:
         self.is_over = not self._replies
         return self._replies
 
-    async def score(self, rubric: RubricSource | Step, monitor: RewardMonitor | None = None) -> Scored:
+    async def score(
+        self, rubric: RubricSource | Step, monitor: RewardMonitor | None = None
+    ) -> Scored:
         """What is found about the rollout as it stands, up to the last turn of the model."""
         step = rubric if isinstance(rubric, Step) else Step(rubric)
-        said = [*self._said] if self._respond is not None else "".join(str(m["content"]) for m in self._said)
+        said = (
+            [*self._said]
+            if self._respond is not None
+            else "".join(str(m["content"]) for m in self._said)
+        )
         row = {**self.row, "prompt": self.prompt, "completion": said}
         if why := self._error or ("" if self._said else SILENT):
             found = step.without_score(why)
@@ -79,9 +95,14 @@ class Dialogue:
 
 
 def openrlhf_agent_of(
-    rubric: RubricSource, respond: Respond, *, max_turns: int = 10, unscored: Policy = "raise", value: Value = "reward",
+    rubric: RubricSource,
+    respond: Respond,
+    *,
+    max_turns: int = 10,
+    unscored: Policy = "raise",
+    value: Value = "reward",
     monitor: RewardMonitor | None = None,
-) -> type[Any]:  # fmt: skip
+) -> type[Any]:
     """Return the `AgentExecutor` class of the file that `--train.agent_func_path` names; `unscored` is `raise` or `zero`.
 
     OpenRLHF adds up what the turns are paid, so the rollout is scored once, when it is over, also where it ends for want of
@@ -97,13 +118,27 @@ def openrlhf_agent_of(
         async def step(self, state_dict: dict[str, Any], **_: Any) -> dict[str, Any]:
             action = cast("str", state_dict["action_text"])
             replies = await self.dialogue.add(without_end(action, self.tokenizer))
-            between, nothing = feedback_of(self.tokenizer, replies, action), import_module("torch").zeros(1)
-            return {"rewards": nothing, "environment_feedback": between, "done": self.dialogue.is_over}
+            between, nothing = (
+                feedback_of(self.tokenizer, replies, action),
+                import_module("torch").zeros(1),
+            )
+            return {
+                "rewards": nothing,
+                "environment_feedback": between,
+                "done": self.dialogue.is_over,
+            }
 
     class RubricAgentExecutor(module.AgentExecutorBase):
         async def execute(
-            self, prompt: str, label: Any, sampling_params: Any, max_length: int, hf_tokenizer: Any, *given: Any, **named: Any
-        ) -> dict[str, Any]:  # fmt: skip
+            self,
+            prompt: str,
+            label: Any,
+            sampling_params: Any,
+            max_length: int,
+            hf_tokenizer: Any,
+            *given: Any,
+            **named: Any,
+        ) -> dict[str, Any]:
             dialogue = Dialogue(prompt, fields_of_label(label), respond, max_turns)
             executor: Any = module.MultiTurnAgentExecutor(RubricAgent)
             executor.agent_instance_cls = partial(RubricAgent, dialogue, hf_tokenizer)
@@ -118,7 +153,12 @@ def openrlhf_agent_of(
             lowest = min((turn for turn in found.steps or () if turn is not None), default=reward)
             logs = {name: column[0] for name, column in told["extra_logs"].items()}
             logs |= {"turns": float(dialogue.turns), "lowest_turn": lowest}
-            return response | {"reward": reward, "scores": score, "extra_logs": logs, "turn_rewards": found.steps}
+            return response | {
+                "reward": reward,
+                "scores": score,
+                "extra_logs": logs,
+                "turn_rewards": found.steps,
+            }
 
     return RubricAgentExecutor
 
@@ -127,20 +167,35 @@ def feedback_of(tokenizer: Any, replies: list[Message], action: str) -> str:
     """The text between two turns of the model by the tokenizer's chat template; without one, the replies as they are."""
     if not replies or not getattr(tokenizer, "chat_template", None):
         return "".join(str(reply["content"]) for reply in replies)
-    said: list[Message] = [{"role": "user", "content": "?"}, {"role": "assistant", "content": MARK}, *replies]
-    text = cast("str", tokenizer.apply_chat_template(said, tokenize=False, add_generation_prompt=True))
+    said: list[Message] = [
+        {"role": "user", "content": "?"},
+        {"role": "assistant", "content": MARK},
+        *replies,
+    ]
+    text = cast(
+        "str", tokenizer.apply_chat_template(said, tokenize=False, add_generation_prompt=True)
+    )
     _, mark, rest = text.partition(MARK)
     if not mark:
-        raise RubricError("the tokenizer's chat template leaves a turn of the assistant out: set another chat_template")
+        raise RubricError(
+            "the tokenizer's chat template leaves a turn of the assistant out: set another chat_template"
+        )
     # The model may have written itself what ends its turn.
-    written = next((n for n in range(min(LONGEST_END, len(rest)), 0, -1) if action.endswith(rest[:n])), 0)
+    written = next(
+        (n for n in range(min(LONGEST_END, len(rest)), 0, -1) if action.endswith(rest[:n])), 0
+    )
     return rest[written:]
 
 
 def as_skyrl_env(
-    rubric: RubricSource, *, respond: Respond | None = None, pays: Pays = "change", unscored: Policy = "raise",
-    value: Value = "reward", monitor: RewardMonitor | None = None,
-) -> type[Any]:  # fmt: skip
+    rubric: RubricSource,
+    *,
+    respond: Respond | None = None,
+    pays: Pays = "change",
+    unscored: Policy = "raise",
+    value: Value = "reward",
+    monitor: RewardMonitor | None = None,
+) -> type[Any]:
     """Return an environment class for skyrl_gym, scored by the rubric; `unscored` is `raise` or `zero`.
 
     The row's `reward_spec` gives the `ground_truth` as `answer`; its other columns can be named by checks. Without `respond` it
@@ -185,7 +240,10 @@ def as_skyrl_env(
                 self.unscored_turns += is_unscored
                 self.metrics = found.answered | {"unscored": float(is_unscored)}
             if respond is not None:
-                self.metrics |= {"turns": float(self.turns), "unscored_turns": float(self.unscored_turns)}
+                self.metrics |= {
+                    "turns": float(self.turns),
+                    "unscored_turns": float(self.unscored_turns),
+                }
             told = {**self.metrics, "steps": steps}
             return {"observations": replies, "reward": reward, "done": done, "metadata": told}
 
@@ -202,7 +260,9 @@ def as_verifiers_reward(
 
     Checks can name the fields of the task's data. What is unscored raises: verifiers then keeps it out of the baseline.
     """
-    return partial(_verifiers_reward, Step(rubric, value, hands_over_one="verifiers", monitor=monitor))
+    return partial(
+        _verifiers_reward, Step(rubric, value, hands_over_one="verifiers", monitor=monitor)
+    )
 
 
 async def _verifiers_reward(step: Step, task: Any, trace: Any) -> float:
@@ -212,7 +272,9 @@ async def _verifiers_reward(step: Step, task: Any, trace: Any) -> float:
     trace.record_metrics(found.answered)
     if (steps := found.steps) is not None:
         trace.info["assay"] = {"steps": steps}
-        trace.record_metrics({f"turn_{n}": reward for n, reward in enumerate(steps, 1) if reward is not None})
+        trace.record_metrics(
+            {f"turn_{n}": reward for n, reward in enumerate(steps, 1) if reward is not None}
+        )
     return step.paid_alone(found)
 
 
@@ -221,10 +283,16 @@ def _said(trace: Any) -> Any:
     nodes: list[Any] = trace.branches[-1].nodes if trace.root_reply is None and trace.nodes else []
     turns = [place for place, node in enumerate(nodes) if node.sampled]
     is_text = len(turns) < 2
-    return trace.last_reply if is_text else [n.message.model_dump(exclude_none=True) for n in nodes[turns[0] :]]
+    return (
+        trace.last_reply
+        if is_text
+        else [n.message.model_dump(exclude_none=True) for n in nodes[turns[0] :]]
+    )
 
 
-def as_verifiers_judge(rubric: RubricSource, name: str = "rubric", *, value: Value = "reward") -> type[Any]:
+def as_verifiers_judge(
+    rubric: RubricSource, name: str = "rubric", *, value: Value = "reward"
+) -> type[Any]:
     """A `vf.Judge` class around the rubric; export it from a package of your own to plug it by its id."""
     v1: Any = import_module("verifiers.v1")
     scoring = as_verifiers_reward(rubric, value=value)

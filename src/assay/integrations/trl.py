@@ -21,7 +21,10 @@ from assay.rubric import Rubric
 
 logger = logger_of("assay")
 
-MASKED_SINCE: Final = (1, 6)  # the version of TRL from which on a reward of None is left out, and is no 0
+MASKED_SINCE: Final = (
+    1,
+    6,
+)  # the version of TRL from which on a reward of None is left out, and is no 0
 
 
 def as_trl_reward(
@@ -57,7 +60,9 @@ def _refuse_trainers_without_none() -> None:
     found = getattr(trl, "__version__", "")
     numbers = re.findall(r"\d+", found)[:2]
     if numbers and tuple(map(int, numbers)) < MASKED_SINCE:
-        raise RubricError(f"TRL {found} takes a reward of None for 0: install trl>=1.6, or {instead}")
+        raise RubricError(
+            f"TRL {found} takes a reward of None for 0: install trl>=1.6, or {instead}"
+        )
 
 
 @dataclass
@@ -85,7 +90,9 @@ class TrlReward:
     ) -> list[float | None]:
         step, title = self.step, self.title
         rows = _rows(prompts, completions, given, self.columns)
-        groups = [p if isinstance(p, str) else json.dumps(p, default=str, sort_keys=True) for p in prompts]
+        groups = [
+            p if isinstance(p, str) else json.dumps(p, default=str, sort_keys=True) for p in prompts
+        ]
         if step.rubric.compares and groups:
             self._look_for_split_groups(groups)
         found = await step.score(rows, groups)
@@ -106,17 +113,25 @@ class TrlReward:
 
     def _look_for_split_groups(self, groups: Sequence[str]) -> None:
         sizes = Counter(groups).values()
-        split = [] if self.group_size is None else [size for size in sizes if size % self.group_size]
+        split = (
+            [] if self.group_size is None else [size for size in sizes if size % self.group_size]
+        )
         if split:
             told = f"there are {split[0]} of its {self.group_size} rollouts here"
             advice = "choose a batch size per device that is a multiple of num_generations"
             raise RubricError(f"a check compares the rollouts of a group, and {told}: {advice}")
-        if self.group_size is None and not self.is_warned and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        if (
+            self.group_size is None
+            and not self.is_warned
+            and int(os.environ.get("WORLD_SIZE", "1")) > 1
+        ):
             self.is_warned = True
             logger.warning(
                 "%s: a check compares the rollouts of a group, and this rank sees %d of one prompt; if num_generations is "
-                "more, the group is split over ranks: give group_size=num_generations to be sure", self.title, min(sizes),
-            )  # fmt: skip
+                "more, the group is split over ranks: give group_size=num_generations to be sure",
+                self.title,
+                min(sizes),
+            )
 
 
 def as_trl_rewards(
@@ -141,13 +156,18 @@ def as_trl_rewards(
     rewards: list[TrlReward] = []
     for criterion in counted:
         alone = [criterion.with_fields(weight=1.0)]
-        single = Rubric(alone, parser=asked.parser, autograder=asked.autograder, name=criterion.name)
+        single = Rubric(
+            alone, parser=asked.parser, autograder=asked.autograder, name=criterion.name
+        )
         rewards.append(as_trl_reward(single, columns=columns, timeout=timeout, unscored=unscored))
     return rewards, [criterion.weight for criterion in counted]
 
 
 def _rows(
-    prompts: Sequence[Any], completions: Sequence[Any], given: Mapping[str, Any], columns: Mapping[str, str]
+    prompts: Sequence[Any],
+    completions: Sequence[Any],
+    given: Mapping[str, Any],
+    columns: Mapping[str, str],
 ) -> list[dict[str, Any]]:
     size = len(completions)
     listed: dict[str, Sequence[Any]] = {
@@ -158,7 +178,9 @@ def _rows(
     missing = [column for column in columns.values() if column not in listed]
     if missing:
         held = ", ".join(sorted(listed))
-        raise RubricError(f"the dataset has no column {missing[0]!r} (it has: {held}): name one of those in columns=")
+        raise RubricError(
+            f"the dataset has no column {missing[0]!r} (it has: {held}): name one of those in columns="
+        )
     listed |= {field: listed[column] for field, column in columns.items()}
     table = {"prompt": prompts, "completion": completions, **listed}
     return [{name: column[place] for name, column in table.items()} for place in range(size)]
@@ -179,7 +201,13 @@ def _publish(
     unscored = [one for one in found if one.reward is None]
     if unscored:
         first = unscored[0].error
-        logger.warning("%s: %d of %d rollouts are unscored; the first: %s", title, len(unscored), len(found), first)
+        logger.warning(
+            "%s: %d of %d rollouts are unscored; the first: %s",
+            title,
+            len(unscored),
+            len(found),
+            first,
+        )
     columns = {name: [one.parts[name] for one in found] for name in names}
     if log_metric is not None:
         log_metric(f"{title}/unscored", len(unscored) / len(found) if found else 0.0)

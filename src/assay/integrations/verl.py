@@ -15,7 +15,12 @@ from assay.integrations.step import RubricSource, Scored, Step, Value, paid, par
 
 # What verl is told of a sample; a text is left out of its metrics, and kept in its rows.
 Told: TypeAlias = dict[str, float | str]
-QUESTIONS: Final = ("question", "prompt", "index", "uid")  # what tells the questions of a batch apart, in extra_info
+QUESTIONS: Final = (
+    "question",
+    "prompt",
+    "index",
+    "uid",
+)  # what tells the questions of a batch apart, in extra_info
 # The keys that are ours beside `outcome`: what verl reads, 1 where a rollout has no score, and the hash of a rubric
 # that changes.
 OWN: Final = ("score", "unscored", "rubric_version")
@@ -37,7 +42,11 @@ def compute_score_sync(*sample: Any, **options: Any) -> Told:
 
 
 def compute_score_of(
-    rubric: RubricSource, *, unscored: Policy = "raise", value: Value = "reward", monitor: RewardMonitor | None = None
+    rubric: RubricSource,
+    *,
+    unscored: Policy = "raise",
+    value: Value = "reward",
+    monitor: RewardMonitor | None = None,
 ) -> Callable[..., Awaitable[Told]]:
     """Return a `compute_score` for this rubric. One sample is no group, so `unscored` is `raise` or `zero`."""
     return partial(_compute_score, _step(rubric, unscored, value, monitor, "verl's compute_score"))
@@ -59,7 +68,11 @@ async def _compute_score(
 
 
 def compute_scores_of(
-    rubric: RubricSource, *, unscored: Policy = "raise", value: Value = "reward", monitor: RewardMonitor | None = None
+    rubric: RubricSource,
+    *,
+    unscored: Policy = "raise",
+    value: Value = "reward",
+    monitor: RewardMonitor | None = None,
 ) -> Callable[..., list[Told]]:
     """The same for the `batch` manager of older versions, which calls once with lists; samples of one question are a group.
 
@@ -78,10 +91,15 @@ def _compute_scores(
     **_: Any,
 ) -> list[Told]:
     infos = [None] * len(solution_strs) if extra_infos is None else extra_infos
-    rows = [_row(*sample) for sample in zip(data_sources, solution_strs, ground_truths, infos, strict=True)]
+    rows = [
+        _row(*sample)
+        for sample in zip(data_sources, solution_strs, ground_truths, infos, strict=True)
+    ]
     groups: list[str] = []
     for row in rows:
-        question = next((row[name] for name in QUESTIONS if row["info"].get(name) is not None), None)
+        question = next(
+            (row[name] for name in QUESTIONS if row["info"].get(name) is not None), None
+        )
         if question is None and (step.rubric.compares or step.unscored == "group_mean"):
             told = f"a sample's extra_info names none of {', '.join(QUESTIONS)}, so that its group cannot be told"
             raise RubricError(f"{told}: keep the question in it")
@@ -89,13 +107,19 @@ def _compute_scores(
     return _told(step, run_sync(step.score(rows, groups)), groups)
 
 
-def agent_loop(rubric: str, unscored: Policy = "raise", value: Value = "reward", **given: Any) -> Any:
+def agent_loop(
+    rubric: str, unscored: Policy = "raise", value: Value = "reward", **given: Any
+) -> Any:
     """An agent loop of verl, as `_target_` of a file of agent loops; `rubric` is a file's path."""
     return _loop_from_file(rubric, unscored=unscored, value=value)(**given)
 
 
 def agent_loop_of(
-    rubric: RubricSource, *, unscored: Policy = "raise", value: Value = "reward", monitor: RewardMonitor | None = None
+    rubric: RubricSource,
+    *,
+    unscored: Policy = "raise",
+    value: Value = "reward",
+    monitor: RewardMonitor | None = None,
 ) -> type[Any]:
     """Return verl's agent loop with tools as a class that scores the whole conversation; `unscored` is `raise` or `zero`.
 
@@ -105,8 +129,12 @@ def agent_loop_of(
     step = _step(rubric, unscored, value, monitor, "verl's agent loop")
 
     class RubricAgentLoop(module.ToolAgentLoop):
-        async def _handle_pending_state(self, agent_data: Any, sampling_params: dict[str, Any]) -> Any:
-            self.rollout = agent_data  # verl makes a loop for each rollout, and keeps the messages to itself
+        async def _handle_pending_state(
+            self, agent_data: Any, sampling_params: dict[str, Any]
+        ) -> Any:
+            self.rollout = (
+                agent_data  # verl makes a loop for each rollout, and keeps the messages to itself
+            )
             loop: Any = super()
             return await loop._handle_pending_state(agent_data, sampling_params)
 
@@ -118,18 +146,32 @@ def agent_loop_of(
             if sum(message["role"] == "assistant" for message in said) < data.assistant_turns:
                 # A turn after which verl stops, for its length or number, is not among the messages.
                 known: Any = [tool.tool_schema for tool in data._active_tools.values()]
-                content, data.tool_calls = await self.tool_parser.extract_tool_calls(data.response_ids, known)
+                content, data.tool_calls = await self.tool_parser.extract_tool_calls(
+                    data.response_ids, known
+                )
                 said.append(self._build_assistant_message(content, data))
             for message in said:
-                if message["role"] == "assistant":  # verl leaves the special tokens in what the model wrote
+                if (
+                    message["role"] == "assistant"
+                ):  # verl leaves the special tokens in what the model wrote
                     message["content"] = without_end(message["content"], self.tokenizer)
-            completion = said[0]["content"] if len(said) == 1 and "tool_calls" not in said[0] else said
+            completion = (
+                said[0]["content"] if len(said) == 1 and "tool_calls" not in said[0] else said
+            )
             spec: Mapping[str, Any] = row.get("reward_model") or {}
-            asked = _row(row.get("data_source", ""), completion, spec.get("ground_truth", ""), row.get("extra_info"))
+            asked = _row(
+                row.get("data_source", ""),
+                completion,
+                spec.get("ground_truth", ""),
+                row.get("extra_info"),
+            )
             found = await step.score([asked | {"prompt": prompt}])
             [told] = _told(step, found)
             output.reward_score = told["score"]
-            output.extra_fields |= {"turn_scores": list(found[0].steps or ()), "reward_extra_info": told}
+            output.extra_fields |= {
+                "turn_scores": list(found[0].steps or ()),
+                "reward_extra_info": told,
+            }
             return output
 
     return RubricAgentLoop
@@ -139,19 +181,32 @@ _loop_from_file = cache(agent_loop_of)  # verl makes a loop for each rollout
 
 
 def _step(
-    rubric: RubricSource, unscored: Policy, value: Value, monitor: RewardMonitor | None, hands_over_one: str = ""
+    rubric: RubricSource,
+    unscored: Policy,
+    value: Value,
+    monitor: RewardMonitor | None,
+    hands_over_one: str = "",
 ) -> Step:
     step = Step(rubric, value, hands_over_one=hands_over_one, monitor=monitor, unscored=unscored)
     taken = [name for name in step.names if name in OWN]
     if taken:
-        raise RubricError(f"a criterion is called {taken[0]!r}, which verl reads: call it otherwise")
+        raise RubricError(
+            f"a criterion is called {taken[0]!r}, which verl reads: call it otherwise"
+        )
     return step
 
 
 def _row(source: str, solution: Any, truth: Any, info: Mapping[str, Any] | None) -> dict[str, Any]:
     extra = dict(info or {})
     prompt = extra.get("question") or extra.get("prompt") or ""
-    return {**extra, "prompt": prompt, "completion": solution, "answer": truth, "task": source, "info": extra}
+    return {
+        **extra,
+        "prompt": prompt,
+        "completion": solution,
+        "answer": truth,
+        "task": source,
+        "info": extra,
+    }
 
 
 def _told(step: Step, found: Sequence[Scored], groups: Sequence[str] | None = None) -> list[Told]:

@@ -56,7 +56,9 @@ def _reader(*, counts_waiting: bool) -> Callable[[], Reading]:
 
     def read() -> Reading:
         waited = int(os.pread(file, 64, 0).split()[1]) / 1e9
-        return Reading(time.thread_time(), waited, resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw)
+        return Reading(
+            time.thread_time(), waited, resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
+        )
 
     return read
 
@@ -68,7 +70,11 @@ class Memory:
         self.allowed = allowed or 0
         self._mark = sys.maxsize
         self._usual = resource.getrlimit(resource.RLIMIT_AS)
-        self._file = os.open("/proc/self/statm", os.O_RDONLY) if allowed and sys.platform == "linux" else None
+        self._file = (
+            os.open("/proc/self/statm", os.O_RDONLY)
+            if allowed and sys.platform == "linux"
+            else None
+        )
 
     def limit(self) -> None:
         """Allow so much more than there is now."""
@@ -119,7 +125,10 @@ class Worker:
     def _work(self, token: bytes, task: bytes) -> None:
         number, function, arguments = pickle.loads(task)
         threads = _threads()
-        began, before = 0.0, None  # when its work began, and what was counted of this process until then
+        began, before = (
+            0.0,
+            None,
+        )  # when its work began, and what was counted of this process until then
         try:
             if number not in self._functions:
                 self._functions[number] = self._loaded(function)
@@ -127,7 +136,9 @@ class Worker:
             args, keywords = pickle.loads(arguments)
             self._leave_if_forked()
             began, before = time.monotonic(), self._read()
-            self._pipe.sendall(protocol.message(protocol.STARTED, json.dumps(before).encode(), token))
+            self._pipe.sendall(
+                protocol.message(protocol.STARTED, json.dumps(before).encode(), token)
+            )
             kind, said = "value", _sendable(_called(self._functions[number], args, keywords))
         except MemoryError as error:
             self._memory.lift()
@@ -138,7 +149,11 @@ class Worker:
             kind, said = "raised", _told(error)
         self._leave_if_forked()
         since, now = time.monotonic() - began, self._read()
-        seconds = 0.0 if before is None else max(worked(since, before, now, slept=now.sleeps > before.sleeps), 0.0)
+        seconds = (
+            0.0
+            if before is None
+            else max(worked(since, before, now, slept=now.sleeps > before.sleeps), 0.0)
+        )
         # A thread or process left behind would take time from the tasks that follow, or speak for this one.
         left_behind = _threads() > threads or _has_children()
         spent = kind == "memory" or left_behind or self._memory.is_high()
@@ -191,9 +206,13 @@ def _sendable(value: Any) -> str:
     except MemoryError:
         raise
     except Exception as error:  # noqa: BLE001 - the code of other classes runs in there
-        raise TypeError(f"it returned a {kind} that cannot be sent back ({error}): return plain data") from None
+        raise TypeError(
+            f"it returned a {kind} that cannot be sent back ({error}): return plain data"
+        ) from None
     if len(said) > protocol.LARGEST_VALUE:
-        raise ValueError(f"it returned a {kind} of {len(said):,} characters that cannot be sent back: return less")
+        raise ValueError(
+            f"it returned a {kind} of {len(said):,} characters that cannot be sent back: return less"
+        )
     return said
 
 
@@ -234,12 +253,17 @@ def _leave(status: int) -> NoReturn:
 
 def template_main() -> None:
     """Be the template: load what is to be preloaded, then fork workers until the pool is gone."""
-    control, settings = socket.socket(fileno=int(sys.argv[1])), WorkerSettings(**json.loads(sys.argv[2])["settings"])
+    control, settings = (
+        socket.socket(fileno=int(sys.argv[1])),
+        WorkerSettings(**json.loads(sys.argv[2])["settings"]),
+    )
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            cast("Any", stream).reconfigure(line_buffering=True)  # a worker may be killed at any moment
+            cast("Any", stream).reconfigure(
+                line_buffering=True
+            )  # a worker may be killed at any moment
     template = TemplateProcess(control, settings)
     try:
         for module in ("traceback", *settings.preload):
@@ -247,7 +271,9 @@ def template_main() -> None:
                 import_module(module)
             except BaseException as error:  # noqa: BLE001 - a module runs when imported
                 # A task that needs it will fail with the same error.
-                sys.stderr.write(f"assay: {module!r} cannot be preloaded: {type(error).__name__}: {error}\n")
+                sys.stderr.write(
+                    f"assay: {module!r} cannot be preloaded: {type(error).__name__}: {error}\n"
+                )
         gc.collect()
         gc.freeze()  # so that workers need no copy of what they never change
         template.serve()
@@ -359,7 +385,9 @@ class TemplateProcess:
                 leash = self._leashes.pop(pid, None)
                 if leash is None:
                     continue
-                _kill(pid)  # what it has started: its number stays taken as long as its group has processes
+                _kill(
+                    pid
+                )  # what it has started: its number stays taken as long as its group has processes
                 with suppress(KeyError):  # let go already
                     self._selector.unregister(leash)
                 with leash, suppress(OSError):

@@ -26,7 +26,9 @@ logger = logger_of("assay")
 MEMORY: Final = 1 << 30  # bytes that a worker may take, unless said otherwise: 1 GiB
 IDLE: Final = 60.0  # seconds that a worker stays without work
 ATTEMPTS: Final = 2  # how many workers a task may lose that need not be its own fault
-STARTS: Final = 3  # how often in a row a worker or a template may fail to start before its task is lost
+STARTS: Final = (
+    3  # how often in a row a worker or a template may fail to start before its task is lost
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,9 @@ class PoolStats:
     running: int  # tasks being worked on
     queued: int  # tasks waiting for a worker
     started: int  # workers started, all told
-    killed: int  # workers killed at a deadline, for misbehaviour, or because their task was given up
+    killed: (
+        int  # workers killed at a deadline, for misbehaviour, or because their task was given up
+    )
     recycled: int  # workers replaced after many tasks, or because of what a task left behind
 
 
@@ -45,7 +49,9 @@ class CallOptions(TypedDict):
     """How a function is called."""
 
     timeout: float  # seconds that it may work
-    hard_timeout: NotRequired[float | None]  # seconds from its start after which it ends in any case
+    hard_timeout: NotRequired[
+        float | None
+    ]  # seconds from its start after which it ends in any case
     keywords: NotRequired[Mapping[str, Any]]  # its arguments by name
 
 
@@ -76,7 +82,11 @@ class Pool:
     ) -> None:
         self._max_workers = processors() if max_workers is None else max_workers
         self._recycle_after = recycle_after
-        for name, value in (("max_workers", max_workers), ("memory", memory), ("recycle_after", recycle_after)):
+        for name, value in (
+            ("max_workers", max_workers),
+            ("memory", memory),
+            ("recycle_after", recycle_after),
+        ):
             if value is not None and not value >= 1:
                 raise ValueError(f"{name} is {short_repr(value)}: give 1 or more")
         self._preload = tuple(dict.fromkeys(preload))
@@ -92,15 +102,21 @@ class Pool:
         self._unfinished: set[Future[Outcome]] = set()
         self._tasks: set[PoolTask] = set()  # which threads are at work on
         self._counts = Counter[str]()
-        self._lock = threading.Lock()  # held to change anything here, and to close what another thread may interrupt
+        self._lock = (
+            threading.Lock()
+        )  # held to change anything here, and to close what another thread may interrupt
         self._idle: list[WorkerProcess] = []  # workers without a task; the last one is used first
         self.template: Template | None = None  # which forks workers
-        self.templates: list[Template] = []  # this one, and those before it, which end when their last worker has
+        self.templates: list[
+            Template
+        ] = []  # this one, and those before it, which end when their last worker has
         # A thread holds its pool only while it has a task, so that one which is used no more is collected.
         self.finalizer = weakref.finalize(self, _end, self._idle, self.templates)
         self.finalizer.atexit = False
 
-    def submit(self, function: Function, *args: Any, **options: Unpack[CallOptions]) -> "Future[Outcome]":
+    def submit(
+        self, function: Function, *args: Any, **options: Unpack[CallOptions]
+    ) -> "Future[Outcome]":
         """The future outcome of a call of a function, or of the one at `package.module:function`.
 
         A lambda, or what is defined in `__main__`, needs the package cloudpickle. An async function is awaited in the
@@ -163,7 +179,12 @@ class Pool:
             workers = used + sum(worker.is_fit() for worker in self._idle)
             running = len(self._tasks)
         queued = sum(not (future.running() or future.done()) for future in [*self._unfinished])
-        return PoolStats(workers, running, queued, *(self._counts[each] for each in ("started", "killed", "recycled")))
+        return PoolStats(
+            workers,
+            running,
+            queued,
+            *(self._counts[each] for each in ("started", "killed", "recycled")),
+        )
 
     def close(self) -> None:
         """End all workers. What is not done comes back as lost."""
@@ -172,7 +193,9 @@ class Pool:
             for task in self._tasks:
                 if task.worker is not None:
                     task.worker.interrupt()
-        is_ours = threading.current_thread().name.startswith("assay-isolation")  # a callback of a task
+        is_ours = threading.current_thread().name.startswith(
+            "assay-isolation"
+        )  # a callback of a task
         self._executor.shutdown(wait=not is_ours)
         if not is_ours:
             _end(self._idle, self.templates)
@@ -257,7 +280,11 @@ class Pool:
         tries, why = 0, ""
         while tries < STARTS:
             self._refuse_to_go_on(task)
-            template, lost_template, why = None, True, "RuntimeError: the process that forks workers ended"
+            template, lost_template, why = (
+                None,
+                True,
+                "RuntimeError: the process that forks workers ended",
+            )
             try:
                 with self._lock:
                     template = self.template = self.template or self._new_template()
@@ -268,7 +295,10 @@ class Pool:
                 return worker
             except WorkerLostError as error:
                 if error.status is not None:
-                    lost_template, why = False, f"RuntimeError: workers end as they start, with status {error.status}"
+                    lost_template, why = (
+                        False,
+                        f"RuntimeError: workers end as they start, with status {error.status}",
+                    )
             except TimeoutError:
                 why = "TimeoutError: a worker was asked for, and never came"
             except (BrokenPipeError, ConnectionResetError):
@@ -278,7 +308,9 @@ class Pool:
             self._end_worker(task)
             self._refuse_to_go_on(task)
             with self._lock:
-                is_current = self.template is template  # else it was given up for one with more modules
+                is_current = (
+                    self.template is template
+                )  # else it was given up for one with more modules
                 tries += is_current
                 if template is None or not (lost_template and is_current):
                     continue

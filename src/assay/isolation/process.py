@@ -26,12 +26,26 @@ LOADING: Final = 300.0  # seconds that a template, a worker or a function may ta
 SLACK: Final = 0.05  # seconds past its deadline that a worker is left alone, so that its own clock decides close cases
 CEILING: Final = 4  # where only processor time is counted, nothing may take longer than so many times its deadline
 OVERLOAD: Final = 60.0  # seconds and times its deadline after which a task without a hard deadline ends in any case
-DELIVERY: Final = 10.0  # seconds past the deadline for which an answer that has begun to arrive is awaited
+DELIVERY: Final = (
+    10.0  # seconds past the deadline for which an answer that has begun to arrive is awaited
+)
 PATIENCE: Final = 1.0  # seconds that a process which should end may take
 _CHUNK: Final = 1 << 18
-_QUIETLY: Final[int] = getattr(socket, "MSG_NOSIGNAL", 0)  # if the other end is gone, an error here and no SIGPIPE
+_QUIETLY: Final[int] = getattr(
+    socket, "MSG_NOSIGNAL", 0
+)  # if the other end is gone, an error here and no SIGPIPE
 # Signals that a process gets for what it did itself. Any other came from outside.
-_OWN_FAULT: Final = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGSYS", "SIGTRAP", "SIGXCPU", "SIGXFSZ")
+_OWN_FAULT: Final = (
+    "SIGSEGV",
+    "SIGABRT",
+    "SIGBUS",
+    "SIGFPE",
+    "SIGILL",
+    "SIGSYS",
+    "SIGTRAP",
+    "SIGXCPU",
+    "SIGXFSZ",
+)
 
 # What went wrong: out of time, out of memory, an exception, a worker that died of the task, or one that died of
 # something else, twice.
@@ -46,10 +60,14 @@ class Outcome:
     (True, False)
     """
 
-    value: Any = None  # what the function returned; None also when it returned nothing, so look at `ok`
+    value: Any = (
+        None  # what the function returned; None also when it returned nothing, so look at `ok`
+    )
     kind: Kind | None = None  # what went wrong; None when nothing did
     message: str = ""  # the same in words, as an error reads: `ValueError: no such field`
-    seconds: float = 0.0  # how long it worked: not counting the wait for a worker, or for a processor
+    seconds: float = (
+        0.0  # how long it worked: not counting the wait for a worker, or for a processor
+    )
     trace: str = ""  # where the function raised, as Python prints it
 
     @property
@@ -64,7 +82,9 @@ class PoolTask:
     function: Packed
     arguments: bytes
     timeout: float  # seconds that it may work
-    hard_timeout: float | None  # seconds from its start to its end in any case; None for what only overload meets
+    hard_timeout: (
+        float | None
+    )  # seconds from its start to its end in any case; None for what only overload meets
     is_abandoned: bool = False  # whether its caller has given it up
     worker: "WorkerProcess | None" = None  # which is not used for anything else meanwhile
 
@@ -72,11 +92,22 @@ class PoolTask:
 class WorkerLostError(Exception):
     """A worker has ended, or said what is no answer. The message says how."""
 
-    def __init__(self, text: str, status: int | None = None, *, kind: Kind = "crashed", is_final: bool = False) -> None:
+    def __init__(
+        self,
+        text: str,
+        status: int | None = None,
+        *,
+        kind: Kind = "crashed",
+        is_final: bool = False,
+    ) -> None:
         super().__init__(text)
         self.kind: Kind = kind
-        self.is_final = is_final  # whether the task is to blame, so that another worker need not try it
-        self.status = status  # with which it ended, below 0 by a signal; None when that is not known
+        self.is_final = (
+            is_final  # whether the task is to blame, so that another worker need not try it
+        )
+        self.status = (
+            status  # with which it ended, below 0 by a signal; None when that is not known
+        )
         self.is_misbehaviour = status is None and kind == "crashed"
 
     def outcome(self) -> Outcome:
@@ -90,7 +121,9 @@ def _ended(status: int | None) -> WorkerLostError:
     if status is None:
         return WorkerLostError("its worker was lost", kind="lost")
     if status >= 0:
-        return WorkerLostError(f"the worker ended itself, with exit status {status}", status, is_final=True)
+        return WorkerLostError(
+            f"the worker ended itself, with exit status {status}", status, is_final=True
+        )
     name = next((each.name for each in signal.Signals if each == -status), f"signal {-status}")
     if name in _OWN_FAULT:
         return WorkerLostError(f"the worker died of {name}", status, is_final=True)
@@ -121,7 +154,9 @@ class WorkerProcess:
         (self._pipe, theirs), (self._leash, their_leash) = socket.socketpair(), socket.socketpair()
         with theirs, their_leash:
             try:
-                socket.send_fds(template.control, [b"f"], [theirs.fileno(), their_leash.fileno()], _QUIETLY)
+                socket.send_fds(
+                    template.control, [b"f"], [theirs.fileno(), their_leash.fileno()], _QUIETLY
+                )
             except OSError:
                 self.end()
                 raise
@@ -198,7 +233,9 @@ class WorkerProcess:
             with open(f"/proc/{self._pid}/schedstat", "rb") as file:  # noqa: PTH123
                 used, waited, _ = (int(number) / 1e9 for number in file.read().split())
             with open(f"/proc/{self._pid}/status", "rb") as file:  # noqa: PTH123
-                status = dict(line.split(b":", 1) for line in file.read().splitlines() if b":" in line)
+                status = dict(
+                    line.split(b":", 1) for line in file.read().splitlines() if b":" in line
+                )
             now = Reading(used, waited, int(status[b"voluntary_ctxt_switches"]))
             # What it says of itself may be a lie, but it cannot have used more than the kernel has counted.
             if not all(0 <= told <= counted for told, counted in zip(before, now, strict=True)):
@@ -218,7 +255,9 @@ class WorkerProcess:
             outcome = Outcome(protocol.read_plain(content), seconds=seconds)
         else:
             text, trace = (redacted(str(each)) for each in content)
-            outcome = Outcome(None, "memory" if kind == "memory" else "raised", text, seconds, trace)
+            outcome = Outcome(
+                None, "memory" if kind == "memory" else "raised", text, seconds, trace
+            )
         self.is_busy = False
         return outcome
 
@@ -274,7 +313,9 @@ class WorkerProcess:
         except OSError:
             pass  # the template is gone
         if self._pid and self._is_held:
-            with suppress(OSError):  # what the worker has started, which the template can end no more
+            with suppress(
+                OSError
+            ):  # what the worker has started, which the template can end no more
                 os.killpg(self._pid, signal.SIGKILL)
         return None
 
@@ -296,7 +337,9 @@ class Template:
 
     def __init__(self, settings: WorkerSettings) -> None:
         self.settings = settings
-        self.is_loaded = False  # whether it has imported what is to be preloaded, and forked a worker
+        self.is_loaded = (
+            False  # whether it has imported what is to be preloaded, and forked a worker
+        )
         self.control, theirs = socket.socketpair()
         # In a session of its own, where a Ctrl-C at the terminal does not reach it. Not `-m`: the interpreter
         # might find this package only by the path we have now.
@@ -315,8 +358,11 @@ class Template:
             try:
                 self._process = subprocess.Popen[bytes](
                     [sys.executable, *flags(), "-c", code, str(theirs.fileno()), said],
-                    stdin=subprocess.DEVNULL, stdout=stderr, pass_fds=[theirs.fileno()], start_new_session=True,
-                )  # fmt: skip
+                    stdin=subprocess.DEVNULL,
+                    stdout=stderr,
+                    pass_fds=[theirs.fileno()],
+                    start_new_session=True,
+                )
             except OSError:
                 self.control.close()
                 raise

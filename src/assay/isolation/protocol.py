@@ -20,7 +20,9 @@ from typing import Any, Final, NamedTuple, TypeAlias, cast
 from assay.errors import MissingExtraError
 from assay.wording import short_repr
 
-HEAD: Final = struct.Struct(">c16sQ")  # how every message begins: one letter, a token, and the length of what follows
+HEAD: Final = struct.Struct(
+    ">c16sQ"
+)  # how every message begins: one letter, a token, and the length of what follows
 TOKEN_BYTES: Final = 16
 NO_TOKEN: Final = bytes(TOKEN_BYTES)
 # To a worker: a call, with the token that every message about it must carry. Pickled, the number of the function, the
@@ -30,19 +32,29 @@ HELLO: Final = b"h"  # from a worker: it is there, and this is its process id
 # From a worker: function and arguments are loaded, and work begins. A `forkserver.Reading` follows, as JSON.
 STARTED: Final = b"s"
 ANSWER: Final = b"a"  # from a worker: what came of a task, as JSON
-LARGEST_VALUE: Final = 1 << 26  # characters of JSON in a result, so that no worker fills the memory of this process
-STATUS: Final = struct.Struct(">i")  # what the template says about a worker at its end: its exit status
+LARGEST_VALUE: Final = (
+    1 << 26
+)  # characters of JSON in a result, so that no worker fills the memory of this process
+STATUS: Final = struct.Struct(
+    ">i"
+)  # what the template says about a worker at its end: its exit status
 REFERENCE: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
-Function: TypeAlias = Callable[..., Any] | str  # A function, or where it is: `package.module:function`
+Function: TypeAlias = (
+    Callable[..., Any] | str
+)  # A function, or where it is: `package.module:function`
 
 
 class WorkerSettings(NamedTuple):
     """What the template and every worker are told when they start."""
 
     preload: tuple[str, ...] = ()  # modules to import before any work
-    memory: int | None = None  # bytes that a worker may take beyond what it has once its function is loaded
+    memory: int | None = (
+        None  # bytes that a worker may take beyond what it has once its function is loaded
+    )
     idle: float = 60.0  # seconds without work after which a worker ends
-    counts_waiting: bool = False  # whether the kernel tells how long a process waited for a processor
+    counts_waiting: bool = (
+        False  # whether the kernel tells how long a process waited for a processor
+    )
 
 
 def message(kind: bytes, content: bytes = b"", token: bytes = NO_TOKEN) -> bytes:
@@ -195,7 +207,11 @@ def plain(value: Any) -> Any:
         case int():
             return value if -_SMALL < value < _SMALL else {"int": hex(value)}
         case dict():
-            return {"dict": [[plain(key), plain(each)] for key, each in cast("dict[Any, Any]", value).items()]}
+            return {
+                "dict": [
+                    [plain(key), plain(each)] for key, each in cast("dict[Any, Any]", value).items()
+                ]
+            }
         case list():
             return [plain(each) for each in cast("list[Any]", value)]
         case tuple() | set() | frozenset():
@@ -203,7 +219,9 @@ def plain(value: Any) -> Any:
             kind = cast("Any", type)(value)
             if hasattr(kind, "_fields"):
                 return {"record": [f"{kind.__module__}:{kind.__qualname__}", items]}
-            return {next(name for name, base in _SEQUENCES.items() if issubclass(kind, base)): items}
+            return {
+                next(name for name, base in _SEQUENCES.items() if issubclass(kind, base)): items
+            }
         case bytes() | bytearray():
             return {"bytes": base64.b64encode(value).decode()}
         case complex():

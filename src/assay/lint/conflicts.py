@@ -36,7 +36,9 @@ def claim_of(requirement: str) -> Claim:
     folded = [w if place and w.isupper() else w.casefold() for place, w in enumerate(found)]
     denials = sum(map(_denies, folded))
     stems = [_stem(word) for word in folded if word not in words("empty") and not _denies(word)]
-    stems = [stem for stem in stems if stem != "say"] or stems  # that it is to be said goes without saying
+    stems = [
+        stem for stem in stems if stem != "say"
+    ] or stems  # that it is to be said goes without saying
     ordered = pattern("ordered").search(requirement) is not None
     return Claim(tuple(stems), denials % 2 == 1, ordered)
 
@@ -79,7 +81,9 @@ def limit_of(requirement: str) -> Limit | None:
         return None
     if not pattern("rest").match(requirement, found.end()):
         return None
-    return Limit(found["least"] is not None, int(found["number"].replace(",", "")), found["unit"].lower())
+    return Limit(
+        found["least"] is not None, int(found["number"].replace(",", "")), found["unit"].lower()
+    )
 
 
 # R007 and R008: criteria that ask the same twice, and criteria that no response can satisfy together.
@@ -109,7 +113,9 @@ def hits_between(criteria: Sequence[Criterion]) -> Iterator[tuple[int, Hit]]:
             for first, other in others:
                 least, most = (limit, other) if limit.is_least else (other, limit)
                 if limit.is_least != other.is_least and least.number > most.number:
-                    asked = f"at least {least.number} {limit.unit}s, and at most {most.number} as well"
+                    asked = (
+                        f"at least {least.number} {limit.unit}s, and at most {most.number} as well"
+                    )
                     message = f"no response has {asked}, as this one and '{first.name}' ask"
                     yield index, Hit("R008", message, "keep one of the two, or let them meet")
                     break
@@ -125,7 +131,11 @@ def _clash(first: Criterion, second: Criterion, opposed: bool) -> Hit:
         message = f"it {said} '{first.name}', and {how} ({first.weight:+g} and {second.weight:+g})"
         return Hit("R008", message, "keep one of the two", "requirement" if opposed else "weight")
     message = f"it {'turns round what' if opposed else 'asks what'} '{first.name}' asks, so one thing is counted twice"
-    return Hit("R007", message, "drop one of the two, and give the other the weight that the thing deserves")
+    return Hit(
+        "R007",
+        message,
+        "drop one of the two, and give the other the weight that the thing deserves",
+    )
 
 
 # R009: conditions that can never hold, so that a criterion is never asked, or never passes.
@@ -160,7 +170,9 @@ def _why_never(criterion: Criterion, by_name: Mapping[str, Criterion]) -> str:
         before = left.get(other.name, possible)
         left[other.name] = before & wanted
         if not left[other.name]:
-            offered = ", ".join(verdict for verdict in (*other.choices, NOT_APPLICABLE) if verdict in before)
+            offered = ", ".join(
+                verdict for verdict in (*other.choices, NOT_APPLICABLE) if verdict in before
+            )
             needs = " or ".join(condition.verdicts) or "to be met"
             return f"it needs {other.name!r} {needs}, which can only be {offered}"
         if NOT_APPLICABLE not in wanted:

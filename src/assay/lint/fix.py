@@ -66,7 +66,11 @@ def fix_rubric(
     """
     refuse_unknown(ignore)
     node = read_file(path)
-    items = [item for criteria in place_criteria(rubric_at(node, allow_code=allow_code), node) for item in criteria]
+    items = [
+        item
+        for criteria in place_criteria(rubric_at(node, allow_code=allow_code), node)
+        for item in criteria
+    ]
     changes: dict[KeyPath, Change] = {}
     left: list[tuple[PlacedCriterion, list[Hit]]] = []
     for item in items:
@@ -99,14 +103,18 @@ def fix_rubric(
     if made:
         rubric_at(mended, allow_code=allow_code)  # what is no rubric any more is not handed out
     changed = tuple(dict.fromkeys(change.item.name for change in made))
-    return RubricFix(Path(str(node.document.path)), editor.text, mended.document.text, changed, tuple(notes))
+    return RubricFix(
+        Path(str(node.document.path)), editor.text, mended.document.text, changed, tuple(notes)
+    )
 
 
 class Change(NamedTuple):
     """What becomes of one criterion."""
 
     item: PlacedCriterion
-    requirements: tuple[str, ...] = ()  # its new one; several split it into criteria of equal shares of the weight
+    requirements: tuple[
+        str, ...
+    ] = ()  # its new one; several split it into criteria of equal shares of the weight
     choices: tuple[str, ...] = ()  # its choices in their new order; none when they stay
     name: str = ""  # a name to write down, since others know it by that; empty when none is needed
 
@@ -114,7 +122,9 @@ class Change(NamedTuple):
 # What is certain.
 
 # Scales of two that can only be meant the other way round.
-_SURELY_REVERSED: Final = frozenset((("met", "unmet"), ("pass", "fail"), ("passed", "failed"), ("good", "bad")))
+_SURELY_REVERSED: Final = frozenset(
+    (("met", "unmet"), ("pass", "fail"), ("passed", "failed"), ("good", "bad"))
+)
 
 
 def _certain(item: PlacedCriterion, broken: Collection[str]) -> Change:
@@ -152,7 +162,9 @@ class ProposedWording(BaseModel):
     requirements: list[str] = Field(min_length=1, max_length=6)
 
 
-async def _propose(items: Sequence[tuple[PlacedCriterion, list[Hit]]], model: Model) -> list[tuple[str, ...] | str]:
+async def _propose(
+    items: Sequence[tuple[PlacedCriterion, list[Hit]]], model: Model
+) -> list[tuple[str, ...] | str]:
     """The requirements that a model proposes for each criterion, or why it proposes none."""
 
     async def one(broken: tuple[PlacedCriterion, list[Hit]]) -> tuple[str, ...] | str:
@@ -168,7 +180,9 @@ async def _propose(items: Sequence[tuple[PlacedCriterion, list[Hit]]], model: Mo
             question=criterion.question_hash,
         )
         try:
-            return tuple(" ".join(text.split()) for text in (await model(request)).value.requirements)
+            return tuple(
+                " ".join(text.split()) for text in (await model(request)).value.requirements
+            )
         except ModelError as error:
             return f"{item.name}: {error}"
 
@@ -189,7 +203,9 @@ def _complaint(criterion: Criterion, wrong: set[str], proposed: ProposedWording)
 
 # Criteria changed where they stand in a file.
 
-Edit: TypeAlias = tuple[int, int, str]  # where a change begins and ends in a text, and what comes instead
+Edit: TypeAlias = tuple[
+    int, int, str
+]  # where a change begins and ends in a text, and what comes instead
 
 
 class _Editor:
@@ -213,7 +229,9 @@ class _Editor:
             entries[index : index + 1] = _parts(entries[index], change)
         mended = read_text(text, document.format, document.path)
         if mended.data != expected:
-            raise RubricError("it is written in a way that cannot be edited in place: do it by hand")
+            raise RubricError(
+                "it is written in a way that cannot be edited in place: do it by hand"
+            )
         return mended
 
     def edits(self, change: Change) -> list[Edit]:
@@ -227,14 +245,22 @@ class _Editor:
         edits: list[Edit] = []
         if change.choices:  # each goes with its quotation marks
             here = [self._position((*path, "choices", n)) for n in range(len(change.choices))]
-            written = {label: self.text[at.start : at.end] for label, at in zip(entry["choices"], here, strict=True)}
-            edits += [(at.start, at.end, written[label]) for at, label in zip(here, change.choices, strict=True)]
+            written = {
+                label: self.text[at.start : at.end]
+                for label, at in zip(entry["choices"], here, strict=True)
+            }
+            edits += [
+                (at.start, at.end, written[label])
+                for at, label in zip(here, change.choices, strict=True)
+            ]
         if change.requirements:
             first, *others = _parts(entry, change)
             # The requirement in its place, fields that are new after it, and a new weight.
             at = self._position((*path, "requirement"))
             words = self._scalar(first["requirement"], at)
-            words += "".join(self._field(key, value, at) for key, value in first.items() if key not in entry)
+            words += "".join(
+                self._field(key, value, at) for key, value in first.items() if key not in entry
+            )
             # A block ends with its line.
             edits.append((at.start, at.end, words + self.newline * (self.text[at.end - 1] == "\n")))
             if "weight" in entry and first["weight"] != entry["weight"]:
@@ -263,7 +289,9 @@ class _Editor:
         indent = self._column(dash)
         if self.text[dash - indent : dash].strip() or self.text[dash + 1 : here.start].strip():
             raise RubricError("its list is written in a way that cannot be edited: do it by hand")
-        block = self.newline.join(f"{' ' * indent}{row}" for row in dump_yaml(entries).rstrip("\n").split("\n"))
+        block = self.newline.join(
+            f"{' ' * indent}{row}" for row in dump_yaml(entries).rstrip("\n").split("\n")
+        )
         if self.text[here.end - 1] == "\n":
             return here.end, here.end, f"{block}{self.newline}"
         end = self.text.find("\n", here.end)
@@ -293,9 +321,13 @@ def _quoted(value: Any) -> str:
 
 def _yaml_scalar(value: Any, *, in_brackets: bool = False) -> str:
     """A value as YAML: without quotation marks where it is read back as it is."""
-    text, data = (f"[{value}]\n", [value]) if in_brackets else (f"key: {value} # \n", {"key": value})
+    text, data = (
+        (f"[{value}]\n", [value]) if in_brackets else (f"key: {value} # \n", {"key": value})
+    )
     try:
-        is_plain = isinstance(value, str) and "\n" not in value and read_text(text, "yaml").data == data
+        is_plain = (
+            isinstance(value, str) and "\n" not in value and read_text(text, "yaml").data == data
+        )
     except RubricError:
         is_plain = False
     return value if is_plain else _quoted(value)

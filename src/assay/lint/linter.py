@@ -20,7 +20,9 @@ from assay.rubric import Rubric, rubric_at, rubrics_inside
 from assay.wording import did_you_mean
 
 
-def lint(rubric: Any, *, run: Any = None, ignore: Collection[str] = (), allow_code: bool = False) -> list[Finding]:
+def lint(
+    rubric: Any, *, run: Any = None, ignore: Collection[str] = (), allow_code: bool = False
+) -> list[Finding]:
     """What to mend in a rubric, or in the file of one, in the order it stands there.
 
     A file that cannot be loaded is a finding too. `run` is a folder, or a `Run`, of the same rubric:
@@ -41,14 +43,22 @@ def lint(rubric: Any, *, run: Any = None, ignore: Collection[str] = (), allow_co
             rule = "R009" if error.field == "when" else "R000"
             where = ":".join(str(part) for part in (error.path, error.line) if part is not None)
             message = str(error).removeprefix(f"{where}: ")
-            return [] if rule in ignore else [Finding(rule, "", message, "", "error", error.line, error.path)]
+            return (
+                []
+                if rule in ignore
+                else [Finding(rule, "", message, "", "error", error.line, error.path)]
+            )
     listed = place_criteria(rubric, node)
     found: list[Finding] = []
     for placed in listed:  # the criteria of one rubric, each by itself and then beside each other
         criteria = [item.criterion for item in placed]
-        alone = ((index, hit) for index, each in enumerate(criteria) for hit in hits_of_criterion(each))
+        alone = (
+            (index, hit) for index, each in enumerate(criteria) for hit in hits_of_criterion(each)
+        )
         hits = (*alone, *hits_between(criteria), *unreachable(criteria))
-        found += [placed[index].finding(hit) for index, hit in hits if not placed[index].ignores(hit.rule)]
+        found += [
+            placed[index].finding(hit) for index, hit in hits if not placed[index].ignores(hit.rule)
+        ]
     if run is not None:
         from assay.lint.run_rules import findings_of_run
 
@@ -89,19 +99,29 @@ class PlacedCriterion:
         """What a rule has found in it, with the line of the field that it is about."""
         severity = hit.severity or RULES[hit.rule].severity
         path = None if self.node is None else self.node.document.path
-        return Finding(hit.rule, self.name, hit.message, hit.fix, severity, self.line(hit.field), path)
+        return Finding(
+            hit.rule, self.name, hit.message, hit.fix, severity, self.line(hit.field), path
+        )
 
 
 def place_criteria(rubric: Rubric, node: Node | None = None) -> list[list[PlacedCriterion]]:
     """The criteria of a rubric, and of every rubric inside it or of its group, a list each."""
     listed = [
-        [PlacedCriterion(c, f"{inside}{c.name}", where) for c, where in zip(each.criteria, nodes, strict=True)]
+        [
+            PlacedCriterion(c, f"{inside}{c.name}", where)
+            for c, where in zip(each.criteria, nodes, strict=True)
+        ]
         for inside, each, nodes in rubrics_inside(rubric, node)
     ]
     if node is None:
         return listed
-    ignored = _ignored_rules(node.document.text, sorted(item.line() or 0 for criteria in listed for item in criteria))
-    return [[replace(item, ignored=ignored.get(item.line(), frozenset())) for item in criteria] for criteria in listed]
+    ignored = _ignored_rules(
+        node.document.text, sorted(item.line() or 0 for criteria in listed for item in criteria)
+    )
+    return [
+        [replace(item, ignored=ignored.get(item.line(), frozenset())) for item in criteria]
+        for criteria in listed
+    ]
 
 
 _IGNORE = re.compile(r"(?:^|\s)#\s*assay:\s*ignore\b(?P<ids>[\sR\d,]*)")

@@ -36,24 +36,35 @@ def compound(criterion: Criterion, text: RequirementText) -> Iterator[Hit]:
 
 
 def _two_acts(own: str) -> tuple[str, str] | None:
-    for found in pattern("second_bare_act" if pattern("takes_bare").search(own) else "second_act").finditer(own):
+    for found in pattern(
+        "second_bare_act" if pattern("takes_bare").search(own) else "second_act"
+    ).finditer(own):
         if _is_second_claim(own, found):
             rest = own[found.start("verb") :].split(BLANK)[0].split(",")[0]
             shown = " ".join(rest.split()[:4])
-            return f"it asks two things, the second at '{shown}'", f"make '{shown} …' a criterion of its own"
+            return (
+                f"it asks two things, the second at '{shown}'",
+                f"make '{shown} …' a criterion of its own",
+            )
     return None
 
 
 def _is_second_claim(own: str, found: re.Match[str]) -> bool:
     """Whether a verb after a joint claims something, and what stands before the joint does too."""
     before, after, verb = own[: found.start()], own[found.end() :], found["verb"].lower()
-    if len(before.split()) < 2 or pattern("condition").search(before) or pattern("or").search(before):
+    if (
+        len(before.split()) < 2
+        or pattern("condition").search(before)
+        or pattern("or").search(before)
+    ):
         return False
     # A comma may stand between acts, or around an aside.
     is_in_a_list = " " not in verb and re.search(r"\band\b", after) is not None
     if found["joint"] == "," and not is_in_a_list:
         return False
-    if pattern("shared_object").search(before) or pattern("shared_verb").search(before[-40:] + found[0]):
+    if pattern("shared_object").search(before) or pattern("shared_verb").search(
+        before[-40:] + found[0]
+    ):
         return False
     return not (verb in words("worldly.s") and pattern("relative").search(before))
 
@@ -62,14 +73,20 @@ def _two_qualities(own: str) -> tuple[str, str] | None:
     found = pattern("two_qualities").search(own) or pattern("two_ways").search(own)
     if found is None or frozenset((found["one"].lower(), found["two"].lower())) in _PAIRED:
         return None
-    return f"'{found['one']}' and '{found['two']}' are two qualities", "give each quality a criterion of its own"
+    return (
+        f"'{found['one']}' and '{found['two']}' are two qualities",
+        "give each quality a criterion of its own",
+    )
 
 
 def _two_sentences(own: str) -> tuple[str, str] | None:
     beside = pattern("while").search(own) if pattern("about_response").match(own) else None
     if beside is not None:
         verb = beside["verb"].lower()
-        return f"what is asked 'while {verb}' is a second thing", f"make '{verb} …' a criterion of its own"
+        return (
+            f"what is asked 'while {verb}' is a second thing",
+            f"make '{verb} …' a criterion of its own",
+        )
     found = pattern("next_sentence").search(own)
     if found is None:
         return None
@@ -98,20 +115,28 @@ def _two_objects(own: str) -> tuple[str, str] | None:
 
 # R002: praise and blame with nothing to measure it by.
 
-SHORT: Final = 16  # words up to which a criterion is about the response, and hardly about a subject of its own
+SHORT: Final = (
+    16  # words up to which a criterion is about the response, and hardly about a subject of its own
+)
 _FOR_AN_AUDIENCE: Final = {word.replace("_", " ") for word in words("for_an_audience")}
 
 
 def vague(criterion: Criterion, text: RequirementText) -> Iterator[Hit]:
     """Praise or blame that two readers would settle differently."""
     # It may go on to say what it means: after a colon, in brackets, with `that is`.
-    if pattern("explained").search(text.plain) or text.is_bounded or explains_levels(criterion, text):
+    if (
+        pattern("explained").search(text.plain)
+        or text.is_bounded
+        or explains_levels(criterion, text)
+    ):
         return
     found = list(dict.fromkeys(_vague_words(text.own)))
     if found:
         listed = ", ".join(f"'{word}'" for word in found[:4])
         message = f"{listed} mean{'' if len(found) > 1 else 's'} something else to every reader"
-        yield Hit("R002", message, "say what must be there, or give a number, so that two readers agree")
+        yield Hit(
+            "R002", message, "say what must be there, or give a number, so that two readers agree"
+        )
 
 
 def _vague_words(own: str) -> Iterator[str]:
@@ -122,7 +147,9 @@ def _vague_words(own: str) -> Iterator[str]:
     for found in pattern("vague").finditer(own):
         word = " ".join(found[0].lower().split())
         before, after = own[: found.start()], own[found.end() :]
-        if word in words("often_evaluative") and not (short and pattern("of_response").search(before)):
+        if word in words("often_evaluative") and not (
+            short and pattern("of_response").search(before)
+        ):
             continue
         # Written with a capital, though it opens no sentence, it is part of a name.
         is_name = found[0][0].isupper() and re.search(r"\w[^.!?]*$", before) is not None
@@ -137,7 +164,10 @@ def _is_definite(word: str, before: str, after: str) -> bool:
     if word == "well":
         return pattern("not_well").match(after) is not None
     if word in words("evaluative_adverbs"):
-        return pattern("plainly").match(after) is not None or pattern("by_means").search(after) is not None
+        return (
+            pattern("plainly").match(after) is not None
+            or pattern("by_means").search(after) is not None
+        )
     return word in _FOR_AN_AUDIENCE and pattern("audience").match(after) is not None
 
 
@@ -166,19 +196,32 @@ def unanchored(criterion: Criterion, text: RequirementText) -> Iterator[Hit]:
     missing = _without_meaning(criterion.choices, text.said)
     if criterion.choices == BINARY and pattern("rating").search(text.plain):
         message = "it asks for a rating, and the judge may only say MET or UNMET"
-        yield Hit("R003", message, "list the levels under `choices`, and say in the requirement what each one means")
+        yield Hit(
+            "R003",
+            message,
+            "list the levels under `choices`, and say in the requirement what each one means",
+        )
     elif len(criterion.choices) > 2 and missing:
         shown = ", ".join(f"'{label}'" for label in missing[:5])
         more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
         message = f"nothing says when a response deserves {shown}{more}"
-        yield Hit("R003", message, "describe each level, in the requirement or in the label itself", "choices")
+        yield Hit(
+            "R003",
+            message,
+            "describe each level, in the requirement or in the label itself",
+            "choices",
+        )
 
 
 def _without_meaning(choices: Sequence[str], said: str) -> list[str]:
     """The labels of one or two words that do not stand in the requirement with something said about them."""
     short = {label: re.escape(label.strip()) for label in choices if len(label.split()) < 3}
     told = r"(?<!\w){}(?!\w)\W*\w+\W+\w+"
-    return [label for label, word in short.items() if not re.search(told.format(word), said, re.IGNORECASE)]
+    return [
+        label
+        for label, word in short.items()
+        if not re.search(told.format(word), said, re.IGNORECASE)
+    ]
 
 
 def upside_down(criterion: Criterion, text: RequirementText) -> Iterator[Hit]:
@@ -212,7 +255,11 @@ def uncounted(criterion: Criterion, text: RequirementText) -> Iterator[Hit]:
             after = text.own[found.end() :]
             is_for_a_purpose = amount == "enough" and pattern("purpose").match(after)
             if not (pattern("count_said").match(after) or is_for_a_purpose):
-                yield Hit("R004", f"'{amount}' names no number", f"say how many, such as 'at least two' for '{amount}'")
+                yield Hit(
+                    "R004",
+                    f"'{amount}' names no number",
+                    f"say how many, such as 'at least two' for '{amount}'",
+                )
                 return
 
 
@@ -226,7 +273,11 @@ def polarity(criterion: Criterion, text: RequirementText) -> Iterator[Hit]:
         return
     if weight > 0 and (fault := _described_fault(text)):
         message = f"'{fault}' describes a fault, and the weight of {weight:+g} rewards it"
-        yield Hit("R005", message, f"give it the weight {-weight:g}, or describe what a good response does")
+        yield Hit(
+            "R005",
+            message,
+            f"give it the weight {-weight:g}, or describe what a good response does",
+        )
     if weight < 0 and (virtue := _described_virtue(text)):
         message = f"'{virtue}' describes a virtue, and the weight of {weight:g} punishes it"
         yield Hit("R005", message, f"give it the weight {-weight:+g}, or describe the fault itself")
@@ -254,12 +305,17 @@ def _described_virtue(text: RequirementText) -> str:
 
 def negation(_: Criterion, text: RequirementText) -> Iterator[Hit]:
     """Two negations, or words that tell the judge which verdict to give."""
-    double, verdict = pattern("double_negation").search(text.own), pattern("verdict").search(text.plain)
+    double, verdict = (
+        pattern("double_negation").search(text.own),
+        pattern("verdict").search(text.plain),
+    )
     if double is not None:
         message = f"'{' '.join(double[0].split())}' says no twice"
         yield Hit("R006", message, "say what the response does, without the two negations")
     elif verdict is not None:
-        message = f"'{verdict[0]}' tells the judge which verdict to give, and may turn the question round"
+        message = (
+            f"'{verdict[0]}' tells the judge which verdict to give, and may turn the question round"
+        )
         yield Hit("R006", message, "describe only what is to be there; MET then means that it is")
 
 
@@ -273,7 +329,11 @@ def unseen(_: Criterion, text: RequirementText) -> Iterator[Hit]:
     """References to what no judge has before it."""
     what = next(_references(text), None)
     if what:
-        yield Hit("R010", f"a judge is not shown '{what}'", "put what it says into the requirement, or into the query")
+        yield Hit(
+            "R010",
+            f"a judge is not shown '{what}'",
+            "put what it says into the requirement, or into the query",
+        )
 
 
 def _references(text: RequirementText) -> Iterator[str]:
@@ -281,7 +341,10 @@ def _references(text: RequirementText) -> Iterator[str]:
     own, said = text.own, text.said
     for unseen_thing in _UNSEEN:
         for found in unseen_thing.finditer(own):
-            if not (pattern("quotes").search(own[: found.start()]) or pattern("says_itself").search(own, found.end())):
+            if not (
+                pattern("quotes").search(own[: found.start()])
+                or pattern("says_itself").search(own, found.end())
+            ):
                 yield " ".join(found["what"].split()).rstrip(".")
     for found in _ADDRESS.finditer(said):
         before = said[: found.start()]
@@ -291,5 +354,12 @@ def _references(text: RequirementText) -> Iterator[str]:
 
 
 _RULES: tuple[Callable[[Criterion, RequirementText], Iterator[Hit]], ...] = (
-    compound, vague, unanchored, uncounted, polarity, negation, unseen, upside_down
-)  # fmt: skip
+    compound,
+    vague,
+    unanchored,
+    uncounted,
+    polarity,
+    negation,
+    unseen,
+    upside_down,
+)

@@ -15,11 +15,23 @@ from assay.lint.findings import RULES, Finding, Hit
 from assay.lint.linter import PlacedCriterion
 from assay.messages import completion_text
 from assay.runs import Row, Run, RunError
-from assay.trust.estimate import LEVEL, Array, Estimate, normal_quantile, np, sums_by_example, wilson
+from assay.trust.estimate import (
+    LEVEL,
+    Array,
+    Estimate,
+    normal_quantile,
+    np,
+    sums_by_example,
+    wilson,
+)
 from assay.wording import counted
 
-FEWEST_EXAMPLES: Final = 30  # examples from which verdicts can be told to be constant, redundant or about length
-FEWEST_REPEATS: Final = 10  # texts judged more than once from which verdicts can be told to be unstable
+FEWEST_EXAMPLES: Final = (
+    30  # examples from which verdicts can be told to be constant, redundant or about length
+)
+FEWEST_REPEATS: Final = (
+    10  # texts judged more than once from which verdicts can be told to be unstable
+)
 FEWEST_OTHERS: Final = 4  # other criteria that make up a score to be told apart from
 RAREST: Final = 5  # times that the rarer verdict must occur for a correlation to mean something
 CHANCE: Final = (0.4, 0.6)  # separation within these bounds is no better than chance
@@ -67,7 +79,9 @@ def columns_of(rows: Iterable[Row]) -> RunColumns:
     return RunColumns(np.array(examples), np.array(texts), np.array(lengths), values)
 
 
-def findings_of_run(run: "str | PathLike[str] | Run", asked: Sequence[PlacedCriterion]) -> Iterator[Finding]:
+def findings_of_run(
+    run: "str | PathLike[str] | Run", asked: Sequence[PlacedCriterion]
+) -> Iterator[Finding]:
     """What the verdicts of a run tell about these criteria, without those that it had in other words, or not at all."""
     opened = run if isinstance(run, Run) else Run.open(run)
     about = opened.about.rubric
@@ -79,14 +93,18 @@ def findings_of_run(run: "str | PathLike[str] | Run", asked: Sequence[PlacedCrit
     if not same:
         said = f"{opened.path} has no verdict on any criterion of this rubric as it stands"
         raise RunError(f"{said}: name a run of this rubric, or score the run again with it")
-    for name, hit in hits_of_run(columns_of(opened.rows()), {name: item.criterion for name, item in same.items()}):
+    for name, hit in hits_of_run(
+        columns_of(opened.rows()), {name: item.criterion for name, item in same.items()}
+    ):
         if not name:
             yield Finding(hit.rule, "", hit.message, hit.fix, RULES[hit.rule].severity)
         elif not same[name].ignores(hit.rule):
             yield same[name].finding(hit)
 
 
-def hits_of_run(columns: RunColumns, criteria: Mapping[str, Criterion]) -> Iterator[tuple[str, Hit]]:
+def hits_of_run(
+    columns: RunColumns, criteria: Mapping[str, Criterion]
+) -> Iterator[tuple[str, Hit]]:
     """What the columns of a run tell about each criterion, by name; under no name, about the run."""
     known = {name: c for name, c in criteria.items() if name in columns.values}
     yield from unstable(columns, known)
@@ -96,8 +114,14 @@ def hits_of_run(columns: RunColumns, criteria: Mapping[str, Criterion]) -> Itera
         message = f"the run has {has}, and R101, R102, R103 and R105 need {FEWEST_EXAMPLES}"
         yield "", Hit("R100", message, "score more examples")
         return
-    plenty = {name: c for name, c in known.items() if columns.answered_examples(name) >= FEWEST_EXAMPLES}
-    varied = {name: c for name, c in plenty.items() if len(np.unique(columns.values[name][columns.answered(name)])) > 1}
+    plenty = {
+        name: c for name, c in known.items() if columns.answered_examples(name) >= FEWEST_EXAMPLES
+    }
+    varied = {
+        name: c
+        for name, c in plenty.items()
+        if len(np.unique(columns.values[name][columns.answered(name)])) > 1
+    }
     yield from constant(columns, {name: c for name, c in plenty.items() if name not in varied})
     yield from pointless(columns, varied)
     yield from redundant(columns, varied)
@@ -125,13 +149,17 @@ def pointless(columns: RunColumns, criteria: Mapping[str, Criterion]) -> Iterato
     if len(counted) <= FEWEST_OTHERS:
         return
     # How good the news is: a fault that is there is bad news.
-    credit = {name: columns.values[name] * (1 if criteria[name].weight >= 0 else -1) for name in counted}
+    credit = {
+        name: columns.values[name] * (1 if criteria[name].weight >= 0 else -1) for name in counted
+    }
     for name in counted:
         others = np.array([credit[other] for other in counted if other != name])
         rows = columns.answered(name)
         rows = rows[np.isfinite(others[:, rows]).any(axis=0)]
         own = credit[name][rows]
-        found = separation(np.nanmean(others[:, rows], axis=0), own > own.mean(), columns.examples[rows])
+        found = separation(
+            np.nanmean(others[:, rows], axis=0), own > own.mean(), columns.examples[rows]
+        )
         if found.low is None or found.high is None:
             continue
         if found.high < 0.5:
@@ -148,7 +176,9 @@ def redundant(columns: RunColumns, criteria: Mapping[str, Criterion]) -> Iterato
     """Criteria whose verdicts are those of one before them, or their mirror image."""
     told: set[str] = set()
     for first, second in combinations(criteria, 2):
-        rows = np.flatnonzero(np.isfinite(columns.values[first]) & np.isfinite(columns.values[second]))
+        rows = np.flatnonzero(
+            np.isfinite(columns.values[first]) & np.isfinite(columns.values[second])
+        )
         one, two = columns.values[first][rows], columns.values[second][rows]
         if second in told or min(_rarer(one), _rarer(two)) < RAREST:
             continue
@@ -165,7 +195,9 @@ def unstable(columns: RunColumns, criteria: Mapping[str, Criterion]) -> Iterator
     """Criteria that give the same text different verdicts when it is judged again."""
     for name in criteria:
         rows = columns.answered(name)
-        texts, places, counts = np.unique(columns.texts[rows], return_inverse=True, return_counts=True)
+        texts, places, counts = np.unique(
+            columns.texts[rows], return_inverse=True, return_counts=True
+        )
         repeated = np.flatnonzero(counts > 1)
         if len(repeated) < FEWEST_REPEATS:
             continue
@@ -179,17 +211,23 @@ def unstable(columns: RunColumns, criteria: Mapping[str, Criterion]) -> Iterator
             yield name, Hit("R104", message, "ask more exactly, or let several judges vote")
 
 
-def led_by_length(columns: RunColumns, criteria: Mapping[str, Criterion]) -> Iterator[tuple[str, Hit]]:
+def led_by_length(
+    columns: RunColumns, criteria: Mapping[str, Criterion]
+) -> Iterator[tuple[str, Hit]]:
     """Judged criteria whose verdicts follow the length of the response."""
     for name, criterion in criteria.items():
         if not criterion.judged:
             continue
         rows = columns.answered(name)
-        found = clustered_rank_correlation(columns.values[name][rows], columns.lengths[rows], columns.examples[rows])
+        found = clustered_rank_correlation(
+            columns.values[name][rows], columns.lengths[rows], columns.examples[rows]
+        )
         if found.low is None or found.high is None or max(found.low, -found.high) < LONG:
             continue
         which = "longer" if found.low > 0 else "shorter"
-        message = f"the {which} a response, the more it is met (rank correlation with length {found})"
+        message = (
+            f"the {which} a response, the more it is met (rank correlation with length {found})"
+        )
         yield name, Hit("R105", message, "ask for something that length alone does not bring")
 
 
@@ -211,7 +249,9 @@ def clustered_rank_correlation(one: Array, two: Array, examples: Array) -> Estim
     return _around(value, influence / len(first), examples, -1.0)
 
 
-def separation(values: Array, high: "np.ndarray[Any, np.dtype[np.bool_]]", examples: Array) -> Estimate:
+def separation(
+    values: Array, high: "np.ndarray[Any, np.dtype[np.bool_]]", examples: Array
+) -> Estimate:
     """The chance that a row marked high has the larger value: the area under the ROC curve."""
     ups, downs = int(high.sum()), int((~high).sum())
     if not ups or not downs:

@@ -15,7 +15,9 @@ from assay.shaping import ShapingPart
 
 __all__ = ["SCHEMA_FILE", "Loadable", "criterion_of"]
 
-SCHEMA_FILE: Final = Path(__file__).with_name("rubric.schema.json")  # the JSON Schema of rubric files, for editors
+SCHEMA_FILE: Final = Path(__file__).with_name(
+    "rubric.schema.json"
+)  # the JSON Schema of rubric files, for editors
 
 
 class Loadable:
@@ -28,7 +30,9 @@ class Loadable:
     name: str
     aggregation: Aggregation
     shows: Shows | None = None
-    told_shows: Shows | None = None  # what a caller said instead, which holds for the rubrics that rows bring too
+    told_shows: Shows | None = (
+        None  # what a caller said instead, which holds for the rubrics that rows bring too
+    )
     shaping: tuple[ShapingPart, ...] = ()
     # Examples with the verdicts that they should get; no part of what the rubric is, or of its hash.
     golden: tuple[Golden, ...] = ()
@@ -63,7 +67,9 @@ class Loadable:
         return cls.from_node(read_text(text, "toml"), allow_code=allow_code, **options)
 
     @classmethod
-    def from_file(cls, file: str | Path | IO[Any], *, allow_code: bool = False, **options: Any) -> Self:
+    def from_file(
+        cls, file: str | Path | IO[Any], *, allow_code: bool = False, **options: Any
+    ) -> Self:
         """The rubric in a `.json`, `.yaml`, `.yml` or `.toml` file: a path, or an open file."""
         return cls.from_node(read_file(file), allow_code=allow_code, **options)
 
@@ -99,7 +105,11 @@ class Loadable:
     def content_hash(self) -> str:
         """Return a SHA-256 of its name, aggregation and criteria in order, the same however it is spelled."""
         own = self.aggregation.formula
-        said: dict[str, Any] = {"format": "assay.rubric/1", "name": self.name, **self.options_data(as_hash=True)}
+        said: dict[str, Any] = {
+            "format": "assay.rubric/1",
+            "name": self.name,
+            **self.options_data(as_hash=True),
+        }
         said["aggregation"] = self.aggregation.name if own is None else path_of(own)
         said["criteria"] = [criterion.content_hash for criterion in self.criteria]
         return hash_of(said)
@@ -108,9 +118,15 @@ class Loadable:
         """What judges are shown and how rewards are shaped, as a file says it; nothing where it says nothing."""
         shows = [] if self.shows is None else list(self.shows)
         data = {"shows": shows[0] if len(shows) == 1 else shows} if shows else {}
-        return data | ({"shaping": [part.data(as_hash=as_hash) for part in self.shaping]} if self.shaping else {})
+        return data | (
+            {"shaping": [part.data(as_hash=as_hash) for part in self.shaping]}
+            if self.shaping
+            else {}
+        )
 
 
 def criterion_of(data: Mapping[str, Any], index: int, build: Callable[..., Any]) -> Criterion:
     """The criterion that a mapping describes, as an entry of a file would."""
-    return CriterionEntry(Node(dict(data)), f"Invalid criterion at index {index}").criterion(RubricReader(build))
+    return CriterionEntry(Node(dict(data)), f"Invalid criterion at index {index}").criterion(
+        RubricReader(build)
+    )

@@ -19,8 +19,12 @@ from assay.wording import did_you_mean, short_repr
 KeyPath: TypeAlias = tuple[str | int, ...]
 
 MOST_DEPTH: Final = 200  # how deep lists and mappings may be nested
-MOST_REPEATED: Final = 1_000_000  # values that the aliases of a text may add up to: nested aliases grow without bound
-HALF: Final = re.compile(r"[\ud800-\udfff]")  # half of a character, a lone surrogate, which UTF-8 cannot hold
+MOST_REPEATED: Final = (
+    1_000_000  # values that the aliases of a text may add up to: nested aliases grow without bound
+)
+HALF: Final = re.compile(
+    r"[\ud800-\udfff]"
+)  # half of a character, a lone surrogate, which UTF-8 cannot hold
 _FORMATS: Final = {".json": "json", ".yaml": "yaml", ".yml": "yaml", ".toml": "toml"}
 
 
@@ -33,10 +37,14 @@ class Position(NamedTuple):
     key_start: int | None = None  # where its key begins; None for an entry of a list
     in_brackets: bool = True  # whether the mapping or list around it is written in brackets
     style: str = ""  # the quotation mark, block sign or tag of a text; empty for a plain one
-    is_shared: bool = False  # whether it is an alias, or has an anchor that other places repeat it by
+    is_shared: bool = (
+        False  # whether it is an alias, or has an anchor that other places repeat it by
+    )
 
 
-_Read: TypeAlias = tuple[Any, Mapping[KeyPath, Position]]  # the data of a text, and where each value stands
+_Read: TypeAlias = tuple[
+    Any, Mapping[KeyPath, Position]
+]  # the data of a text, and where each value stands
 
 
 @dataclass(frozen=True)
@@ -47,7 +55,9 @@ class Document:
     text: str = ""
     path: str | None = None
     # Where every value stands. What an alias repeats has no positions of its own.
-    positions: Mapping[KeyPath, Position] = field(default_factory=dict[KeyPath, Position], repr=False)
+    positions: Mapping[KeyPath, Position] = field(
+        default_factory=dict[KeyPath, Position], repr=False
+    )
 
     def line(self, path: KeyPath) -> int | None:
         """The line of a path, or of as much of it as is there; None when nothing of it is."""
@@ -83,7 +93,9 @@ class Node:
         """Raise when it has a field that is none of these."""
         for key in self.data:
             if key not in known:
-                raise self.error(f"{label}{short_repr(key)} is no field: {did_you_mean(key, known)}", str(key))
+                raise self.error(
+                    f"{label}{short_repr(key)} is no field: {did_you_mean(key, known)}", str(key)
+                )
 
 
 def read_text(text: str | bytes, format: str, path: str | None = None) -> Node:
@@ -92,7 +104,10 @@ def read_text(text: str | bytes, format: str, path: str | None = None) -> Node:
         try:
             text = text.decode()
         except UnicodeDecodeError as error:
-            said, line = f"byte {text[error.start]:#04x} is not UTF-8", text.count(b"\n", 0, error.start) + 1
+            said, line = (
+                f"byte {text[error.start]:#04x} is not UTF-8",
+                text.count(b"\n", 0, error.start) + 1,
+            )
             raise RubricFileError(f"{said}: save the file as UTF-8", path=name, line=line) from None
     text = text.removeprefix("\ufeff")
     try:
@@ -112,7 +127,9 @@ def read_file(file: Any) -> Node:
         name = str(name) if isinstance(name, str | Path) else ""
         return read_text(file.read(), _format_of(name), name)
     if not isinstance(file, str | Path):
-        raise RubricFileError(f"{file!r:.100} is no file: give a path, or a file opened for reading")
+        raise RubricFileError(
+            f"{file!r:.100} is no file: give a path, or a file opened for reading"
+        )
     path = Path(file)
     if not path.exists():
         raise FileNotFoundError(f"File not found: {path}")
@@ -127,7 +144,9 @@ def _format_of(name: str) -> str:
         said = f"Cannot determine file format of {name or 'a file without a name'!r}"
         raise RubricFileError(f"{said}: its name must end in one of {known}")
     if suffix not in _FORMATS:
-        raise RubricFileError(f"Unsupported file format {suffix!r}. Supported formats: {known}", path=name)
+        raise RubricFileError(
+            f"Unsupported file format {suffix!r}. Supported formats: {known}", path=name
+        )
     return _FORMATS[suffix]
 
 
@@ -165,7 +184,11 @@ def _read_toml(text: str) -> _Read:
         raise DocumentError(said, int(where[1]) if where else None) from None
 
 
-_READERS: Final[dict[str, Callable[[str], _Read]]] = {"json": _read_json, "yaml": _read_yaml, "toml": _read_toml}
+_READERS: Final[dict[str, Callable[[str], _Read]]] = {
+    "json": _read_json,
+    "yaml": _read_yaml,
+    "toml": _read_toml,
+}
 
 
 class _Piece(NamedTuple):
@@ -197,9 +220,13 @@ def _json_pieces(text: str) -> Iterator[_Piece]:
 
 
 _YAML_KINDS: Final = {
-    "MappingStartEvent": "mapping", "SequenceStartEvent": "list", "ScalarEvent": "value", "AliasEvent": "alias",
-    "MappingEndEvent": "end", "SequenceEndEvent": "end",
-}  # fmt: skip
+    "MappingStartEvent": "mapping",
+    "SequenceStartEvent": "list",
+    "ScalarEvent": "value",
+    "AliasEvent": "alias",
+    "MappingEndEvent": "end",
+    "SequenceEndEvent": "end",
+}
 
 
 def _yaml_pieces(text: str) -> Iterator[_Piece]:
@@ -208,7 +235,11 @@ def _yaml_pieces(text: str) -> Iterator[_Piece]:
     try:
         # Ten times as fast as the Python one, where it is installed.
         for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
-            mark, kind, tag = event.start_mark, _YAML_KINDS.get(type(event).__name__), getattr(event, "tag", None)
+            mark, kind, tag = (
+                event.start_mark,
+                _YAML_KINDS.get(type(event).__name__),
+                getattr(event, "tag", None),
+            )
             line, end, anchor = mark.line + 1, event.end_mark.index, getattr(event, "anchor", None)
             if tag not in _TAGS:
                 raise DocumentError(f"the tag {tag!r:.80} is not read: drop it", line)
@@ -217,10 +248,14 @@ def _yaml_pieces(text: str) -> Iterator[_Piece]:
             ended = ended or isinstance(event, yaml.DocumentEndEvent)
             if kind == "value":
                 style = event.style or tag or ""
-                yield _Piece(kind, event.value, line, mark.index, end, _scalar(event), True, style, anchor)
+                yield _Piece(
+                    kind, event.value, line, mark.index, end, _scalar(event), True, style, anchor
+                )
             elif kind is not None:
                 in_brackets = bool(getattr(event, "flow_style", True))
-                yield _Piece(kind, anchor or "", line, mark.index, end, None, in_brackets, "", anchor)
+                yield _Piece(
+                    kind, anchor or "", line, mark.index, end, None, in_brackets, "", anchor
+                )
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         said = getattr(error, "problem", None) or " ".join(str(error).split())
@@ -259,7 +294,9 @@ class _Reader:
         self.positions: dict[KeyPath, Position] = {}
         self._pieces = pieces
         self._opened: list[str | None] = []  # the anchors of what is still being read
-        self._named: dict[str, tuple[Any, int]] = {}  # the value of each anchor, and how many values it holds
+        self._named: dict[
+            str, tuple[Any, int]
+        ] = {}  # the value of each anchor, and how many values it holds
         self._total = self._repeated = 0
         first = next(pieces, None)
         self.root = None if first is None else self._read(first, ())[0]
@@ -307,7 +344,15 @@ class _Reader:
             value, end = self._read(piece, inner)
             last = max(last, end)
             line, key_start = (piece.line, None) if key is None else (key.line, key.start)
-            here = Position(line, piece.start, end, key_start, around.in_brackets, piece.style, bool(piece.anchor))
+            here = Position(
+                line,
+                piece.start,
+                end,
+                key_start,
+                around.in_brackets,
+                piece.style,
+                bool(piece.anchor),
+            )
             self.positions.setdefault(inner, here)
             if key is None:
                 held.append(value)
@@ -328,7 +373,10 @@ class _Reader:
         self._total += size
         self._repeated += size
         if self._repeated > MOST_REPEATED:
-            raise DocumentError(f"its aliases unfold to more than {MOST_REPEATED:,} values: write them out", piece.line)
+            raise DocumentError(
+                f"its aliases unfold to more than {MOST_REPEATED:,} values: write them out",
+                piece.line,
+            )
         return value
 
 
@@ -377,10 +425,14 @@ def dump_yaml(data: object) -> str:
 
     def represent(dumper: Any, text: str) -> Any:
         # Left plain, a NEL would be read back as an ordinary line break.
-        return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if "\x85" in text else None)
+        return dumper.represent_scalar(
+            "tag:yaml.org,2002:str", text, style='"' if "\x85" in text else None
+        )
 
     dumper: Any = type("Dumper", (yaml.SafeDumper,), {})
     dumper.add_representer(str, represent)
     # Texts that only YAML 1.2 takes for numbers need quotes too.
-    dumper.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(f"^(?:{_FLOAT})$"), [*"-+.0123456789"])
+    dumper.add_implicit_resolver(
+        "tag:yaml.org,2002:float", re.compile(f"^(?:{_FLOAT})$"), [*"-+.0123456789"]
+    )
     return yaml.dump(data, Dumper=dumper, sort_keys=False, allow_unicode=True, width=100)

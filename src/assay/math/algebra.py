@@ -8,24 +8,57 @@ from typing import Final
 
 from flint import fmpq
 
-from assay.math.answer_text import DEEPEST, LONGEST, depth_of, final_answer, unwrapped, without_markup
+from assay.math.answer_text import (
+    DEEPEST,
+    LONGEST,
+    depth_of,
+    final_answer,
+    unwrapped,
+    without_markup,
+)
 from assay.math.equality import compare, unsolved
 from assay.math.grammar import TOO_DEEP, UnreadableError, is_expression, parsed
 from assay.math.normalization import settled, shortened
-from assay.math.tree import Constant, Listing, NamedSet, Node, Number, Percent, Quantity, Words, is_value, symbols_of
+from assay.math.tree import (
+    Constant,
+    Listing,
+    NamedSet,
+    Node,
+    Number,
+    Percent,
+    Quantity,
+    Words,
+    is_value,
+    symbols_of,
+)
 from assay.math.units import CHINESE, SHAPES, says_what, unit_of
 from assay.math.verdict import Equality, MathOptions, MathVerdict, Open
-from assay.math.words import FUNCTIONS, GREEK, LEADS, PERCENT, PHRASES, SCALES, SPELLED, VERDICTS, spelled, words_of
+from assay.math.words import (
+    FUNCTIONS,
+    GREEK,
+    LEADS,
+    PERCENT,
+    PHRASES,
+    SCALES,
+    SPELLED,
+    VERDICTS,
+    spelled,
+    words_of,
+)
 
 _WORD: Final = re.compile(r"(?<![\\a-zA-Z])[a-zA-Z]{3,}")
 _FORMULA: Final = re.compile(r"(?<!\\)\$|\\\(|\\\[")
 _LEADS: Final = "|".join(map(re.escape, sorted(LEADS, key=len, reverse=True)))
 _THEREFORE: Final = r"\\(?:therefore|approx|Rightarrow|implies|sim|because)(?![a-zA-Z])"
-_LEADING: Final = re.compile(rf"(?:(?:{_LEADS})\b\s*:?\s*|{_THEREFORE}\s*|[~≈:=]\s*)+", re.IGNORECASE)
+_LEADING: Final = re.compile(
+    rf"(?:(?:{_LEADS})\b\s*:?\s*|{_THEREFORE}\s*|[~≈:=]\s*)+", re.IGNORECASE
+)
 _TRAILING: Final = re.compile(
     r"(?<=[\d)}\]%\s])\s*((?:[a-zA-Z][a-zA-Z'-]{2,}\.?)(?:[\s,]+[a-zA-Z][a-zA-Z'-]*\.?){0,11})$"
 )
-_LETTER_UNIT: Final = re.compile(r"(?<=[\d})])\s*([a-zA-Z]+(?:\s*/\s*[a-zA-Z]+)?(?:\^\{?-?\d\}?)?)$")
+_LETTER_UNIT: Final = re.compile(
+    r"(?<=[\d})])\s*([a-zA-Z]+(?:\s*/\s*[a-zA-Z]+)?(?:\^\{?-?\d\}?)?)$"
+)
 _DECIMAL_COMMA: Final = re.compile(r"-?\d+,\d+")
 _TIMES_TEN: Final = re.compile(r"(\d)\s*[xX]\s*10(?=\s*\^)")
 _LIBRARY: Final = re.compile(r"\b(?:np|numpy|math|sp|sympy)\.(?=[a-z])")
@@ -39,7 +72,9 @@ _CONDITION: Final = re.compile(
     r"(?:[\s{}$,]|\\text|\b(?:real|positive|negative|integers?|numbers?|whole|natural|reals|values?|of|constants?|[a-zA-Z])\b"
     r"|\\in(?![a-z])|\\mathbb\s*\{?[RZNQC]\}?)*$"
 )
-_CLOCK: Final = re.compile(r"\d{1,2}:(?:0\d|\d\d\s*[ap]\.?\s*m\.?)(?:\s*[ap]\.?\s*m\.?)?", re.IGNORECASE)
+_CLOCK: Final = re.compile(
+    r"\d{1,2}:(?:0\d|\d\d\s*[ap]\.?\s*m\.?)(?:\s*[ap]\.?\s*m\.?)?", re.IGNORECASE
+)
 _WORDS_ONLY: Final = re.compile(r"[a-zA-Z][a-zA-Z\s,.'\"!?;:-]*")
 _TEXT: Final = re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mbox)\s*\{([^{}]*)\}")
 _DIGIT: Final = re.compile(r"\d")
@@ -73,7 +108,9 @@ class ParsedAnswer:
     def is_expression(self) -> bool:
         """Whether math-verify may be asked about it: one expression, and no relation, list, logic or words."""
         is_read = self.tree is not None
-        return is_expression(self.text, is_read=is_read) and (self.tree is None or is_value(self.tree))
+        return is_expression(self.text, is_read=is_read) and (
+            self.tree is None or is_value(self.tree)
+        )
 
     def others(self, beside: "ParsedAnswer", *, is_gold: bool) -> tuple[Node, ...]:
         """Trees of other readings: `1/2x` as half of x, commas between all numbers, a letter as a unit."""
@@ -81,7 +118,12 @@ class ParsedAnswer:
             return ()
         found = list(self._others)
         decimal = beside.tree
-        if not is_gold and isinstance(decimal, Number) and decimal.decimal and _DECIMAL_COMMA.fullmatch(self.text):
+        if (
+            not is_gold
+            and isinstance(decimal, Number)
+            and decimal.decimal
+            and _DECIMAL_COMMA.fullmatch(self.text)
+        ):
             found += _attempt(self.text.replace(",", "."))
         unit = _LETTER_UNIT.search(self.text)
         if unit is None or beside.tree is None or unit_of(unit[1]) is None:
@@ -89,7 +131,9 @@ class ParsedAnswer:
         # `7 m` is 7 metres where the gold has no m, or where the other has a unit too; `m/s` is a unit in any case.
         letters = set(re.findall("[a-zA-Z]", unit[1]))
         is_sure = "/" in unit[1] or isinstance(beside.tree, Quantity)
-        if is_sure or (not is_gold and unit[0][0] == " " and letters.isdisjoint(symbols_of(beside.tree))):
+        if is_sure or (
+            not is_gold and unit[0][0] == " " and letters.isdisjoint(symbols_of(beside.tree))
+        ):
             found += _attempt(f"{self.text[: unit.start()]}\\text{{{unit[1]}}}")
         return tuple(found)
 
@@ -121,12 +165,16 @@ def decided(gold: str, answer: str, options: MathOptions) -> MathVerdict | Open:
         if verdict is not None:
             return verdict
     undone = unsolved((one.text, one.tree), (two.text, two.tree)) if options.solved else None
-    not_solved = MathVerdict("different", f"the answer is not solved as far as the gold is: {undone}", "algebra")
+    not_solved = MathVerdict(
+        "different", f"the answer is not solved as far as the gold is: {undone}", "algebra"
+    )
     if one.tree is None or two.tree is None:
         if _is_asked(one, two, options):
             return not_solved if undone else Open(one.text, two.text, one.tree is not None)
         if one.tree is None:
-            return MathVerdict("gold_unparsable", f"the gold {shortened(one.text)!r}: {one.problem}", "algebra")
+            return MathVerdict(
+                "gold_unparsable", f"the gold {shortened(one.text)!r}: {one.problem}", "algebra"
+            )
         return MathVerdict("answer_unparsable", f"the answer: {two.problem}", "algebra")
     finding = _best(one, two, options)
     if undone and finding.equal:
@@ -221,7 +269,12 @@ def _mended(text: str) -> str:
     wrapped = _TEXT.match(text)
     if wrapped and wrapped.end() == len(text) and _DIGIT.search(text):
         text = wrapped[1].strip()
-    elif wrapped and (leads := words_of(wrapped[1])) and LEADS.issuperset(leads) and not _DIGIT.search(wrapped[1]):
+    elif (
+        wrapped
+        and (leads := words_of(wrapped[1]))
+        and LEADS.issuperset(leads)
+        and not _DIGIT.search(wrapped[1])
+    ):
         text = text[wrapped.end() :].lstrip(" :=")  # `\text{Answer: }7`
     text = _CHINESE.sub(lambda match: rf"\text{{ {SHAPES[match[1]]} {CHINESE[match[2]]}}}", text)
     if "\\\\" in text and r"\begin" not in text:
@@ -230,7 +283,9 @@ def _mended(text: str) -> str:
     text = _ORDINAL.sub("", text)
     text = _ENUMERATED.sub(r", ", text).lstrip(", ") if _ENUMERATED.match(text) else text
     text = _NUMERAL.sub(lambda match: f"{match[1] or match[2]}_", text)
-    text = _SPELLED_BASE.sub(lambda match: f"_{{{SPELLED[match[1]]}}}" if match[1] in SPELLED else match[0], text)
+    text = _SPELLED_BASE.sub(
+        lambda match: f"_{{{SPELLED[match[1]]}}}" if match[1] in SPELLED else match[0], text
+    )
     text = _CALLED_MATRIX.sub(r"\1", text)
     return _CONDITION.sub("", text).strip()
 

@@ -9,9 +9,22 @@ import unicodedata
 from typing import Final
 
 from assay.math.units import says_what
-from assay.math.words import CHANGES, DENIALS, LEADS, LINKS, MEASURES, SIGNS, VERBS, makes_another, notations, words_of
+from assay.math.words import (
+    CHANGES,
+    DENIALS,
+    LEADS,
+    LINKS,
+    MEASURES,
+    SIGNS,
+    VERBS,
+    makes_another,
+    notations,
+    words_of,
+)
 
-_KEYWORD: Final = re.compile(r"(?i)\bfinal answer\b[^.\n]{0,100}?\bis\b\s*:?|\banswer\b(?:\s+is\b)?\s*[:=]?")
+_KEYWORD: Final = re.compile(
+    r"(?i)\bfinal answer\b[^.\n]{0,100}?\bis\b\s*:?|\banswer\b(?:\s+is\b)?\s*[:=]?"
+)
 _FORMULA: Final = re.compile(
     # Possessive, and never past a second opening: a million of `\(` is read once, not once for each.
     r"\$\$([^$]{1,600})\$\$|\$([^$\n]{1,400})\$"
@@ -19,13 +32,18 @@ _FORMULA: Final = re.compile(
 )
 _NUMBER: Final = re.compile(r"(?<![\w.])[-+]?[$€£]?\d[\d,]*(?:\.\d+)?(?:\s*/\s*\d+)?(?:\s*\\?%)?")
 _SEPARATOR: Final = re.compile(r"\b(?:and|or)\b|[,;]")
-_NEAR, _FAR = 10, 70  # boxes so many characters apart are parts of one answer; the farther only with a separator
+_NEAR, _FAR = (
+    10,
+    70,
+)  # boxes so many characters apart are parts of one answer; the farther only with a separator
 _MOST_WORDS: Final = 6
 _WORD: Final = re.compile("[a-zA-Z]+")
 _BOX: Final = re.compile(r"\\(?:boxed|fbox)\s*\{")
 _BRACE: Final = re.compile(r"\\.|[{}]", re.DOTALL)
 _CLAUSE: Final = re.compile(r"[.!?,;](?=\s|$)|\n")
-_LAST_WORD: Final = re.compile(r"(?:^|([a-zA-Z']+)|:|[\d)]\s*=|(?:^|[\s,(])[a-zA-Z]+\s*=|[.!?,;](?=\s)|\n)[\s*_\"]*$")
+_LAST_WORD: Final = re.compile(
+    r"(?:^|([a-zA-Z']+)|:|[\d)]\s*=|(?:^|[\s,(])[a-zA-Z]+\s*=|[.!?,;](?=\s)|\n)[\s*_\"]*$"
+)
 _ENDS: Final = re.compile(r"\s*$|[.,;:!?)\]*\"]*(?:\s+[a-zA-Z(*]|\s*$)|\s*[\\]?\$")
 _MOST_BOXES: Final = 20
 _LAST: Final = 20_000  # only so much of the end of a text is searched
@@ -97,7 +115,9 @@ def final_answer(text: str) -> str | None:
         if number and len(_WORD.findall(text, number.end())) > 1:
             number = None
     if formula:
-        return next((part for part in formula.groups() if part), None) if _is_stated(formula) else None
+        return (
+            next((part for part in formula.groups() if part), None) if _is_stated(formula) else None
+        )
     return number[0] if number and _is_stated(number) and _stands_alone(number) else None
 
 
@@ -106,7 +126,11 @@ def _is_stated(match: re.Match[str]) -> bool:
     before = _CLAUSE.split(match.string[max(0, match.start() - 200) : match.start()])[-1]
     behind = _CLAUSE.split(match.string[match.end() : match.end() + 200])[0]
     said, more = words_of(before), words_of(behind)
-    if not DENIALS.isdisjoint(said) or not DENIALS.isdisjoint(more) or any(map(makes_another, more[:1])):
+    if (
+        not DENIALS.isdisjoint(said)
+        or not DENIALS.isdisjoint(more)
+        or any(map(makes_another, more[:1]))
+    ):
         return False
     # "the square root is 7" states 7, "the square root of 7" and "less than or equal to 7" do not.
     while said and said[-1] in LEADS:
@@ -127,7 +151,9 @@ def _stands_alone(number: re.Match[str]) -> bool:
     if _ENDS.match(behind) is None:
         return False
     words = words_of(_CLAUSE.split(behind)[0])
-    return not words or (CHANGES.isdisjoint(words) and words[0] in LINKS) or says_what(" ".join(words))
+    return (
+        not words or (CHANGES.isdisjoint(words) and words[0] in LINKS) or says_what(" ".join(words))
+    )
 
 
 LONGEST: Final = 4096  # longer texts are no answers; they are compared as texts alone
@@ -141,8 +167,15 @@ _MONEY: Final = re.compile(
 )
 _MOST_LAYERS: Final = 12
 # What may stand around an answer, and what inside shows that these do not belong together.
-_WRAPPINGS: Final = (("$$", "$$", "$"), ("$", "$", "$"), (r"\(", r"\)", r"\("), (r"\[", r"\]", r"\["),
-                     ("**", "**", "**"), ("`", "`", "`"), ('"', '"', '"'))  # fmt: skip
+_WRAPPINGS: Final = (
+    ("$$", "$$", "$"),
+    ("$", "$", "$"),
+    (r"\(", r"\)", r"\("),
+    (r"\[", r"\]", r"\["),
+    ("**", "**", "**"),
+    ("`", "`", "`"),
+    ('"', '"', '"'),
+)
 DEEPEST: Final = 60  # how deep brackets may nest
 
 _SIGNS_BY_CODE: Final = {
@@ -245,7 +278,10 @@ def without_markup(text: str) -> str:
     if "quad" in text:
         text = _NEXT_STATEMENT.sub(", ", text)
     if "\\" in text or "~" in text:
-        text = _MARKUP.sub(lambda m: r"\frac" if m[0].endswith("frac") else "" if m[0].startswith(r"\!") else " ", text)
+        text = _MARKUP.sub(
+            lambda m: r"\frac" if m[0].endswith("frac") else "" if m[0].startswith(r"\!") else " ",
+            text,
+        )
         text = _UNIT_FONT.sub(_unit_or_letter, text)
     return _BREAK.sub(" ", text)
 

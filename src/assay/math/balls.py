@@ -46,7 +46,9 @@ def _value(node: tree.Node, point: Point) -> acb:
         case tree.Sum(terms):
             return sum((_value(term, point) for term in terms[1:]), start=_value(terms[0], point))
         case tree.Product(factors):
-            return math.prod((_value(factor, point) for factor in factors[1:]), start=_value(factors[0], point))
+            return math.prod(
+                (_value(factor, point) for factor in factors[1:]), start=_value(factors[0], point)
+            )
         case tree.Quotient(top, bottom):
             return _value(top, point) / _value(bottom, point)
         case tree.Power(base, exponent):
@@ -95,7 +97,10 @@ def _power(base: tree.Node, exponent: tree.Node, point: Point) -> acb:
 
 
 def _bounded(exponent: acb, logarithm: arb) -> acb:
-    if not abs(exponent.real) < _LARGEST_EXPONENT or not abs(exponent.real * logarithm) < _LARGEST_LOGARITHM:
+    if (
+        not abs(exponent.real) < _LARGEST_EXPONENT
+        or not abs(exponent.real * logarithm) < _LARGEST_LOGARITHM
+    ):
         raise TooLargeError("a power is too large to compute")
     return exponent
 
@@ -178,21 +183,43 @@ def _common(*values: acb, divisor: bool) -> acb:
 
 
 _OF_ONE: Final[dict[str, Callable[[acb], acb]]] = {
-    "sin": acb.sin, "cos": acb.cos, "tan": acb.tan, "cot": acb.cot, "sec": acb.sec, "csc": acb.csc,
-    "sinh": acb.sinh, "cosh": acb.cosh, "tanh": acb.tanh, "coth": acb.coth, "sech": acb.sech, "csch": acb.csch,
-    "arcsin": acb.asin, "arccos": acb.acos, "arctan": acb.atan,
-    "arcsinh": acb.asinh, "arccosh": acb.acosh, "arctanh": acb.atanh,
+    "sin": acb.sin,
+    "cos": acb.cos,
+    "tan": acb.tan,
+    "cot": acb.cot,
+    "sec": acb.sec,
+    "csc": acb.csc,
+    "sinh": acb.sinh,
+    "cosh": acb.cosh,
+    "tanh": acb.tanh,
+    "coth": acb.coth,
+    "sech": acb.sech,
+    "csch": acb.csch,
+    "arcsin": acb.asin,
+    "arccos": acb.acos,
+    "arctan": acb.atan,
+    "arcsinh": acb.asinh,
+    "arccosh": acb.acosh,
+    "arctanh": acb.atanh,
     "arccot": lambda value: acb(arb.pi()) / 2 - value.atan(),
     "arcsec": lambda value: (1 / value).acos(),
     "arccsc": lambda value: (1 / value).asin(),
     "abs": lambda value: acb(abs(value)),
-}  # fmt: skip
+}
 _FUNCTIONS: Final[dict[str, Callable[..., acb]]] = {
-    **_OF_ONE, "sign": _sign, "factorial": _factorial, "root": _root, "binomial": _binomial, "log": _logarithm,
-    "floor": partial(_rounded, direction=arb.floor), "ceil": partial(_rounded, direction=arb.ceil),
-    "max": partial(_extreme, largest=True), "min": partial(_extreme, largest=False),
-    "gcd": partial(_common, divisor=True), "lcm": partial(_common, divisor=False),
-}  # fmt: skip
+    **_OF_ONE,
+    "sign": _sign,
+    "factorial": _factorial,
+    "root": _root,
+    "binomial": _binomial,
+    "log": _logarithm,
+    "floor": partial(_rounded, direction=arb.floor),
+    "ceil": partial(_rounded, direction=arb.ceil),
+    "max": partial(_extreme, largest=True),
+    "min": partial(_extreme, largest=False),
+    "gcd": partial(_common, divisor=True),
+    "lcm": partial(_common, divisor=False),
+}
 
 
 # How near to 0 an algebraic number can be without being 0, after Burnikel, Funke, Mehlhorn, Schirra and Schmitt,
@@ -200,7 +227,12 @@ _FUNCTIONS: Final[dict[str, Callable[..., acb]]] = {
 # or at least u^(1−D)/l in size, where u and l bound all conjugates of its numerator and denominator, and D is the
 # degree of a field that holds it. A ball smaller than that around 0 proves that the number is 0.
 MOST_BITS: Final = 12_000
-_RATIOS: Final = {"tan": ("sin", "cos"), "cot": ("cos", "sin"), "sec": ("", "cos"), "csc": ("", "sin")}
+_RATIOS: Final = {
+    "tan": ("sin", "cos"),
+    "cot": ("cos", "sin"),
+    "sec": ("", "cos"),
+    "csc": ("", "sin"),
+}
 
 
 class Size(NamedTuple):
@@ -258,7 +290,10 @@ class _Field:
                 self.parts = math.lcm(self.parts, int((turn / 2).q))
                 return Size(1.0, 1.0)
             case tree.Apply(function, (argument,)) if function in _RATIOS:
-                top, bottom = (tree.Apply(name, (argument,)) if name else tree.ONE for name in _RATIOS[function])
+                top, bottom = (
+                    tree.Apply(name, (argument,)) if name else tree.ONE
+                    for name in _RATIOS[function]
+                )
                 return self.size(tree.Quotient(top, bottom))
             case tree.Constant("i"):
                 self.roots[node] = 2

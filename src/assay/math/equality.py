@@ -13,7 +13,9 @@ from assay.math.verdict import SAME, Equality, MathOptions, all_of, different, u
 def compare(gold: tree.Node, answer: tree.Node, options: MathOptions) -> Equality:
     if gold == answer:
         return SAME
-    if isinstance(gold, tree.Number) and isinstance(answer, tree.Number):  # as most members of lists are
+    if isinstance(gold, tree.Number) and isinstance(
+        answer, tree.Number
+    ):  # as most members of lists are
         return compare_constants(gold, answer, options)
     if tree.is_equation(answer) and not tree.is_equation(gold) and _is_false(answer, options):
         return different("the answer is an equation that does not hold")
@@ -41,14 +43,19 @@ def compare(gold: tree.Node, answer: tree.Node, options: MathOptions) -> Equalit
 def _is_false(equation: tree.Relation, options: MathOptions) -> bool:
     """Whether two sides of a chain are different numbers: `8 = 7`."""
     values = [
-        side for side in equation.sides if not tree.symbols_of(side) and not isinstance(side, tree.Words | tree.Listing)
+        side
+        for side in equation.sides
+        if not tree.symbols_of(side) and not isinstance(side, tree.Words | tree.Listing)
     ]
     return any(compare_quantities(side, values[-1], options).equal is False for side in values[:-1])
 
 
 def _compare_words(gold: tree.Node, answer: tree.Node) -> Equality:
     if isinstance(gold, tree.Words) and isinstance(answer, tree.Words):
-        one, two = (_SAYS_NOTHING.sub("", _BETWEEN_WORDS.sub(" ", side.text)).strip() for side in (gold, answer))
+        one, two = (
+            _SAYS_NOTHING.sub("", _BETWEEN_WORDS.sub(" ", side.text)).strip()
+            for side in (gold, answer)
+        )
         if one == two:
             return Equality(True, f"equal as words: {gold.text}")
         return different(f"different words: {gold.text!r} and {answer.text!r}")
@@ -71,7 +78,9 @@ def _compare_as_sets(gold: tree.Node, answer: tree.Node, options: MathOptions) -
         ends = [compare(gold.low, answer.low, options), compare(gold.high, answer.high, options)]
         return all_of(ends, as_what="intervals")
     sides = (gold, answer)
-    if tree.NamedSet("empty") in sides and any(isinstance(side, tree.Listing | tree.Number) for side in sides):
+    if tree.NamedSet("empty") in sides and any(
+        isinstance(side, tree.Listing | tree.Number) for side in sides
+    ):
         return different("one set is empty")
     found = compare_sets(gold, answer)
     if found.equal is None and isinstance(gold, tree.Listing) and isinstance(answer, tree.Listing):
@@ -88,16 +97,24 @@ def _as_interval(node: tree.Node, other: tree.Node) -> tree.Node:
             return node
 
 
-def _compare_definitions(gold: tree.Relation, answer: tree.Relation, options: MathOptions) -> Equality | None:
+def _compare_definitions(
+    gold: tree.Relation, answer: tree.Relation, options: MathOptions
+) -> Equality | None:
     """`f(x) = …` against `f(z) = …`: the same name, and the same rule for it."""
     name, other = gold.sides[0], answer.sides[0]
-    if isinstance(name, tree.Apply) and isinstance(other, tree.Apply) and name.function == other.function:
+    if (
+        isinstance(name, tree.Apply)
+        and isinstance(other, tree.Apply)
+        and name.function == other.function
+    ):
         names = {
             theirs.name: ours.name
             for ours, theirs in zip(name.arguments, other.arguments, strict=False)
             if isinstance(ours, tree.Symbol) and isinstance(theirs, tree.Symbol)
         }
-        renamed_sides = (tree.renamed(side, lambda one: names.get(one, one)) for side in answer.sides)
+        renamed_sides = (
+            tree.renamed(side, lambda one: names.get(one, one)) for side in answer.sides
+        )
         answer = tree.Relation(tuple(renamed_sides), answer.operators)
         other = answer.sides[0]
     arguments = tree.symbols_of(name) if isinstance(name, tree.Apply) else set[str]()
@@ -118,7 +135,9 @@ def compare_listings(gold: tree.Node, answer: tree.Node, options: MathOptions) -
     kind, kinds = _kind(gold), {_kind(gold), _kind(answer)}
     if "ratio" in kinds:
         return _compare_ratios(gold, answer, options)
-    one, two = (side.items if isinstance(side, tree.Listing) else (side,) for side in (gold, answer))
+    one, two = (
+        side.items if isinstance(side, tree.Listing) else (side,) for side in (gold, answer)
+    )
     are_lists = isinstance(gold, tree.Listing) and isinstance(answer, tree.Listing)
 
     def compared(one: tree.Node, two: tree.Node) -> Equality:
@@ -135,15 +154,27 @@ def compare_listings(gold: tree.Node, answer: tree.Node, options: MathOptions) -
         return undecided("very long lists")
     if len(one) == 2 and kinds == {"square", "round"}:
         return different("one interval has its ends, the other has not")
-    if len(one) == 2 and kinds == {"square", "bare"} and not (_has_labels(gold) or _has_labels(answer)):
+    if (
+        len(one) == 2
+        and kinds == {"square", "bare"}
+        and not (_has_labels(gold) or _has_labels(answer))
+    ):
         return undecided("an interval or a list")
     # The gold's kind decides: a tuple has an order, and so have values under different names.
-    if options.ordered_tuples and kind in ("round", "square") and ("set" in kinds or _is_choice(answer)):
+    if (
+        options.ordered_tuples
+        and kind in ("round", "square")
+        and ("set" in kinds or _is_choice(answer))
+    ):
         return different("the gold has an order, and the answer has none")
     is_named = _has_labels(gold) and not _has_labels(answer)
     if is_named or (options.ordered_tuples and kind in ("round", "square")):
         return all_of(list(map(compared, one, two)), as_what="lists")
-    if _has_labels(gold) and _has_labels(answer) and (gold.joined == "or") != (answer.joined == "or"):
+    if (
+        _has_labels(gold)
+        and _has_labels(answer)
+        and (gold.joined == "or") != (answer.joined == "or")
+    ):
         return different("one holds for all its parts, the other for one of them")
     return _compare_unordered(one, two, compared)
 
@@ -164,11 +195,17 @@ def _has_labels(node: tree.Node) -> TypeGuard[tree.Listing]:
     """Whether a list gives different names to its parts: `a = 1, b = 2`."""
     if not isinstance(node, tree.Listing):
         return False
-    names = [item.sides[0] for item in node.items if isinstance(item, tree.Relation) and tree.is_assignment(item)]
+    names = [
+        item.sides[0]
+        for item in node.items
+        if isinstance(item, tree.Relation) and tree.is_assignment(item)
+    ]
     return len(names) == len(node.items) == len(set(names))
 
 
-def _compare_unordered(one: Sequence[tree.Node], two: Sequence[tree.Node], compare: Compare) -> Equality:
+def _compare_unordered(
+    one: Sequence[tree.Node], two: Sequence[tree.Node], compare: Compare
+) -> Equality:
     """Whether every part of one has its own equal in the other."""
     left = list(two)
     is_open = False
@@ -181,16 +218,24 @@ def _compare_unordered(one: Sequence[tree.Node], two: Sequence[tree.Node], compa
             is_open = True
         else:
             return different("a part of one list has no equal in the other")
-    return undecided("parts of the lists are undecided") if is_open else Equality(True, "equal as sets")
+    return (
+        undecided("parts of the lists are undecided")
+        if is_open
+        else Equality(True, "equal as sets")
+    )
 
 
-def _compare_repeated(one: Sequence[tree.Node], two: Sequence[tree.Node], compare: Compare) -> Equality:
+def _compare_repeated(
+    one: Sequence[tree.Node], two: Sequence[tree.Node], compare: Compare
+) -> Equality:
     """Lists of different lengths are equal as sets when one only repeats itself."""
     if len(one) * len(two) > _MOST_ITEMS**2 / 4:
         return undecided("very long lists")
     for parts, others, turned in ((one, two, False), (two, one, True)):
         for item in parts:
-            findings = [compare(other, item) if turned else compare(item, other) for other in others]
+            findings = [
+                compare(other, item) if turned else compare(item, other) for other in others
+            ]
             if any(finding.equal for finding in findings):
                 continue
             if any(finding.equal is None for finding in findings):
@@ -206,7 +251,9 @@ def _compare_ratios(gold: tree.Node, answer: tree.Node, options: MathOptions) ->
     if len(one) != len(two):
         return different(f"ratios of {len(one)} and {len(two)} parts")
     pairs = zip(one[1:], two[1:], strict=True)
-    crossed = [compare(tree.Product((one[0], b)), tree.Product((two[0], a)), options) for a, b in pairs]
+    crossed = [
+        compare(tree.Product((one[0], b)), tree.Product((two[0], a)), options) for a, b in pairs
+    ]
     return all_of(crossed, as_what="ratios")
 
 
@@ -225,18 +272,27 @@ def compare_grids(gold: tree.Node, answer: tree.Node, options: MathOptions) -> E
         if isinstance(other, tree.Number | tree.Listing | tree.Symbol):
             return different("only one is a matrix")
         return undecided("a matrix against something else")
-    if _shape(gold) != _shape(answer) and isinstance(gold, tree.Grid) and isinstance(answer, tree.Grid):
+    if (
+        _shape(gold) != _shape(answer)
+        and isinstance(gold, tree.Grid)
+        and isinstance(answer, tree.Grid)
+    ):
         return different(f"matrices of {_shape(gold)} and {_shape(answer)} cells")
     grid, other = (gold, answer) if isinstance(gold, tree.Grid) else (answer, gold)
     if isinstance(other, tree.Listing) and 1 not in _shape(grid):
         return different("a matrix of several rows and columns is no tuple")
     if len(one) != len(two):
         return different(f"{len(one)} and {len(two)} cells")
-    return all_of([compare(*cells, options) for cells in zip(one, two, strict=True)], as_what="matrices")
+    return all_of(
+        [compare(*cells, options) for cells in zip(one, two, strict=True)], as_what="matrices"
+    )
 
 
 def _multiplied_out(node: tree.Node) -> tree.Node:
-    if not isinstance(node, tree.Product) or sum(isinstance(factor, tree.Grid) for factor in node.factors) != 1:
+    if (
+        not isinstance(node, tree.Product)
+        or sum(isinstance(factor, tree.Grid) for factor in node.factors) != 1
+    ):
         return node
     grid = next(factor for factor in node.factors if isinstance(factor, tree.Grid))
     rest = tuple(factor for factor in node.factors if factor is not grid)
@@ -244,7 +300,11 @@ def _multiplied_out(node: tree.Node) -> tree.Node:
 
 
 def _shape(node: tree.Node) -> tuple[int, int]:
-    return (len(node.rows), len(node.rows[0])) if isinstance(node, tree.Grid) else (len(tree.children(node)), 1)
+    return (
+        (len(node.rows), len(node.rows[0]))
+        if isinstance(node, tree.Grid)
+        else (len(tree.children(node)), 1)
+    )
 
 
 def _cells(node: tree.Node) -> tuple[tree.Node, ...] | None:
@@ -254,10 +314,14 @@ def _cells(node: tree.Node) -> tuple[tree.Node, ...] | None:
 
 # Whether an answer is solved as far as the gold is, so that a question handed back is no answer.
 
-_UNCOMPUTED: Final = re.compile(r"\\(?:int|iint|oint|sum|prod|lim)(?![a-zA-Z])|\\frac\s*\{\s*(?:d|\\partial)\s*\}")
+_UNCOMPUTED: Final = re.compile(
+    r"\\(?:int|iint|oint|sum|prod|lim)(?![a-zA-Z])|\\frac\s*\{\s*(?:d|\\partial)\s*\}"
+)
 
 
-def unsolved(gold: tuple[str, tree.Node | None], answer: tuple[str, tree.Node | None]) -> str | None:
+def unsolved(
+    gold: tuple[str, tree.Node | None], answer: tuple[str, tree.Node | None]
+) -> str | None:
     """What the answer leaves to be done that the gold has done; None when there is nothing."""
     operator = _UNCOMPUTED.search(answer[0])
     if operator and not _UNCOMPUTED.search(gold[0]):
@@ -274,17 +338,39 @@ def _left_to_do(gold: tree.Node, answer: tree.Node) -> str | None:
             or not isinstance(gold, tree.Relation)
             or (tree.is_inequality(gold) and _is_isolated(gold))
         )
-        if is_solved_gold and tree.is_inequality(answer) and is_set(answer) and not _is_isolated(answer):
+        if (
+            is_solved_gold
+            and tree.is_inequality(answer)
+            and is_set(answer)
+            and not _is_isolated(answer)
+        ):
             return "the inequality is not solved"
         if is_solved_gold and tree.is_equation(answer):
-            if tree.symbols_of(gold) and tree.is_assignment(gold) and not _gives(answer, gold.sides[0]):
+            if (
+                tree.symbols_of(gold)
+                and tree.is_assignment(gold)
+                and not _gives(answer, gold.sides[0])
+            ):
                 return "the equation is not solved"
-            return _left_to_do(gold.sides[-1] if tree.is_assignment(gold) else gold, answer.sides[-1])
+            return _left_to_do(
+                gold.sides[-1] if tree.is_assignment(gold) else gold, answer.sides[-1]
+            )
         return None
     if isinstance(answer, tree.SetOperation | tree.Listing):
-        if isinstance(gold, tree.Listing) and isinstance(answer, tree.Listing) and all(map(_is_literal, gold.items)):
+        if (
+            isinstance(gold, tree.Listing)
+            and isinstance(answer, tree.Listing)
+            and all(map(_is_literal, gold.items))
+        ):
             gold = gold.items[0]
-        return next((left for part in tree.children(answer) if (left := _left_to_do(gold, part)) is not None), None)
+        return next(
+            (
+                left
+                for part in tree.children(answer)
+                if (left := _left_to_do(gold, part)) is not None
+            ),
+            None,
+        )
     gold = gold.sides[-1] if tree.is_assignment(gold) else gold
     if _is_literal(gold) and not tree.symbols_of(answer) and not _is_computed(answer):
         return "the number is not computed"
@@ -293,7 +379,9 @@ def _left_to_do(gold: tree.Node, answer: tree.Node) -> str | None:
 
 def _is_isolated(relation: tree.Relation) -> bool:
     """Whether every side is one letter or has none: `x > 4`, `1 < x < 2`, but not `2x > 8`."""
-    return all(isinstance(side, tree.Symbol) or not tree.symbols_of(side) for side in relation.sides)
+    return all(
+        isinstance(side, tree.Symbol) or not tree.symbols_of(side) for side in relation.sides
+    )
 
 
 def _gives(equation: tree.Relation, name: tree.Node) -> bool:
@@ -318,7 +406,9 @@ def _is_literal(node: tree.Node) -> bool:
             return _is_literal(top) and _is_literal(bottom)
         case tree.Product((tree.Number(value), rest)):
             return value == -1 and _is_literal(rest)
-        case tree.Sum((tree.Number(whole), tree.Quotient(tree.Number(top), tree.Number(bottom)))):  # a mixed number
+        case tree.Sum(
+            (tree.Number(whole), tree.Quotient(tree.Number(top), tree.Number(bottom)))
+        ):  # a mixed number
             return whole.q == 1 and top < bottom
         case _:
             return False

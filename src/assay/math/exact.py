@@ -30,7 +30,12 @@ class TooComplexError(ValueError):
     """The expression grows beyond what exact arithmetic is worth."""
 
 
-NO_PROOF: Final = (TooComplexError, TooLargeError, UndefinedError, RecursionError)  # what ends an exact computation
+NO_PROOF: Final = (
+    TooComplexError,
+    TooLargeError,
+    UndefinedError,
+    RecursionError,
+)  # what ends an exact computation
 
 
 class Ratio(NamedTuple):
@@ -70,14 +75,18 @@ def slope_in(atom: int, polynomial: Polynomial) -> Polynomial:
 
 MOST_BITS: Final = 4096  # rational numbers beyond so many bits are not computed
 _MOST_WORK: Final = 200_000  # products of terms that one comparison may take: some milliseconds
-_MOST_SHARED: Final = 900  # products of terms of two polynomials up to which their common factor is looked for
+_MOST_SHARED: Final = (
+    900  # products of terms of two polynomials up to which their common factor is looked for
+)
 _FACTORED: Final = fmpz(10) ** 30  # larger numbers are not factored
 # Kinds of atoms that are positive, variables by assumption.
 _POSITIVE: Final = frozenset({"symbol", "pi", "e", "exp", "root", "power", "factorial", "abs"})
 # Kinds of atoms that are real when they are of a number, and i.
 _REAL: Final = frozenset({"symbol", "pi", "e", "root", "ln", "i"})
 _MAYBE_COMPLEX: Final = frozenset({"i", "arcsin", "arccosh", "arctanh"})
-_MOST_FACTORED: Final = 40  # terms of a polynomial up to which its squares are looked for under a root
+_MOST_FACTORED: Final = (
+    40  # terms of a polynomial up to which its squares are looked for under a root
+)
 _MOST_ANGLES: Final = 64  # how often one inverse function may count in a sum of them
 _MOST_TURNS: Final = 12  # sin(ku) is written out up to this k
 _INVERSES: Final = {"arcsin": "sin", "arctan": "tan"}
@@ -121,7 +130,9 @@ class Form:
     def atom(self, *key: Any, equation: tuple[int, Polynomial] | None = None) -> Ratio:
         """The atom with this key. `equation`: one power of it, and what that is in atoms met before."""
         key = tuple(self._canonical(part) if isinstance(part, Ratio) else part for part in key)
-        name = tuple((str(part.top), str(part.bottom)) if isinstance(part, Ratio) else part for part in key)
+        name = tuple(
+            (str(part.top), str(part.bottom)) if isinstance(part, Ratio) else part for part in key
+        )
         number = self._numbers.get(name)
         if number is None:
             number = len(self.keys)
@@ -129,16 +140,22 @@ class Form:
                 raise TooComplexError(f"more than {MOST_ATOMS} different parts")
             self._numbers[name] = number
             self.keys.append(key)
-            number_below = rational(key[1]) if key[0] == "power" and isinstance(key[1], Ratio) else None
+            number_below = (
+                rational(key[1]) if key[0] == "power" and isinstance(key[1], Ratio) else None
+            )
             is_complex = key[0] in _MAYBE_COMPLEX or (number_below is not None and number_below < 0)
-            if is_complex or any(self._may_be_complex(*part) for part in key if isinstance(part, Ratio)):
+            if is_complex or any(
+                self._may_be_complex(*part) for part in key if isinstance(part, Ratio)
+            ):
                 self._complex.add(number)
             if equation is not None:
                 self.equations[number] = (equation[0], ATOMS[number] ** equation[0] - equation[1])
         return Ratio(ATOMS[number], ONE)
 
     def _may_be_complex(self, *polynomials: Polynomial) -> bool:
-        return bool(self._complex) and any(not self._complex.isdisjoint(powers_in(each)) for each in polynomials)
+        return bool(self._complex) and any(
+            not self._complex.isdisjoint(powers_in(each)) for each in polynomials
+        )
 
     def equal(self, one: Ratio, two: Ratio) -> bool:
         if one.bottom == two.bottom:
@@ -179,7 +196,9 @@ class Form:
 
     def _canonical(self, ratio: Ratio) -> Ratio:
         """The quotient in lowest terms, with roots above the line where that can be had, and 1 leading below it."""
-        top, bottom = self._cancelled(*self._rationalized(self.reduced(ratio.top), self.reduced(ratio.bottom)))
+        top, bottom = self._cancelled(
+            *self._rationalized(self.reduced(ratio.top), self.reduced(ratio.bottom))
+        )
         leading = bottom.leading_coefficient()
         return Ratio(top / leading, bottom / leading)
 
@@ -192,11 +211,16 @@ class Form:
                 continue
             if len(below) == 1:
                 factor = ATOMS[atom] ** (degree - power)
-            elif degree == 2 and power == 1 and powers_in(zero - ATOMS[atom] ** 2).get(atom) is None:
+            elif (
+                degree == 2 and power == 1 and powers_in(zero - ATOMS[atom] ** 2).get(atom) is None
+            ):
                 factor = below - 2 * self.times(slope_in(atom, below), ATOMS[atom])
             else:
                 return Ratio(top, bottom)
-            above, below = self.reduced(self.times(above, factor)), self.reduced(self.times(below, factor))
+            above, below = (
+                self.reduced(self.times(above, factor)),
+                self.reduced(self.times(below, factor)),
+            )
         # The factors are no 0, since their product with what stood below is none.
         is_sure = below and all(self.keys[atom][0] == "symbol" for atom in powers_in(below))
         return Ratio(above, below) if is_sure else Ratio(top, bottom)
@@ -212,7 +236,10 @@ class Form:
         return Ratio(self.reduced(top), self.times(one.bottom, left))
 
     def multiply(self, one: Ratio, two: Ratio) -> Ratio:
-        top, bottom = self.reduced(self.times(one.top, two.top)), self.reduced(self.times(one.bottom, two.bottom))
+        top, bottom = (
+            self.reduced(self.times(one.top, two.top)),
+            self.reduced(self.times(one.bottom, two.bottom)),
+        )
         if not bottom:
             raise UndefinedError("a division by 0")
         return self._cancelled(top, bottom)
@@ -278,18 +305,25 @@ class Form:
     def _power_of_product(self, base: Ratio, exponent: Ratio) -> Ratio | None:
         """(2xy)^n as 2^n·x^n·y^n, for variables taken as positive; None for factors whose sign is not known."""
         factor = base.top.leading_coefficient() / base.bottom.leading_coefficient()
-        powers = [*powers_in(base.top).items(), *((atom, -power) for atom, power in powers_in(base.bottom).items())]
+        powers = [
+            *powers_in(base.top).items(),
+            *((atom, -power) for atom, power in powers_in(base.bottom).items()),
+        ]
         kinds = {self.keys[atom][0] for atom, _ in powers}
         if factor < 0 or not _POSITIVE.issuperset(kinds) or self._may_be_complex(*base):
             return None
         self.assumed_positive |= "symbol" in kinds
         result = constant(1) if factor == 1 else self.general_power(constant(factor), exponent)
         for atom, power in powers:
-            piece = self.general_power(Ratio(ATOMS[atom], ONE), self.multiply(exponent, constant(power)))
+            piece = self.general_power(
+                Ratio(ATOMS[atom], ONE), self.multiply(exponent, constant(power))
+            )
             result = self.multiply(result, piece)
         return result
 
-    def _power_of_terms(self, of_term: Callable[[Ratio], Ratio], exponent: Ratio, base: Ratio) -> Ratio:
+    def _power_of_terms(
+        self, of_term: Callable[[Ratio], Ratio], exponent: Ratio, base: Ratio
+    ) -> Ratio:
         """base^(2 + 3u/2) as base²·(base^(u/2))³: one atom a term, whatever its whole factor."""
         result = constant(1)
         bottom = exponent.bottom.leading_coefficient()
@@ -319,7 +353,9 @@ class Form:
     def _root(self, polynomial: Polynomial, index: int) -> Ratio:
         number, powers, rest = self._factors(polynomial)
         pieces = [(constant(prime), int(prime), power) for prime, power in _primes(number)]
-        pieces += [(piece := Ratio(ATOMS[atom], ONE), piece, power) for atom, power in powers.items()]
+        pieces += [
+            (piece := Ratio(ATOMS[atom], ONE), piece, power) for atom, power in powers.items()
+        ]
         result = constant(1)
         for base, key, power in pieces:
             whole, left = divmod(power, index)
@@ -346,12 +382,17 @@ class Form:
         if rest == -1:
             raise TooComplexError("an even root of a negative number")
         self.assumed_positive = True
-        return self.multiply(result, self.atom("root", Ratio(rest, ONE), index, equation=(index, rest)))
+        return self.multiply(
+            result, self.atom("root", Ratio(rest, ONE), index, equation=(index, rest))
+        )
 
     def _factors(self, polynomial: Polynomial) -> tuple[fmpq, dict[int, int], Polynomial]:
         """A positive number, powers of positive atoms, and what is left: whole coefficients without a common factor."""
         values, shared = polynomial.coeffs(), polynomial.term_content()
-        top, bottom = reduce(fmpz.gcd, (value.p for value in values)), reduce(fmpz.lcm, (value.q for value in values))
+        top, bottom = (
+            reduce(fmpz.gcd, (value.p for value in values)),
+            reduce(fmpz.lcm, (value.q for value in values)),
+        )
         number = fmpq(abs(top), bottom)
         self._known_positive(shared)
         return number, powers_in(shared), polynomial / shared / number
@@ -416,7 +457,9 @@ class Form:
             return self._angle_function(_RECIPROCALS[function], self.divide(constant(1), argument))
         if function in _COMPLEMENTS:
             other = self._inverse(_COMPLEMENTS[function], argument)
-            return self.add(self.multiply(self.atom("pi"), constant(fmpq(1, 2))), self.negative(other))
+            return self.add(
+                self.multiply(self.atom("pi"), constant(fmpq(1, 2))), self.negative(other)
+            )
         return self._inverse(function, argument) if function in _INVERSES else None
 
     def _chosen(self, function: str, cosine: Ratio, sine: Ratio) -> Ratio:
@@ -424,7 +467,12 @@ class Form:
         name, one = function[:3], constant(1)
         if name in ("sin", "cos"):
             return sine if name == "sin" else cosine
-        sides = {"tan": (sine, cosine), "cot": (cosine, sine), "sec": (one, cosine), "csc": (one, sine)}
+        sides = {
+            "tan": (sine, cosine),
+            "cot": (cosine, sine),
+            "sec": (one, cosine),
+            "csc": (one, sine),
+        }
         return self.divide(*sides[name])
 
     def turned(self, argument: Ratio) -> tuple[Ratio, Ratio]:
@@ -464,7 +512,9 @@ class Form:
             return constant(-1), constant(0)
         tangent, sine = self._inside(monomial, "arctan"), self._inside(monomial, "arcsin")
         if sine is not None:
-            return self.root(self.add(constant(1), self.negative(self.multiply(sine, sine))), 2), sine
+            return self.root(
+                self.add(constant(1), self.negative(self.multiply(sine, sine))), 2
+            ), sine
         return None if tangent is None else (constant(1), tangent)
 
     def scale_to_multiple_of_pi(self, whole: Ratio) -> int | None:
@@ -501,7 +551,9 @@ class Form:
         return arguments[0] if isinstance(arguments[0], Ratio) else constant(arguments[0])
 
     def _sum(self, one: tuple[Ratio, Ratio], two: tuple[Ratio, Ratio]) -> tuple[Ratio, Ratio]:
-        cosine = self.add(self.multiply(one[0], two[0]), self.negative(self.multiply(one[1], two[1])))
+        cosine = self.add(
+            self.multiply(one[0], two[0]), self.negative(self.multiply(one[1], two[1]))
+        )
         sine = self.add(self.multiply(one[1], two[0]), self.multiply(one[0], two[1]))
         return cosine, sine
 
@@ -630,7 +682,11 @@ class Form:
         if function == "log":
             for argument, value in zip(arguments, values, strict=True):
                 # The logarithm of a product is the sum of logarithms for positive factors alone.
-                if rational(value) is None and not tree.symbols_of(argument) and _sign(argument) < 0:
+                if (
+                    rational(value) is None
+                    and not tree.symbols_of(argument)
+                    and _sign(argument) < 0
+                ):
                     raise TooComplexError("the logarithm of a negative number")
             return self.divide(*map(self.natural_log, values))
         known = _FUNCTIONS.get(function)
@@ -644,7 +700,9 @@ class Form:
         found = ball(tree.Apply(function, arguments), {}, 256)
         if function in ("max", "min"):
             pairs = zip(arguments, values, strict=True)
-            return next(value for argument, value in pairs if ball(argument, {}, 256).overlaps(found))
+            return next(
+                value for argument, value in pairs if ball(argument, {}, 256).overlaps(found)
+            )
         number = found.real.unique_fmpz() if is_real(found) and found.real.is_exact() else None
         if number is None:
             raise UndefinedError("no certain whole number")
@@ -666,7 +724,10 @@ class Form:
             raise TooComplexError("the size of a number that may be complex")
         argument = self._canonical(argument)
         kinds = {self.keys[atom][0] for side in argument for atom in powers_in(side)}
-        if kinds <= _POSITIVE - {"symbol"} and min(argument.top.coeffs() + argument.bottom.coeffs()) > 0:
+        if (
+            kinds <= _POSITIVE - {"symbol"}
+            and min(argument.top.coeffs() + argument.bottom.coeffs()) > 0
+        ):
             return argument
         if argument.top.leading_coefficient() < 0:
             argument = self.negative(argument)
@@ -676,10 +737,14 @@ class Form:
 
     def _conjugate(self, ratio: Ratio) -> Ratio:
         """The ratio with -i for i, where nothing else in it can be complex."""
-        if any(key[0] not in _REAL or any(isinstance(part, Ratio) for part in key) for key in self.keys):
+        if any(
+            key[0] not in _REAL or any(isinstance(part, Ratio) for part in key) for key in self.keys
+        ):
             raise TooComplexError("the size of a number that may be complex")
         unit = self._numbers["i",]
-        above, below = (side - 2 * slope_in(unit, side) * ATOMS[unit] for side in map(self.reduced, ratio))
+        above, below = (
+            side - 2 * slope_in(unit, side) * ATOMS[unit] for side in map(self.reduced, ratio)
+        )
         return Ratio(above, below)
 
     def factorial(self, argument: Ratio) -> Ratio:

@@ -14,7 +14,17 @@ from assay.math import tree, words
 from assay.math.answer_text import DEEPEST
 from assay.math.relations import fraction_of
 from assay.math.units import is_unit, says_what
-from assay.math.words import CONNECTIVES, FUNCTIONS, GREEK, NO_FACTORS, NO_UNITS, ORDINALS, PERCENT, SCALES, SETS
+from assay.math.words import (
+    CONNECTIVES,
+    FUNCTIONS,
+    GREEK,
+    NO_FACTORS,
+    NO_UNITS,
+    ORDINALS,
+    PERCENT,
+    SCALES,
+    SETS,
+)
 
 
 class MathToken(NamedTuple):
@@ -108,7 +118,9 @@ def recurring(text: str) -> tree.Number:
 
 
 TOO_DEEP: Final = "it nests too deep"
-DEEPEST_TREE: Final = 2 * DEEPEST  # levels: `5!!!…` and `1/2/2/…` have one for each sign, though no bracket opens
+DEEPEST_TREE: Final = (
+    2 * DEEPEST
+)  # levels: `5!!!…` and `1/2/2/…` have one for each sign, though no bracket opens
 SET_OPERATIONS: Final = words.notations("set operation")
 TIMES, DIVIDED = frozenset(words.notations("times")), frozenset(words.notations("divided"))
 SIGNS: Final = frozenset({"+", "-", r"\pm", r"\mp"})
@@ -125,7 +137,11 @@ _MODULI: Final = frozenset(words.notations("modulus"))
 _STOPS: Final = SIGNS.union(
     words.notations("stop"), _MODULI, words.RELATIONS, SET_OPERATIONS, TIMES, DIVIDED, _CONNECTIVES
 )
-_FENCES: Final = {r"\lfloor": (r"\rfloor", "floor"), r"\lceil": (r"\rceil", "ceil"), r"\lvert": (r"\rvert", "abs")}
+_FENCES: Final = {
+    r"\lfloor": (r"\rfloor", "floor"),
+    r"\lceil": (r"\rceil", "ceil"),
+    r"\lvert": (r"\rvert", "abs"),
+}
 _RAISED_CIRCLES: Final = ((r"\circ",), ("{", r"\circ", "}"), ("{", r"\degree", "}"))
 _DECORATIONS, _FONTS = frozenset(words.notations("decoration")), frozenset(words.notations("font"))
 _VECTORS, _GRIDS = frozenset(words.notations("vector")), frozenset(words.notations("grid"))
@@ -138,7 +154,9 @@ _DIFFERENTIALS: Final = tuple(
     for d in map(tree.Symbol, ("d", "partial"))
     for each in (d, tree.Power(d, _TWO), tree.Power(d, tree.Number(fmpq(3))))
 )
-_BY_LENGTH: Final = sorted((f for f in FUNCTIONS if len(f) > 2 and f.islower()), key=len, reverse=True)
+_BY_LENGTH: Final = sorted(
+    (f for f in FUNCTIONS if len(f) > 2 and f.islower()), key=len, reverse=True
+)
 _INVERSES: Final = {"sin", "cos", "tan", "cot", "sec", "csc", "sinh", "cosh", "tanh"}
 CONSTANTS: Final[dict[str, tree.Node]] = {
     name: tree.NamedSet("empty") if meant == "empty" else tree.Constant(meant)  # pyright: ignore[reportArgumentType]
@@ -162,14 +180,33 @@ def parsed(text: str, *, loose: bool = False, grouped: bool = True) -> tuple[tre
 
 
 _ASKED: Final = (
-    {r"\frac", r"\sqrt", r"\binom", r"\operatorname", r"\lfloor", r"\rfloor", r"\lceil",
-     r"\rceil", r"\lvert", r"\rvert", r"\infty", r"\pi", r"\mathrm", r"\limits", *"+-*/^_(){}[]|!"}
-    | TIMES | DIVIDED | {f"\\{name}" for name in FUNCTIONS.keys() | GREEK if name not in ("partial", "nabla")}
-)  # fmt: skip
+    {
+        r"\frac",
+        r"\sqrt",
+        r"\binom",
+        r"\operatorname",
+        r"\lfloor",
+        r"\rfloor",
+        r"\lceil",
+        r"\rceil",
+        r"\lvert",
+        r"\rvert",
+        r"\infty",
+        r"\pi",
+        r"\mathrm",
+        r"\limits",
+        *"+-*/^_(){}[]|!",
+    }
+    | TIMES
+    | DIVIDED
+    | {f"\\{name}" for name in FUNCTIONS.keys() | GREEK if name not in ("partial", "nabla")}
+)
 _BOUND: Final = re.compile(
     r"(\\(?:sum|prod)\s*_\s*\{\s*[a-zA-Z]\s*)=|(\\lim\s*_\s*\{\s*[a-zA-Z]\s*)\\(?:to|rightarrow)(?![a-zA-Z])"
 )
-_OPERATOR: Final = re.compile(r"\\frac\s*\{\s*d\s*\}\s*\{\s*d\s*[a-zA-Z]\s*\}|\\(?:int|sum|prod|lim)(?![a-zA-Z])")
+_OPERATOR: Final = re.compile(
+    r"\\frac\s*\{\s*d\s*\}\s*\{\s*d\s*[a-zA-Z]\s*\}|\\(?:int|sum|prod|lim)(?![a-zA-Z])"
+)
 _DERIVATIVE: Final = re.compile(r"\bd\s*[a-zA-Z]?\s*(?:/|\}\s*\{)\s*d\s*[a-zA-Z]")
 
 
@@ -178,7 +215,9 @@ def is_expression(text: str, *, is_read: bool) -> bool:
 
     Of anything else it may read a part alone, and its verdict is on that part: `\\neq 7` is 7 to it.
     """
-    if not is_read and _OPERATOR.search(text) is None:  # without one it is something else that cannot be read
+    if (
+        not is_read and _OPERATOR.search(text) is None
+    ):  # without one it is something else that cannot be read
         return False
     text = _OPERATOR.sub(" ", _BOUND.sub(lambda match: match[1] or match[2], text))
     if _DERIVATIVE.search(text) or "!!" in text:
@@ -189,9 +228,13 @@ def is_expression(text: str, *, is_read: bool) -> bool:
         return False
     for token in tokens:
         # A name without a backslash is left out by math-verify, and `of` are two letters to us.
-        if token.kind == "word" and (len(token.value) > 3 or token.value in words.NO_LABELS | words.LEADS):
+        if token.kind == "word" and (
+            len(token.value) > 3 or token.value in words.NO_LABELS | words.LEADS
+        ):
             return False
-        if token.kind == "text" or (token.kind in ("command", "sign") and token.value not in _ASKED):
+        if token.kind == "text" or (
+            token.kind in ("command", "sign") and token.value not in _ASKED
+        ):
             return False
     return bool(tokens)
 
@@ -272,7 +315,9 @@ class Grammar:
                 groups.append([])
             groups[-1].append(self.statement())
         if len(groups) > 1 and len({len(group) for group in groups}) == 1 and len(items) > 1:
-            return tree.Listing("bare", tuple(tree.Listing("round", tuple(group)) for group in groups))
+            return tree.Listing(
+                "bare", tuple(tree.Listing("round", tuple(group)) for group in groups)
+            )
         items = [item for group in groups for item in group]
         if is_logic and not all(isinstance(item, tree.Relation) for item in items):
             raise UnreadableError("logic that joins no relations")
@@ -318,12 +363,18 @@ class Grammar:
     def starts_modulus(self) -> bool:
         """Whether `\\pmod 3`, `\\mod 3` or `(mod 3)` stands here."""
         token = self.token
-        return token.value in _MODULI or (token.value == "(" and self.peek(1).value.strip() == "mod")
+        return token.value in _MODULI or (
+            token.value == "(" and self.peek(1).value.strip() == "mod"
+        )
 
     def set_expression(self) -> tree.Node:
         left = self.sum()
-        while (operator := "union" if self.joins_sets() else SET_OPERATIONS.get(self.token.value)) is not None:
-            if tree.is_value(left) and not tree.symbols_of(left):  # `7 \\backslash 8` is not the set of 7
+        while (
+            operator := "union" if self.joins_sets() else SET_OPERATIONS.get(self.token.value)
+        ) is not None:
+            if tree.is_value(left) and not tree.symbols_of(
+                left
+            ):  # `7 \\backslash 8` is not the set of 7
                 raise UnreadableError("a number is no set, and has no union or difference")
             self.advance()
             left = tree.SetOperation(operator, left, self.sum())  # pyright: ignore[reportArgumentType]
@@ -331,10 +382,16 @@ class Grammar:
 
     def joins_sets(self) -> bool:
         """Whether a `U` between two intervals stands here: `(-oo,1) U (3,oo)`."""
-        if self.token.value != "U" or self.before.value not in (")", "]") or self.peek(1).value not in ("(", "["):
+        if (
+            self.token.value != "U"
+            or self.before.value not in (")", "]")
+            or self.peek(1).value not in ("(", "[")
+        ):
             return False
         behind = [token.value for token in self.tokens[self.position + 2 :]]
-        closing = next((place for place, value in enumerate(behind) if value in (")", "]", "(", "[")), 0)
+        closing = next(
+            (place for place, value in enumerate(behind) if value in (")", "]", "(", "[")), 0
+        )
         return "," in behind[:closing]
 
     def sum(self) -> tree.Node:
@@ -402,7 +459,9 @@ class Grammar:
         """Whether what comes next is multiplied by standing there."""
         token = self.token
         if token.kind in ("number", "word"):
-            return token.value not in NO_FACTORS and not self.starts_unit() and not self.joins_sets()
+            return (
+                token.value not in NO_FACTORS and not self.starts_unit() and not self.joins_sets()
+            )
         if token.kind == "command":
             return token.value not in _STOPS
         if token.kind != "sign" or token.value not in ("(", "{", "|"):
@@ -424,11 +483,15 @@ class Grammar:
                 self.advance()
                 # `5!!` is 5·3·1 and no factorial of a factorial; of more signs nothing is concluded.
                 match node:
-                    case tree.Apply("factorial", (tree.Number(n),)) if again and n.q == 1 and 0 <= n.p < _MOST_WRITTEN:
+                    case tree.Apply("factorial", (tree.Number(n),)) if (
+                        again and n.q == 1 and 0 <= n.p < _MOST_WRITTEN
+                    ):
                         node = tree.Number(fmpq(prod(range(int(n.p), 0, -2))))
                     case _:
                         node = tree.Apply("multifactorial" if again else "factorial", (node,))
-            elif token.value in ("%", r"\%") or (token.kind == "text" and token.value.strip().lower() in PERCENT):
+            elif token.value in ("%", r"\%") or (
+                token.kind == "text" and token.value.strip().lower() in PERCENT
+            ):
                 self.advance()
                 node = tree.Percent(node)
             elif self.take(r"\degree"):
@@ -438,9 +501,13 @@ class Grammar:
 
     def raised(self, base: tree.Node) -> tree.Node:
         """The base under the exponent that comes next; `^\\circ` makes it degrees."""
-        if self.token.value in ("{", r"\circ") and any(self.take_run(*signs) for signs in _RAISED_CIRCLES):
+        if self.token.value in ("{", r"\circ") and any(
+            self.take_run(*signs) for signs in _RAISED_CIRCLES
+        ):
             return tree.Quantity(base, self.degrees())
-        if isinstance(base, tree.Symbol) and (self.take(r"\prime") or self.take_run("{", r"\prime", "}")):
+        if isinstance(base, tree.Symbol) and (
+            self.take(r"\prime") or self.take_run("{", r"\prime", "}")
+        ):
             return tree.Symbol(f"{base.name}'")
         exponent = self.script()
         if self.token.value in ("^", "**"):
@@ -463,7 +530,9 @@ class Grammar:
             return [whole]
         if self.token.value == r"\frac":
             fraction = self.power()
-            part = fraction.value if isinstance(fraction, tree.Quantity | tree.Percent) else fraction
+            part = (
+                fraction.value if isinstance(fraction, tree.Quantity | tree.Percent) else fraction
+            )
             if isinstance(part, tree.Quotient) and _is_proper(part.top, part.bottom):
                 return [tree.replaced(fraction, part, tree.Sum((whole, part)))]
             return [whole, fraction]
@@ -564,13 +633,19 @@ class Grammar:
             if (opening, closing) == ("(", ")"):
                 return inside
             if (opening, closing) == ("[", "]"):
-                return inside if isinstance(inside, tree.Grid) else tree.Listing("square", (inside,))
+                return (
+                    inside if isinstance(inside, tree.Grid) else tree.Listing("square", (inside,))
+                )
             raise UnreadableError(f"the brackets {opening}…{closing} hold no interval")
         if len(inside.items) == 2 and (opening == "[") != (closing == "]"):
             return tree.Range(*inside.items, opening == "(", closing == ")")
         if (opening == "(") != (closing == ")"):
-            raise UnreadableError(f"the brackets {opening}…{closing} hold {len(inside.items)} parts")
-        if opening == "[" and all(isinstance(item, tree.Listing) and item.kind == "square" for item in inside.items):
+            raise UnreadableError(
+                f"the brackets {opening}…{closing} hold {len(inside.items)} parts"
+            )
+        if opening == "[" and all(
+            isinstance(item, tree.Listing) and item.kind == "square" for item in inside.items
+        ):
             rows = tuple(tree.children(item) for item in inside.items)
             if len({len(row) for row in rows}) == 1:
                 return tree.Grid(rows)
@@ -599,7 +674,11 @@ class Grammar:
         if self.peek(1).value != "{" or not digits.isdigit() or self.peek(3).value != "}":
             return ""
         self.position += 4
-        between = self.token.value if self.token.kind == "number" and self.peek(1).value == r"\dot" else ""
+        between = (
+            self.token.value
+            if self.token.kind == "number" and self.peek(1).value == r"\dot"
+            else ""
+        )
         if command != r"\dot" or not (between.isdigit() or self.token.value == r"\dot"):
             return digits
         self.position += bool(between)
@@ -670,8 +749,15 @@ class Grammar:
             name += f"_{self.label()}" if self.advance().value == "_" else "'"
         named = node if name == node.name else tree.Symbol(name)
         # `f(x)`, `y(0)`: functions that the text does not define. `x(y + 1)` is a product.
-        is_called = node.name in ("f", "g", "h") or (self.peek(1).kind == "number" and self.peek(2).value == ")")
-        if not isinstance(node, tree.Symbol) or not is_called or self.token.value != "(" or self.token.spaced:
+        is_called = node.name in ("f", "g", "h") or (
+            self.peek(1).kind == "number" and self.peek(2).value == ")"
+        )
+        if (
+            not isinstance(node, tree.Symbol)
+            or not is_called
+            or self.token.value != "("
+            or self.token.spaced
+        ):
             return named
         self.advance()
         return tree.Apply(f"{name}()", _parts(self.closed(self.answer(), ")")))
@@ -721,7 +807,9 @@ class Grammar:
 
     def surd(self) -> tree.Node:
         """`√12`, written as a sign: the whole number stands under it."""
-        return tree.Apply("root", (self.power() if self.token.kind == "number" else self.primary(), _TWO))
+        return tree.Apply(
+            "root", (self.power() if self.token.kind == "number" else self.primary(), _TWO)
+        )
 
     def braces(self) -> tree.Node:
         """A set by its members, or by a condition behind `|` or `:`."""
@@ -743,7 +831,11 @@ class Grammar:
         name = self.label()
         if name not in SETS:
             raise UnreadableError(f"the set {name!r} is not known")
-        if name == "R" and self.token.value == "^" and "+" in (self.peek(1).value, self.peek(2).value):
+        if (
+            name == "R"
+            and self.token.value == "^"
+            and "+" in (self.peek(1).value, self.peek(2).value)
+        ):
             self.advance()
             if self.label() == "+":
                 return tree.Range(tree.Number(fmpq(0)), CONSTANTS["infinity"], True, True)
@@ -766,7 +858,11 @@ class Grammar:
             return self.function(FUNCTIONS[name])
         if name in CONSTANTS:
             return CONSTANTS[name]
-        return self.subscripted(tree.Symbol(name)) if name.isalpha() and len(name) < 4 else tree.Words(name.casefold())
+        return (
+            self.subscripted(tree.Symbol(name))
+            if name.isalpha() and len(name) < 4
+            else tree.Words(name.casefold())
+        )
 
     def written_out(self, kind: type[tree.Sum | tree.Product]) -> tree.Node:
         r"""`\sum_{k=1}^{3} k^2` as 1 + 4 + 9, and products alike. Only math-verify knows about those without end."""
@@ -777,7 +873,9 @@ class Grammar:
         self.expect("}", "^")
         high = tree.rational_of(self.script())
         body = self.product()
-        if len(name.value) != 1 or any(name.value in token.value for token in self.tokens[self.position :]):
+        if len(name.value) != 1 or any(
+            name.value in token.value for token in self.tokens[self.position :]
+        ):
             raise UnreadableError("it is not clear where a sum ends")
         if low is None or high is None or low.q != 1 or high.q != 1:
             raise UnreadableError("a sum without numbers for its limits")
@@ -786,7 +884,11 @@ class Grammar:
             raise UnreadableError("a sum whose limits are turned round")
         self.spend(count * len(tree.nodes_of(body)))
         steps = range(int(low.p), int(high.p) + 1)
-        return kind(tuple(tree.replaced(body, letter(name.value), tree.Number(fmpq(step))) for step in steps))
+        return kind(
+            tuple(
+                tree.replaced(body, letter(name.value), tree.Number(fmpq(step))) for step in steps
+            )
+        )
 
     def spend(self, nodes: int) -> None:
         """Account for what is written out, so that a short text stays a small tree."""
@@ -805,21 +907,31 @@ class Grammar:
         if end is None:
             raise UnreadableError("an integral over nothing")
         variable = tree.Symbol(self.tokens[end].value[1])
-        inside = Grammar([*self.tokens[self.position : end], MathToken("end", "", self.tokens[end].place, False)])
+        inside = Grammar(
+            [*self.tokens[self.position : end], MathToken("end", "", self.tokens[end].place, False)]
+        )
         body = inside.sum()
         self.position = end + 1
         try:
             top, bottom = fraction_of(body)
         except ValueError:
             bottom = top = fmpq_poly([0, 1])
-        if inside.token.kind != "end" or tree.symbols_of(body) - {variable.name} or bottom.degree() != 0:
+        if (
+            inside.token.kind != "end"
+            or tree.symbols_of(body) - {variable.name}
+            or bottom.degree() != 0
+        ):
             raise UnreadableError("an integral that is not over a polynomial")
         whole = [value / bottom.coeffs()[0] for value in top.integral().coeffs()]
         differences: list[tree.Node] = []
         for place, value in enumerate(whole):
             if value != 0:
-                above, below = (tree.Power(limit, tree.Number(fmpq(place))) for limit in (high, low))
-                differences.append(tree.Product((tree.Number(value), tree.Sum((above, tree.negated(below))))))
+                above, below = (
+                    tree.Power(limit, tree.Number(fmpq(place))) for limit in (high, low)
+                )
+                differences.append(
+                    tree.Product((tree.Number(value), tree.Sum((above, tree.negated(below)))))
+                )
         return tree.Sum(tuple(differences)) if differences else tree.Number(fmpq(0))
 
     def environment(self) -> tree.Node:
@@ -854,9 +966,14 @@ class Grammar:
         if name == "cases":
             if len(rows[0]) == 1:  # several statements at once
                 return tree.Listing("bare", tuple(statement for (statement,) in rows))
-            return tree.Listing("set", tuple(tree.Listing("round", row) for row in rows))  # values with conditions
+            return tree.Listing(
+                "set", tuple(tree.Listing("round", row) for row in rows)
+            )  # values with conditions
         if name == "vmatrix":
-            self.spend(factorial(min(len(rows), 9)) * sum(len(tree.nodes_of(cell)) for row in rows for cell in row))
+            self.spend(
+                factorial(min(len(rows), 9))
+                * sum(len(tree.nodes_of(cell)) for row in rows for cell in row)
+            )
             return _determinant(rows)
         return tree.Grid(tuple(rows))
 
@@ -894,14 +1011,20 @@ class Grammar:
         while True:
             if self.take("/"):
                 factors = [_quotient(_product(factors), self.power())]
-            elif self.starts_factor() and self.token.value not in "([{|" and not self.starts_function():
+            elif (
+                self.starts_factor()
+                and self.token.value not in "([{|"
+                and not self.starts_function()
+            ):
                 factors.append(self.power())
             else:
                 return _product(factors)
 
     def starts_function(self) -> bool:
         name = self.token.value.lstrip("\\")
-        return self.token.kind in ("word", "command") and (name in FUNCTIONS or name == "operatorname")
+        return self.token.kind in ("word", "command") and (
+            name in FUNCTIONS or name == "operatorname"
+        )
 
 
 def _determinant(rows: Sequence[tuple[tree.Node, ...]]) -> tree.Node:
@@ -911,8 +1034,13 @@ def _determinant(rows: Sequence[tuple[tree.Node, ...]]) -> tree.Node:
     if len(rows) == 1:
         return rows[0][0]
     minors = ([row[:place] + row[place + 1 :] for row in rows[1:]] for place in range(len(rows)))
-    terms = [tree.Product((cell, _determinant(minor))) for cell, minor in zip(rows[0], minors, strict=True)]
-    return tree.Sum(tuple(tree.negated(term) if place % 2 else term for place, term in enumerate(terms)))
+    terms = [
+        tree.Product((cell, _determinant(minor)))
+        for cell, minor in zip(rows[0], minors, strict=True)
+    ]
+    return tree.Sum(
+        tuple(tree.negated(term) if place % 2 else term for place, term in enumerate(terms))
+    )
 
 
 def _exact_part(sides: list[tree.Node], operators: list[str]) -> tree.Node:
@@ -935,12 +1063,20 @@ def _quotient(top: tree.Node, bottom: tree.Node) -> tree.Node:
         ) if sign == same:
             return tree.Symbol(f"{sign}{of}/{sign}{by}")
         case (
-            tree.Product((tree.Power(tree.Symbol("d" | "partial" as sign), tree.Number(order)), tree.Symbol(of))),
+            tree.Product(
+                (
+                    tree.Power(tree.Symbol("d" | "partial" as sign), tree.Number(order)),
+                    tree.Symbol(of),
+                )
+            ),
             tree.Product((tree.Symbol(same), tree.Power(tree.Symbol(by), tree.Number(times)))),
         ) if sign == same and order == times:
             return tree.Symbol(f"{sign}{order}{of}/{sign}{by}{order}")
         case _:
-            starts = [side.factors[0] if isinstance(side, tree.Product) else side for side in (top, bottom)]
+            starts = [
+                side.factors[0] if isinstance(side, tree.Product) else side
+                for side in (top, bottom)
+            ]
     if all(start in _DIFFERENTIALS for start in starts):
         raise UnreadableError("a derivative")
     return tree.Quotient(top, bottom)
@@ -951,7 +1087,11 @@ def _product(factors: Sequence[tree.Node]) -> tree.Node:
 
 
 def _times(left: tree.Node, right: tree.Node) -> tree.Node:
-    return tree.Product((*left.factors, right)) if isinstance(left, tree.Product) else tree.Product((left, right))
+    return (
+        tree.Product((*left.factors, right))
+        if isinstance(left, tree.Product)
+        else tree.Product((left, right))
+    )
 
 
 def _scaled(node: tree.Node, unit: str) -> tree.Node:
@@ -983,24 +1123,35 @@ def _called(name: str, arguments: tuple[tree.Node, ...], base: tree.Node | None)
     is_logarithm = name in ("ln", "log", "lg")
     if base is not None and not is_logarithm:
         raise UnreadableError(f"{name} takes no subscript")
-    if name in ("max", "min", "gcd", "lcm") or (name == "log" and base is None and len(arguments) == 2):
+    if name in ("max", "min", "gcd", "lcm") or (
+        name == "log" and base is None and len(arguments) == 2
+    ):
         return tree.Apply(name, arguments)
     if len(arguments) != 1:
         raise UnreadableError(f"{name} takes one argument, not {len(arguments)}")
     if is_logarithm:
         default = tree.Constant("e") if name == "ln" else tree.Number(fmpq(10))
         return tree.Apply("log", (arguments[0], base or default))
-    return tree.Power(tree.Constant("e"), arguments[0]) if name == "exp" else tree.Apply(name, arguments)
+    return (
+        tree.Power(tree.Constant("e"), arguments[0])
+        if name == "exp"
+        else tree.Apply(name, arguments)
+    )
 
 
 _PRIMARIES: Final[dict[str, Callable[[Grammar, str], tree.Node]]] = {
-    "number": Grammar.numeral, "word": Grammar.word, "text": Grammar.words, "command": Grammar.command,
-}  # fmt: skip
+    "number": Grammar.numeral,
+    "word": Grammar.word,
+    "text": Grammar.words,
+    "command": Grammar.command,
+}
 _COMMANDS: Final[dict[str, Callable[[Grammar], tree.Node]]] = {
     r"\frac": lambda grammar: _quotient(grammar.digit_or_group(), grammar.digit_or_group()),
     **dict.fromkeys(
         (r"\binom", r"\dbinom", r"\tbinom"),
-        lambda grammar: tree.Apply("binomial", (grammar.digit_or_group(), grammar.digit_or_group())),
+        lambda grammar: tree.Apply(
+            "binomial", (grammar.digit_or_group(), grammar.digit_or_group())
+        ),
     ),
     r"\sqrt": Grammar.root,
     r"\surd": Grammar.surd,

@@ -20,7 +20,9 @@ _NUMBER: Final = re.compile(
     r"\.?\$?\s*(?P<percent>\\?%)?\s*(?P<unit>\\(?:text|mathrm|mbox)\s*\{[a-zA-Z .]*\})?\s*[.,]?\$?",
     re.ASCII,
 )
-_SPACE: Final = re.compile(r"(?<![\w.])\s+|\s+(?![\w.])")  # spaces that say nothing; between digits and letters they do
+_SPACE: Final = re.compile(
+    r"(?<![\w.])\s+|\s+(?![\w.])"
+)  # spaces that say nothing; between digits and letters they do
 _TEXT: Final = re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mbox)\s*\{([^{}]*)\}")
 _SEPARATOR: Final = re.compile(r"[^0-9]")
 
@@ -45,7 +47,9 @@ def plain_number(text: str) -> Plain | None:
     match = _NUMBER.fullmatch(text.strip())
     if match is None:
         return None
-    dollar, sign, dollars, top, bottom, one, two, whole, decimals, under, percent, unit = match.groups()
+    dollar, sign, dollars, top, bottom, one, two, whole, decimals, under, percent, unit = (
+        match.groups()
+    )
     if (dollar or dollars) and (r"\$" in (dollar, dollars) or not text.rstrip().endswith("$")):
         return None  # money, which the next tier reads with its unit
     if top or one:
@@ -81,7 +85,9 @@ def settled(gold: str, answer: str, options: MathOptions) -> MathVerdict | None:
 def _numbers(gold: Plain, answer: Plain, options: MathOptions) -> MathVerdict | None:
     if gold.is_whole and answer.is_whole and not options.tolerance:
         same = gold.top == answer.top
-    elif (gold.has_unit != answer.has_unit and not options.units) or (gold.has_unit and answer.has_unit):
+    elif (gold.has_unit != answer.has_unit and not options.units) or (
+        gold.has_unit and answer.has_unit
+    ):
         return None
     elif (gold.has_unit or answer.has_unit) and (gold.is_percent or answer.is_percent):
         return MathVerdict("different", "one is a percentage, the other has a unit", "normalize")
@@ -89,7 +95,9 @@ def _numbers(gold: Plain, answer: Plain, options: MathOptions) -> MathVerdict | 
         same = same_number(gold, answer, options)
     if same:
         return MathVerdict("equal", f"equal as numbers: {gold.shown}", "normalize")
-    return MathVerdict("different", f"different numbers: {gold.shown} and {answer.shown}", "normalize")
+    return MathVerdict(
+        "different", f"different numbers: {gold.shown} and {answer.shown}", "normalize"
+    )
 
 
 def same_number(gold: Plain, answer: Plain, options: MathOptions) -> bool:
@@ -99,7 +107,9 @@ def same_number(gold: Plain, answer: Plain, options: MathOptions) -> bool:
     if gold.is_percent != answer.is_percent and all(whole) and gold.top == answer.top:
         return True
     one, two = ((number.top, number.bottom * (100 if number.is_percent else 1)) for number in both)
-    bare = any(is_whole and not number.is_percent for is_whole, number in zip(whole, both, strict=True))
+    bare = any(
+        is_whole and not number.is_percent for is_whole, number in zip(whole, both, strict=True)
+    )
     is_decimal = (gold.is_decimal or answer.is_decimal) and not bare
     return agree(one, two, is_decimal=is_decimal, options=options)
 
@@ -129,7 +139,9 @@ def shortened(text: str, length: int = 80) -> str:
     return text if len(text) <= length else f"{text[: length - 21]}…{text[-20:]}"
 
 
-def agree(one: tuple[int, int], two: tuple[int, int], *, is_decimal: bool, options: MathOptions) -> bool:
+def agree(
+    one: tuple[int, int], two: tuple[int, int], *, is_decimal: bool, options: MathOptions
+) -> bool:
     """Whether two fractions (top, bottom) are the same number.
 
     Exact numbers must be equal. Where one is written as a decimal and neither is whole, they must
@@ -138,12 +150,16 @@ def agree(one: tuple[int, int], two: tuple[int, int], *, is_decimal: bool, optio
     (a, b), (c, d) = one, two
     if a * d == c * b:
         return True
-    if options.tolerance > 0 and abs(a * d - c * b) <= options.tolerance * max(abs(a * d), abs(c * b)):
+    if options.tolerance > 0 and abs(a * d - c * b) <= options.tolerance * max(
+        abs(a * d), abs(c * b)
+    ):
         return True
     if not is_decimal:
         return False
     scale = 10 ** (options.rounding + _zeros_behind_the_point(one, two))
-    first, second = ((2 * top * scale + bottom) // (2 * bottom) for top, bottom in (one, two))  # to the nearest
+    first, second = (
+        (2 * top * scale + bottom) // (2 * bottom) for top, bottom in (one, two)
+    )  # to the nearest
     return first == second
 
 

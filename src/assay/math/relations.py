@@ -28,7 +28,9 @@ def compare_relations(gold: tree.Node, answer: tree.Node) -> Equality:
     # Only `=` and the orders may be turned round or multiplied; x ∈ A and p → q hold between these two sides.
     are_orders = all(operator in _TURNED for operator in gold.operators)
     operators = tuple(_TURNED.get(operator, operator) for operator in reversed(answer.operators))
-    for candidate in (answer, tree.Relation(answer.sides[::-1], operators)) if are_orders else (answer,):
+    for candidate in (
+        (answer, tree.Relation(answer.sides[::-1], operators)) if are_orders else (answer,)
+    ):
         if candidate.operators != gold.operators:
             continue
         if len(gold.operators) == 1 and are_orders:
@@ -85,25 +87,35 @@ def _same_line(gold: tree.Relation, answer: tree.Relation) -> Equality:
         sides = [form.value(_residual(side)) for side in (gold, answer)]
         if gold.operators == ("=",):
             # Where a denominator is 0 there is no solution to lose: y = 1/x is xy = 1.
-            sides = [Ratio(side.top, ONE) if _is_no_solution(form, side) else side for side in sides]
+            sides = [
+                Ratio(side.top, ONE) if _is_no_solution(form, side) else side for side in sides
+            ]
         factor = _factor(form, *sides)
     except NO_PROOF as error:
         return undecided(str(error))
     if factor is None or form.assumed_positive:
         return undecided("no constant multiple of each other")
     # What always holds, or never, says nothing by its residual: log₂ 8 = 3 is another statement than log₂ 4 = 2.
-    if any(not side.top or side.top.is_constant() for side in sides) and not _same_chain(gold, answer):
+    if any(not side.top or side.top.is_constant() for side in sides) and not _same_chain(
+        gold, answer
+    ):
         return undecided("statements without a variable that are not the same")
     if gold.operators[0] not in ("=", "!=") and factor < 0:
         return different("the inequality points the other way")
-    return Equality(True, "equal as equations" if gold.operators == ("=",) else "equal as inequalities")
+    return Equality(
+        True, "equal as equations" if gold.operators == ("=",) else "equal as inequalities"
+    )
 
 
 def _is_no_solution(form: Form, side: Ratio) -> bool:
     """Whether the numerator is another number than 0 wherever the denominator, a product of variables, is 0."""
     atoms = powers_in(side.bottom)
     rests = [side.top % ATOMS[atom] for atom in atoms if form.keys[atom][0] == "symbol"]
-    return len(side.bottom) == 1 and len(rests) == len(atoms) and all(rest and rest.is_constant() for rest in rests)
+    return (
+        len(side.bottom) == 1
+        and len(rests) == len(atoms)
+        and all(rest and rest.is_constant() for rest in rests)
+    )
 
 
 def _factor(form: Form, one: Ratio, two: Ratio) -> fmpq | None:
@@ -152,7 +164,9 @@ def _zero_of(residual: tree.Node, name: str, point: Point) -> acb | None:
         return None
     solution = -at[0] / slope
     # The residual is a line as far as four points show; that this is a solution is what counts.
-    return solution if ball(residual, {**point, name: solution}, _PRECISION).overlaps(acb(0)) else None
+    return (
+        solution if ball(residual, {**point, name: solution}, _PRECISION).overlaps(acb(0)) else None
+    )
 
 
 _INFINITY: Final = tree.Constant("infinity")
@@ -211,8 +225,13 @@ def as_set(node: tree.Node) -> tree.Node:
             operator = "union" if joined == "or" else "intersection"
             return reduce(partial(tree.SetOperation, operator), map(as_set, items))
         case tree.Relation(sides, operators):  # what satisfies every link of the chain
-            return reduce(partial(tree.SetOperation, "intersection"), map(_solved, sides, operators, sides[1:]))
-        case tree.Sum((left, tree.Product((tree.Number(value), right)))) if value == -1 and is_set(left):
+            return reduce(
+                partial(tree.SetOperation, "intersection"),
+                map(_solved, sides, operators, sides[1:]),
+            )
+        case tree.Sum((left, tree.Product((tree.Number(value), right)))) if value == -1 and is_set(
+            left
+        ):
             return tree.SetOperation("difference", as_set(left), as_set(right))
         case tree.Number() | tree.Sum() | tree.Product():
             return tree.Listing("set", (node,))
@@ -239,12 +258,21 @@ def _solved(left: tree.Node, operator: str, right: tree.Node) -> tree.Node:
         case "=":
             return tree.Listing("set", (right,))
         case _:
-            return tree.SetOperation("difference", tree.NamedSet("R"), tree.Listing("set", (right,)))
+            return tree.SetOperation(
+                "difference", tree.NamedSet("R"), tree.Listing("set", (right,))
+            )
 
 
 _MOST_BARS: Final = 4
 _MOST_DEGREES: Final = 40
-_HOLDS: Final = {"<": (-1,), "<=": (-1, 0), "=": (0,), ">=": (0, 1), ">": (1,), "!=": (-1, 1)}  # for which signs
+_HOLDS: Final = {
+    "<": (-1,),
+    "<=": (-1, 0),
+    "=": (0,),
+    ">=": (0, 1),
+    ">": (1,),
+    "!=": (-1, 1),
+}  # for which signs
 
 
 def _solutions(left: tree.Node, operator: str, right: tree.Node) -> tree.Node:
@@ -260,7 +288,11 @@ def _solutions(left: tree.Node, operator: str, right: tree.Node) -> tree.Node:
     for case, limit in ((inside, ">="), (tree.negated(inside), ">")):
         within = _solutions(case, limit, tree.Number(fmpq(0)))
         sides = (tree.replaced(side, bars[0], case) for side in (left, right))
-        cases.append(tree.SetOperation("intersection", within, _solutions(next(sides), operator, next(sides))))
+        cases.append(
+            tree.SetOperation(
+                "intersection", within, _solutions(next(sides), operator, next(sides))
+            )
+        )
     return tree.SetOperation("union", *cases)
 
 
@@ -334,7 +366,10 @@ def _real_roots(factor: fmpq_poly) -> list[tree.Node]:
         if square < 0:
             return []
         root = tree.Apply("root", (tree.Number(square), tree.Number(fmpq(2))))
-        return [tree.Sum((tree.Number(-half), root)), tree.Sum((tree.Number(-half), tree.negated(root)))]
+        return [
+            tree.Sum((tree.Number(-half), root)),
+            tree.Sum((tree.Number(-half), tree.negated(root))),
+        ]
     if not any(is_real(root) for root, _ in factor.numer().complex_roots()):
         return []
     raise NoSetError(f"an equation of degree {factor.degree()}")
@@ -355,7 +390,9 @@ def _ends(node: tree.Node) -> list[tree.Node]:
 def _ordered(ends: list[tree.Node]) -> list[tree.Node]:
     if len(ends) > 60:
         raise NoSetError("too many pieces")
-    return [next(same) for _, same in groupby(sorted(ends, key=cmp_to_key(_order)), cmp_to_key(_order))]
+    return [
+        next(same) for _, same in groupby(sorted(ends, key=cmp_to_key(_order)), cmp_to_key(_order))
+    ]
 
 
 def _order(one: tree.Node, two: tree.Node) -> int:
@@ -388,7 +425,11 @@ def _pieces(node: tree.Node, places: list[tree.Node]) -> tuple[bool, ...]:
             return tuple(start <= piece <= end for piece in range(size))
         case tree.SetOperation(operator, left, right):
             pairs = zip(_pieces(left, places), _pieces(right, places), strict=True)
-            joined = {"union": bool.__or__, "intersection": bool.__and__, "difference": bool.__gt__}[operator]
+            joined = {
+                "union": bool.__or__,
+                "intersection": bool.__and__,
+                "difference": bool.__gt__,
+            }[operator]
             return tuple(joined(*pair) for pair in pairs)
         case _:
             raise NoSetError("no set")

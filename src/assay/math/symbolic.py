@@ -13,7 +13,11 @@ logging.getLogger("math_verify").setLevel(logging.CRITICAL)
 _RELATIVE = 1e-6
 _DIGITS = 30  # to which two values are compared
 _POINTS = (Rational(137, 128), Rational(59, 97), Rational(307, 211))
-_WHOLE_POINTS = (Integer(5), Integer(8), Integer(11))  # for sums and factorials, which fractions make no sense in
+_WHOLE_POINTS = (
+    Integer(5),
+    Integer(8),
+    Integer(11),
+)  # for sums and factorials, which fractions make no sense in
 _NO_LIMIT: Any = None  # the pool ends what takes too long
 
 
@@ -59,7 +63,8 @@ def _is_confirmed(one: tuple[Any, ...], two: tuple[Any, ...]) -> bool:
             continue
         try:
             left, right = (
-                complex(side.evalf(_DIGITS)) if is_decimal else side.evalf(_DIGITS) for side in (left, right)
+                complex(side.evalf(_DIGITS)) if is_decimal else side.evalf(_DIGITS)
+                for side in (left, right)
             )
             size, apart = max(abs(left), abs(right)), abs(left - right)
             if apart > (_RELATIVE if is_decimal else Rational(1, 10 ** (_DIGITS - 8))) * size:

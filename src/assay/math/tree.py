@@ -128,9 +128,27 @@ class Based:  # a numeral in another base, such as `1011_2`
 
 
 Node: TypeAlias = (
-    Number | Symbol | Constant | Sum | Product | Quotient | Power | Apply | PlusMinus | Percent | Quantity | Words
-    | Listing | Range | SetOperation | NamedSet | Builder | Relation | Grid | Based
-)  # fmt: skip
+    Number
+    | Symbol
+    | Constant
+    | Sum
+    | Product
+    | Quotient
+    | Power
+    | Apply
+    | PlusMinus
+    | Percent
+    | Quantity
+    | Words
+    | Listing
+    | Range
+    | SetOperation
+    | NamedSet
+    | Builder
+    | Relation
+    | Grid
+    | Based
+)
 
 ONE, MINUS_ONE = Number(fmpq(1)), Number(fmpq(-1))
 
@@ -144,11 +162,23 @@ def negated(node: Node) -> Node:
 
 
 # What the nodes below are called: one field with all of them, or a field each.
-_MANY: dict[type, str] = {Sum: "terms", Product: "factors", Apply: "arguments", Listing: "items", Relation: "sides"}
+_MANY: dict[type, str] = {
+    Sum: "terms",
+    Product: "factors",
+    Apply: "arguments",
+    Listing: "items",
+    Relation: "sides",
+}
 _EACH: Final[dict[type, tuple[str, ...]]] = {
-    PlusMinus: ("value",), Percent: ("value",), Quantity: ("value",), Quotient: ("top", "bottom"),
-    Power: ("base", "exponent"), Range: ("low", "high"), SetOperation: ("left", "right"), Builder: ("variable", "condition"),
-}  # fmt: skip
+    PlusMinus: ("value",),
+    Percent: ("value",),
+    Quantity: ("value",),
+    Quotient: ("top", "bottom"),
+    Power: ("base", "exponent"),
+    Range: ("low", "high"),
+    SetOperation: ("left", "right"),
+    Builder: ("variable", "condition"),
+}
 
 
 _CHILDREN: Final[dict[type, Callable[[Any], "tuple[Node, ...]"]]] = {
@@ -168,7 +198,9 @@ def nodes_of(node: Node) -> "list[Node]":
     """The node and all below it, found without recursion."""
     found = [node]
     for each in found:
-        if (below := _CHILDREN.get(type(each))) is not None:  # not `children`, whose call is half of the time
+        if (
+            below := _CHILDREN.get(type(each))
+        ) is not None:  # not `children`, whose call is half of the time
             found += below(each)
     return found
 
@@ -185,7 +217,11 @@ def rebuilt(node: Node, parts: "tuple[Node, ...]") -> Node:
 
 
 def replaced(node: Node, old: Node, new: Node) -> Node:
-    return new if node == old else rebuilt(node, tuple(replaced(child, old, new) for child in children(node)))
+    return (
+        new
+        if node == old
+        else rebuilt(node, tuple(replaced(child, old, new) for child in children(node)))
+    )
 
 
 def levels_of(node: Node) -> int:
@@ -204,7 +240,9 @@ def symbols_of(node: Node) -> set[str]:
 def is_value(node: Node) -> bool:
     """Whether a tree is one number or expression, of functions that are known by their values."""
     # Two that math-verify does not read as they are.
-    if isinstance(node, Apply) and (node.function.endswith("()") or node.function in ("multifactorial", "mod")):
+    if isinstance(node, Apply) and (
+        node.function.endswith("()") or node.function in ("multifactorial", "mod")
+    ):
         return False
     kinds = Number | Symbol | Constant | Sum | Product | Quotient | Power | Apply | Percent
     return isinstance(node, kinds) and all(map(is_value, children(node)))
@@ -255,7 +293,12 @@ def rewritten(gold: Node, answer: Node, options: MathOptions) -> tuple[Node, Nod
         answer = _with_names_of(gold, answer)
     gold, answer = both_signs(spread(gold)), both_signs(spread(answer))
     # `x = 3` is 3 where the other side gives no name; math-verify's rule.
-    if options.assignments and _says_value(answer) and not is_equation(gold) and not is_inequality(gold):
+    if (
+        options.assignments
+        and _says_value(answer)
+        and not is_equation(gold)
+        and not is_inequality(gold)
+    ):
         return gold, answer.sides[-1]
     is_open = options.assignments and not is_equation(answer) and not is_inequality(answer)
     if is_open and is_equation(gold) and (is_assignment(gold) or not symbols_of(gold)):
@@ -284,7 +327,9 @@ def _with_one_parameter(gold: Node, answer: Node) -> tuple[Node, Node]:
     """`x = kπ` against `nπ`: the letter for any whole number is free in a family of solutions."""
     families = [_family(side) for side in (gold, answer)]
     if families[0] is gold or families[1] is answer:
-        gold, answer = families  # one leaves out what the other says: that the letter is any whole number
+        gold, answer = (
+            families  # one leaves out what the other says: that the letter is any whole number
+        )
     sides = [side.sides if is_assignment(side) else ((), side) for side in families]
     if not any(side[0] for side in sides):
         return gold, answer
@@ -299,8 +344,12 @@ def _with_one_parameter(gold: Node, answer: Node) -> tuple[Node, Node]:
 
 def _family(node: Node) -> Node:
     match node:
-        case Listing("bare", (first, Relation((Symbol(name), NamedSet("Z")), ("in",)))) if name in _PARAMETERS:
-            is_asked = is_inequality(first) or (is_equation(first) and name in symbols_of(first.sides[0]))
+        case Listing("bare", (first, Relation((Symbol(name), NamedSet("Z")), ("in",)))) if (
+            name in _PARAMETERS
+        ):
+            is_asked = is_inequality(first) or (
+                is_equation(first) and name in symbols_of(first.sides[0])
+            )
             return node if is_asked else first
         case _:
             return node
@@ -318,8 +367,12 @@ def _with_names_of(gold: Node, answer: Node) -> Node:
 def spread(node: Node) -> Node:
     """`(x, y) = (1, 2)` as `x = 1, y = 2`."""
     match node:
-        case Relation((Listing(kind, left), Listing(same, right)), ("=",)) if kind == same and len(left) == len(right):
-            return Listing("bare", tuple(Relation(pair, ("=",)) for pair in zip(left, right, strict=True)))
+        case Relation((Listing(kind, left), Listing(same, right)), ("=",)) if kind == same and len(
+            left
+        ) == len(right):
+            return Listing(
+                "bare", tuple(Relation(pair, ("=",)) for pair in zip(left, right, strict=True))
+            )
         case _:
             return node
 
@@ -336,7 +389,11 @@ def both_signs(node: Node) -> Node:
         found: list[Node] = []
         for item in node.items:
             both = both_signs(item) if _signs_of(item) else item
-            found += both.items if both is not item and isinstance(both, Listing) and both.kind == "bare" else (both,)
+            found += (
+                both.items
+                if both is not item and isinstance(both, Listing) and both.kind == "bare"
+                else (both,)
+            )
         return Listing(node.kind, tuple(found), node.joined)
     signs = _signs_of(node)
     if not signs:
@@ -414,8 +471,14 @@ def _only_names(node: Node) -> bool:
     if isinstance(node, Symbol | Words):
         return True
     if isinstance(node, Apply):
-        return node.function.endswith("()") or (node.function == "abs" and _only_names(node.arguments[0]))
+        return node.function.endswith("()") or (
+            node.function == "abs" and _only_names(node.arguments[0])
+        )
     if isinstance(node, Listing) and node.kind != "round":
         return False
     parts = children(node)
-    return isinstance(node, Sum | Product | Quotient | Listing) and bool(parts) and all(map(_only_names, parts))
+    return (
+        isinstance(node, Sum | Product | Quotient | Listing)
+        and bool(parts)
+        and all(map(_only_names, parts))
+    )

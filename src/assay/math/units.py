@@ -15,7 +15,9 @@ _PIECE: Final = re.compile(r"[a-zA-Z¢]+|\^\{?-?\d+\}?|[/·*]|\\cdot")
 # Units that may as well be two letters side by side.
 _NO_UNITS_IN_LETTERS: Final = frozenset({"mg", "ms", "gm", "mV", "mA", "in", "mi", "am", "pm"})
 SHAPES: Final[dict[str, str]] = UNIT_TABLES["chinese_shapes"]
-CHINESE: Final[dict[str, str]] = UNIT_TABLES["chinese"] | dict.fromkeys(UNIT_TABLES["chinese_counters"], "units")
+CHINESE: Final[dict[str, str]] = UNIT_TABLES["chinese"] | dict.fromkeys(
+    UNIT_TABLES["chinese_counters"], "units"
+)
 
 
 class Unit(NamedTuple):
@@ -56,7 +58,9 @@ def is_generic(text: str) -> bool:
 
 def count_other_things(one: str, two: str) -> bool:
     """Whether the words behind two numbers name things, and none in common: `apples` and `oranges`, but not `red apples`."""
-    first, second = ({word.rstrip("s") for word in words_of(text)} - _GENERIC for text in (one, two))
+    first, second = (
+        {word.rstrip("s") for word in words_of(text)} - _GENERIC for text in (one, two)
+    )
     return bool(first and second) and first.isdisjoint(second)
 
 
@@ -94,4 +98,8 @@ def unit_of(text: str) -> Unit | None:
     for (dimension, _), power in found:
         powers[dimension] += power
     dimensions = tuple(sorted((name, power) for name, power in powers.items() if power))
-    return Unit(dimensions, prod((factor**power for (_, factor), power in found), start=Fraction(1))) if found else None
+    return (
+        Unit(dimensions, prod((factor**power for (_, factor), power in found), start=Fraction(1)))
+        if found
+        else None
+    )

@@ -34,7 +34,9 @@ def compare_values(gold: tree.Node, answer: tree.Node, options: MathOptions) -> 
     return found
 
 
-def _told_apart(gold: tree.Node, answer: tree.Node, names: list[str], options: MathOptions, *, tries: int) -> Equality:
+def _told_apart(
+    gold: tree.Node, answer: tree.Node, names: list[str], options: MathOptions, *, tries: int
+) -> Equality:
     """Different when some point gives the two different values, and undecided when they have none at any point.
 
     Over the real numbers a point tells nothing where a part of one side is not real: the root of a negative number.
@@ -49,7 +51,10 @@ def _told_apart(gold: tree.Node, answer: tree.Node, names: list[str], options: M
             found = SAME
             if one.overlaps(two):
                 continue
-            if not (complex_too or (_is_real_throughout(gold, point) and _is_real_throughout(answer, point))):
+            if not (
+                complex_too
+                or (_is_real_throughout(gold, point) and _is_real_throughout(answer, point))
+            ):
                 continue
         except UndefinedError:
             continue
@@ -82,20 +87,26 @@ def points(names: list[str], tries: int, *, whole: bool = False) -> Iterator[dic
 
 def _needs_whole(node: tree.Node) -> bool:
     functions = ("factorial", "binomial", "gcd", "lcm")
-    return any(isinstance(each, tree.Apply) and each.function in functions for each in tree.nodes_of(node))
+    return any(
+        isinstance(each, tree.Apply) and each.function in functions for each in tree.nodes_of(node)
+    )
 
 
 def compare_constants(gold: tree.Node, answer: tree.Node, options: MathOptions) -> Equality:
     """Whether two numbers are the same, by the rules for decimals where one is written so."""
     for one, two in ((gold, answer), (answer, gold)):
-        if isinstance(one, tree.Percent) and _is_whole(one.value) and one.value == two:  # `9%` and `9`
+        if (
+            isinstance(one, tree.Percent) and _is_whole(one.value) and one.value == two
+        ):  # `9%` and `9`
             return Equality(True, "equal as percentages")
     one, two = tree.rational_of(gold), tree.rational_of(answer)
     is_decimal = _is_decimal(gold, answer)
     if one is not None and two is not None:
         if agree(_pair(one), _pair(two), is_decimal=is_decimal, options=options):
             return Equality(True, f"equal as numbers: {shortened(str(one), 40)}")
-        return different(f"different numbers: {shortened(str(one), 40)} and {shortened(str(two), 40)}")
+        return different(
+            f"different numbers: {shortened(str(one), 40)} and {shortened(str(two), 40)}"
+        )
     if _INFINITY in tree.nodes_of(gold) or _INFINITY in tree.nodes_of(answer):
         # Infinities are equal when their signs are; no number is infinite.
         signs = [_sign_of_infinity(side) for side in (gold, answer)]
@@ -115,14 +126,19 @@ def compare_constants(gold: tree.Node, answer: tree.Node, options: MathOptions) 
 
 
 def _divides_by_zero(node: tree.Node) -> bool:
-    return any(isinstance(each, tree.Quotient) and tree.rational_of(each.bottom) == 0 for each in tree.nodes_of(node))
+    return any(
+        isinstance(each, tree.Quotient) and tree.rational_of(each.bottom) == 0
+        for each in tree.nodes_of(node)
+    )
 
 
 def _is_whole(node: tree.Node) -> bool:
     return isinstance(node, tree.Number) and node.value.q == 1 and not node.decimal
 
 
-def _by_value(gold: tree.Node, answer: tree.Node, options: MathOptions, *, is_decimal: bool) -> Equality:
+def _by_value(
+    gold: tree.Node, answer: tree.Node, options: MathOptions, *, is_decimal: bool
+) -> Equality:
     is_first = True
     for precision in _PRECISIONS:
         try:
@@ -134,7 +150,9 @@ def _by_value(gold: tree.Node, answer: tree.Node, options: MathOptions, *, is_de
         if not one.overlaps(two):
             # A decimal, or the tolerance asked for, may not tell them apart.
             is_rounded = (is_decimal or options.tolerance) and is_real(one) and is_real(two)
-            if is_rounded and agree(_middle(one), _middle(two), is_decimal=is_decimal, options=options):
+            if is_rounded and agree(
+                _middle(one), _middle(two), is_decimal=is_decimal, options=options
+            ):
                 return Equality(True, f"equal as numbers: {shown(two)}")
             return different(f"different numbers: {shown(one)} and {shown(two)}")
         if is_first and (proves_equal(gold, answer)[0] or _is_algebraic_zero(gold, answer)):
@@ -196,7 +214,9 @@ def compare_quantities(gold: tree.Node, answer: tree.Node, options: MathOptions)
     except UndefinedError as error:
         return undecided(str(error))
     one, left = (gold.unit, gold.value) if isinstance(gold, tree.Quantity) else (None, gold)
-    two, right = (answer.unit, answer.value) if isinstance(answer, tree.Quantity) else (None, answer)
+    two, right = (
+        (answer.unit, answer.value) if isinstance(answer, tree.Quantity) else (None, answer)
+    )
     if one is None and two is None:
         return compare_values(gold, answer, options)
     if one != two and (isinstance(left, tree.Percent) or isinstance(right, tree.Percent)):
@@ -214,7 +234,11 @@ def compare_quantities(gold: tree.Node, answer: tree.Node, options: MathOptions)
 
 def _with_one_unit(node: tree.Node) -> tree.Node:
     """A sum of values with one unit as one value with it: 3 cm + 2 cm. Angles are numbers, and stay where they are."""
-    units = {each.unit for each in tree.nodes_of(node) if isinstance(each, tree.Quantity) and each.unit != "degree"}
+    units = {
+        each.unit
+        for each in tree.nodes_of(node)
+        if isinstance(each, tree.Quantity) and each.unit != "degree"
+    }
     if len(units) > 1:
         raise UndefinedError(f"values in several units: {' and '.join(sorted(units))}")
     values = [term.value for term in tree.children(node) if isinstance(term, tree.Quantity)]
@@ -223,7 +247,9 @@ def _with_one_unit(node: tree.Node) -> tree.Node:
     return node
 
 
-def _compare_converted(left: tree.Node, unit: str, right: tree.Node, other: str, options: MathOptions) -> Equality:
+def _compare_converted(
+    left: tree.Node, unit: str, right: tree.Node, other: str, options: MathOptions
+) -> Equality:
     first, second = unit_of(unit), unit_of(other)
     if first is None and second is None and (tree.symbols_of(left) or tree.symbols_of(right)):
         return undecided(f"{unit!r} and {other!r} may not mean the same")
@@ -236,7 +262,9 @@ def _compare_converted(left: tree.Node, unit: str, right: tree.Node, other: str,
     if first.dimensions != second.dimensions:
         return different(f"different units: {unit} and {other}")
     if first.factor != second.factor:
-        one_factor, two_factor = (fmpq(unit.factor.numerator, unit.factor.denominator) for unit in (first, second))
+        one_factor, two_factor = (
+            fmpq(unit.factor.numerator, unit.factor.denominator) for unit in (first, second)
+        )
         left = tree.Product((left, tree.Number(one_factor)))
         right = tree.Product((right, tree.Number(two_factor)))
     return compare_values(left, right, options)

@@ -5,7 +5,14 @@ from typing import Final, Literal, NamedTuple
 
 # How a comparison ended. Only `equal` is a yes; `gold_unparsable` and `error` say nothing of the answer.
 Status = Literal[
-    "equal", "different", "no_answer", "answer_unparsable", "gold_unparsable", "out_of_time", "too_large", "error"
+    "equal",
+    "different",
+    "no_answer",
+    "answer_unparsable",
+    "gold_unparsable",
+    "out_of_time",
+    "too_large",
+    "error",
 ]
 
 Tier = Literal["normalize", "algebra", "symbolic"]
@@ -40,12 +47,18 @@ class MathOptions:
     """What counts as the same answer. The defaults are math-verify's."""
 
     rounding: int = 6  # a decimal equals an exact number that agrees with it to so many places
-    tolerance: float = 0.0  # the relative difference between two numbers that is forgiven. 0 forgives none.
+    tolerance: float = (
+        0.0  # the relative difference between two numbers that is forgiven. 0 forgives none.
+    )
     units: bool = True  # whether `5 cm` equals `5`. Different units are different in any case.
-    ordered_tuples: bool = True  # whether `(1, 2)` differs from `(2, 1)`. Sets and bare lists have no order.
+    ordered_tuples: bool = (
+        True  # whether `(1, 2)` differs from `(2, 1)`. Sets and bare lists have no order.
+    )
     assignments: bool = True  # whether `x = 3` equals `3`
     rename_variables: bool = False  # whether `2x + 1` equals `2y + 1`
-    positive: bool = False  # whether letters stand for positive numbers, so that the root of x² is x
+    positive: bool = (
+        False  # whether letters stand for positive numbers, so that the root of x² is x
+    )
     # Whether an answer must be solved as far as the gold is, so that `2x + 3 = 7` is no `x = 2`: None for no, and for
     # yes in rewards.
     solved: bool | None = None
@@ -83,5 +96,7 @@ def different(reason: str) -> Equality:
 
 def all_of(findings: list[Equality], *, as_what: str) -> Equality:
     """Equal when all are; different as soon as one is; else undecided."""
-    undone = sorted((each for each in findings if not each.equal), key=lambda each: each.equal is None)
+    undone = sorted(
+        (each for each in findings if not each.equal), key=lambda each: each.equal is None
+    )
     return undone[0] if undone else Equality(True, f"equal as {as_what}")

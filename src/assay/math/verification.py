@@ -11,7 +11,9 @@ from assay.math.answer_text import last_box
 from assay.math.verdict import DEFAULT, MathOptions, MathVerdict, Open, Status
 from assay.wording import described
 
-HARD_TIMEOUT: Final = 120.0  # seconds after which a comparison ends in any case, however busy the machine is
+HARD_TIMEOUT: Final = (
+    120.0  # seconds after which a comparison ends in any case, however busy the machine is
+)
 _MOST_KNOWN: Final = 50_000
 # What workers found, so that a group of rollouts asks once. Only what will not change is kept.
 _known: dict[tuple[Open, int], MathVerdict] = {}
@@ -19,7 +21,9 @@ _known: dict[tuple[Open, int], MathVerdict] = {}
 Pair = tuple[object, object]
 
 
-def verify(gold: object, answer: object, *, options: MathOptions | None = None, timeout: float = 5.0) -> MathVerdict:
+def verify(
+    gold: object, answer: object, *, options: MathOptions | None = None, timeout: float = 5.0
+) -> MathVerdict:
     r"""Whether the answer equals the gold, and why. `timeout` is in seconds of work.
 
     >>> verify(r"\frac12", "0.5")
@@ -35,10 +39,15 @@ def verify_many(
     rules = options or DEFAULT
     findings = [_settled(gold, answer, rules) for gold, answer in pairs]
     futures = {
-        question: _pool().submit(*_call(question, rules), timeout=timeout, hard_timeout=HARD_TIMEOUT)
+        question: _pool().submit(
+            *_call(question, rules), timeout=timeout, hard_timeout=HARD_TIMEOUT
+        )
         for question in _open(findings)
     }
-    found = {question: _remembered(question, rules, future.result(), timeout) for question, future in futures.items()}
+    found = {
+        question: _remembered(question, rules, future.result(), timeout)
+        for question, future in futures.items()
+    }
     return [found[finding] if isinstance(finding, Open) else finding for finding in findings]
 
 
@@ -50,7 +59,11 @@ async def verify_async(
 
 
 async def verify_many_async(
-    pairs: Iterable[Pair], *, options: MathOptions | None = None, timeout: float = 5.0, at_once: int | None = None
+    pairs: Iterable[Pair],
+    *,
+    options: MathOptions | None = None,
+    timeout: float = 5.0,
+    at_once: int | None = None,
 ) -> list[MathVerdict]:
     """As `verify_many`; the event loop breathes between comparisons.
 
@@ -62,11 +75,19 @@ async def verify_many_async(
     findings = await each(lambda pair: _settled(*pair, rules), pairs)
 
     async def compared(question: Open) -> "isolation.Outcome":
-        return await _pool().run(*_call(question, rules), timeout=timeout, hard_timeout=HARD_TIMEOUT)
+        return await _pool().run(
+            *_call(question, rules), timeout=timeout, hard_timeout=HARD_TIMEOUT
+        )
 
     questions = _open(findings)
-    outcomes = zip(questions, await side_by_side(compared, questions, limit=at_once or SIDE_BY_SIDE), strict=True)
-    found = {question: _remembered(question, rules, outcome, timeout) for question, outcome in outcomes}
+    outcomes = zip(
+        questions,
+        await side_by_side(compared, questions, limit=at_once or SIDE_BY_SIDE),
+        strict=True,
+    )
+    found = {
+        question: _remembered(question, rules, outcome, timeout) for question, outcome in outcomes
+    }
     return [found[finding] if isinstance(finding, Open) else finding for finding in findings]
 
 
@@ -129,7 +150,9 @@ def _call(question: Open, options: MathOptions) -> tuple[str, str, str, int]:
     return "assay.math.symbolic:compare", question.gold, question.answer, options.rounding
 
 
-def _remembered(question: Open, options: MathOptions, outcome: "isolation.Outcome", timeout: float) -> MathVerdict:
+def _remembered(
+    question: Open, options: MathOptions, outcome: "isolation.Outcome", timeout: float
+) -> MathVerdict:
     """The verdict that an outcome is, kept when it will be the same next time."""
     verdict = MathVerdict(*_verdict(question, outcome, timeout), "symbolic")
     if outcome.ok:

@@ -56,13 +56,19 @@ SIGNS: Final = {
     sign: f"{meant} " if meant[0] == "\\" and meant[-1].isalpha() else meant
     for sign, meant in notations("sign").items()
 }
-RELATIONS: Final = {command: meant.replace("_", " ") for command, meant in notations("relation").items()}
-FUNCTIONS: Final = _of_kind("function")  # how functions may be written, and what each is called in the tree
+RELATIONS: Final = {
+    command: meant.replace("_", " ") for command, meant in notations("relation").items()
+}
+FUNCTIONS: Final = _of_kind(
+    "function"
+)  # how functions may be written, and what each is called in the tree
 GREEK: Final = frozenset(_of_kind("letter"))
 CONSTANTS: Final = _of_kind("constant")
 SETS: Final = frozenset("RZNQC")  # letters that name a set of numbers, in blackboard bold
 # Sentences that stand for a set of numbers, by its name, or for infinity.
-PHRASES: Final = {phrase: kind for kind in ("R", "Z", "empty", "infinity") for phrase in _of_kind(kind)}
+PHRASES: Final = {
+    phrase: kind for kind in ("R", "Z", "empty", "infinity") for phrase in _of_kind(kind)
+}
 VERDICTS: Final = frozenset(_of_kind("verdict"))
 SPELLED: Final = {word: int(number) for word, number in _of_kind("numeral").items()}
 SCALES: Final = {word: int(number) for word, number in _of_kind("scale").items()}
@@ -77,15 +83,30 @@ LINKS: Final = frozenset(_TABLES["sets"]["links"].split())
 GENERIC: Final = _LABELS | frozenset({"square", "cubic", "sq", "in", "of", "the", "all"})
 DENIALS: Final = frozenset(_of_kind("denial"))
 # Words that make another number, or none, of the number that they stand beside.
-CHANGES: Final = frozenset(_of_kind("part", "scale", "sign", "operation", "bound", "denial")) | {"percent", "third"}
+CHANGES: Final = frozenset(_of_kind("part", "scale", "sign", "operation", "bound", "denial")) | {
+    "percent",
+    "third",
+}
 # What may stand between two answers, and which connective it is.
-CONNECTIVES: Final = {"and": "and", "or": "or", ", and": "and", ", or": "or", ",": ",", "and/or": "or"}
+CONNECTIVES: Final = {
+    "and": "and",
+    "or": "or",
+    ", and": "and",
+    ", or": "or",
+    ",": ",",
+    "and/or": "or",
+}
 # Words that are never multiplied by standing beside a number.
 NO_FACTORS: Final = frozenset({"and", "or", "if", "for", "where", "mod", "to"})
 NO_UNITS: Final = NO_FACTORS | CONNECTIVES.keys() | PERCENT | {"with", "when", "such that"}
 """Words in `\\text{…}` behind a number that are not its unit."""
 NO_LABELS: Final = (
-    CHANGES | frozenset(_of_kind("link")) | SPELLED.keys() | GREEK | FUNCTIONS.keys() | CONSTANTS.keys()
+    CHANGES
+    | frozenset(_of_kind("link"))
+    | SPELLED.keys()
+    | GREEK
+    | FUNCTIONS.keys()
+    | CONSTANTS.keys()
 ) - {"min", "square", "cube"}
 
 _NUMBER: Final = re.compile(r"(?<![\^{\d])\d")  # another number than the power of a unit
@@ -122,7 +143,9 @@ def spelled(words: list[str]) -> tuple[int, int, int] | None:
     sign, start, total, current, last = (-1 if place else 1), place, 0, 0, 0
     while place < len(words):
         word = words[place]
-        if word in SPELLED and (last == 0 or (last % 10 == 0 and SPELLED[word] < 10 <= last < 100) or last >= 100):
+        if word in SPELLED and (
+            last == 0 or (last % 10 == 0 and SPELLED[word] < 10 <= last < 100) or last >= 100
+        ):
             current += SPELLED[word]
             last = SPELLED[word] or 10
         elif word in SCALES and (last or word != "dozen"):
@@ -131,7 +154,12 @@ def spelled(words: list[str]) -> tuple[int, int, int] | None:
             else:
                 total, current = total + (current or 1) * SCALES[word], 0
             last = SCALES[word]
-        elif not (word == "and" and last >= 100 and words[place + 1 : place + 2] and words[place + 1] in SPELLED):
+        elif not (
+            word == "and"
+            and last >= 100
+            and words[place + 1 : place + 2]
+            and words[place + 1] in SPELLED
+        ):
             break
         place += 1
     if place == start:

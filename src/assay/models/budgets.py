@@ -26,10 +26,35 @@ class Ledger:
     """Counts and sums. Read it while the run goes on, or after."""
 
     __slots__ = (
-        "_around", "_calls_line", "_ended", "_lock", "_ranks", "_rollouts_line", "_total", "_under_way", "_waiting",
-        "calls", "cost", "deadline", "dollars", "errors", "hits", "is_dry_run", "models", "most_calls", "most_cost",
-        "needs_prices", "on_change", "reserved", "retries", "rollout", "shared", "spent_before", "unpriced", "usage",
-    )  # fmt: skip
+        "_around",
+        "_calls_line",
+        "_ended",
+        "_lock",
+        "_ranks",
+        "_rollouts_line",
+        "_total",
+        "_under_way",
+        "_waiting",
+        "calls",
+        "cost",
+        "deadline",
+        "dollars",
+        "errors",
+        "hits",
+        "is_dry_run",
+        "models",
+        "most_calls",
+        "most_cost",
+        "needs_prices",
+        "on_change",
+        "reserved",
+        "retries",
+        "rollout",
+        "shared",
+        "spent_before",
+        "unpriced",
+        "usage",
+    )
 
     def __init__(
         self,
@@ -42,20 +67,30 @@ class Ledger:
         parent: "Ledger | None" = None,
     ) -> None:
         self.dollars = dollars  # dollars that may be spent; None is no limit
-        self.spent_before = spent  # dollars of the budget that were spent before, as in earlier sittings of a run
-        self.rollout = rollout  # dollars that the dearest rollout needed; None when the first has to tell
-        self.is_dry_run = is_dry or (parent is not None and parent.is_dry_run)  # calls are estimated, and not made
+        self.spent_before = (
+            spent  # dollars of the budget that were spent before, as in earlier sittings of a run
+        )
+        self.rollout = (
+            rollout  # dollars that the dearest rollout needed; None when the first has to tell
+        )
+        self.is_dry_run = is_dry or (
+            parent is not None and parent.is_dry_run
+        )  # calls are estimated, and not made
         ends = float("inf") if seconds is None else time.monotonic() + seconds
         # When this run and those around it end, on the monotonic clock.
         self.deadline: float = ends if parent is None else min(ends, parent.deadline)
         # Whether dollars are limited, so that a call without a price cannot be made.
-        self.needs_prices: bool = dollars is not None or (parent is not None and parent.needs_prices)
+        self.needs_prices: bool = dollars is not None or (
+            parent is not None and parent.needs_prices
+        )
         self.calls = 0  # calls that the endpoint answered
         self.retries = 0  # attempts beyond the first of each call
         self.hits = 0  # replies that a cache had
         self.shared = 0  # replies taken over from an equal request that was under way
         self.models: Counter[str] = Counter()  # replies, by the id that the endpoint gave the model
-        self.errors: Counter[str] = Counter()  # calls that came to nothing, by the name of the error
+        self.errors: Counter[str] = (
+            Counter()
+        )  # calls that came to nothing, by the name of the error
         self.usage = NOTHING
         self.cost = 0.0  # dollars, as far as prices are known
         self.unpriced = 0  # calls whose price is not known
@@ -63,7 +98,9 @@ class Ledger:
         # to be asked for again and the endpoint complained about each optional part; and dollars, likewise.
         self.most_calls, self.most_cost = 0, 0.0
         self.reserved = 0.0  # dollars set aside for calls that are under way
-        self.on_change: Callable[[], None] | None = None  # called, under a lock, when cost or reservations have changed
+        self.on_change: Callable[[], None] | None = (
+            None  # called, under a lock, when cost or reservations have changed
+        )
         self._around: tuple[Ledger, ...] = () if parent is None else parent.chain()
         self._lock = threading.Lock()
         # Those without a limit share one, where no call waits: there is a ledger for every rollout.
@@ -71,7 +108,9 @@ class Ledger:
         if dollars is not None:
             self._calls_line, self._rollouts_line = WaitQueue(self._wake), WaitQueue(self._wake)
             self._ranks = count()
-            self._waiting: dict[int, None] = {}  # the ranks of the rollouts that wait, in the order in which they begin
+            self._waiting: dict[
+                int, None
+            ] = {}  # the ranks of the rollouts that wait, in the order in which they begin
             self._under_way: set[RolloutSpending] = set()
             # What a rollout will cost is known from those before it: here, the sum of what they needed, and their number.
             self._total, self._ended = rollout or 0.0, int(rollout is not None)
@@ -180,7 +219,9 @@ class Ledger:
             self._waiting[rank] = None
         try:
             line = self._rollouts_line
-            await self._until(lambda: rank == next(iter(self._waiting)) and self._begins(rollout), line, rank)
+            await self._until(
+                lambda: rank == next(iter(self._waiting)) and self._begins(rollout), line, rank
+            )
         finally:
             with self._lock:
                 del self._waiting[rank]
@@ -192,7 +233,9 @@ class Ledger:
         if self._under_way:
             if self.rollout is None:
                 return False
-            promised = (max(0.0, self.rollout - each.cost - each.reserved) for each in self._under_way)
+            promised = (
+                max(0.0, self.rollout - each.cost - each.reserved) for each in self._under_way
+            )
             if self.left - sum(promised) < self.rollout:
                 return False
         elif self._ended and self.left + _SLACK < self._total / self._ended:
@@ -222,8 +265,12 @@ class RolloutSpending:
     def __init__(self) -> None:
         self.calls = 0
         self.cost = self.reserved = 0.0
-        self.needed = 0.0  # the most that was spent and set aside for it at once, which another will need too
-        self.too_dear_for: set[Ledger] = set()  # ledgers without the dollars for it, where only a cache answers
+        self.needed = (
+            0.0  # the most that was spent and set aside for it at once, which another will need too
+        )
+        self.too_dear_for: set[Ledger] = (
+            set()
+        )  # ledgers without the dollars for it, where only a cache answers
         self._begun: list[Ledger] = []
 
     def reserve(self, dollars: float) -> None:
@@ -288,11 +335,17 @@ def refuse_unpriced(models: Iterable[Model]) -> None:
 def without_a_price(model: str) -> BudgetExceeded:
     """What is said of a model whose price is not known."""
     advice = "give model_of(..., price=Price(input=…, output=…)), or a table in ASSAY_PRICES"
-    return BudgetExceeded(f"what {model} costs is not known, so the run cannot be held to its budget: {advice}")
+    return BudgetExceeded(
+        f"what {model} costs is not known, so the run cannot be held to its budget: {advice}"
+    )
 
 
 def budget(
-    *, dollars: float | None = None, seconds: float | None = None, spent: float = 0.0, rollout: float | None = None
+    *,
+    dollars: float | None = None,
+    seconds: float | None = None,
+    spent: float = 0.0,
+    rollout: float | None = None,
 ) -> AbstractContextManager[Ledger]:
     """Count, and limit, what is asked of models inside the block.
 
@@ -304,10 +357,19 @@ def budget(
     >>> spent.calls, spent.cost
     (0, 0.0)
     """
-    for name, value in {"dollars": dollars, "seconds": seconds, "spent": spent, "rollout": rollout}.items():
+    for name, value in {
+        "dollars": dollars,
+        "seconds": seconds,
+        "spent": spent,
+        "rollout": rollout,
+    }.items():
         if value is not None and not value >= 0:
             raise ValueError(f"{name} is {value!r}: give 0 or more")
-    return counting_in(Ledger(dollars=dollars, seconds=seconds, spent=spent, rollout=rollout, parent=Ledger.current()))
+    return counting_in(
+        Ledger(
+            dollars=dollars, seconds=seconds, spent=spent, rollout=rollout, parent=Ledger.current()
+        )
+    )
 
 
 def dry_run() -> AbstractContextManager[Ledger]:

@@ -23,9 +23,15 @@ def described_by(docstring: str | None) -> tuple[str, dict[str, str]]:
     if "\n" not in text:
         return text, {}
     what = "Reading the docstring of a tool"
-    found = import_extra("docstring_parser", what, package="docstring-parser", extra="envs").parse(text)
+    found = import_extra("docstring_parser", what, package="docstring-parser", extra="envs").parse(
+        text
+    )
     words = {each.arg_name: " ".join((each.description or "").split()) for each in found.params}
-    arguments = {name.lstrip("*"): said for names, said in words.items() for name in re.split(r"\s*,\s*", names)}
+    arguments = {
+        name.lstrip("*"): said
+        for names, said in words.items()
+        for name in re.split(r"\s*,\s*", names)
+    }
     return (found.description or "").strip(), arguments
 
 
@@ -70,12 +76,17 @@ class CallableTool:
         except (ValueError, RecursionError) as error:
             raise ArgumentsError(f"the arguments are no JSON: {error}") from None
         if not isinstance(found, dict):
-            raise ArgumentsError(f"the arguments are {short_repr(found)}: give an object, name to value")
+            raise ArgumentsError(
+                f"the arguments are {short_repr(found)}: give an object, name to value"
+            )
         try:
             read = self._model.model_validate(found)
         except ValidationError as error:
             raise ArgumentsError(_complaint(error, list(self._model.model_fields))) from None
-        values = {info.alias or field: getattr(read, field) for field, info in self._model.model_fields.items()}
+        values = {
+            info.alias or field: getattr(read, field)
+            for field, info in self._model.model_fields.items()
+        }
         values |= read.__pydantic_extra__ or {}
         return values | dict.fromkeys(self._state, state)
 
@@ -91,7 +102,9 @@ def name_of(function: Any) -> str:
     name = getattr(function, "__name__", None) or getattr(function, "name", None)
     name = name if isinstance(name, str) else type(function).__name__
     if not _NAME.fullmatch(name):
-        raise ToolError(f"a tool is called {name!r}: give it a name of at most 64 letters, digits, - and _")
+        raise ToolError(
+            f"a tool is called {name!r}: give it a name of at most 64 letters, digits, - and _"
+        )
     return name
 
 
@@ -100,7 +113,9 @@ def _read(
 ) -> tuple[type[BaseModel], tuple[str, ...], dict[str, Any]]:
     """A record of what a function takes by name, the parameters that take the state, and the schema of the record."""
     inner = _unwrapped(function)
-    annotated = inner if inspect.isroutine(inner) or inspect.isclass(inner) else type(inner).__call__
+    annotated = (
+        inner if inspect.isroutine(inner) or inspect.isclass(inner) else type(inner).__call__
+    )
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError) as error:
@@ -108,7 +123,9 @@ def _read(
     if hidden:
         # What is hidden may have an annotation that cannot be read, as of a name that is imported for type checkers.
         shown = update_wrapper(lambda: None, cast("Any", annotated))
-        shown.__annotations__ = {k: v for k, v in annotated.__annotations__.items() if k not in hidden}
+        shown.__annotations__ = {
+            k: v for k, v in annotated.__annotations__.items() if k not in hidden
+        }
         annotated = shown
     try:
         hints = get_type_hints(annotated, include_extras=True)
@@ -130,7 +147,9 @@ def _read(
             default = ... if parameter.default is parameter.empty else parameter.default
             # A field of its own name, since a model of records has names that it keeps to itself.
             fields[f"argument_{parameter.name}"] = (kind, Field(default, alias=parameter.name))
-    config = ConfigDict(extra="allow" if takes_more else "forbid", arbitrary_types_allowed=False, defer_build=False)
+    config = ConfigDict(
+        extra="allow" if takes_more else "forbid", arbitrary_types_allowed=False, defer_build=False
+    )
     try:
         model = create_model(name, __config__=config, **fields)
         schema = model.model_json_schema(by_alias=True, schema_generator=_Untitled)
@@ -160,7 +179,9 @@ def _complaint(error: ValidationError, names: list[str]) -> str:
         elif problem["type"] == "extra_forbidden" and len(problem["loc"]) == 1:
             complaints.append(f"there is no argument {where!r}: {did_you_mean(where, known)}")
         else:
-            complaints.append(f"argument {where!r} is {short_repr(problem['input'])}: {problem['msg']}")
+            complaints.append(
+                f"argument {where!r} is {short_repr(problem['input'])}: {problem['msg']}"
+            )
     return "; ".join(complaints)
 
 
@@ -171,7 +192,9 @@ def content_of(result: Any) -> Any:
     """What a tool returned, as the content of a message: a text as it is, anything else as JSON."""
     # It may be content already: a list of texts, images and the like.
     parts = cast("Sequence[Any]", result if isinstance(cast("object", result), list) else ())
-    if isinstance(result, str) or (parts and all(type(p) is dict and p.get("type") in _PARTS for p in parts)):
+    if isinstance(result, str) or (
+        parts and all(type(p) is dict and p.get("type") in _PARTS for p in parts)
+    ):
         return result
     dump = getattr(result, "model_dump", None)
     try:
@@ -184,5 +207,7 @@ def assistant_message(reply: Reply, turn: int) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": reply.text}
     if reply.tool_calls:
         calls = enumerate(reply.tool_calls)
-        message["tool_calls"] = [call._replace(id=call.id or f"call_{turn}_{n}").written for n, call in calls]
+        message["tool_calls"] = [
+            call._replace(id=call.id or f"call_{turn}_{n}").written for n, call in calls
+        ]
     return message

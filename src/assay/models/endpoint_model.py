@@ -44,10 +44,16 @@ class EndpointModel:
         self.endpoint = endpoint
         self.price = price  # None when it is not known
         self.media = frozenset[str]()  # the kinds of media that it takes
-        self.window: int | None = None  # tokens of prompt and reply that it takes in one call; None when not known
+        self.window: int | None = (
+            None  # tokens of prompt and reply that it takes in one call; None when not known
+        )
         self.tokens = TokenEstimate(provider_format.maker)
-        self.left_out: Set[str] = refused_by_name(name)  # what it does not take, by its name or what it said
-        self._suspected: Set[str] = frozenset()  # what it has just complained about: left out until that helps or not
+        self.left_out: Set[str] = refused_by_name(
+            name
+        )  # what it does not take, by its name or what it said
+        self._suspected: Set[str] = (
+            frozenset()
+        )  # what it has just complained about: left out until that helps or not
         self._format = provider_format
         self._send = send
 
@@ -55,7 +61,11 @@ class EndpointModel:
         try:
             first = await self._ask(request)
             try:
-                return first if request.schema is None else first._replace(value=read(first.text, request))
+                return (
+                    first
+                    if request.schema is None
+                    else first._replace(value=read(first.text, request))
+                )
             except Unreadable as error:
                 again = _again(request, first, error)
             # Some endpoints write nothing under a schema, so an empty reply is asked for in words.
@@ -63,7 +73,9 @@ class EndpointModel:
             try:
                 value = read(second.text, request)
             except Unreadable as error:
-                raise type(error)(f"{self.id} was asked twice, and its reply is of no use: {error}") from None
+                raise type(error)(
+                    f"{self.id} was asked twice, and its reply is of no use: {error}"
+                ) from None
         except ModelError as error:
             count_here(errors=type(error).__name__)
             raise
@@ -117,24 +129,36 @@ class EndpointModel:
             # more for a complaint about each part that may be left out.
             reply = Reply("x" * round(self.tokens.reply * self.tokens.characters))
             again = self.tokens.expected(_again(request, reply, Unreadable("it cannot be read")))
-            most_calls = (2 + len(self._payload(request, frozenset()).used)) * self.endpoint.limits.attempts
+            most_calls = (
+                2 + len(self._payload(request, frozenset()).used)
+            ) * self.endpoint.limits.attempts
             most_cost = 0.0 if self.price is None else estimate + self.price.of(again)
             count_call(expected, None if self.price is None else estimate)
             count_here(most_calls=most_calls, most_cost=most_cost)
             raise NotAsked(f"{self.id} was not asked: this is a dry run")
         total = expected.prompt + expected.completion
-        with await ledger.reserve(estimate) if ledger and (estimate or ledger.needs_prices) else nullcontext():
+        with (
+            await ledger.reserve(estimate)
+            if ledger and (estimate or ledger.needs_prices)
+            else nullcontext()
+        ):
             answer = await self.endpoint.ask(attempt, total, self.name)
             try:
                 reply = self._format.reply(answer.data)
             except (KeyError, IndexError, TypeError, AttributeError) as error:
-                raise NoReply(f"{self.id} answered with no reply in it ({error!r}): {answer.data!r:.200}") from None
+                raise NoReply(
+                    f"{self.id} answered with no reply in it ({error!r}): {answer.data!r:.200}"
+                ) from None
             usage = reply.usage if reply.usage.prompt else self.tokens.expected(request, reply.text)
             self.tokens.learn(request, usage)
             self.endpoint.limiter.tokens.take(usage.prompt + usage.completion - total)
             cost = None if self.price is None else self.price.of(usage)
             count_call(usage, cost, reply.model)
-            return reply if cost is None and usage is reply.usage else reply._replace(usage=usage, cost=cost)
+            return (
+                reply
+                if cost is None and usage is reply.usage
+                else reply._replace(usage=usage, cost=cost)
+            )
 
 
 class TokenEstimate:
@@ -142,13 +166,21 @@ class TokenEstimate:
 
     def __init__(self, maker: str = "openai") -> None:
         self.maker = maker  # whose rule counts the tokens of images, audio and files
-        self.characters = 4.0  # in a token, by and large; as in English prose before one was counted
+        self.characters = (
+            4.0  # in a token, by and large; as in English prose before one was counted
+        )
         self.reply = 150.0  # tokens in a reply, by and large: at first a reason of two sentences and a verdict
 
     def expected(self, request: Request, text: str | None = None) -> Usage:
         """What a call will use, by and large; or has, for an endpoint that does not count, if this `text` came."""
-        written = min(self.reply, request.max_tokens or self.reply) if text is None else len(text) / self.characters
-        return Usage(prompt=round(self._length(request) / self.characters), completion=round(written))
+        written = (
+            min(self.reply, request.max_tokens or self.reply)
+            if text is None
+            else len(text) / self.characters
+        )
+        return Usage(
+            prompt=round(self._length(request) / self.characters), completion=round(written)
+        )
 
     def learn(self, request: Request, usage: Usage) -> None:
         """Take into account what was counted."""
@@ -161,7 +193,11 @@ class TokenEstimate:
         said = 0.0
         for message in request.messages:
             for part in parts_in(message["content"]):
-                said += part.tokens(self.maker) * self.characters if isinstance(part, Medium) else len(str(part))
+                said += (
+                    part.tokens(self.maker) * self.characters
+                    if isinstance(part, Medium)
+                    else len(str(part))
+                )
         return said + (0 if request.schema is None else len(schema_text(request.schema)))
 
 

@@ -34,13 +34,24 @@ except ImportError:
 
 LONGEST_BODY = 64 * 1024 * 1024  # bytes of a reply, also once it is decompressed
 CONNECT_SECONDS = 30.0
-_tls = cache(ssl.create_default_context)  # by the machine's certificates, or those of SSL_CERT_FILE; read once
-_timeout = lru_cache(partial(aiohttp.ClientTimeout, sock_connect=CONNECT_SECONDS))  # nearly all calls have the same
+_tls = cache(
+    ssl.create_default_context
+)  # by the machine's certificates, or those of SSL_CERT_FILE; read once
+_timeout = lru_cache(
+    partial(aiohttp.ClientTimeout, sock_connect=CONNECT_SECONDS)
+)  # nearly all calls have the same
 KEEP_ALIVE = 75.0  # seconds that an idle connection is kept
 MOST_REDIRECTS = 5
-_TRANSLATED = ip_network("64:ff9b::/96")  # each of these holds an IPv4 address, which may be private
+_TRANSLATED = ip_network(
+    "64:ff9b::/96"
+)  # each of these holds an IPv4 address, which may be private
 _JSON = "application/json"
-_HEADERS = {"Accept": _JSON, "Accept-Encoding": "identity", "Content-Type": _JSON, "User-Agent": "assay"}
+_HEADERS = {
+    "Accept": _JSON,
+    "Accept-Encoding": "identity",
+    "Content-Type": _JSON,
+    "User-Agent": "assay",
+}
 
 
 class HttpAddress:
@@ -61,13 +72,17 @@ class HttpAddress:
             if not value.isascii() or not value.isprintable():
                 # The value is not shown, for it may be a key.
                 advice = "see that the key is one line, without quotes or blanks around it"
-                raise Refused(f"the header {name} holds a line break, or a letter beyond ASCII: {advice}")
+                raise Refused(
+                    f"the header {name} holds a line break, or a letter beyond ASCII: {advice}"
+                )
         key = self._headers.get("Authorization", "").rpartition(" ")[2]
         sent = telltale(key or self._headers.get("x-api-key"), password)
         self._secrets = tuple(secret.encode() for secret in sent)
         self._tls = _tls() if parts.scheme == "https" else True
         # Not left to aiohttp (`trust_env`), which would take a login from .netrc in place of the key as well.
-        self._proxy = None if proxy_bypass(parts.hostname or "") else getproxies().get(parts.scheme) or None
+        self._proxy = (
+            None if proxy_bypass(parts.hostname or "") else getproxies().get(parts.scheme) or None
+        )
         if self._proxy:
             _split(self._proxy)
 
@@ -87,9 +102,15 @@ class HttpAddress:
         try:
             # Redirects are not followed: a key that is meant for one host is not sent to another.
             async with await session.request(
-                self._method, self._url, data=body or None, headers=self._headers, proxy=self._proxy,
-                ssl=self._tls, allow_redirects=False, timeout=_timeout(total=seconds),
-            ) as response:  # fmt: skip
+                self._method,
+                self._url,
+                data=body or None,
+                headers=self._headers,
+                proxy=self._proxy,
+                ssl=self._tls,
+                allow_redirects=False,
+                timeout=_timeout(total=seconds),
+            ) as response:
                 said = await _body(response)
         except aiohttp.ClientError as error:
             if isinstance(error, TimeoutError):
@@ -126,7 +147,9 @@ async def _body(response: aiohttp.ClientResponse) -> bytes:
         pieces.append(await content.readany())
         total += len(pieces[-1])
     # Refused and not tried again: the next one would be as long.
-    raise Refused(f"the reply is longer than {LONGEST_BODY >> 20} MiB, which no answer of a model is")
+    raise Refused(
+        f"the reply is longer than {LONGEST_BODY >> 20} MiB, which no answer of a model is"
+    )
 
 
 class _Request(aiohttp.ClientRequest):
@@ -212,7 +235,10 @@ async def fetched(
     headers = {"User-Agent": "assay", "Accept-Encoding": "identity"}
     connector = aiohttp.TCPConnector(socket_factory=None if allow_private else _public_socket)
     try:
-        async with asyncio.timeout(seconds), aiohttp.ClientSession(connector=connector, headers=headers) as session:
+        async with (
+            asyncio.timeout(seconds),
+            aiohttp.ClientSession(connector=connector, headers=headers) as session,
+        ):
             for _ in range(MOST_REDIRECTS + 1):
                 _refuse(url, hosts, allow_private)
                 async with session.get(URL(url), allow_redirects=False) as response:
@@ -226,13 +252,17 @@ async def fetched(
                     async for piece in response.content.iter_any():
                         body += piece
                         if len(body) > most_bytes:
-                            raise FetchError(f"{url} holds more than {most_bytes:,} bytes, which is the most")
+                            raise FetchError(
+                                f"{url} holds more than {most_bytes:,} bytes, which is the most"
+                            )
                     return Fetched(url, response.content_type, bytes(body))
             raise FetchError(f"{url} is redirected to more than {MOST_REDIRECTS} times in a row")
     except TimeoutError:
         raise FetchError(f"{url} gave no answer within {seconds:g} seconds") from None
     except (aiohttp.ClientError, OSError, ValueError) as error:
-        raise FetchError(f"{url} cannot be fetched: {getattr(error, 'os_error', None) or described(error)}") from None
+        raise FetchError(
+            f"{url} cannot be fetched: {getattr(error, 'os_error', None) or described(error)}"
+        ) from None
 
 
 def _refuse(url: str, hosts: Collection[str] | None, allow_private: bool) -> None:
@@ -241,20 +271,26 @@ def _refuse(url: str, hosts: Collection[str] | None, allow_private: bool) -> Non
         parts = urlsplit(url)
         host = parts.hostname or ""
     except ValueError:
-        raise FetchError(f"{short_repr(url)} is no URL: give one such as https://example.org/page") from None
+        raise FetchError(
+            f"{short_repr(url)} is no URL: give one such as https://example.org/page"
+        ) from None
     if not host or parts.scheme not in (("https", "http") if allow_private else ("https",)):
         raise FetchError(f"{short_repr(url)} is not fetched: give a URL that begins with https://")
     if parts.username is not None:
         raise FetchError(f"{short_repr(host)} would be sent a login, which no URL here may hold")
     if hosts is not None and host not in {name.casefold() for name in hosts}:
-        raise FetchError(f"the host {short_repr(host)} is not on the list: {', '.join(sorted(hosts)) or 'none is'}")
+        raise FetchError(
+            f"the host {short_repr(host)} is not on the list: {', '.join(sorted(hosts)) or 'none is'}"
+        )
 
 
 def _public_socket(found: Any) -> socket.socket:
     """A socket for a public address: called with the very address that is connected to, so that no name can hide one."""
     family, kind, protocol, _, (host, *_) = found
     address = ip_address(host.partition("%")[0])
-    address = getattr(address, "ipv4_mapped", None) or getattr(address, "sixtofour", None) or address
+    address = (
+        getattr(address, "ipv4_mapped", None) or getattr(address, "sixtofour", None) or address
+    )
     if not address.is_global or address.is_multicast or address in _TRANSLATED:
         raise OSError(f"{address} is no public address, and is not asked")
     return socket.socket(family, kind, protocol)

@@ -53,12 +53,18 @@ class Request:
     # What is wrong with a read reply that its schema cannot say: asked about once more, then raised as `OffMenu`.
     check: Callable[[Any], str | None] | None = field(default=None, compare=False)
     shared: int = 0  # how many leading messages other requests start with too; a cache breakpoint goes after them
-    temperature: float | None = 0.0  # None leaves it to the endpoint; left out where a model refuses it
-    max_tokens: int | None = None  # most tokens to write, thoughts included; None leaves it to the endpoint
+    temperature: float | None = (
+        0.0  # None leaves it to the endpoint; left out where a model refuses it
+    )
+    max_tokens: int | None = (
+        None  # most tokens to write, thoughts included; None leaves it to the endpoint
+    )
     seed: int | None = None
     logprobs: int | None = None  # how many alternatives to give with each token
     sample: int = 0  # which of several answers to the same question this is. Each is asked, and cached, for itself
-    tools: tuple[Tool, ...] = ()  # what it may ask to have called, by `tool_calls`; beside a schema, none just now
+    tools: tuple[
+        Tool, ...
+    ] = ()  # what it may ask to have called, by `tool_calls`; beside a schema, none just now
     verbatim: bool = False  # for a model under test: messages go out one by one, and a reply may be cut off or declined
     # To find verdicts in a cache by: the hash of the criterion, and the prompt's name and version (`per_criterion/2`).
     question: str = field(default="", compare=False)
@@ -81,20 +87,28 @@ class Request:
         return self._text_of("user")
 
     def _text_of(self, role: str) -> str:
-        said = [parts_in(message["content"]) for message in self.messages if message["role"] == role]
+        said = [
+            parts_in(message["content"]) for message in self.messages if message["role"] == role
+        ]
         return "".join(part for parts in said for part in parts if isinstance(part, str))
 
     @cached_property
     def content(self) -> str:
         """All that decides the answer, as one text: equal requests have equal contents."""
-        settings = f"{self.temperature} {self.max_tokens} {self.seed} {self.logprobs} {self.sample} "
+        settings = (
+            f"{self.temperature} {self.max_tokens} {self.seed} {self.logprobs} {self.sample} "
+        )
         parts = [settings, "" if self.schema is None else schema_text(self.schema)]
         if self.tools or self.verbatim:
             # Only then, so that what was kept before there were any is found under its old key.
-            return "".join([*parts, dumps([self.verbatim, self.tools, self.messages], default=_told)])
+            return "".join(
+                [*parts, dumps([self.verbatim, self.tools, self.messages], default=_told)]
+            )
         # As they go over the wire: where a prompt is cut decides nothing.
         for role, said in groupby(self.messages, itemgetter("role")):
-            contents: list[Any] = [message["content"] if len(message) < 3 else dict(message) for message in said]
+            contents: list[Any] = [
+                message["content"] if len(message) < 3 else dict(message) for message in said
+            ]
             plain = {*map(type, contents)} == {str}
             text = "".join(contents) if plain else dumps(contents, default=_told)
             # Each part has its length before it, so that no part can pass for two.
@@ -109,7 +123,11 @@ def parts_in(content: Any) -> tuple[Any, ...]:
 
 def _told(medium: Any) -> Any:
     """A `Medium` as a key or a log has it; what is none as it is."""
-    return {"type": "text", "text": medium} if isinstance(medium, str) else getattr(medium, "told", medium)
+    return (
+        {"type": "text", "text": medium}
+        if isinstance(medium, str)
+        else getattr(medium, "told", medium)
+    )
 
 
 @cache
@@ -204,11 +222,17 @@ class Reply(NamedTuple):
 
     text: str  # as it was written, thoughts included
     value: Any = None  # the text read as the request's schema; None when it has none
-    usage: Usage = NOTHING  # tokens of every call it took, also of one whose reply could not be read
-    cost: float | None = None  # what those calls cost, in dollars; None when the price is not known. 0 from a cache
+    usage: Usage = (
+        NOTHING  # tokens of every call it took, also of one whose reply could not be read
+    )
+    cost: float | None = (
+        None  # what those calls cost, in dollars; None when the price is not known. 0 from a cache
+    )
     model: str = ""  # the id that the endpoint resolved the model's name to
     finish_reason: str = "stop"
-    logprobs: tuple[Token, ...] | None = None  # one a token, where they were asked for and the endpoint has them
+    logprobs: tuple[Token, ...] | None = (
+        None  # one a token, where they were asked for and the endpoint has them
+    )
     source: Source = "model"
     tool_calls: tuple[ToolCall, ...] = ()  # what it asks to have called, of the request's `tools`
 
@@ -287,7 +311,9 @@ async def ask_judge(model: Model, request: Request, logged: int = 0) -> Reply:
     if log is None:
         return await model(request)
     messages = (
-        {**each, "content": [*map(_told, parts_in(each["content"]))]} if type(each["content"]) is tuple else each
+        {**each, "content": [*map(_told, parts_in(each["content"]))]}
+        if type(each["content"]) is tuple
+        else each
         for each in request.messages[logged:]
     )
     asked = (redacted(model.id), request.question, tuple(messages))

@@ -18,7 +18,9 @@ from assay.types import Message
 from assay.wording import short_repr
 
 NO_FIELDS: Mapping[str, Any] = {}
-Parameters: TypeAlias = Mapping[str, Callable[[Any], dict[str, Any]]]  # how each optional parameter is written
+Parameters: TypeAlias = Mapping[
+    str, Callable[[Any], dict[str, Any]]
+]  # how each optional parameter is written
 
 
 class Payload(NamedTuple):
@@ -85,9 +87,16 @@ class OpenAIFormat:
 
     def payload(self, request: Request, name: str, left_out: Set[str]) -> Payload:
         """The request for the model of this name, without the parameters that it does not take."""
-        body: dict[str, Any] = {"model": name, "messages": self.turns(request, left_out), **self.extra}
+        body: dict[str, Any] = {
+            "model": name,
+            "messages": self.turns(request, left_out),
+            **self.extra,
+        }
         if request.tools:
-            functions = (tool._asdict() | {"parameters": json.loads(tool.parameters)} for tool in request.tools)
+            functions = (
+                tool._asdict() | {"parameters": json.loads(tool.parameters)}
+                for tool in request.tools
+            )
             body["tools"] = [{"type": "function", "function": each} for each in functions]
             if request.schema is not None:
                 # Named all the same: providers cache what a prompt begins with, and these come first.
@@ -101,25 +110,39 @@ class OpenAIFormat:
     def turns(self, request: Request, left_out: Set[str]) -> list[Message]:
         """The messages of a request as they go out: neighbours of one role as one, but for a model under test."""
         messages = messages_for(request, left_out)
-        return [self.written(message) for message in (messages if request.verbatim else joined(messages))]
+        return [
+            self.written(message)
+            for message in (messages if request.verbatim else joined(messages))
+        ]
 
     def written(self, message: Message) -> Message:
         """A message with its texts and media as this endpoint has them; one without media as it is."""
         if not isinstance(message.get("content"), tuple):
             return message
         kind = self.text_type
-        parts = (({"type": kind, "text": each} if isinstance(each, str) else each) for each in message["content"])
-        return {**message, "content": [self.medium(each) if isinstance(each, Medium) else each for each in parts]}
+        parts = (
+            ({"type": kind, "text": each} if isinstance(each, str) else each)
+            for each in message["content"]
+        )
+        return {
+            **message,
+            "content": [self.medium(each) if isinstance(each, Medium) else each for each in parts],
+        }
 
     def medium(self, medium: Medium) -> dict[str, Any]:
         """An image, an audio clip or a PDF as a part of a message."""
         if medium.kind == "image":
             return {"type": "image_url", "image_url": {"url": medium.url}}
         if medium.kind == "file":
-            return {"type": "file", "file": {"filename": f"{medium.address}.pdf", "file_data": medium.url}}
+            return {
+                "type": "file",
+                "file": {"filename": f"{medium.address}.pdf", "file_data": medium.url},
+            }
         format = {"audio/wav": "wav", "audio/mpeg": "mp3"}.get(medium.media_type)
         if format is None:
-            raise Refused(f"{medium.address} is {medium.media_type}, and this endpoint takes wav and mp3: convert it")
+            raise Refused(
+                f"{medium.address} is {medium.media_type}, and this endpoint takes wav and mp3: convert it"
+            )
         return {"type": "input_audio", "input_audio": {"data": medium.base64, "format": format}}
 
     def reply(self, data: Mapping[str, Any]) -> Reply:
@@ -149,11 +172,15 @@ class ResponsesFormat(OpenAIFormat):
 
     def payload(self, request: Request, name: str, left_out: Set[str]) -> Payload:
         if request.tools:
-            raise Refused(f"tools are not offered to {name} through the Responses API: leave `api=responses` out")
+            raise Refused(
+                f"tools are not offered to {name} through the Responses API: leave `api=responses` out"
+            )
         body, used = super().payload(request, name, left_out | {"seed", "logprobs"})
         turns, schema = body.pop("messages"), body.pop("response_format", None)
         limit = next((body.pop(each) for each in self._limit_names if each in body), None)
-        more: dict[str, Any] = {} if limit is None else {"max_output_tokens": max(16, limit)}  # which is the least
+        more: dict[str, Any] = (
+            {} if limit is None else {"max_output_tokens": max(16, limit)}
+        )  # which is the least
         if schema is not None:
             more["text"] = {"format": {"type": "json_schema", **schema["json_schema"]}}
         return Payload({**body, "input": turns, "store": False, **more}, used)
@@ -164,21 +191,32 @@ class ResponsesFormat(OpenAIFormat):
         return {"type": "input_file", "filename": f"{medium.address}.pdf", "file_data": medium.url}
 
     def reply(self, data: Mapping[str, Any]) -> Reply:
-        parts = [part for item in data["output"] if item["type"] == "message" for part in item["content"]]
-        message = {"content": parts, "refusal": "".join(part.get("refusal") or "" for part in parts)}
+        parts = [
+            part for item in data["output"] if item["type"] == "message" for part in item["content"]
+        ]
+        message = {
+            "content": parts,
+            "refusal": "".join(part.get("refusal") or "" for part in parts),
+        }
         ended = (data.get("incomplete_details") or NO_FIELDS).get("reason") or data.get("status")
         usage = {
             name.replace("input", "prompt").replace("output", "completion"): n
             for name, n in (data.get("usage") or NO_FIELDS).items()
         }
-        return super().reply({**data, "usage": usage, "choices": [{"message": message, "finish_reason": ended}]})
+        return super().reply(
+            {**data, "usage": usage, "choices": [{"message": message, "finish_reason": ended}]}
+        )
 
 
-LONGEST_REPLY = 4096  # tokens to write when the request names no limit; this endpoint insists on one
+LONGEST_REPLY = (
+    4096  # tokens to write when the request names no limit; this endpoint insists on one
+)
 _TOOL = "reply"
 _ANTHROPIC_PARAMETERS: Parameters = {
     "schema": lambda schema: {
-        "tools": [{"name": _TOOL, "description": "Give the reply.", "input_schema": json_schema(schema)}],
+        "tools": [
+            {"name": _TOOL, "description": "Give the reply.", "input_schema": json_schema(schema)}
+        ],
         "tool_choice": {"type": "tool", "name": _TOOL},
     },
     "temperature": _PARAMETERS["temperature"],
@@ -207,13 +245,22 @@ class AnthropicFormat(OpenAIFormat):
                 turns[-1]["content"] += blocks
             else:
                 turns.append({"role": role, "content": blocks})
-        body = {"model": name, "max_tokens": request.max_tokens or LONGEST_REPLY, "messages": turns, **self.extra}
+        body = {
+            "model": name,
+            "max_tokens": request.max_tokens or LONGEST_REPLY,
+            "messages": turns,
+            **self.extra,
+        }
         if system:
             body["system"] = system
         if any(tool.name == _TOOL for tool in request.tools):
             raise Refused(f"a tool is called {_TOOL!r}, which has a meaning here: rename it")
         tools: list[Any] = [
-            {"name": tool.name, "description": tool.description, "input_schema": json.loads(tool.parameters)}
+            {
+                "name": tool.name,
+                "description": tool.description,
+                "input_schema": json.loads(tool.parameters),
+            }
             for tool in request.tools
         ]
         fields, used = optional(request, left_out, _ANTHROPIC_PARAMETERS)
@@ -229,14 +276,22 @@ class AnthropicFormat(OpenAIFormat):
         """What was written: the forced tool's input as JSON, else the text. Thoughts are left out."""
         parts = data["content"]
         used = (part for part in parts if part["type"] == "tool_use")
-        calls = [ToolCall(part.get("name", _TOOL), json.dumps(part["input"]), part.get("id") or "") for part in used]
+        calls = [
+            ToolCall(part.get("name", _TOOL), json.dumps(part["input"]), part.get("id") or "")
+            for part in used
+        ]
         forced = [call.arguments for call in calls if call.name == _TOOL]
         stop = _ended(data.get("stop_reason"))
         usage = data.get("usage") or NO_FIELDS
-        cached, stored = usage.get("cache_read_input_tokens") or 0, usage.get("cache_creation_input_tokens") or 0
+        cached, stored = (
+            usage.get("cache_read_input_tokens") or 0,
+            usage.get("cache_creation_input_tokens") or 0,
+        )
         read, written = usage.get("input_tokens") or 0, usage.get("output_tokens") or 0
         return Reply(
-            forced[-1] if forced else "".join(part["text"] for part in parts if part["type"] == "text"),
+            forced[-1]
+            if forced
+            else "".join(part["text"] for part in parts if part["type"] == "text"),
             usage=Usage(read + cached + stored, cached, written, stored),
             model=data.get("model") or "",
             finish_reason="content_filter" if stop == "refusal" else stop,
@@ -247,11 +302,19 @@ class AnthropicFormat(OpenAIFormat):
 def _blocks(message: Message, *, is_breakpoint: bool) -> tuple[str, list[Any]]:
     """The role and the content blocks of a message; what a tool replied is said by the user here."""
     role, content = message["role"], message.get("content")
-    blocks: list[Any] = [{"type": "text", "text": content}] if isinstance(content, str) else list(content or ())
+    blocks: list[Any] = (
+        [{"type": "text", "text": content}] if isinstance(content, str) else list(content or ())
+    )
     if role == "tool":
-        role, blocks = "user", [{"type": "tool_result", "tool_use_id": message["tool_call_id"], "content": blocks}]
+        role, blocks = (
+            "user",
+            [{"type": "tool_result", "tool_use_id": message["tool_call_id"], "content": blocks}],
+        )
     elif len(message) > 2:
-        calls = [{"type": "tool_use", "id": c.id, "name": c.name, "input": _input(c)} for c in tool_calls(message)]
+        calls = [
+            {"type": "tool_use", "id": c.id, "name": c.name, "input": _input(c)}
+            for c in tool_calls(message)
+        ]
         blocks = [block for block in blocks if block.get("text") != ""] + calls
     if is_breakpoint and blocks and blocks[-1].get("type") in ("text", "tool_result"):
         blocks[-1] = {**blocks[-1], "cache_control": {"type": "ephemeral"}}
@@ -269,7 +332,10 @@ def _input(call: ToolCall) -> Any:
 
 _GEMINI_PARAMETERS: Parameters = {
     **_PARAMETERS,
-    "schema": lambda schema: {"response_mime_type": "application/json", "response_json_schema": json_schema(schema)},
+    "schema": lambda schema: {
+        "response_mime_type": "application/json",
+        "response_json_schema": json_schema(schema),
+    },
     "logprobs": lambda alternatives: {"response_logprobs": True, "logprobs": alternatives},
 }
 
@@ -287,7 +353,9 @@ class GeminiFormat(OpenAIFormat):
 
     def payload(self, request: Request, name: str, left_out: Set[str]) -> Payload:
         if request.tools:
-            raise _unsupported("tools are not offered to a model through a client of google-genai", name)
+            raise _unsupported(
+                "tools are not offered to a model through a client of google-genai", name
+            )
         config, contents = dict(self.extra), list[dict[str, Any]]()
         for message in self.turns(request, left_out):
             role, parts = message["role"], _parts(message, name)
@@ -296,7 +364,9 @@ class GeminiFormat(OpenAIFormat):
             elif role in ("user", "assistant"):
                 contents.append({"role": "user" if role == "user" else "model", "parts": parts})
             else:
-                given = f"a message has the role {role!r}, which a client of google-genai does not take"
+                given = (
+                    f"a message has the role {role!r}, which a client of google-genai does not take"
+                )
                 raise _unsupported(given, name)
         if request.max_tokens is not None:
             config["max_output_tokens"] = request.max_tokens
@@ -308,21 +378,30 @@ class GeminiFormat(OpenAIFormat):
 
     def reply(self, data: Mapping[str, Any]) -> Reply:
         """The first candidate of an answer. Thoughts are left out."""
-        blocked = (data.get("prompt_feedback") or NO_FIELDS).get("block_reason") and not data.get("candidates")
+        blocked = (data.get("prompt_feedback") or NO_FIELDS).get("block_reason") and not data.get(
+            "candidates"
+        )
         found: Mapping[str, Any] = {"finish_reason": "SAFETY"} if blocked else data["candidates"][0]
         parts: Sequence[Mapping[str, Any]] = (found.get("content") or NO_FIELDS).get("parts") or ()
         reason, likely = found.get("finish_reason"), found.get("logprobs_result") or NO_FIELDS
         chosen = likely.get("chosen_candidates") or ()
         top: Sequence[Any] = likely.get("top_candidates") or [NO_FIELDS] * len(chosen)
         usage = data.get("usage_metadata") or NO_FIELDS
-        read, cached = usage.get("prompt_token_count") or 0, usage.get("cached_content_token_count") or 0
-        written = (usage.get("candidates_token_count") or 0) + (usage.get("thoughts_token_count") or 0)
+        read, cached = (
+            usage.get("prompt_token_count") or 0,
+            usage.get("cached_content_token_count") or 0,
+        )
+        written = (usage.get("candidates_token_count") or 0) + (
+            usage.get("thoughts_token_count") or 0
+        )
         return Reply(
             "".join(part.get("text") or "" for part in parts if not part.get("thought")),
             usage=Usage(read, cached, written),
             model=data.get("model_version") or "",
             finish_reason=_ended(getattr(reason, "value", reason)),
-            logprobs=_tokens(chosen, [each.get("candidates") for each in top if chosen], "log_probability"),
+            logprobs=_tokens(
+                chosen, [each.get("candidates") for each in top if chosen], "log_probability"
+            ),
         )
 
 
@@ -343,20 +422,34 @@ def _parts(message: Message, name: str) -> list[dict[str, Any]]:
 def _tokens(chosen: Sequence[Any], others: Sequence[Any], field: str) -> tuple[Token, ...] | None:
     """The tokens of a reply with the others that were likely, by the field of a log-probability; None when none came."""
     likely = [{other["token"]: other[field] for other in each or ()} for each in others]
-    return tuple(Token(one["token"], one[field], known) for one, known in zip(chosen, likely, strict=True)) or None
+    return (
+        tuple(
+            Token(one["token"], one[field], known)
+            for one, known in zip(chosen, likely, strict=True)
+        )
+        or None
+    )
 
 
 def optional(request: Request, left_out: Set[str], parameters: Parameters) -> Payload:
     """The optional parameters that a request sets and a model takes, each written as a provider has it."""
-    wanted = [name for name in parameters if getattr(request, name) is not None and name not in left_out]
-    fields = {field: value for name in wanted for field, value in parameters[name](getattr(request, name)).items()}
+    wanted = [
+        name for name in parameters if getattr(request, name) is not None and name not in left_out
+    ]
+    fields = {
+        field: value
+        for name in wanted
+        for field, value in parameters[name](getattr(request, name)).items()
+    }
     return Payload(fields, set(wanted))
 
 
 @cache
 def prompt(name: str) -> str:
     """The words in `prompts/`."""
-    return files("assay.models").joinpath("prompts", f"{name}.md").read_text(encoding="utf-8").strip()
+    return (
+        files("assay.models").joinpath("prompts", f"{name}.md").read_text(encoding="utf-8").strip()
+    )
 
 
 def messages_for(request: Request, left_out: Set[str]) -> tuple[Message, ...]:
@@ -365,7 +458,9 @@ def messages_for(request: Request, left_out: Set[str]) -> tuple[Message, ...]:
         return request.messages
     # There it is the same for every request of a kind, so what they share stays shared.
     said = prompt("json").replace("{schema}", schema_text(request.schema))
-    last = max((n for n, message in enumerate(request.messages) if message["role"] == "system"), default=-1)
+    last = max(
+        (n for n, message in enumerate(request.messages) if message["role"] == "system"), default=-1
+    )
     before, after = request.messages[: last + 1], request.messages[last + 1 :]
     return (*before, {"role": "system", "content": f"\n\n{said}" if before else said}, *after)
 
@@ -373,14 +468,18 @@ def messages_for(request: Request, left_out: Set[str]) -> tuple[Message, ...]:
 def joined(messages: Sequence[Message]) -> list[dict[str, Any]]:
     """Neighbours of one role as one message, with nothing between them; those with more than text and media stay."""
     result: list[dict[str, Any]] = []
-    open_role = None  # the role of the last message, where that is a text to which more can be added
+    open_role = (
+        None  # the role of the last message, where that is a text to which more can be added
+    )
     for message in messages:
         role, content = message["role"], message["content"]
         is_text = isinstance(content, str | tuple) and len(message) == 2
         if is_text and role == open_role:
             before: Any = result[-1]["content"]
             plain = isinstance(before, str) and isinstance(content, str)
-            result[-1]["content"] = f"{before}{content}" if plain else (*parts_in(before), *parts_in(content))
+            result[-1]["content"] = (
+                f"{before}{content}" if plain else (*parts_in(before), *parts_in(content))
+            )
         else:
             result.append(dict(message))
             open_role = role if is_text else None
@@ -390,15 +489,26 @@ def joined(messages: Sequence[Message]) -> list[dict[str, Any]]:
 def text_of(content: Any) -> str:
     """A message's content as text: a text, or the texts among its parts."""
     if isinstance(content, list):
-        return "".join(str(part.get("text") or "") for part in cast("list[Mapping[str, Any]]", content))
+        return "".join(
+            str(part.get("text") or "") for part in cast("list[Mapping[str, Any]]", content)
+        )
     return content if isinstance(content, str) else ""
 
 
 # How a reply ends at the limit of tokens, in the words of various endpoints.
 _CUT = frozenset(
-    {"length", "max_tokens", "max_output_tokens", "model_length", "max_length", "model_context_window_exceeded"}
+    {
+        "length",
+        "max_tokens",
+        "max_output_tokens",
+        "model_length",
+        "max_length",
+        "model_context_window_exceeded",
+    }
 )
-_PLAIN = frozenset({"end_turn", "stop_sequence", "tool_use", "finish_reason_unspecified"})  # other words for `stop`
+_PLAIN = frozenset(
+    {"end_turn", "stop_sequence", "tool_use", "finish_reason_unspecified"}
+)  # other words for `stop`
 
 
 def _ended(reason: Any) -> str:
@@ -407,7 +517,16 @@ def _ended(reason: Any) -> str:
 
 
 # How a reply ends that is all there, in the words of various endpoints, and parts of the words for one that was held back.
-_WHOLE = _PLAIN | {"stop", "eos", "eos_token", "end_of_turn", "complete", "completed", "tool_calls", "function_call"}
+_WHOLE = _PLAIN | {
+    "stop",
+    "eos",
+    "eos_token",
+    "end_of_turn",
+    "complete",
+    "completed",
+    "tool_calls",
+    "function_call",
+}
 _FILTERED = ("filter", "safety", "recitation", "blocklist", "prohibited", "spii", "sensitive")
 
 
@@ -436,17 +555,24 @@ def whole(reply: Reply, where: str, request: Request) -> Reply:
 # How an endpoint names a parameter that it complains about.
 _NAMED = {
     "schema": re.compile(r"response_format|json_schema|structured|grammar|tool_choice|\btools?\b"),
-    **{name: re.compile(name) for name in ("temperature", "max_completion_tokens", "max_tokens", "logprobs")},
+    **{
+        name: re.compile(name)
+        for name in ("temperature", "max_completion_tokens", "max_tokens", "logprobs")
+    },
     "seed": re.compile(r"\bseed\b"),
 }
-_VAGUE = frozenset({400, 404, 405, 415, 422, 501})  # a complaint that names nothing may still be about the schema
+_VAGUE = frozenset(
+    {400, 404, 405, 415, 422, 501}
+)  # a complaint that names nothing may still be about the schema
 _REASONING = re.compile(r"(?:gpt-(?:[5-9]|\d\d)|o\d)(?!\w)(?!-chat)", re.IGNORECASE)
 
 
 def refused_by_name(name: str) -> frozenset[str]:
     """The parameters that a model of this name refuses: OpenAI's reasoning models take no temperature."""
     # They know the limit of tokens by its newer name, `max_completion_tokens`.
-    return frozenset({"temperature", "max_tokens"} if _REASONING.match(name.rpartition("/")[2]) else ())
+    return frozenset(
+        {"temperature", "max_tokens"} if _REASONING.match(name.rpartition("/")[2]) else ()
+    )
 
 
 def is_named(parameter: str, complaint: str) -> bool:
@@ -458,5 +584,7 @@ def unsupported(status: int | None, complaint: str, used: Set[str]) -> str | Non
     """The parameter to try without, after such a complaint; None when there is none."""
     if status != 500 and status not in _VAGUE:
         return None
-    named = (parameter for parameter in _NAMED if parameter in used and is_named(parameter, complaint))
+    named = (
+        parameter for parameter in _NAMED if parameter in used and is_named(parameter, complaint)
+    )
     return next(named, "schema" if status in _VAGUE and "schema" in used else None)

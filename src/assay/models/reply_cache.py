@@ -86,4 +86,13 @@ def _unpacked(known: CachedVerdict, request: Request) -> Reply | None:
     except Unreadable:
         return None
     used = Usage(**known.usage)
-    return Reply(text, value, used, cost=0.0, logprobs=tokens, source="cache", tool_calls=tuple(calls), **told)
+    return Reply(
+        text,
+        value,
+        used,
+        cost=0.0,
+        logprobs=tokens,
+        source="cache",
+        tool_calls=tuple(calls),
+        **told,
+    )

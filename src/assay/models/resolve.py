@@ -21,7 +21,13 @@ from assay.models.budgets import count_call
 from assay.models.endpoint_model import Deduplicated, EndpointModel, SendPayload
 from assay.models.limiter import Limits
 from assay.models.model import FREE, NOTHING, Model, Price, Reply, Request
-from assay.models.provider_formats import AnthropicFormat, GeminiFormat, OpenAIFormat, ResponsesFormat, whole
+from assay.models.provider_formats import (
+    AnthropicFormat,
+    GeminiFormat,
+    OpenAIFormat,
+    ResponsesFormat,
+    whole,
+)
 from assay.models.reply_cache import Cached, CacheSource, cache_of
 from assay.models.retry import Endpoint
 from assay.models.sdk import Protocol, SdkSend, address_and_key_of, creating, keywords_of
@@ -29,7 +35,9 @@ from assay.models.structured import read
 from assay.redaction import keep_secret, parted_from_login, redacted_settings, telltale
 from assay.wording import did_you_mean, short_repr
 
-ModelSource: TypeAlias = str | Model | Callable[..., Any] | Any  # a name, a model, a function or the client of an SDK
+ModelSource: TypeAlias = (
+    str | Model | Callable[..., Any] | Any
+)  # a name, a model, a function or the client of an SDK
 
 
 class Provider(NamedTuple):
@@ -37,7 +45,9 @@ class Provider(NamedTuple):
 
     url: str
     key: str | None = None  # the environment variable that holds the key; None when none is needed
-    base_url: str = ""  # the variable by which its SDK is told another address, to which we add the `path`
+    base_url: str = (
+        ""  # the variable by which its SDK is told another address, to which we add the `path`
+    )
     path: str = ""
     tries: str = ""  # a model to try the key with
 
@@ -61,14 +71,18 @@ def provider_at(url: str) -> str | None:
     """The provider whose address this is, as we write it or as its SDK does; None for any other."""
     url = url.rstrip("/")
     known = PROVIDERS.items()
-    return next((name for name, each in known if url in (each.url, each.url.removesuffix(each.path))), None)
+    return next(
+        (name for name, each in known if url in (each.url, each.url.removesuffix(each.path))), None
+    )
 
 
 def keeps_prefixes(model: str) -> bool:
     """Whether the endpoint of a model's id remembers how prompts began, and reads that part faster."""
     provider = model.partition("/")[0]
     # Inference servers at an address of one's own do. The local engine orders its requests itself.
-    return (provider in PROVIDERS and provider not in _FORGETFUL) or model.startswith(("http://", "https://"))
+    return (provider in PROVIDERS and provider not in _FORGETFUL) or model.startswith(
+        ("http://", "https://")
+    )
 
 
 _DATED = re.compile(r"[-@](?:\d{8}|\d{4}-\d{2}-\d{2}|latest)$")
@@ -101,8 +115,15 @@ def _table(path: Path | None) -> Mapping[str, Mapping[str, Price]]:
         return Price(**{kind: float(dollars) for kind, dollars in given.items()})
 
     try:
-        data = _data("prices.toml") if path is None else tomllib.loads(path.read_text(encoding="utf-8"))
-        return {provider: {name: price(own) for name, own in models.items()} for provider, models in data.items()}
+        data = (
+            _data("prices.toml")
+            if path is None
+            else tomllib.loads(path.read_text(encoding="utf-8"))
+        )
+        return {
+            provider: {name: price(own) for name, own in models.items()}
+            for provider, models in data.items()
+        }
     except (OSError, ValueError, TypeError, AttributeError) as error:
         form = '"model" = { input = 0.25, cached = 0.025, output = 2.00 }, dollars for a million tokens'
         told = f"the prices in {path} cannot be read ({error})"
@@ -151,23 +172,35 @@ def model_of(
         raise Refused(f"{short_repr(source)} is no model: {_WAYS}")
     if media is not None:
         if not isinstance(model, EndpointModel):
-            raise Refused(f"media= is for a model at an endpoint, and {model.id} is none: give it an attribute `media`")
+            raise Refused(
+                f"media= is for a model at an endpoint, and {model.id} is none: give it an attribute `media`"
+            )
         model.media = frozenset((media,) if isinstance(media, str) else media)
         for bad in sorted(model.media - MEDIA):
-            raise Refused(f"media is {short_repr(media)}, and there is no {bad!r}: {did_you_mean(bad, sorted(MEDIA))}")
+            raise Refused(
+                f"media is {short_repr(media)}, and there is no {bad!r}: {did_you_mean(bad, sorted(MEDIA))}"
+            )
     if kept is not None:
         return Deduplicated(Cached(model, kept))
-    return Deduplicated(model) if shared and isinstance(model, EndpointModel) and model is not source else model
+    return (
+        Deduplicated(model)
+        if shared and isinstance(model, EndpointModel) and model is not source
+        else model
+    )
 
 
 def _format(protocol: Protocol, provider: str, extra: Mapping[str, Any]) -> OpenAIFormat:
     if "api" in extra:
         if extra["api"] != "responses" or protocol != "openai":
-            raise Refused(f"api is {extra['api']!r}: give 'responses', for OpenAI and endpoints that speak as it does")
+            raise Refused(
+                f"api is {extra['api']!r}: give 'responses', for OpenAI and endpoints that speak as it does"
+            )
         return ResponsesFormat(**{name: value for name, value in extra.items() if name != "api"})
     if protocol == "anthropic":
         return AnthropicFormat(**extra)
-    return OpenAIFormat(limit_name="max_completion_tokens" if provider == "openai" else "max_tokens", **extra)
+    return OpenAIFormat(
+        limit_name="max_completion_tokens" if provider == "openai" else "max_tokens", **extra
+    )
 
 
 class _Address(NamedTuple):
@@ -184,10 +217,14 @@ class _Address(NamedTuple):
 def _by_family(table: str, name: str) -> Any:
     """What a table says of a model, by the longest beginning of its name that is in it; None when none is."""
     name = _ON_BEDROCK.sub("", name.rpartition("/")[2]).lower()
-    return _data(table).get(max((each for each in _data(table) if name.startswith(each)), key=len, default=""))
+    return _data(table).get(
+        max((each for each in _data(table) if name.startswith(each)), key=len, default="")
+    )
 
 
-def _model(at: _Address, limits: Limits | None, price: Price | None, extra: Mapping[str, Any]) -> Model:
+def _model(
+    at: _Address, limits: Limits | None, price: Price | None, extra: Mapping[str, Any]
+) -> Model:
     known = at.provider and at.url == PROVIDERS[at.provider].url
     identity = f"{at.provider}/{at.name}" if known else f"{at.url}#{at.name}"
     if extra:
@@ -197,14 +234,23 @@ def _model(at: _Address, limits: Limits | None, price: Price | None, extra: Mapp
     listed = price_of(at.provider or at.url, at.name)
     if listed is None and host.endswith(_CLOUDS):
         listed = price_of(at.written.maker, at.name)
-    price, endpoint = price or listed or (FREE if host in _HERE else None), Endpoint.at(at.url, at.key, limits)
-    model = EndpointModel(identity, at.name, provider_format=at.written, send=at.send, endpoint=endpoint, price=price)
+    price, endpoint = (
+        price or listed or (FREE if host in _HERE else None),
+        Endpoint.at(at.url, at.key, limits),
+    )
+    model = EndpointModel(
+        identity, at.name, provider_format=at.written, send=at.send, endpoint=endpoint, price=price
+    )
     # Google's endpoint for chat completions has no part for a PDF, and the Responses API none for audio.
     without = {"audio"} if isinstance(at.written, ResponsesFormat) else set[str]()
-    without |= {"file"} if at.provider == "gemini" and not isinstance(at.written, GeminiFormat) else set()
+    without |= (
+        {"file"} if at.provider == "gemini" and not isinstance(at.written, GeminiFormat) else set()
+    )
     model.media = frozenset(_by_family("media.toml", at.name) or ()) - without
     # A server of one's own may be set to take less than the model could.
-    model.window = _by_family("windows.toml", at.name) if at.provider or host.endswith(_CLOUDS) else None
+    model.window = (
+        _by_family("windows.toml", at.name) if at.provider or host.endswith(_CLOUDS) else None
+    )
     return model
 
 
@@ -214,17 +260,23 @@ def _over_http(source: str, api_key: str | None, extra: Mapping[str, Any]) -> _A
     if source.startswith(("http://", "https://")):
         url, _, name = source.partition("#")
         if not name:
-            raise Refused(f"{source!r} names no model at that address: add #name, as the endpoint lists it")
+            raise Refused(
+                f"{source!r} names no model at that address: add #name, as the endpoint lists it"
+            )
         provider = provider_at(url) or ""
         url = PROVIDERS[provider].url if provider else url.rstrip("/")
-        key = api_key or os.environ.get((PROVIDERS[provider].key if provider else "ASSAY_API_KEY") or "")
+        key = api_key or os.environ.get(
+            (PROVIDERS[provider].key if provider else "ASSAY_API_KEY") or ""
+        )
     else:
         provider, _, name = source.partition("/")
         if not name:
             raise Refused(f"{source!r} names no model: {_WAYS}")
         if provider not in PROVIDERS:
             own = "a server of your own goes by its address, such as http://127.0.0.1:8000/v1#name"
-            cloud = "a model in a cloud by a client: model_of(openai.AzureOpenAI(...), 'gpt-5-mini')"
+            cloud = (
+                "a model in a cloud by a client: model_of(openai.AzureOpenAI(...), 'gpt-5-mini')"
+            )
             guess = f"{did_you_mean(provider, PROVIDERS)}; {own}, and {cloud}"
             raise Refused(f"{source!r} names no provider we know: {guess}")
         known = PROVIDERS[provider]
@@ -240,17 +292,27 @@ def _over_http(source: str, api_key: str | None, extra: Mapping[str, Any]) -> _A
     return _Address(where, provider, name, key or login, written, send)
 
 
-def _of_client(client: Any, name: str | None, protocol: Protocol, timeout: float, extra: Mapping[str, Any]) -> _Address:
+def _of_client(
+    client: Any, name: str | None, protocol: Protocol, timeout: float, extra: Mapping[str, Any]
+) -> _Address:
     if not name:
         raise Refused(f"{short_repr(client)} is a client, and no model is named: pass its name too")
     address, key = address_and_key_of(client)
     url, _, password = parted_from_login(address)
     keep_secret(key, password)
-    send = SdkSend(client, timeout, telltale(key, password), "responses.create" if "api" in extra else "")
+    send = SdkSend(
+        client, timeout, telltale(key, password), "responses.create" if "api" in extra else ""
+    )
     known = provider_at(url)
-    written = GeminiFormat(timeout=timeout, **extra) if protocol == "genai" else _format(protocol, known or "", extra)
+    written = (
+        GeminiFormat(timeout=timeout, **extra)
+        if protocol == "genai"
+        else _format(protocol, known or "", extra)
+    )
     provider = known or ("" if url else written.maker)
-    return _Address(PROVIDERS[known].url if known else url or protocol, provider, name, key, written, send)
+    return _Address(
+        PROVIDERS[known].url if known else url or protocol, provider, name, key, written, send
+    )
 
 
 class FunctionModel:
@@ -274,11 +336,15 @@ class FunctionModel:
             return whole(said, self.id, request)
         if isinstance(said, str):
             return Reply(said, value=read(said, request))
-        return Reply(said.model_dump_json() if isinstance(said, BaseModel) else str(said), value=said)
+        return Reply(
+            said.model_dump_json() if isinstance(said, BaseModel) else str(said), value=said
+        )
 
 
 # The variable of a key, and a model to try it with.
-BY_KEY = {each.key: f"{name}/{each.tries}" for name, each in PROVIDERS.items() if each.key and each.tries}
+BY_KEY = {
+    each.key: f"{name}/{each.tries}" for name, each in PROVIDERS.items() if each.key and each.tries
+}
 _configured: list[Model] = []
 
 

@@ -16,11 +16,18 @@ from assay.wording import short_repr
 
 CONNECTIONS = 1000  # that a client keeps open at most
 # What the SDKs, and the HTTP clients under them, raise when there is no whole answer.
-_CONNECTION = ("APIConnectionError", "TransportError", "ClientConnectionError", "ClientPayloadError")
+_CONNECTION = (
+    "APIConnectionError",
+    "TransportError",
+    "ClientConnectionError",
+    "ClientPayloadError",
+)
 Protocol: TypeAlias = Literal["openai", "anthropic", "genai"]
 _METHODS: Mapping[Protocol, str] = {
-    "openai": "chat.completions.create", "anthropic": "messages.create", "genai": "models.generate_content"
-}  # fmt: skip
+    "openai": "chat.completions.create",
+    "anthropic": "messages.create",
+    "genai": "models.generate_content",
+}
 
 
 def creating(client: Any) -> tuple[Protocol, Callable[..., Any]] | None:
@@ -35,7 +42,9 @@ def creating(client: Any) -> tuple[Protocol, Callable[..., Any]] | None:
 def address_and_key_of(client: Any) -> tuple[str, str]:
     """The address that a client asks and the key that it sends, each empty when it does not say."""
     google = getattr(client, "_api_client", None)
-    url = getattr(client, "base_url", None) or getattr(getattr(google, "_http_options", None), "base_url", None)
+    url = getattr(client, "base_url", None) or getattr(
+        getattr(google, "_http_options", None), "base_url", None
+    )
     key = getattr(client, "api_key", None) or getattr(google, "api_key", None)
     return str(url or "").rstrip("/"), str(key or "")
 
@@ -43,7 +52,9 @@ def address_and_key_of(client: Any) -> tuple[str, str]:
 class SdkSend:
     """Asks through the client. A sync client waits in a thread, so few calls go at once."""
 
-    def __init__(self, client: Any, timeout: float, secrets: Sequence[str] = (), method: str = "") -> None:
+    def __init__(
+        self, client: Any, timeout: float, secrets: Sequence[str] = (), method: str = ""
+    ) -> None:
         """`secrets` are what the client sends, struck out where an answer repeats them; `method` is not the usual one."""
         options = getattr(client, "with_options", None)
         # Without the client's own retries, for ours count and are counted.
@@ -74,7 +85,9 @@ class SdkSend:
             status = getattr(error, "status_code", None) or getattr(error, "code", None)
             if isinstance(status, int) and 400 <= status < 600:
                 headers = getattr(getattr(error, "response", None), "headers", None)
-                return RawReply(status, cast("Mapping[str, str]", headers or {}), None, redacted(str(error)))
+                return RawReply(
+                    status, cast("Mapping[str, str]", headers or {}), None, redacted(str(error))
+                )
             if any(kind.__name__ in _CONNECTION for kind in type(error).__mro__):
                 raise ConnectionError(str(error)) from error
             raise
@@ -84,7 +97,9 @@ class SdkSend:
         """The result of an async client, which may hold connections of a loop that has ended."""
         loop = asyncio.get_running_loop()
         if loop not in self._keepers:
-            self._keepers = {known: keeper for known, keeper in self._keepers.items() if not known.is_closed()}
+            self._keepers = {
+                known: keeper for known, keeper in self._keepers.items() if not known.is_closed()
+            }
             self._keepers[loop] = _until_the_loop_ends(self._client)
             await anext(self._keepers[loop])
         for _ in range(CONNECTIONS):
@@ -122,7 +137,11 @@ def keywords_of(function: Callable[..., Any]) -> set[str] | None:
     except (ValueError, TypeError):
         return set()
     takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters)
-    return None if takes_any else {each.name for each in parameters if each.kind is not each.POSITIONAL_ONLY}
+    return (
+        None
+        if takes_any
+        else {each.name for each in parameters if each.kind is not each.POSITIONAL_ONLY}
+    )
 
 
 def _plain(value: Any) -> Any:
@@ -131,4 +150,8 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(part) for part in cast("list[Any]", value)]
     fields = cast("Any", value) if isinstance(value, Mapping) else getattr(value, "__dict__", None)
-    return cast("Any", value) if fields is None else {name: _plain(part) for name, part in fields.items()}
+    return (
+        cast("Any", value)
+        if fields is None
+        else {name: _plain(part) for name, part in fields.items()}
+    )

@@ -22,7 +22,9 @@ from assay.parsers.extract import json_spans
 from assay.wording import first_error
 
 LONGEST = 100_000  # characters of a reply that are repaired; a judge's object is far shorter
-_REASONS = frozenset({"explanation", "reason", "reasoning", "rationale", "analysis", "evidence", "feedback"})
+_REASONS = frozenset(
+    {"explanation", "reason", "reasoning", "rationale", "analysis", "evidence", "feedback"}
+)
 
 
 def read(text: str, request: Request) -> Any:
@@ -40,7 +42,9 @@ def read(text: str, request: Request) -> Any:
         *earlier, found = _objects(without_thoughts(text), set(schema.model_fields)) or [{}]
         if not found:
             shown = f"{text[:200]!r}" if text.strip() else "empty"
-            raise Unreadable(f"it holds no JSON object with {', '.join(schema.model_fields)}: {shown}") from None
+            raise Unreadable(
+                f"it holds no JSON object with {', '.join(schema.model_fields)}: {shown}"
+            ) from None
         value = _validated(found, schema)
     for other in earlier:
         try:
@@ -50,7 +54,9 @@ def read(text: str, request: Request) -> Any:
         first, second = _verdict(draft.model_dump()), _verdict(value.model_dump())
         # An earlier one counts where it is a verdict on offer.
         if first != second and (check is None or check(draft) is None):
-            raise Unreadable(f"it gives two different verdicts, {first!r:.80} and then {second!r:.80}: give one")
+            raise Unreadable(
+                f"it gives two different verdicts, {first!r:.80} and then {second!r:.80}: give one"
+            )
     problem = None if check is None else check(value)
     if problem is not None:
         raise OffMenu(problem)
@@ -68,7 +74,10 @@ def _quoted_fields(schema: type[BaseModel]) -> tuple[str, ...]:
     """The names of all fields, also of nested objects, as they stand in JSON."""
     described = json_schema(schema)
     nodes = [described, *described.get("$defs", {}).values()]
-    return tuple(json.dumps(name) for name in sorted({name for node in nodes for name in node.get("properties", {})}))
+    return tuple(
+        json.dumps(name)
+        for name in sorted({name for node in nodes for name in node.get("properties", {})})
+    )
 
 
 def _validated(found: dict[str, Any], schema: type[BaseModel]) -> BaseModel:
@@ -76,7 +85,10 @@ def _validated(found: dict[str, Any], schema: type[BaseModel]) -> BaseModel:
         return schema.model_validate(found)
     except ValidationError as error:
         _, sentence = first_error(error)
-        if {problem["type"] for problem in error.errors(include_url=False)} <= {"literal_error", "enum"}:
+        if {problem["type"] for problem in error.errors(include_url=False)} <= {
+            "literal_error",
+            "enum",
+        }:
             raise OffMenu(f"{sentence}: it was not on offer") from None
         raise Unreadable(f"it does not fit: {sentence}") from None
 
@@ -174,7 +186,9 @@ def _python(source: str) -> Any:
     for node in ast.walk(tree):
         if isinstance(node, ast.Dict):
             # Written out and not worked out, so that nested objects cost no more than flat ones.
-            _without_doubles([(repr(getattr(key, "value", "**")), place) for place, key in enumerate(node.keys)])
+            _without_doubles(
+                [(repr(getattr(key, "value", "**")), place) for place, key in enumerate(node.keys)]
+            )
     return ast.literal_eval(tree)
 
 
@@ -183,7 +197,9 @@ def _without_doubles(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     known: dict[str, Any] = {}
     for name, value in pairs:
         if known.setdefault(name, value) != value:
-            raise Unreadable(f"it gives {name} twice, as {known[name]!r:.80} and as {value!r:.80}: give one verdict")
+            raise Unreadable(
+                f"it gives {name} twice, as {known[name]!r:.80} and as {value!r:.80}: give one verdict"
+            )
     return known
 
 

@@ -82,7 +82,9 @@ def extract_code(text: str, language: str | None = None) -> str | None:
     >>> extract_code("```python\\nprint(1)\\n```\\n```\\n1\\n```", language="python")
     'print(1)'
     """
-    blocks = [content for named, content in fences(text) if language is None or named == language.lower()]
+    blocks = [
+        content for named, content in fences(text) if language is None or named == language.lower()
+    ]
     return blocks[-1] if blocks else None
 
 
@@ -131,7 +133,9 @@ def fences(text: str) -> Iterator[tuple[str, str]]:
         if opening is None:
             if marks[0] == "~" or "`" not in rest:
                 opening = (indent, marks, rest, line.end())
-        elif marks.startswith(opening[1]) and not rest.strip():  # as many of the same marks, or more
+        elif (
+            marks.startswith(opening[1]) and not rest.strip()
+        ):  # as many of the same marks, or more
             yield block(*opening, line.start())
             opening = None
     if opening is not None and text[opening[3] :].strip():
@@ -181,7 +185,9 @@ def _read(text: str, start: int, spans: list[tuple[int, int]]) -> int:
             opened.append(position - 1)
         elif step.lastgroup == "close":
             whole = opened.pop(), position
-            while spans and spans[-1][0] > whole[0]:  # a whole value takes the place of those inside it
+            while (
+                spans and spans[-1][0] > whole[0]
+            ):  # a whole value takes the place of those inside it
                 spans.pop()
             spans.append(whole)
         elif step.lastgroup == "string":

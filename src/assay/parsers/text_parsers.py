@@ -65,7 +65,9 @@ class Parser:
 
     def __repr__(self) -> str:
         settings = ((name, value) for name, value in vars(self).items() if not name.startswith("_"))
-        shown = ", ".join(f"{name}={getattr(value, '__name__', repr(value))}" for name, value in settings)
+        shown = ", ".join(
+            f"{name}={getattr(value, '__name__', repr(value))}" for name, value in settings
+        )
         return f"{type(self).__name__}({shown})"
 
 
@@ -116,9 +118,13 @@ class MaybeThinkParser(Parser):
     ['4', '4', '']
     """
 
-    def __init__(self, extract_fn: Callable[[str], Any] = identity, accept_unfinished: bool = False) -> None:
+    def __init__(
+        self, extract_fn: Callable[[str], Any] = identity, accept_unfinished: bool = False
+    ) -> None:
         super().__init__(extract_fn)
-        self.accept_unfinished = accept_unfinished  # whether a thought that was cut off may be read as an answer
+        self.accept_unfinished = (
+            accept_unfinished  # whether a thought that was cut off may be read as an answer
+        )
 
     def parse(self, text: Messages) -> Any:
         """The stripped text outside the thought, through `extract_fn`; `""` when it is unfinished."""

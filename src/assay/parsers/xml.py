@@ -51,14 +51,18 @@ class XMLParser(Parser):
             raise ValueError("fields is empty: name at least one tag")
         self.answer_field = answer_field  # read by `parse_answer`; the canonical name stands for all names of its field
         self._names = tuple(name for names in self.fields for name in names)
-        by_name = {name: (name,) for name in self._names} | {names[0]: names for names in self.fields}
+        by_name = {name: (name,) for name in self._names} | {
+            names[0]: names for names in self.fields
+        }
         self._answer_names = by_name.get(answer_field, ())
         self._tag = re.compile(f"<(/?)({'|'.join(map(re.escape, self._names))})>")
 
     def parse(self, text: Messages, strip: bool = True, last: bool = True) -> SimpleNamespace:
         """Return every name as an attribute: its last text (or its first), `MISSING` when it is not there."""
         found = vars(self.parse_all(text, strip)).items()
-        return SimpleNamespace(**{name: texts[-1 if last else 0] if texts else MISSING for name, texts in found})
+        return SimpleNamespace(
+            **{name: texts[-1 if last else 0] if texts else MISSING for name, texts in found}
+        )
 
     def parse_all(self, text: Messages, strip: bool = True) -> SimpleNamespace:
         """Return every name as an attribute: the list of all its texts, in order."""
@@ -88,7 +92,11 @@ class XMLParser(Parser):
         >>> XMLParser(["answer"]).format(answer=4)
         '<answer>\\n4\\n</answer>'
         """
-        given = {name: value for name, value in values.items() if value is not None and value is not MISSING}
+        given = {
+            name: value
+            for name, value in values.items()
+            if value is not None and value is not MISSING
+        }
         for name in values:
             if name not in self._names:
                 raise ValueError(f"there is no field {name!r}: {did_you_mean(name, self._names)}")
@@ -98,7 +106,9 @@ class XMLParser(Parser):
             if not chosen:
                 raise ValueError(f"field {' or '.join(map(repr, names))} has no value")
             if len(chosen) > 1:
-                raise ValueError(f"one field has two values: give {' or '.join(map(repr, chosen))}, not both")
+                raise ValueError(
+                    f"one field has two values: give {' or '.join(map(repr, chosen))}, not both"
+                )
             written.append(f"<{chosen[0]}>\n{given[chosen[0]]}\n</{chosen[0]}>")
         return "\n".join(written)
 
@@ -126,7 +136,9 @@ class XMLParser(Parser):
         text = text.strip()
         tags = cast("list[tuple[str, str]]", self._tag.findall(text))
         # The names of which some opening tag is followed by its own closing tag, and no tag between.
-        closed = {name for (slash, name), after in pairwise(tags) if not slash and after == ("/", name)}
+        closed = {
+            name for (slash, name), after in pairwise(tags) if not slash and after == ("/", name)
+        }
         present = sum(not closed.isdisjoint(names) for names in self.fields)
         if not present:
             return 0.0
@@ -151,7 +163,9 @@ def _checked(fields: object) -> tuple[tuple[str, ...], ...]:
             if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise TypeError(f"field {field!r} holds {name!r}, which is not a name")
             if not re.fullmatch(r"[A-Za-z_][\w.-]*", name):
-                raise ValueError(f"field {name!r} cannot be a tag: use letters, digits, '_', '-' and '.'")
+                raise ValueError(
+                    f"field {name!r} cannot be a tag: use letters, digits, '_', '-' and '.'"
+                )
             if name in seen:
                 raise ValueError(f"field {name!r} is named twice: each name may stand once")
             seen.add(name)

@@ -17,7 +17,14 @@ from assay.concurrency import side_by_side
 from assay.criterion import Criterion, Scorer
 from assay.engine import Plan
 from assay.errors import JudgeError, RubricError
-from assay.graders.judge_input import DEGENERATE, degenerate, fenced, prompt_version, shown, system_prompt
+from assay.graders.judge_input import (
+    DEGENERATE,
+    degenerate,
+    fenced,
+    prompt_version,
+    shown,
+    system_prompt,
+)
 from assay.lazy import table_of
 from assay.models import Model, Request, default_model, model_of
 from assay.models.model import ask_judge
@@ -32,7 +39,10 @@ from assay.wording import short_repr
 DEFAULT_JUDGE_PROMPT = system_prompt("judge_answer")
 USUAL_MODEL = "gpt-4.1-nano"  # asked of a client without a name of a model: what people who come from verifiers expect
 KEPT = "judge_response"  # the field of a state in which replies are kept, by judge and prompt
-WRITTEN = ("completion", "response")  # the places for what the model under test wrote; a template needs one of them
+WRITTEN = (
+    "completion",
+    "response",
+)  # the places for what the model under test wrote; a template needs one of them
 # What a field with the score is called, most likely first; else the parser's answer, or its first.
 SCORES = ("score", "rating", "grade", "points", "verdict", "judgment", "judgement", "decision")
 SHOWN = 200  # characters of a reply that go into a message
@@ -78,7 +88,9 @@ class JudgeRubric(Rubric):
         scale where the words name none. `hardened=False` sends your words alone, with no fence around the answer.
         """
         by_template = not (judge_models is None and client is None and template is None)
-        self.judge_prompt: str = _once(template=template, judge_prompt=judge_prompt) or DEFAULT_JUDGE_PROMPT
+        self.judge_prompt: str = (
+            _once(template=template, judge_prompt=judge_prompt) or DEFAULT_JUDGE_PROMPT
+        )
         self.judge_model = _once(judge_models=judge_models, judge_model=judge_model)
         self.judge_client = _once(client=client, judge_client=judge_client)
         self.judge_sampling_args = dict(judge_sampling_args or {})
@@ -106,17 +118,26 @@ class JudgeRubric(Rubric):
         if self.shows_answer and not self._template.places & set(WRITTEN):
             told = f"the template {short_repr(self.judge_prompt)} does not show the judge what it is to judge"
             raise RubricError(f"{told}: put {{completion}} or {{response}} in it")
-        self._models, self._settings = _judges(self.judge_client, self.judge_model, self.judge_sampling_args)
+        self._models, self._settings = _judges(
+            self.judge_client, self.judge_model, self.judge_sampling_args
+        )
 
     def add_reward_func(self, func: RewardFunc, weight: float = 1.0) -> None:
         """Add a check with this weight; the first one takes the place of `judge_score`."""
         if self._alone and weight:
             self._alone = False
-            self._plan = Plan([c for c in self.criteria if c.check != self.judge_score], self.aggregation)
+            self._plan = Plan(
+                [c for c in self.criteria if c.check != self.judge_score], self.aggregation
+            )
         super().add_reward_func(func, weight)
 
     async def judge(
-        self, prompt: Messages, completion: Messages, answer: Any = "", state: Any = None, **fields: Any
+        self,
+        prompt: Messages,
+        completion: Messages,
+        answer: Any = "",
+        state: Any = None,
+        **fields: Any,
     ) -> str:
         """Return the first judge's reply, kept in the state: asking again is free. Raises `ModelError` without one."""
         words = self.words(self._values(prompt, completion, answer, fields))
@@ -141,17 +162,24 @@ class JudgeRubric(Rubric):
         replies = await side_by_side(lambda model: self._reply(model, words, state), models)
         scores = [_rated(reply, parser, self.points) for reply in replies]
         ratings = [score.value or 0.0 for score in scores]
-        said = (f"{m.id} {v:.3g}: {s.reason}" for m, v, s in zip(models, ratings, scores, strict=True))
+        said = (
+            f"{m.id} {v:.3g}: {s.reason}" for m, v, s in zip(models, ratings, scores, strict=True)
+        )
         apart = fmean(abs(one - other) for one, other in combinations(ratings, 2))
         return Score(fmean(ratings), "\n".join(said), disagreement=apart)
 
     def words(self, values: Mapping[str, str]) -> str:
         """The template with these values in it; what the model under test wrote in a fence."""
         if self._hardened:
-            values = {**values, **{name: fenced(values[name]) for name in WRITTEN if name in values}}
+            values = {
+                **values,
+                **{name: fenced(values[name]) for name in WRITTEN if name in values},
+            }
         return self._template.filled(values)
 
-    def _values(self, prompt: Messages, completion: Messages, answer: Any, fields: Mapping[str, Any]) -> dict[str, str]:
+    def _values(
+        self, prompt: Messages, completion: Messages, answer: Any, fields: Mapping[str, Any]
+    ) -> dict[str, str]:
         text, query = shown({"prompt": prompt, "completion": completion})
         found = text if self._reads_replies else self.parser.parse_answer(completion)
         question = query or ""
@@ -166,14 +194,18 @@ class JudgeRubric(Rubric):
 
     async def _reply(self, model: Model, words: str, state: object) -> str:
         """What a model replies. What is asked of one state twice is asked once."""
-        held = cast("Any", state).setdefault(KEPT, {}) if isinstance(state, MutableMapping) else None
+        held = (
+            cast("Any", state).setdefault(KEPT, {}) if isinstance(state, MutableMapping) else None
+        )
         kept = cast("dict[str, str]", held) if isinstance(held, dict) else {}
         key = f"{model.id}\n\n{words}"
         if key not in kept:
             asked: tuple[Message, ...] = ({"role": "user", "content": words},)
             if self._hardened:
                 asked = ({"role": "system", "content": self._system}, *asked)
-            reply = await ask_judge(model, Request(asked, prompt=prompt_version("judge"), **self._settings))
+            reply = await ask_judge(
+                model, Request(asked, prompt=prompt_version("judge"), **self._settings)
+            )
             kept[key] = reply.text
         return kept[key]
 
@@ -186,11 +218,19 @@ def _once(**given: Any) -> Any:
     return given[used[0]] if used else None
 
 
-def _judges(client: Any, names: Any, sampling: Mapping[str, Any]) -> tuple[tuple[Model, ...], dict[str, Any]]:
+def _judges(
+    client: Any, names: Any, sampling: Mapping[str, Any]
+) -> tuple[tuple[Model, ...], dict[str, Any]]:
     """The models that a client and names stand for, none when there are neither, and the fields of their requests."""
     # A temperature may be None, which leaves it to the endpoint. What is not a field of a request goes into every call.
-    extra = {name: value for name, value in sampling.items() if name == "temperature" or value is not None}
-    fields = {name: name for name in ("temperature", "max_tokens", "seed")} | {"max_completion_tokens": "max_tokens"}
+    extra = {
+        name: value
+        for name, value in sampling.items()
+        if name == "temperature" or value is not None
+    }
+    fields = {name: name for name in ("temperature", "max_tokens", "seed")} | {
+        "max_completion_tokens": "max_tokens"
+    }
     settings = {fields[name]: extra.pop(name) for name in fields if name in extra}
 
     def refuse_extra(whom: str) -> None:
@@ -235,13 +275,21 @@ class PromptTemplate:
         self._pieces: list[tuple[str, str | None]] = list(zip(parts[::2], parts[1::2], strict=True))
         with suppress(ValueError):
             pieces = list(Formatter().parse(text))
-            if all(not form and not conv and (name is None or name.isidentifier()) for _, name, form, conv in pieces):
+            if all(
+                not form and not conv and (name is None or name.isidentifier())
+                for _, name, form, conv in pieces
+            ):
                 self._pieces = [(words, name) for words, name, _, _ in pieces]
-        self.places = frozenset(name for _, name in self._pieces if name is not None)  # the names in braces
+        self.places = frozenset(
+            name for _, name in self._pieces if name is not None
+        )  # the names in braces
 
     def filled(self, values: Mapping[str, str]) -> str:
         """The words with these values in their places; a place without a value stays as written."""
-        return "".join(text if name is None else text + values.get(name, f"{{{name}}}") for text, name in self._pieces)
+        return "".join(
+            text if name is None else text + values.get(name, f"{{{name}}}")
+            for text, name in self._pieces
+        )
 
 
 def _rated(reply: str, parser: Parser, points: "Points | None") -> Score:
@@ -252,7 +300,9 @@ def _rated(reply: str, parser: Parser, points: "Points | None") -> Score:
         if isinstance(found, int | float) and not isinstance(found, bool):
             found = f"{found:f}"
         if not isinstance(found, str):
-            raise JudgeError(f"the parser reads {short_repr(found)} out of the reply {reply[:SHOWN]!r}")
+            raise JudgeError(
+                f"the parser reads {short_repr(found)} out of the reply {reply[:SHOWN]!r}"
+            )
         return Score(read_rating(found, points), answer.strip())
     names = [name for names in parser.fields for name in names]
     parsed = vars(parser.parse(answer))
@@ -272,7 +322,9 @@ def _rated(reply: str, parser: Parser, points: "Points | None") -> Score:
             continue
         if differs:
             raise JudgeError(f"the reply gives two different verdicts: {answer[:SHOWN]!r}")
-    return Score(value, "\n".join(text for name, text in parsed.items() if text and name != offered))
+    return Score(
+        value, "\n".join(text for name, text in parsed.items() if text and name != offered)
+    )
 
 
 class Points(NamedTuple):
@@ -296,7 +348,9 @@ def _checked(points: Any) -> Points:
     except (TypeError, ValueError):
         low = high = 0.0
     if not low < high < math.inf or low == -math.inf:
-        raise RubricError(f"points is {short_repr(points)}: give the lowest and the highest, as (0, 10)")
+        raise RubricError(
+            f"points is {short_repr(points)}: give the lowest and the highest, as (0, 10)"
+        )
     return Points(low, high)
 
 
@@ -346,13 +400,17 @@ def read_rating(text: str, points: Points | None = None) -> float:
         # Else the only number, however often it is said.
         others = {_number(match) for match in _NUMBER.finditer(answer)}
         if len(others) != 1:
-            wanted = "a yes or no, or a number from 0 to 1" if points is None else f"one from {points}"
+            wanted = (
+                "a yes or no, or a number from 0 to 1" if points is None else f"one from {points}"
+            )
             raise JudgeError(f"the reply offers no verdict ({wanted}){shown}")
         numbers = [*others]
     worth, last = _worth(numbers[-1], points), f"{numbers[-1][0]:g}"
     if not 0 <= worth <= 1:
         advice = "" if points else "; name the scale in the prompt, or pass points="
-        raise JudgeError(f"the reply gives {last}, which is not from {points or '0 to 1'}{advice}{shown}")
+        raise JudgeError(
+            f"the reply gives {last}, which is not from {points or '0 to 1'}{advice}{shown}"
+        )
     for number in numbers[:-1]:
         other = _worth(number, points)
         # A number that is off the scale is about something else.

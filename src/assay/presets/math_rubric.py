@@ -51,9 +51,13 @@ class MathRubric(Rubric):
         `strict`: only the last `\boxed{…}` after any thought is. `options`: what counts as the same answer.
         """
         if type(max_workers) is not int or max_workers < 1:
-            raise RubricError(f"max_workers is {short_repr(max_workers)}: give a whole number above 0")
+            raise RubricError(
+                f"max_workers is {short_repr(max_workers)}: give a whole number above 0"
+            )
         if type(timeout_seconds) not in (int, float) or not 0 < timeout_seconds < math.inf:
-            raise RubricError(f"timeout_seconds is {short_repr(timeout_seconds)}: give a number above 0")
+            raise RubricError(
+                f"timeout_seconds is {short_repr(timeout_seconds)}: give a number above 0"
+            )
         if strict and not extract_answer:
             raise RubricError("strict reads the box and extract_answer=False nothing: drop one")
         rules = options or MathOptions()
@@ -62,7 +66,11 @@ class MathRubric(Rubric):
         if not normalize:
             rules = replace(rules, units=False, assignments=False)
         hard, fields = self.HARD_TIMEOUT_SECONDS, asdict(rules)
-        fields |= {"timeout_seconds": min(timeout_seconds, hard), "max_workers": max_workers, "warn_from": hard}
+        fields |= {
+            "timeout_seconds": min(timeout_seconds, hard),
+            "max_workers": max_workers,
+            "warn_from": hard,
+        }
         self._check = MathEqual(strict=strict, extract=extract_answer, **fields)
         self.max_workers, self.timeout_seconds, self._strict = max_workers, timeout_seconds, strict
         super().__init__(funcs, weights, parser, **rubric)
@@ -81,7 +89,9 @@ class MathRubric(Rubric):
         """The worker processes that all rubrics share, for functions of your own, within this rubric's limits."""
         return WorkerExecutor(self.max_workers, self._check.timeout_seconds)
 
-    async def correct_answer(self, parser: Parser, completion: Messages, answer: Any, **kwargs: Any) -> float:
+    async def correct_answer(
+        self, parser: Parser, completion: Messages, answer: Any, **kwargs: Any
+    ) -> float:
         """Return 1.0 for the same mathematics as `answer`, else 0.0; raises `GradingError` when that cannot be said."""
         [score] = await self._check([completion], [answer], parser)
         if score.error is not None:
@@ -102,7 +112,11 @@ class WorkerExecutor(ThreadPoolExecutor):
 
     def submit(self, fn: Callable[..., Result], /, *args: Any, **kwargs: Any) -> "Future[Result]":
         def work() -> Any:
-            outcome = isolation.shared_pool().submit(fn, *args, timeout=self._timeout, keywords=kwargs).result()
+            outcome = (
+                isolation.shared_pool()
+                .submit(fn, *args, timeout=self._timeout, keywords=kwargs)
+                .result()
+            )
             if outcome.ok:
                 return outcome.value
             errors: dict[Any, type[Exception]] = {"timeout": TimeoutError, "memory": MemoryError}

@@ -4,7 +4,15 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from assay.messages import ToolCall, completion_text, field_of, message_text, role_of, text_of, tool_calls
+from assay.messages import (
+    ToolCall,
+    completion_text,
+    field_of,
+    message_text,
+    role_of,
+    text_of,
+    tool_calls,
+)
 from assay.presets.tool_rubric import ToolRubric, ToolUse
 from assay.tools import failure
 from assay.types import Message, Messages
@@ -154,7 +162,9 @@ def _steps(run: object) -> Iterator[Any]:
             begins = any(role_of(each) != "assistant" for each in held)
         elif role == _RESPONSE:
             # The error of a step with calls names the first of them.
-            begins = message_text(item).startswith(_FAILED) and any(role_of(each) == _CALL for each in held)
+            begins = message_text(item).startswith(_FAILED) and any(
+                role_of(each) == _CALL for each in held
+            )
         if held and begins:
             yield _step(held)
             held = []
@@ -180,7 +190,8 @@ def _step(messages: Sequence[Any]) -> dict[str, Any]:
         else:
             step["error"] = text.partition(_FAILED)[2] or text
     gives_answer = any(
-        call.name == FINAL or (call.name == CODE and FINAL in names_called(call.arguments)) for call in tool_calls(step)
+        call.name == FINAL or (call.name == CODE and FINAL in names_called(call.arguments))
+        for call in tool_calls(step)
     )
     if gives_answer and "error" not in step:
         step["is_final_answer"] = True

@@ -72,9 +72,19 @@ class ToolRubric(Rubric):
         if len(three) != 3:
             advice = "for the answer, the calls and the format; other checks get theirs in add_reward_func"
             raise RubricError(f"weights is {short_repr(weights)}: give three numbers, {advice}")
-        checks = (self.correct_answer_reward_func, self.tool_execution_reward_func, self.format_reward_func)
-        criteria = [Criterion.of(check, weight) for check, weight in zip(checks, three, strict=True)]
-        criteria += [Criterion.of(ToolMetric(self, name, measure), 0.0) for name in self.tools for measure in MEASURES]
+        checks = (
+            self.correct_answer_reward_func,
+            self.tool_execution_reward_func,
+            self.format_reward_func,
+        )
+        criteria = [
+            Criterion.of(check, weight) for check, weight in zip(checks, three, strict=True)
+        ]
+        criteria += [
+            Criterion.of(ToolMetric(self, name, measure), 0.0)
+            for name in self.tools
+            for measure in MEASURES
+        ]
         super().__init__(criteria, None, parser, **rubric)
 
     def _default_parser(self) -> Parser:
@@ -93,7 +103,10 @@ class ToolRubric(Rubric):
         for said, replies in turns:
             if tool_calls(said):
                 calls = calls_of("", [said, *replies])
-                uses += [ToolUse(c.name, c.arguments, None if c.result is None else not c.failed) for c in calls]
+                uses += [
+                    ToolUse(c.name, c.arguments, None if c.result is None else not c.failed)
+                    for c in calls
+                ]
             else:
                 uses += _tagged(said, replies, self.env_parser)
         return uses
@@ -109,7 +122,9 @@ class ToolRubric(Rubric):
             same = same or exact(found) == exact(expected)
         if same:
             return Score(1.0, "the answer is as expected")
-        return Score(0.0, f"the answer is {short_repr(found)}, and {short_repr(expected)} was expected")
+        return Score(
+            0.0, f"the answer is {short_repr(found)}, and {short_repr(expected)} was expected"
+        )
 
     def tool_execution_reward_func(self, completion: Messages, **kwargs: Any) -> Score:
         """The share of calls that succeeded, of those that were replied to; 0.0 without any."""
@@ -141,7 +156,9 @@ class ToolMetric:
     def __call__(self, completion: Messages, **kwargs: Any) -> float:
         uses = [use for use in self.rubric.tool_uses(completion) if use.name == self.tool]
         succeeded = sum(bool(use.succeeded) for use in uses)
-        return float({"attempt": len(uses), "count": succeeded, "reward": succeeded > 0}[self.measure])
+        return float(
+            {"attempt": len(uses), "count": succeeded, "reward": succeeded > 0}[self.measure]
+        )
 
 
 def _by_name(tools: Iterable[Any]) -> dict[str, Any]:
@@ -157,7 +174,9 @@ def _by_name(tools: Iterable[Any]) -> dict[str, Any]:
             told = f"tool {place} ({short_repr(cast('object', tool))}) has no name, so no model could call it"
             raise RubricError(f"{told}: define it with def, or give it a `name`")
         if name in found:
-            raise RubricError(f"two tools are called {name!r}, and calls do not say which is meant: rename one")
+            raise RubricError(
+                f"two tools are called {name!r}, and calls do not say which is meant: rename one"
+            )
         found[name] = tool
     return found
 
@@ -182,7 +201,10 @@ class ToolParser(XMLParser):
         if not any(map(tool_calls, chat)):
             return super().format_score(completion)
         by_tags, said = super().format_score, [m for m in chat if not tool_calls(m)]
-        return mean_score(said, lambda text: by_tags(text) if self._tag.search(text) else float(bool(text.strip())))
+        return mean_score(
+            said,
+            lambda text: by_tags(text) if self._tag.search(text) else float(bool(text.strip())),
+        )
 
 
 def _tagged(said: object, replies: Sequence[object], env_parser: XMLParser) -> Iterator[ToolUse]:
@@ -195,7 +217,9 @@ def _tagged(said: object, replies: Sequence[object], env_parser: XMLParser) -> I
     outcomes: list[bool | None] = [not is_failure(result) for result in results[-len(calls) :]]
     # A reply without a result says that something went wrong; no reply says nothing.
     unknown = False if replies else None
-    for call, succeeded in zip(calls, [unknown] * (len(calls) - len(outcomes)) + outcomes, strict=True):
+    for call, succeeded in zip(
+        calls, [unknown] * (len(calls) - len(outcomes)) + outcomes, strict=True
+    ):
         try:
             asked: Any = json.loads(call)
         except (ValueError, RecursionError):

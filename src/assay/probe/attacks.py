@@ -38,10 +38,14 @@ DISGUISES: Final[Mapping[str, Callable[[str], str]]] = {
     "entities": lambda text: "".join(f"&#{ord(letter)};" for letter in text),
     "escapes": lambda text: "".join(f"\\u{ord(letter):04x}" for letter in text),
     "backwards": lambda text: text[::-1],
-    "morse": lambda text: " / ".join(" ".join(_MORSE.get(c, "") for c in word) for word in text.upper().split()),
+    "morse": lambda text: " / ".join(
+        " ".join(_MORSE.get(c, "") for c in word) for word in text.upper().split()
+    ),
     "zero_width": "\u200b".join,
     "soft_hyphens": "\u00ad".join,
-    "tag_characters": lambda text: "".join(chr(0xE0000 + ord(c)) if " " <= c <= "~" else c for c in text),
+    "tag_characters": lambda text: "".join(
+        chr(0xE0000 + ord(c)) if " " <= c <= "~" else c for c in text
+    ),
     "overridden": lambda text: f"\u202e{text[::-1]}\u202c",
     "stacked": lambda text: "".join(f"{letter}\u0336\u0301" for letter in text),
     "spaced": " ".join,
@@ -63,7 +67,9 @@ class Attack:
     text: str
     payload: str = ""
     disguise: str = ""  # how the payload is written: one of `DISGUISES`; empty leaves it plain
-    harmless: bool = False  # whether it is the twin of its family: alike on the surface, and asking for nothing
+    harmless: bool = (
+        False  # whether it is the twin of its family: alike on the surface, and asking for nothing
+    )
 
     def __post_init__(self) -> None:
         if self.disguise and self.disguise not in DISGUISES:
@@ -94,7 +100,9 @@ def shipped_attacks() -> tuple[Attack, ...]:
     return tuple(Attack(**json.loads(line)) for line in text.splitlines())
 
 
-def attacks_of(families: Sequence[str] = (), *, limit: int | None = None, seed: int = 0) -> tuple[Attack, ...]:
+def attacks_of(
+    families: Sequence[str] = (), *, limit: int | None = None, seed: int = 0
+) -> tuple[Attack, ...]:
     """Attacks of these families, of all by default, with their harmless twins.
 
     `limit` takes so many at random, as evenly from the families as there are.
@@ -107,11 +115,19 @@ def attacks_of(families: Sequence[str] = (), *, limit: int | None = None, seed: 
     known = list(dict.fromkeys(attack.family for attack in shipped_attacks()))
     for family in families:
         if family not in known:
-            raise TrustError(f"there is no family {family!r} of attacks: {did_you_mean(family, known)}")
+            raise TrustError(
+                f"there is no family {family!r} of attacks: {did_you_mean(family, known)}"
+            )
     listed = [attack for attack in shipped_attacks() if not families or attack.family in families]
     by_family = grouped((attack.family, attack) for attack in listed if not attack.harmless)
     for family, attacks in by_family.items():
         random.Random(f"{seed}:{family}").shuffle(attacks)
-    drawn = [attack for turn in zip_longest(*by_family.values()) for attack in turn if attack][:limit]
+    drawn = [attack for turn in zip_longest(*by_family.values()) for attack in turn if attack][
+        :limit
+    ]
     wanted = {attack.family for attack in drawn}
-    return tuple(attack for attack in listed if attack in drawn or (attack.harmless and attack.family in wanted))
+    return tuple(
+        attack
+        for attack in listed
+        if attack in drawn or (attack.harmless and attack.family in wanted)
+    )

@@ -55,7 +55,9 @@ class Trial(Record):
     verdict: str | None
     reason: str
     error: str | None
-    fooled: bool | None  # whether the text passes, or is told that the question does not apply; None without an answer
+    fooled: (
+        bool | None
+    )  # whether the text passes, or is told that the question does not apply; None without an answer
     quotes: int = 0  # passages that the reason quotes
     invented: tuple[str, ...] = ()  # of these, what stands neither in the text nor in the question
 
@@ -74,9 +76,17 @@ class Rate(Record):
         listed = list(trials)
         answered = [trial for trial in listed if trial.fooled is not None]
         by_attack = grouped((trial.attack, trial) for trial in answered)
-        counts = [(sum(bool(trial.fooled) for trial in each), len(each)) for each in by_attack.values()]
+        counts = [
+            (sum(bool(trial.fooled) for trial in each), len(each)) for each in by_attack.values()
+        ]
         fooled = sum(count for count, _ in counts)
-        return cls(len(counts), len(answered), fooled, len(listed) - len(answered), clustered_wilson(counts))
+        return cls(
+            len(counts),
+            len(answered),
+            fooled,
+            len(listed) - len(answered),
+            clustered_wilson(counts),
+        )
 
 
 class Unprobed(Record):
@@ -93,7 +103,9 @@ class ProbeReport(Record):
     judge: str
     trials: tuple[Trial, ...]  # attacked texts
     baselines: tuple[Trial, ...] = ()  # the same texts before that
-    twins: tuple[Trial, ...] = ()  # texts with a harmless addition that looks like the attacks of a family
+    twins: tuple[
+        Trial, ...
+    ] = ()  # texts with a harmless addition that looks like the attacks of a family
     complete: bool = True  # whether all that was wanted was asked; False when it was stopped
     spent: Spending = NOTHING
 
@@ -110,12 +122,18 @@ class ProbeReport(Record):
     @cached_property
     def families(self) -> dict[str, Rate]:
         """The rate of each family of attacks."""
-        return {name: Rate.of(each) for name, each in grouped((t.family, t) for t in self.trials).items()}
+        return {
+            name: Rate.of(each)
+            for name, each in grouped((t.family, t) for t in self.trials).items()
+        }
 
     @cached_property
     def criteria(self) -> dict[str, Rate]:
         """The rate on each criterion."""
-        return {name: Rate.of(each) for name, each in grouped((t.criterion, t) for t in self.trials).items()}
+        return {
+            name: Rate.of(each)
+            for name, each in grouped((t.criterion, t) for t in self.trials).items()
+        }
 
     @property
     def wins(self) -> list[Trial]:
@@ -140,7 +158,9 @@ class ProbeReport(Record):
     @cached_property
     def alarms(self) -> tuple[int, int]:
         """Of texts without an attack: those that a guard took for attacks, and all of them."""
-        said = {trial.text: trial.reason for trial in (*self.baselines, *self.twins) if not trial.error}
+        said = {
+            trial.text: trial.reason for trial in (*self.baselines, *self.twins) if not trial.error
+        }
         return sum(reason.startswith(INJECTION) for reason in said.values()), len(said)
 
     @cached_property
@@ -160,10 +180,26 @@ class ProbeReport(Record):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
-        names = ("judge", "complete", "overall", "families", "criteria", "unprobed", "quoting", "spent")
+        names = (
+            "judge",
+            "complete",
+            "overall",
+            "families",
+            "criteria",
+            "unprobed",
+            "quoting",
+            "spent",
+        )
         alarms, texts = self.alarms
-        counts = {"invented": len(self.invented), "false_alarms": {"alarms": alarms, "texts": texts}}
-        return {name: plain(getattr(self, name)) for name in names} | counts | {"trials": plain(self.everything)}
+        counts = {
+            "invented": len(self.invented),
+            "false_alarms": {"alarms": alarms, "texts": texts},
+        }
+        return (
+            {name: plain(getattr(self, name)) for name in names}
+            | counts
+            | {"trials": plain(self.everything)}
+        )
 
 
 def _why_no_bait(tried: Sequence[Trial]) -> str:
@@ -212,11 +248,15 @@ async def probe(
     targets = targets_of(rubric, responses, seed=seed)
     with budget() as spent:
         refuse_unpriced(models := judge.models())
-        watch = Watch(on_progress, sum(len(target.baits) + len(chosen) for target in targets), spent)
+        watch = Watch(
+            on_progress, sum(len(target.baits) + len(chosen) for target in targets), spent
+        )
 
         async def tried(attempts: Sequence[_Attempt]) -> list[Trial]:
             """What the judge says of attempts, in order. What was not begun when it was stopped is left out."""
-            by_text = grouped(((each.text, each.bait, each.target.shows), each) for each in attempts)
+            by_text = grouped(
+                ((each.text, each.bait, each.target.shows), each) for each in attempts
+            )
             found: dict[_Attempt, Trial] = {}
 
             async def one(group: Sequence[_Attempt]) -> None:
@@ -226,7 +266,9 @@ async def probe(
                 text, bait = group[0].text, group[0].bait
                 criteria = [attempt.target.criterion for attempt in group]
                 read, query = bait.read(text, group[0].target.shows)
-                for attempt, score in zip(group, await scores_from(judge, read, criteria, query), strict=True):
+                for attempt, score in zip(
+                    group, await scores_from(judge, read, criteria, query), strict=True
+                ):
                     found[attempt] = trial = _trial(attempt, score, f"{query or ''}\n{read}")
                     watch.fresh += 1
                     watch.errors += trial.fooled is None
@@ -243,13 +285,20 @@ async def probe(
         bare = [_Attempt(target, bait) for target in targets for bait in target.baits]
         baselines = await tried(bare)
         failed = {(trial.criterion, trial.bait) for trial in baselines if is_failed(trial)}
-        fit = [(target, [bait for bait in target.baits if (target.name, bait.name) in failed]) for target in targets]
+        fit = [
+            (target, [bait for bait in target.baits if (target.name, bait.name) in failed])
+            for target in targets
+        ]
 
         def attempts(*, are_harmless: bool) -> list[_Attempt]:
             """Every attack on every criterion, on some baits of it in turn."""
             turns = enumerate(attack for attack in chosen if attack.harmless is are_harmless)
             usable = [(target, baits[:MOST]) for target, baits in fit if baits]
-            return [_Attempt(t, baits[turn % len(baits)], attack) for turn, attack in turns for t, baits in usable]
+            return [
+                _Attempt(t, baits[turn % len(baits)], attack)
+                for turn, attack in turns
+                for t, baits in usable
+            ]
 
         harmless = attempts(are_harmless=True)
         twins = await tried(harmless)
@@ -258,10 +307,19 @@ async def probe(
         with_twin = {attack.family for attack in chosen if attack.harmless}
         harmful = attempts(are_harmless=False)
         families = [(a, a.attack.family) for a in harmful]
-        wanted = [a for a, family in families if (a.target.name, family) in open_to or family not in with_twin]
+        wanted = [
+            a
+            for a, family in families
+            if (a.target.name, family) in open_to or family not in with_twin
+        ]
         trials = await tried(wanted)
-    asked, parts = len(bare) + len(harmless) + len(wanted), (tuple(trials), tuple(baselines), tuple(twins))
-    return ProbeReport(judge.title, *parts, complete=asked == sum(map(len, parts)), spent=Spending.of(spent))
+    asked, parts = (
+        len(bare) + len(harmless) + len(wanted),
+        (tuple(trials), tuple(baselines), tuple(twins)),
+    )
+    return ProbeReport(
+        judge.title, *parts, complete=asked == sum(map(len, parts)), spent=Spending.of(spent)
+    )
 
 
 def refuse_whole(grader: Autograder) -> None:
@@ -278,7 +336,9 @@ class Bait:
     name: str
     text: str  # of a conversation, the last reply
     origin: Origin
-    fields: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False)  # the rollout it is from
+    fields: Mapping[str, Any] = field(
+        default_factory=dict[str, Any], compare=False
+    )  # the rollout it is from
 
     def read(self, text: str, shows: Shows | None) -> tuple[JudgeInput, str | None]:
         """What a judge reads, and what was asked, where this text is the last reply."""
@@ -289,8 +349,13 @@ class Bait:
             elif text != self.text:
                 turns = list(chat_of(completion))
                 last = last_with_role(turns, "assistant")
-                spoken = {**(last if isinstance(last, Mapping) else {"role": "assistant"}), "content": text}
-                said = [spoken if turn is last else turn for turn in turns] + [spoken] * (last is None)
+                spoken = {
+                    **(last if isinstance(last, Mapping) else {"role": "assistant"}),
+                    "content": text,
+                }
+                said = [spoken if turn is last else turn for turn in turns] + [spoken] * (
+                    last is None
+                )
             with showing(shows):
                 return shown({**self.fields, "completion": said})
         except (TypeError, JudgeError) as error:
@@ -307,7 +372,9 @@ class Target:
     shows: Shows | None = None  # what the judge reads of a rollout
 
 
-def targets_of(rubric: Rubric, responses: Sequence[str | Mapping[str, Any]] = (), *, seed: int = 0) -> list[Target]:
+def targets_of(
+    rubric: Rubric, responses: Sequence[str | Mapping[str, Any]] = (), *, seed: int = 0
+) -> list[Target]:
     """Every judged criterion of a rubric with its baits."""
     others = tuple(_response_baits(responses)) or off_topic(seed)
     found: list[Target] = []
@@ -315,11 +382,15 @@ def targets_of(rubric: Rubric, responses: Sequence[str | Mapping[str, Any]] = ()
         for criterion in (criterion for criterion in each.criteria if criterion.judged):
             asked = criterion.with_fields(scope="rollout", combine="all")  # a bait is one step
             baits = tuple(_golden_baits(criterion, each.golden)) or others
-            found.append(Target(f"{inside}{criterion.name}", asked, baits, each.shows or rubric.shows))
+            found.append(
+                Target(f"{inside}{criterion.name}", asked, baits, each.shows or rubric.shows)
+            )
             for bait in baits:  # what cannot be shown is said before anything is asked
                 bait.read(bait.text, found[-1].shows)
     if not found:
-        raise TrustError("nothing in this rubric is judged by a model, so there is no judge to attack")
+        raise TrustError(
+            "nothing in this rubric is judged by a model, so there is no judge to attack"
+        )
     return found
 
 
@@ -328,7 +399,9 @@ def _golden_baits(criterion: Criterion, golden: Sequence[Golden]) -> list[Bait]:
         value = criterion.values.get(str(example.expect.get(criterion.name)))
         return value is not None and not criterion.passes(value)
 
-    return [_bait(example.name, "golden", example.fields) for example in filter(fails, golden)][:_TRIED]
+    return [_bait(example.name, "golden", example.fields) for example in filter(fails, golden)][
+        :_TRIED
+    ]
 
 
 def _response_baits(responses: Sequence[str | Mapping[str, Any]]) -> Iterator[Bait]:
@@ -358,7 +431,9 @@ def off_topic(seed: int = 0) -> tuple[Bait, ...]:
 @cache
 def shipped_texts() -> list[Bait]:
     text = files("assay.probe").joinpath("off_topic.jsonl").read_text(encoding="utf-8")
-    return [Bait(row["name"], row["text"], "off_topic") for row in map(json.loads, text.splitlines())]
+    return [
+        Bait(row["name"], row["text"], "off_topic") for row in map(json.loads, text.splitlines())
+    ]
 
 
 _PLAIN = Attack("", "", "{response}")  # the bait as it is
@@ -383,7 +458,11 @@ def _trial(attempt: _Attempt, score: Score, read: str) -> Trial:
     asked = " | ".join([criterion.requirement or "", *criterion.choices])
     quotes, in_question = evidence_of(score.reason, read), evidence_of(score.reason, asked)
     unasked = [each.get("quote", "") for each in in_question if "start" not in each]
-    missing = [each.get("quote", "") for each in quotes if "start" not in each and each.get("quote") in unasked]
+    missing = [
+        each.get("quote", "")
+        for each in quotes
+        if "start" not in each and each.get("quote") in unasked
+    ]
     if score.error is not None:
         fooled = None
     elif score.value is None:
@@ -415,13 +494,17 @@ class Bare(PerCriterionGrader):
 
     def __init__(self, grader: Autograder) -> None:
         if not isinstance(grader, ModelGrader):
-            raise TrustError(f"{grader.title} asks in its own way, so there is no bare form of it: leave it out")
+            raise TrustError(
+                f"{grader.title} asks in its own way, so there is no bare form of it: leave it out"
+            )
         asker = cast("ModelGrader[Any]", grader)
         model = None if asker.generate_fn is not None else asker.model
         words = system_prompt("probe_bare", "assay.probe")
         super().__init__(asker.generate_fn, model=model, system_prompt=words, degenerate="ask")
 
-    async def ask(self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError) -> list[Score]:
+    async def ask(
+        self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError
+    ) -> list[Score]:
         asked = f"Question:\n{query}\n\n" if query else ""
         opened = self.opened(f"{asked}Text:\n{to_grade}\n\n")
 

@@ -43,7 +43,11 @@ class Folder:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             is_file = isinstance(error, FileExistsError | NotADirectoryError)
-            why = "is a file, and a run is a folder" if is_file else f"cannot be made ({error.strerror})"
+            why = (
+                "is a file, and a run is a folder"
+                if is_file
+                else f"cannot be made ({error.strerror})"
+            )
             raise RunRefused(f"{self.path} {why}: name another") from None
 
     def read_run(self) -> dict[str, Any]:
@@ -67,7 +71,9 @@ class Folder:
 def refuse_to_resume(path: Path, differences: Sequence[str], *, resume: bool) -> None:
     """Raise `RunRefused` unless a run that is there is to be gone on with, and is the one that is meant."""
     if not resume:
-        raise RunRefused(f"{path} holds a run already: go on with it by resuming, or name another folder")
+        raise RunRefused(
+            f"{path} holds a run already: go on with it by resuming, or name another folder"
+        )
     if differences:
         told = f"{path} holds another run, which cannot be gone on with: {'; '.join(differences)}"
         raise RunRefused(f"{told}. Give what it was started with, or name another folder")
@@ -98,7 +104,9 @@ def write_json(path: Path, data: object) -> None:
         with whole_file(path) as file:
             file.write(raw + b"\n")
     except OSError as error:
-        raise RunError(f"{path} cannot be written ({error.strerror}): see to that, and go on") from None
+        raise RunError(
+            f"{path} cannot be written ({error.strerror}): see to that, and go on"
+        ) from None
     # A new name lasts through a power cut only when its folder is on the disk, which not every system can do.
     with suppress(OSError):
         place = os.open(path.parent, os.O_RDONLY)
@@ -108,7 +116,9 @@ def write_json(path: Path, data: object) -> None:
             os.close(place)
 
 
-_UNSUPPORTED = frozenset({errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.ENOSYS, errno.EINVAL})
+_UNSUPPORTED = frozenset(
+    {errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.ENOSYS, errno.EINVAL}
+)
 
 
 class Lock:
@@ -160,7 +170,11 @@ class Lock:
                 raise
             holder = _holder(self._path)
             is_here = holder.get("host") == mine["host"]
-            if holder.get("pid") is not None and holder != mine and (not is_here or is_held(self._path)):
+            if (
+                holder.get("pid") is not None
+                and holder != mine
+                and (not is_here or is_held(self._path))
+            ):
                 raise self._held(or_else=f", or delete {self._path} if it is gone") from None
 
     def _held(self, or_else: str = "") -> RunError:
@@ -228,7 +242,9 @@ def whole_lines(path: Path) -> int:
     return 0
 
 
-def numbered_lines(path: Path, end: int, *, start: int = 0, number: int = 0) -> Iterator[tuple[str, int, bytes]]:
+def numbered_lines(
+    path: Path, end: int, *, start: int = 0, number: int = 0
+) -> Iterator[tuple[str, int, bytes]]:
     """The lines between two bytes, from line `number` on: `file:line` for errors, where each begins, and itself."""
     if end <= start:
         return

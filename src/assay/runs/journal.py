@@ -13,7 +13,15 @@ from typing import Any
 from assay.aggregation import grouped
 from assay.errors import import_extra
 from assay.models.budgets import Ledger
-from assay.runs.folder import Folder, Lock, RunError, RunRefused, numbered_lines, refuse_to_resume, whole_lines
+from assay.runs.folder import (
+    Folder,
+    Lock,
+    RunError,
+    RunRefused,
+    numbered_lines,
+    refuse_to_resume,
+    whole_lines,
+)
 from assay.runs.jsonable import as_text, holdable
 from assay.runs.metadata import RunAbout
 from assay.runs.row import Key, Row, RowForm, Seen, data_of, opening_of
@@ -35,7 +43,9 @@ class Journal(AbstractContextManager["Journal"]):
     """
 
     @classmethod
-    def open(cls, folder: str | os.PathLike[str], about: RunAbout, *, resume: bool = False) -> "Journal":
+    def open(
+        cls, folder: str | os.PathLike[str], about: RunAbout, *, resume: bool = False
+    ) -> "Journal":
         """A new run, or with `resume` the one that is there, if there is one.
 
         Raises `RunError` when the folder holds a run and `resume` was not said, when that is another
@@ -101,13 +111,17 @@ class Journal(AbstractContextManager["Journal"]):
         """Append one row, as `write_all` does."""
         self.write_all([row])
 
-    def write_all(self, rows: Sequence[Row], fields: Sequence[tuple[str, tuple[str, ...]]] | None = None) -> None:
+    def write_all(
+        self, rows: Sequence[Row], fields: Sequence[tuple[str, tuple[str, ...]]] | None = None
+    ) -> None:
         """Append some rows; on return they survive a kill. One that failed may be written again later.
 
         Give their `holdable` fields when those were made before. Raises `RunError` when the disk is full.
         """
         texts = [holdable(row.fields) for row in rows] if fields is None else fields
-        data = b"".join([self._form.written(row, text) for row, text in zip(rows, texts, strict=True)])
+        data = b"".join(
+            [self._form.written(row, text) for row, text in zip(rows, texts, strict=True)]
+        )
         left = memoryview(data)
         try:
             if time.monotonic() - self._synced >= SYNC_SECONDS and self._syncing.done():
@@ -121,7 +135,9 @@ class Journal(AbstractContextManager["Journal"]):
             if not isinstance(error, OSError):
                 raise
             told = f"{self._folder.rollouts} cannot be written ({error.strerror}): {self.rows:,} rows are safe in it"
-            raise RunError(f"{told}; see to the disk and resume, which goes on from there") from None
+            raise RunError(
+                f"{told}; see to the disk and resume, which goes on from there"
+            ) from None
         self._size += len(data)
         self.rows += len(rows)
         if self._tally is not None:
@@ -170,7 +186,9 @@ class Journal(AbstractContextManager["Journal"]):
             self._sync()
         except OSError as error:
             told = f"{self._folder.rollouts} may not have reached the disk ({error.strerror})"
-            raise RunError(f"{told}: see to the disk and resume, which does again what is missing") from None
+            raise RunError(
+                f"{told}: see to the disk and resume, which does again what is missing"
+            ) from None
 
     def _sync(self) -> None:
         """Send what was written to the disk. Raises what went wrong the last time, for which it waits."""
@@ -359,9 +377,16 @@ def columns_of(rows: Iterable[Row]) -> dict[str, list[Any]]:
     records: list[dict[str, Any]] = []
     for row in rows:
         record: dict[str, Any] = {"example": row.example, "sample": row.sample, "score": row.score}
-        record |= {"reward": row.reward, "error": "; ".join(f"{n}: {e}" for n, e in row.errors.items()) or None}
+        record |= {
+            "reward": row.reward,
+            "error": "; ".join(f"{n}: {e}" for n, e in row.errors.items()) or None,
+        }
         record |= {f"criterion.{name}": value for name, value in row.report.metrics.items()}
-        record |= {f"verdict.{line.name}": line.verdict for line in row.report.lines if line.verdict is not None}
+        record |= {
+            f"verdict.{line.name}": line.verdict
+            for line in row.report.lines
+            if line.verdict is not None
+        }
         for name, value in row.fields.items():
             plain = value is None or isinstance(value, str | int | float | bool)
             record.setdefault(name, value if plain else as_text(value))
@@ -378,7 +403,10 @@ def frame(rows: Iterable[Row], package: str) -> Any:
     for name, values in columns.items():
         kinds: set[type] = {type(value) for value in values if value is not None}
         if len(kinds) > 1 and not kinds <= {int, float}:
-            columns[name] = [value if value is None or isinstance(value, str) else as_text(value) for value in values]
+            columns[name] = [
+                value if value is None or isinstance(value, str) else as_text(value)
+                for value in values
+            ]
     return getattr(made, _MAKERS[package])(columns)
 
 
@@ -398,16 +426,22 @@ def figure(rows: Iterable[Row], summary: Summary, agreement: Any = None) -> Any:
             apart.setdefault(name, []).append(distance)
     if not scores and not summary.criteria:
         raise RunRefused("the run has no rows, so there is nothing to draw: score something first")
-    agreed: dict[str, tuple[float | None, ...]] = {n: (1 - sum(d) / len(d),) for n, d in apart.items()}
+    agreed: dict[str, tuple[float | None, ...]] = {
+        n: (1 - sum(d) / len(d),) for n, d in apart.items()
+    }
     if agreement is not None:
         kappas = {each.name: each.judge.kappa for each in agreement.criteria}
         agreed = {name: (kappa.value, kappa.low, kappa.high) for name, kappa in kappas.items()}
     bars = {name: (c.value.mean, c.value.low, c.value.high) for name, c in summary.criteria.items()}
     height = max(2.6, 0.9 + 0.32 * max(len(bars), len(agreed)))
     made = pyplot.figure(figsize=(13 if agreed else 9, height), layout="constrained")
-    pyplot.close(made)  # or a notebook would show it twice: as the result, and as the figure under way
+    pyplot.close(
+        made
+    )  # or a notebook would show it twice: as the result, and as the figure under way
     axes = made.subplots(1, 3 if agreed else 2)
-    axes[0].hist(scores, bins=20, range=(min(0.0, *scores, 0.0), max(1.0, *scores, 1.0)), color="#4c78a8")
+    axes[0].hist(
+        scores, bins=20, range=(min(0.0, *scores, 0.0), max(1.0, *scores, 1.0)), color="#4c78a8"
+    )
     unscored = f", {summary.unscored:,} unscored" if summary.unscored else ""
     axes[0].set(title=f"{len(scores):,} scored{unscored}", xlabel="score", ylabel="rollouts")
     _bars(axes[1], bars, "Criteria", "mean value with its 95 % interval")
@@ -417,7 +451,9 @@ def figure(rows: Iterable[Row], summary: Summary, agreement: Any = None) -> Any:
     return made
 
 
-def _bars(axes: Any, bars: Mapping[str, tuple[float | None, ...]], title: str, measure: str) -> None:
+def _bars(
+    axes: Any, bars: Mapping[str, tuple[float | None, ...]], title: str, measure: str
+) -> None:
     """Horizontal bars with their intervals, the first on top. What has no value has no bar."""
     known = {name: bars[name] for name in reversed(list(bars)) if bars[name][0] is not None}
     names = [name if len(name) <= 32 else f"{name[:31]}…" for name in known]

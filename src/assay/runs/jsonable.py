@@ -34,7 +34,11 @@ def encodable(text: str) -> str:
     >>> encodable("half an emoji: " + chr(0xD83D))
     'half an emoji: \\\\ud83d'
     """
-    return text if text.isascii() else _LONE_SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return (
+        text
+        if text.isascii()
+        else _LONE_SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    )
 
 
 def as_utf_8(value: object) -> bytes:

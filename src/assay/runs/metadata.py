@@ -28,8 +28,17 @@ FORMAT = "assay.run/1"
 
 # What is known of a criterion as the criterion itself has it.
 _SAME = (
-    "name", "weight", "requirement", "choices", "allow_na", "required", "cap", "pass_at", "tags", "report_only",
-)  # fmt: skip
+    "name",
+    "weight",
+    "requirement",
+    "choices",
+    "allow_na",
+    "required",
+    "cap",
+    "pass_at",
+    "tags",
+    "report_only",
+)
 
 
 def _not_here() -> None:
@@ -45,7 +54,9 @@ class CriterionAbout:
     question: str = ""  # the hash of only what decides the answer: not its weight, and not its name
     weight: float = 1.0
     requirement: str | None = None  # None when code answers
-    check: Any = None  # what answers by code: the name of a function, or a built-in check as a file has it
+    check: Any = (
+        None  # what answers by code: the name of a function, or a built-in check as a file has it
+    )
     choices: tuple[str, ...] = BINARY
     allow_na: bool = False
     required: bool = False
@@ -54,7 +65,9 @@ class CriterionAbout:
     when: bool = False  # whether it is asked only where others came out so
     tags: tuple[str, ...] = ()
     report_only: bool = False
-    inside: tuple["CriterionAbout", ...] = ()  # the criteria of the rubric that answers, where one does
+    inside: tuple[
+        "CriterionAbout", ...
+    ] = ()  # the criteria of the rubric that answers, where one does
 
     @classmethod
     def of(cls, criterion: Criterion) -> "CriterionAbout":
@@ -65,7 +78,11 @@ class CriterionAbout:
         elif check is not None:
             spec = getattr(check, "spec", None)
             known["check"] = to_jsonable(spec()) if callable(spec) else path_of(check)
-        known |= {"hash": criterion.content_hash, "question": criterion.question_hash, "when": bool(criterion.when)}
+        known |= {
+            "hash": criterion.content_hash,
+            "question": criterion.question_hash,
+            "when": bool(criterion.when),
+        }
         return cls(**known)
 
     # Whether a model answers, and whether an answer changes the score: by the rules of a criterion.
@@ -73,7 +90,10 @@ class CriterionAbout:
 
     def criterion(self) -> Criterion:
         """A criterion that makes the same report lines. What code answered cannot be asked again."""
-        return Criterion(check=None if self.judged else _not_here, **{name: getattr(self, name) for name in _SAME})
+        return Criterion(
+            check=None if self.judged else _not_here,
+            **{name: getattr(self, name) for name in _SAME},
+        )
 
 
 @dataclass(frozen=True)
@@ -84,7 +104,9 @@ class RubricAbout:
     hash: str
     criteria: tuple[CriterionAbout, ...] = ()
     aggregation: str = "weighted"
-    source: Mapping[str, Any] | None = None  # as a rubric file holds it; None when it has checks that no file can name
+    source: Mapping[str, Any] | None = (
+        None  # as a rubric file holds it; None when it has checks that no file can name
+    )
 
     @classmethod
     def of(cls, rubric: Any) -> "RubricAbout":
@@ -110,7 +132,11 @@ class RubricAbout:
         now = {criterion.name: criterion.hash for criterion in other.criteria}
         told = [f"{name!r} is gone" for name in sorted(was.keys() - now.keys())]
         told += [f"{name!r} is new" for name in sorted(now.keys() - was.keys())]
-        told += [f"{name!r} says something else" for name in sorted(was.keys() & now.keys()) if was[name] != now[name]]
+        told += [
+            f"{name!r} says something else"
+            for name in sorted(was.keys() & now.keys())
+            if was[name] != now[name]
+        ]
         more = f", and {len(told) - 3} more" if len(told) > 3 else ""
         why = ", ".join(told[:3]) or "its name, order, aggregation or what it shows changed"
         yield f"the rubric is another ({why}{more})"
@@ -143,7 +169,9 @@ class RunAbout:
     resumed: int = 0  # how often the run was gone on with
 
     @classmethod
-    def of(cls, kind: str, *, rubric: Any = None, judge: Autograder | str | None = None, **known: Any) -> "RunAbout":
+    def of(
+        cls, kind: str, *, rubric: Any = None, judge: Autograder | str | None = None, **known: Any
+    ) -> "RunAbout":
         """What is known of a run that begins now. `rubric` and `judge` may be the objects themselves."""
         from assay import __version__
 
@@ -162,7 +190,9 @@ class RunAbout:
     def completed(self, rubric: Any, grader: Autograder | None) -> "RunAbout":
         """A copy that knows the rubric and who judges, where that is not known yet."""
         of_all = _of_all(rubric)
-        known = RubricAbout.of(of_all) if self.rubric is None and of_all is not None else self.rubric
+        known = (
+            RubricAbout.of(of_all) if self.rubric is None and of_all is not None else self.rubric
+        )
         return replace(self, rubric=known, judge=self.judge or judge_of(rubric, grader))
 
     def having_met(self, models: Iterable[str]) -> "RunAbout":
@@ -176,7 +206,9 @@ class RunAbout:
         data: dict[str, Any] = {"format": FORMAT, **form.dump_python(self, mode="json")}
         if self.rubric is not None:
             criteria = form_of(tuple[CriterionAbout, ...])
-            data["rubric"]["criteria"] = criteria.dump_python(self.rubric.criteria, mode="json", exclude_defaults=True)
+            data["rubric"]["criteria"] = criteria.dump_python(
+                self.rubric.criteria, mode="json", exclude_defaults=True
+            )
         return redacted_settings(data)
 
     @classmethod
@@ -198,12 +230,16 @@ class RunAbout:
         try:
             return cls.from_dict(data)
         except ValidationError as error:
-            raise RunError(f"{folder.run_json} cannot be read ({first_error(error)[1]}): restore it") from error
+            raise RunError(
+                f"{folder.run_json} cannot be read ({first_error(error)[1]}): restore it"
+            ) from error
 
     @cached_property
     def criteria(self) -> tuple[Criterion, ...]:
         """The criteria that rows are read with."""
-        return () if self.rubric is None else tuple(each.criterion() for each in self.rubric.criteria)
+        return (
+            () if self.rubric is None else tuple(each.criterion() for each in self.rubric.criteria)
+        )
 
     def differences(self, other: "RunAbout") -> list[str]:
         """What makes the other run another one, in words; nothing when it can go on from this one."""
@@ -239,13 +275,23 @@ def _of_all(rubric: Any) -> Any:
 def judge_of(rubric: Any, grader: Autograder | None = None) -> str | None:
     """Who answers what a rubric asks of models, a `grader` of the call before its own; None when it asks nothing."""
     of_all = _of_all(rubric)
-    shows = (each.shows for each in (*_rubrics(rubric), *_rubrics(of_all)) if getattr(each, "shows", None))
-    shown = [f"shows {' '.join(names)}" for names in dict.fromkeys(shows)]  # an answer holds for that alone
+    shows = (
+        each.shows
+        for each in (*_rubrics(rubric), *_rubrics(of_all))
+        if getattr(each, "shows", None)
+    )
+    shown = [
+        f"shows {' '.join(names)}" for names in dict.fromkeys(shows)
+    ]  # an answer holds for that alone
     rubric = of_all
     if grader is not None:
         asked = rubric is None or Traits.of(rubric).asks
         return ", ".join([judge_name(grader), *shown]) if asked else None
-    graders = (each.autograder for each in _rubrics(rubric) if Traits.of(each).asks and hasattr(each, "autograder"))
+    graders = (
+        each.autograder
+        for each in _rubrics(rubric)
+        if Traits.of(each).asks and hasattr(each, "autograder")
+    )
     names = [*dict.fromkeys(judge_name(own) for own in graders if isinstance(own, Autograder))]
     return ", ".join([*names, *shown]) if names else None
 
@@ -253,7 +299,10 @@ def judge_of(rubric: Any, grader: Autograder | None = None) -> str | None:
 def _rubrics(rubric: Any) -> Iterator[Any]:
     """A rubric, and those inside it; some of a group come twice."""
     yield rubric
-    for inner in (*getattr(rubric, "rubrics", ()), *(c.check for c in getattr(rubric, "criteria", ()))):
+    for inner in (
+        *getattr(rubric, "rubrics", ()),
+        *(c.check for c in getattr(rubric, "criteria", ())),
+    ):
         if is_scorer(inner):
             yield from _rubrics(inner)
 
@@ -288,7 +337,10 @@ def _settings(grader: Autograder) -> Iterator[str]:
     for name, parameter in parameters.items():
         usual = parameter.default
         value = held.get(name, held.get(f"_{name}", usual))
-        if name in _NO_SETTINGS or parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
+        if name in _NO_SETTINGS or parameter.kind in (
+            Parameter.VAR_POSITIONAL,
+            Parameter.VAR_KEYWORD,
+        ):
             continue
         if name == "normalize":
             usual = True
@@ -338,7 +390,9 @@ def data_about(source: object) -> dict[str, Any]:
 def media_folders(about: RunAbout) -> list[Path]:
     """The folders of a run's data that lie in the current one: where its pictures and files may be."""
     source, here = about.data.get("source") or (), Path.cwd()
-    parents = {Path(each).resolve().parent for each in ([source] if isinstance(source, str) else source)}
+    parents = {
+        Path(each).resolve().parent for each in ([source] if isinstance(source, str) else source)
+    }
     # Others are not looked into: a run that came from elsewhere could name any folder of this machine.
     return [folder for folder in sorted(parents) if folder.is_dir() and folder.is_relative_to(here)]
 
@@ -349,5 +403,8 @@ def files_about(files: Sequence[str | PathLike[str]]) -> dict[str, Any]:
     if len(each) == 1:
         return each[0]
     prints = " ".join(str(data.get("fingerprint")) for data in each)
-    size, fingerprint = sum(data.get("bytes", 0) for data in each), hashlib.sha256(prints.encode()).hexdigest()
+    size, fingerprint = (
+        sum(data.get("bytes", 0) for data in each),
+        hashlib.sha256(prints.encode()).hexdigest(),
+    )
     return {"source": [str(path) for path in files], "bytes": size, "fingerprint": fingerprint}

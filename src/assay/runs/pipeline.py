@@ -31,9 +31,13 @@ from assay.wording import counted, short_repr
 
 EVERY_SECONDS = 0.2  # how often progress is told at most
 
-MOST_AT_ONCE = 128  # rows under way at once where a model or a process is waited for, unless said otherwise
+MOST_AT_ONCE = (
+    128  # rows under way at once where a model or a process is waited for, unless said otherwise
+)
 
-CHUNK_SECONDS = 0.2  # how long a chunk of rows should take where code answers at once: so much a kill can lose
+CHUNK_SECONDS = (
+    0.2  # how long a chunk of rows should take where code answers at once: so much a kill can lose
+)
 
 LARGEST_CHUNK = 256
 
@@ -58,7 +62,11 @@ class Progress:
     def eta(self) -> float | None:
         """Seconds that are left at this pace; None when that cannot be told."""
         fresh = self.done - self.kept
-        return None if self.total is None or not fresh else max(0, self.total - self.done) * self.seconds / fresh
+        return (
+            None
+            if self.total is None or not fresh
+            else max(0, self.total - self.done) * self.seconds / fresh
+        )
 
     def told(self, noun: str) -> str:
         """How far it is, what went wrong, what it took, and how long it will be."""
@@ -86,7 +94,12 @@ class Watch:
     """Counts what is finished, and reports the progress."""
 
     def __init__(
-        self, on_progress: OnProgress | None, total: int | None, ledger: Ledger, *, every: float = EVERY_SECONDS
+        self,
+        on_progress: OnProgress | None,
+        total: int | None,
+        ledger: Ledger,
+        *,
+        every: float = EVERY_SECONDS,
     ) -> None:
         """`every` is how many seconds lie between two reports at least."""
         self.kept = self.errors = self.unscored = self.fresh = 0
@@ -102,7 +115,13 @@ class Watch:
         tokens = ledger.usage.prompt + ledger.usage.completion
         asked = (ledger.hits, ledger.calls, tokens, ledger.cost, ledger.unpriced)
         return Progress(
-            self.kept + self.fresh, self._total, self.kept, self.errors, self.unscored, *asked, seconds=seconds
+            self.kept + self.fresh,
+            self._total,
+            self.kept,
+            self.errors,
+            self.unscored,
+            *asked,
+            seconds=seconds,
         )
 
     def tell(self, *, at_once: bool = False) -> None:
@@ -116,7 +135,11 @@ class Watch:
 def _notebook_progress() -> OnProgress | None:
     """A bar, where this runs in a notebook. `on_progress=` takes its place."""
     bar = notebook_bar()
-    return None if bar is None else lambda progress: bar(progress.told("rollouts"), progress.done, progress.total)
+    return (
+        None
+        if bar is None
+        else lambda progress: bar(progress.told("rollouts"), progress.done, progress.total)
+    )
 
 
 class Numbering:
@@ -182,7 +205,9 @@ def _own_sample(given: object) -> int | None:
 class Sink:
     """A journal, or a tally where nothing is saved; and the callback that sees each row."""
 
-    def __init__(self, journal: Journal | None, on_row: OnRow | None, watch: Watch, *, alone: bool = False) -> None:
+    def __init__(
+        self, journal: Journal | None, on_row: OnRow | None, watch: Watch, *, alone: bool = False
+    ) -> None:
         """`alone`: each example comes once."""
         self._journal = journal
         self._tally = Tally(alone=alone)
@@ -200,7 +225,9 @@ class Sink:
 
     def texts(self, rows: Iterable[Row]) -> list[tuple[str, tuple[str, ...]]]:
         """What will be saved of the fields of rows as they are now; nothing where it is not asked for."""
-        return [] if self._journal is self._on_row is None else [holdable(row.fields) for row in rows]
+        return (
+            [] if self._journal is self._on_row is None else [holdable(row.fields) for row in rows]
+        )
 
     def take(self, rows: Sequence[Row], texts: Sequence[tuple[str, tuple[str, ...]]]) -> None:
         """Save finished rows, with their fields as they were before any check saw them."""
@@ -257,8 +284,12 @@ class Pending:
     row: Row  # all that is known of it; `error` says why there is nothing to score
     scorer: Any = None  # None where nothing is to be scored
     plan: Traits = _NO_TRAITS
-    is_done: bool = False  # whether it is saved already, and only there for others to be compared with
-    state: dict[str, Any] | None = None  # what is scored, and written to; None for a copy of the row's fields
+    is_done: bool = (
+        False  # whether it is saved already, and only there for others to be compared with
+    )
+    state: dict[str, Any] | None = (
+        None  # what is scored, and written to; None for a copy of the row's fields
+    )
     columns: Sequence[str] = ()  # fields of the state that are saved too, as scoring leaves them
 
 
@@ -280,7 +311,9 @@ class Feed:
         try:
             for row in self._rows:
                 if not isinstance(row, dict | Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
-                    raise RunRefused(f"row {self._number.rows} is {short_repr(row)}: give a mapping")
+                    raise RunRefused(
+                        f"row {self._number.rows} is {short_repr(row)}: give a mapping"
+                    )
                 number = self._number.rows
                 key = self._number.key_of(row)
                 fields: dict[str, Any] = row if isinstance(row, dict) else dict(row)
@@ -321,7 +354,9 @@ class Feed:
         elif not self._seen.add(example):
             why = f"those of {example!r} do not stand together: sort the rows by example"
         if why:
-            raise RunRefused(f"criterion {first.plan.compares[0]!r} compares the rollouts of an example, and {why}")
+            raise RunRefused(
+                f"criterion {first.plan.compares[0]!r} compares the rollouts of an example, and {why}"
+            )
 
 
 def undone(group: list[Pending]) -> Iterator[list[Pending]]:
@@ -371,7 +406,9 @@ async def score_rows(
         watch = Watch(on_progress, total, spent)
         with opened_sink(folder, about, resume=resume, on_row=on_row, watch=watch) as sink:
             feed = Feed(rows, rubrics, sink.has)
-            scoring = Pipeline(sink, grader or rubrics.autograder, max_concurrent, judge_log=judge_log)
+            scoring = Pipeline(
+                sink, grader or rubrics.autograder, max_concurrent, judge_log=judge_log
+            )
             stopped = await scoring.run(feed.units(), stopping)
             summary = sink.finish(complete=not stopped and feed.broken is None)
     if feed.broken is not None:
@@ -388,7 +425,9 @@ def refuse_too_few(max_concurrent: int) -> None:
 class Pipeline:
     """Units of rows on their way to a sink."""
 
-    def __init__(self, sink: Sink, grader: Autograder | None, max_concurrent: int, *, judge_log: bool = False) -> None:
+    def __init__(
+        self, sink: Sink, grader: Autograder | None, max_concurrent: int, *, judge_log: bool = False
+    ) -> None:
         self._sink = sink
         self._judge_log = judge_log
         self._grader = grader
@@ -448,7 +487,10 @@ class Pipeline:
         rows = [pending.row for pending in to_save]
         for pending in to_save:
             row, state = pending.row, pending.state or {}
-            changes: dict[str, Any] = {"report": found[id(pending)], "timing": {**row.timing, "scoring": 0.0}}
+            changes: dict[str, Any] = {
+                "report": found[id(pending)],
+                "timing": {**row.timing, "scoring": 0.0},
+            }
             if kept := {name: state[name] for name in pending.columns if state.get(name)}:
                 changes["fields"] = {**row.fields, **kept}
             if pending.scorer is not None:
@@ -477,7 +519,9 @@ class Pipeline:
         """A report each; those of one rubric are made together."""
         lenient, self._fits = self._fits, True
         reports: list[EvaluationReport] = [_NO_REPORT] * len(unit)
-        places = grouped((id(each.scorer), place) for place, each in enumerate(unit) if each.scorer is not None)
+        places = grouped(
+            (id(each.scorer), place) for place, each in enumerate(unit) if each.scorer is not None
+        )
         for of_it in places.values():
             some = [unit[place] for place in of_it]
             states = [dict(each.row.fields) if each.state is None else each.state for each in some]

@@ -63,7 +63,9 @@ async def rescore(
         watch = pipeline.Watch(on_progress, len(run), spent)
         with pipeline.opened_sink(folder, about, resume=resume, on_row=on_row, watch=watch) as sink:
             units = _units(run, pipeline.Feed((), rubrics, sink.has), rubrics, keeps=keeps)
-            stopped = await pipeline.Pipeline(sink, grader, max_concurrent, judge_log=judge_log).run(units, stopping)
+            stopped = await pipeline.Pipeline(
+                sink, grader, max_concurrent, judge_log=judge_log
+            ).run(units, stopping)
             return sink.finish(complete=not stopped)
 
 
@@ -75,14 +77,20 @@ def _units(
     for rows in run.by_example() if compares else ([row] for row in run.rows()):
         to_score: list[pipeline.Pending] = []
         for row in rows:
-            generation = {part: seconds for part, seconds in row.timing.items() if part != "scoring"}
-            unscored = replace(row, report=EvaluationReport(), spent=NOTHING, timing=generation, judge_log=())
+            generation = {
+                part: seconds for part, seconds in row.timing.items() if part != "scoring"
+            }
+            unscored = replace(
+                row, report=EvaluationReport(), spent=NOTHING, timing=generation, judge_log=()
+            )
             pending = feed.pending(unscored)
             if pending.scorer is None:
                 yield from pipeline.undone([pending])
                 continue
             if keeps:
-                criteria: Sequence[CriterionAbout] = () if run.about.rubric is None else run.about.rubric.criteria
+                criteria: Sequence[CriterionAbout] = (
+                    () if run.about.rubric is None else run.about.rubric.criteria
+                )
                 if row.fields.get(COLUMN) is not None:
                     criteria = list(map(CriterionAbout.of, pending.scorer.criteria))
                 pending.state = _Recalled(row, dict(_answers(row.report.lines, criteria)))
@@ -98,7 +106,9 @@ class _Recalled(dict[str, Any]):
         self.answers = answers
 
 
-def _answers(lines: Sequence[CriterionReport], criteria: Sequence[CriterionAbout]) -> Iterator[tuple[str, Score]]:
+def _answers(
+    lines: Sequence[CriterionReport], criteria: Sequence[CriterionAbout]
+) -> Iterator[tuple[str, Score]]:
     """What judges answered, by the hash of the question; without what has no answer."""
     by_name = {criterion.name: criterion for criterion in criteria}
     for line in lines:
@@ -110,7 +120,11 @@ def _answers(lines: Sequence[CriterionReport], criteria: Sequence[CriterionAbout
         elif line.requirement == criterion.requirement and (line.applies or not criterion.when):
             # Where a condition did not hold, no judge was asked.
             yield criterion.question, line.as_score
-            yield from ((f"{criterion.question}@{step.name}", step.as_score) for step in line.lines if step.step)
+            yield from (
+                (f"{criterion.question}@{step.name}", step.as_score)
+                for step in line.lines
+                if step.step
+            )
 
 
 class ReuseAnswers(Grader):
@@ -129,7 +143,9 @@ class ReuseAnswers(Grader):
     def models(self) -> tuple[Model, ...]:
         return () if self._inner is None else self._inner.models()
 
-    async def ask(self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError) -> JudgeAnswer:
+    async def ask(
+        self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError
+    ) -> JudgeAnswer:
         fields = JudgeInput.of(to_grade).fields
         saved: Mapping[str, Score] = fields.answers if isinstance(fields, _Recalled) else {}
         known = {c.name: saved[q] for c in criteria if (q := question_of(c)) in saved}

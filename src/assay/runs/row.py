@@ -21,7 +21,9 @@ from assay.runs.jsonable import as_ascii, as_text, form_of, to_jsonable
 from assay.runs.spending import NOTHING, Spending
 from assay.wording import first_error
 
-Key: TypeAlias = tuple[str, int]  # what a row goes by: the example, and which of its rollouts this is
+Key: TypeAlias = tuple[
+    str, int
+]  # what a row goes by: the example, and which of its rollouts this is
 
 # The largest number of a rollout that every reader of JSON, and the table of the page, holds exactly.
 LARGEST_SAMPLE = 2**53 - 1
@@ -93,13 +95,19 @@ class Row:
     sample: int = 0  # which of several rollouts of the example this is
     # Prompt, completion, answer, and every other column, as JSON values.
     fields: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    report: EvaluationReport = _NOTHING_SAID  # what scoring gave; empty when there was nothing to score
-    error: str | None = None  # kind and message when there is nothing to score, as when generation failed
+    report: EvaluationReport = (
+        _NOTHING_SAID  # what scoring gave; empty when there was nothing to score
+    )
+    error: str | None = (
+        None  # kind and message when there is nothing to score, as when generation failed
+    )
     spent: Spending = NOTHING  # what generation and judging took
     # Seconds, under `generation` and `scoring`, where they were measured.
     timing: Mapping[str, float] = field(default_factory=dict[str, float])
     model: str | None = None  # the id that the endpoint gave the model under test
-    judge_log: tuple[Mapping[str, Any], ...] = ()  # what judges were asked and said, word for word, where that is kept
+    judge_log: tuple[
+        Mapping[str, Any], ...
+    ] = ()  # what judges were asked and said, word for word, where that is kept
     # Fields that JSON could not hold as they were, so that what is saved only resembles them.
     altered: tuple[str, ...] = ()
     # Its place in the data, from 0, by which a run gives its rows in order; None when that is not known.
@@ -144,14 +152,29 @@ class Row:
 
 # The fields of a report that are nearly always what its criteria say they are.
 _REST = (
-    "gain", "loss", "asked", "answered", "unneeded", "vetoed_by", "scale", "reason", "worth", "shown", "unshaped",
-    "step_rewards", "version",
-)  # fmt: skip
+    "gain",
+    "loss",
+    "asked",
+    "answered",
+    "unneeded",
+    "vetoed_by",
+    "scale",
+    "reason",
+    "worth",
+    "shown",
+    "unshaped",
+    "step_rewards",
+    "version",
+)
 _rest_of = attrgetter(*_REST)
 # What the line of a report takes from its criterion.
-_LINE = attrgetter("name", "weight", "requirement", "choices", "required", "pass_at", "tags", "report_only")
+_LINE = attrgetter(
+    "name", "weight", "requirement", "choices", "required", "pass_at", "tags", "report_only"
+)
 # How nearly every line begins: enough to know whose it is, and whether it is to be done again.
-_OPENING = re.compile(rb'\{"example":"([^"\\]*)","sample":(\d{1,15}),(?:"row":(\d{1,15}),)?("errors":)?')
+_OPENING = re.compile(
+    rb'\{"example":"([^"\\]*)","sample":(\d{1,15}),(?:"row":(\d{1,15}),)?("errors":)?'
+)
 
 
 class SavedAnswer(NamedTuple):
@@ -194,7 +217,9 @@ class RowForm:
     """
 
     def __init__(self, criteria: Sequence[Criterion]) -> None:
-        self._criteria = self._same = criteria  # `_same`: those of the last report, found to be ours
+        self._criteria = self._same = (
+            criteria  # `_same`: those of the last report, found to be ours
+        )
         counted = [criterion for criterion in criteria if criterion.counts]
         size = len(counted)
         self._judged = any(criterion.judged for criterion in criteria)
@@ -241,19 +266,36 @@ class RowForm:
         except (AssayError, LookupError, TypeError, ValueError, AttributeError) as error:
             why = first_error(error)[1] if isinstance(error, ValidationError) else str(error)
             raise _no_row(where, f"its report cannot be read: {why}") from error
-        known = {name: data[name] for name in ("fields", "error", "timing", "model") if name in data}
+        known = {
+            name: data[name] for name in ("fields", "error", "timing", "model") if name in data
+        }
         known |= {name: tuple(data[name]) for name in ("judge_log", "altered") if name in data}
-        return Row(data["example"], data["sample"], report=report, spent=spent, number=data.get("row"), **known)
+        return Row(
+            data["example"],
+            data["sample"],
+            report=report,
+            spent=spent,
+            number=data.get("row"),
+            **known,
+        )
 
     def short(self, report: EvaluationReport) -> dict[str, Any]:
         """A report as short data, ready for JSON. Score and reward are None when the rollout is unscored."""
         lines = report.report
         answers: list[Any] | None = None
-        if isinstance(lines, Lines) and (lines.criteria is self._same or self._are_ours(lines.criteria)):
-            answers = [_short(answer) if type(answer) is Score else answer for answer in lines.answers]
+        if isinstance(lines, Lines) and (
+            lines.criteria is self._same or self._are_ours(lines.criteria)
+        ):
+            answers = [
+                _short(answer) if type(answer) is Score else answer for answer in lines.answers
+            ]
         elif lines is not None:
             answers = [self._answer(place, line) for place, line in enumerate(lines)]
-        data: dict[str, Any] = {"score": report.score, "reward": report.raw_score, "answers": answers}
+        data: dict[str, Any] = {
+            "score": report.score,
+            "reward": report.raw_score,
+            "answers": answers,
+        }
         rest: dict[str, Any] = {}
         found = _rest_of(report)
         if found != self._usual:
@@ -294,7 +336,11 @@ class RowForm:
                     for place, answer in enumerate(read)
                 ]
         known: dict[str, Any] = dict(zip(_REST, self._usual, strict=True))
-        known |= {"score": data["score"], "raw_score": raw, "llm_raw_score": raw if self._judged else None}
+        known |= {
+            "score": data["score"],
+            "raw_score": raw,
+            "llm_raw_score": raw if self._judged else None,
+        }
         known |= {"report": lines, **data.get("report", {})}
         known["vetoed_by"] = tuple(known["vetoed_by"])
         return EvaluationReport(**known)
@@ -302,14 +348,26 @@ class RowForm:
 
 def _short(score: Score) -> list[Any]:
     value, reason, verdict, error, lines, disagreement, citations = score
-    short = [value, verdict, str(reason or ""), error, list(map(_dumped, lines)), disagreement, list(citations)]
+    short = [
+        value,
+        verdict,
+        str(reason or ""),
+        error,
+        list(map(_dumped, lines)),
+        disagreement,
+        list(citations),
+    ]
     while len(short) > 1 and (short[-1] is None or short[-1] == "" or short[-1] == []):
         short.pop()
     return short
 
 
 def _dumped(line: Any) -> Any:
-    return line.model_dump(mode="json", exclude_defaults=True) if isinstance(line, CriterionReport) else line
+    return (
+        line.model_dump(mode="json", exclude_defaults=True)
+        if isinstance(line, CriterionReport)
+        else line
+    )
 
 
 def _long(answer: Any) -> Any:

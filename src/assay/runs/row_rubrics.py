@@ -35,7 +35,11 @@ class RowRubrics:
     """
 
     def __init__(
-        self, rubric: Any = None, *, autograder: Autograder | None = None, shows: str | Sequence[str] | None = None
+        self,
+        rubric: Any = None,
+        *,
+        autograder: Autograder | None = None,
+        shows: str | Sequence[str] | None = None,
     ) -> None:
         """`rubric` scores the rows that have none of their own; without it such rows are errors.
 
@@ -71,7 +75,9 @@ class RowRubrics:
             data = _without_gaps(own)
             key = own if isinstance(own, str) else hash_of(data)
         except (TypeError, ValueError) as error:
-            raise RubricError(f"its column {COLUMN!r} holds what no rubric file can: {error}") from None
+            raise RubricError(
+                f"its column {COLUMN!r} holds what no rubric file can: {error}"
+            ) from None
         found = self._ready.pop(key, None)
         if found is None:
             rubric = _read(data)
@@ -83,7 +89,9 @@ class RowRubrics:
         self._ready[key] = found  # at the end, so that what was used longest ago goes first
         return found
 
-    async def score(self, rollouts: Sequence[Any], *, autograder: Autograder | None = None) -> list[EvaluationReport]:
+    async def score(
+        self, rollouts: Sequence[Any], *, autograder: Autograder | None = None
+    ) -> list[EvaluationReport]:
         """One report a rollout, in order. A rubric that cannot be read is an error of its row."""
         grader = autograder or self.autograder
         reports: dict[int, EvaluationReport] = {}

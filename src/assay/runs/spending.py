@@ -23,7 +23,9 @@ class Spending:
     hits: int = 0  # replies that a cache had
     prompt: int = 0  # input tokens
     completion: int = 0  # output tokens
-    cost: float | None = 0.0  # dollars, as far as prices are known; None when calls were made and no price is known
+    cost: float | None = (
+        0.0  # dollars, as far as prices are known; None when calls were made and no price is known
+    )
     unpriced: int = 0  # calls whose price is not known, and which are not in `cost`
 
     def __post_init__(self) -> None:
@@ -34,7 +36,9 @@ class Spending:
     def of(cls, ledger: Ledger) -> "Spending":
         """What a ledger has counted so far."""
         usage = ledger.usage
-        return cls(ledger.calls, ledger.hits, usage.prompt, usage.completion, ledger.cost, ledger.unpriced)
+        return cls(
+            ledger.calls, ledger.hits, usage.prompt, usage.completion, ledger.cost, ledger.unpriced
+        )
 
     @property
     def tokens(self) -> int:
@@ -45,24 +49,34 @@ class Spending:
         if other is NOTHING:  # as what scoring without a judge took, which is added to every row
             return self
         return Spending(
-            self.calls + other.calls, self.hits + other.hits, self.prompt + other.prompt,
-            self.completion + other.completion, (self.cost or 0.0) + (other.cost or 0.0), self.unpriced + other.unpriced,
-        )  # fmt: skip
+            self.calls + other.calls,
+            self.hits + other.hits,
+            self.prompt + other.prompt,
+            self.completion + other.completion,
+            (self.cost or 0.0) + (other.cost or 0.0),
+            self.unpriced + other.unpriced,
+        )
 
     def shares(self, count: int) -> "list[Spending]":
         """The same in so many parts, which add up to it."""
         if count < 2 or self == NOTHING:
             return [NOTHING if self == NOTHING else self] * count
-        numbers = {name: divmod(number, count) for name, number in asdict(self).items() if name != "cost"}
+        numbers = {
+            name: divmod(number, count) for name, number in asdict(self).items() if name != "cost"
+        }
         cost = (self.cost or 0.0) / count
         return [
-            Spending(cost=cost, **{name: each + (place < rest) for name, (each, rest) in numbers.items()})
+            Spending(
+                cost=cost, **{name: each + (place < rest) for name, (each, rest) in numbers.items()}
+            )
             for place in range(count)
         ]
 
     def to_dict(self) -> dict[str, Any]:
         """What differs from nothing."""
-        return {name: value for name, value in asdict(self).items() if value != getattr(NOTHING, name)}
+        return {
+            name: value for name, value in asdict(self).items() if value != getattr(NOTHING, name)
+        }
 
 
 NOTHING = Spending()

@@ -27,7 +27,9 @@ class Spread:
     examples: int
     is_share: bool  # whether every value is 0 or 1
 
-    def bounds(self, z: float = Z, t: float | None = None) -> tuple[float, float] | tuple[None, None]:
+    def bounds(
+        self, z: float = Z, t: float | None = None
+    ) -> tuple[float, float] | tuple[None, None]:
         """The ends of the interval; of 95 %, unless other points of the two distributions are given."""
         if self.is_share and self.examples == self.count:
             return wilson_bounds(self.mean, self.count, z)
@@ -98,10 +100,14 @@ class Mean:
     _cross: float = 0.0
     _sizes: int = 0
     _binary: bool = True
-    _counts: "array[int]" = field(default_factory=lambda: array("L"))  # how many values each example has
+    _counts: "array[int]" = field(
+        default_factory=lambda: array("L")
+    )  # how many values each example has
     _sums: "array[float]" = field(default_factory=lambda: array("d"))
     _start: int = 0  # the number of the first example
-    _where: dict[int, int] | None = None  # where each stands; None while they stand in the order of their numbers
+    _where: dict[int, int] | None = (
+        None  # where each stands; None while they stand in the order of their numbers
+    )
 
     def add(self, value: float, place: int | None = None) -> None:
         """Count a value of the example with this number; None for one that comes only once."""
@@ -174,7 +180,9 @@ class Mean:
 class PassRates:
     """Both rates for one k, over the examples that have at least k scored rollouts."""
 
-    any: float  # pass@k: that at least one of k rollouts succeeds; 1 − C(n−c, k)/C(n, k), on average
+    any: (
+        float  # pass@k: that at least one of k rollouts succeeds; 1 − C(n−c, k)/C(n, k), on average
+    )
     all: float  # pass^k: that all k do; C(c, k)/C(n, k), on average
     examples: int
 
@@ -183,7 +191,9 @@ class Passes:
     """How many examples had c successes in n rollouts."""
 
     def __init__(self) -> None:
-        self._apart: Counter[tuple[int, int]] = Counter()  # n and c of examples that come only once, or with a merge
+        self._apart: Counter[tuple[int, int]] = (
+            Counter()
+        )  # n and c of examples that come only once, or with a merge
         self._tries = array("L")
         self._successes = array("L")
 
@@ -265,7 +275,9 @@ class Thresholds:
     """
 
     fail_under: float | None = None  # for the mean score
-    fail_interval_under: float | None = None  # for the lower end of the 95 % interval of the mean score
+    fail_interval_under: float | None = (
+        None  # for the lower end of the 95 % interval of the mean score
+    )
     fail_rollout_under: float | None = None  # for the score of every rollout
 
     def __post_init__(self) -> None:
@@ -289,7 +301,13 @@ class Thresholds:
         return least is not None and score is not None and is_below(score, least)
 
     def failure(
-        self, score: MeanEstimate, *, rollouts: int, unscored: int = 0, complete: bool = True, low: Sequence[str] = ()
+        self,
+        score: MeanEstimate,
+        *,
+        rollouts: int,
+        unscored: int = 0,
+        complete: bool = True,
+        low: Sequence[str] = (),
     ) -> Failure | None:
         """Why a run with this mean score fails; None when it passes.
 
@@ -303,7 +321,9 @@ class Thresholds:
         elif self.are_set and not complete:
             missing = "the run is not complete, and its thresholds are for all of it"
         elif self.are_set and score.mean is None:
-            missing = "nothing in the rubric counts, so there is no score to compare with a threshold"
+            missing = (
+                "nothing in the rubric counts, so there is no score to compare with a threshold"
+            )
         if missing:
             return Failure(missing, is_missed=False)
         missed = next(self._missed(score, rollouts, low), None)

@@ -63,7 +63,9 @@ class Summary:
     examples: int = 0
     scored: int = 0  # rollouts whose counted criteria all have an answer. Only these are in means
     unscored: int = 0
-    failed: int = 0  # of the unscored, those where there was nothing to score, as when generation failed
+    failed: int = (
+        0  # of the unscored, those where there was nothing to score, as when generation failed
+    )
     errors: Mapping[str, int] = field(default_factory=dict[Any, Any])  # errors by kind
     # Errors by criterion and kind; under `rollout` why there was nothing to score.
     errors_by_criterion: Mapping[str, Mapping[str, int]] = field(default_factory=dict[Any, Any])
@@ -80,7 +82,9 @@ class Summary:
     # Seconds by part, added up over the rollouts that were timed.
     timing: Mapping[str, float] = field(default_factory=dict[Any, Any])
     altered: int = 0  # rows with a field that JSON could not hold as it was
-    complete: bool = True  # whether the run went through; False when it was stopped and can be resumed
+    complete: bool = (
+        True  # whether the run went through; False when it was stopped and can be resumed
+    )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
@@ -107,7 +111,11 @@ class Summary:
 
     def page(self, title: str = "") -> Page:
         """The headline and the tables, to show or to print."""
-        return Page(f"{title}: {self.headline}" if title else self.headline, list(self.sections()), data=self.to_dict())
+        return Page(
+            f"{title}: {self.headline}" if title else self.headline,
+            list(self.sections()),
+            data=self.to_dict(),
+        )
 
     def __str__(self) -> str:
         return self.page().text()
@@ -117,7 +125,11 @@ class Summary:
 
     def sections(self) -> Iterator[Section]:
         """What there is to tell, most pressing first."""
-        errors = [(where, *found) for where, kinds in self.errors_by_criterion.items() for found in kinds.items()]
+        errors = [
+            (where, *found)
+            for where, kinds in self.errors_by_criterion.items()
+            for found in kinds.items()
+        ]
         if errors:
             yield Section(("errors", "kind", "rollouts"), errors)
         means = {"score": self.score, "reward": self.reward}
@@ -133,7 +145,9 @@ class Summary:
         if self.criteria:
             yield _criteria(self)
         if max(self.passes, default=1) > 1:
-            passes = [(f"{k}", rates.any, rates.all, rates.examples) for k, rates in self.passes.items()]
+            passes = [
+                (f"{k}", rates.any, rates.all, rates.examples) for k, rates in self.passes.items()
+            ]
             yield Section(("k", "pass@k", "pass^k", "examples"), passes)
 
     def save(self, path: Path, size: int) -> None:
@@ -158,9 +172,15 @@ def _criteria(summary: Summary) -> Section:
         weight = "varies" if found.weight is None else f"{found.weight:+g}"
         # Of a scale, what counts as met is somewhere in the middle of it.
         met = (None, None) if found.is_scale else (found.met, found.unmet)
-        counts = [f"{verdict} {count:,}" for verdict, count in found.verdicts.items()] if found.is_scale else []
+        counts = (
+            [f"{verdict} {count:,}" for verdict, count in found.verdicts.items()]
+            if found.is_scale
+            else []
+        )
         errors = found.errors
-        rows.append((name, weight, found.value.mean, *met, found.not_applicable, errors, ", ".join(counts)))
+        rows.append(
+            (name, weight, found.value.mean, *met, found.not_applicable, errors, ", ".join(counts))
+        )
     # A column in which nothing ever happened tells nothing.
     kept = [i for i in range(8) if i < 5 or any(row[i] for row in rows)]
     return Section([columns[i] for i in kept], [[row[i] for i in kept] for row in rows])
@@ -182,7 +202,9 @@ def title_of(name: str, requirement: str | None) -> str:
         return name
     # A filter puts it in quotation marks.
     words = " ".join(requirement.split()).replace('"', "'")
-    return words if len(words) <= LONGEST_TITLE else f"{words[:LONGEST_TITLE]}… {hash_of(words)[:8]}"
+    return (
+        words if len(words) <= LONGEST_TITLE else f"{words[:LONGEST_TITLE]}… {hash_of(words)[:8]}"
+    )
 
 
 @dataclass(slots=True)
@@ -191,7 +213,9 @@ class CriterionTally:
 
     weight: float | None  # None when rows weigh it differently
     values: Mean = field(default_factory=Mean)
-    counts: Counter[str] = field(default_factory=Counter[str])  # by the fields of a `CriterionSummary`
+    counts: Counter[str] = field(
+        default_factory=Counter[str]
+    )  # by the fields of a `CriterionSummary`
     # How often a model gave each verdict, and what it is worth.
     verdicts: dict[str, tuple[int, float]] = field(default_factory=dict[str, tuple[int, float]])
 
@@ -237,7 +261,9 @@ class CriterionTally:
     def summary(self) -> CriterionSummary:
         from_worst = sorted(self.verdicts.items(), key=lambda found: (found[1][1], found[0]))
         verdicts = {verdict: count for verdict, (count, _) in from_worst}
-        return CriterionSummary(self.weight, self.values.estimate(), **self.counts, verdicts=verdicts)
+        return CriterionSummary(
+            self.weight, self.values.estimate(), **self.counts, verdicts=verdicts
+        )
 
 
 def names_of(lines: Sequence[CriterionReport | Criterion], *, is_own: bool) -> list[str]:
@@ -367,7 +393,9 @@ class Tally:
                 self._unit = False
             self._passes.add(report.score >= self._threshold - 1e-9, place)
 
-    def _add_lines(self, row: Row, lines: Sequence[CriterionReport] | None, place: int | None) -> None:
+    def _add_lines(
+        self, row: Row, lines: Sequence[CriterionReport] | None, place: int | None
+    ) -> None:
         if not isinstance(lines, Lines):
             names = names_of(lines or (), is_own=own_rubric(row.fields) is not None)
             for name, line in zip(names, lines or (), strict=True):
@@ -376,10 +404,14 @@ class Tally:
         criteria = lines.criteria
         if criteria is not self._columns:
             names = names_of(criteria, is_own=own_rubric(row.fields) is not None)
-            self._column_tallies = [self._of(n, c.weight) for n, c in zip(names, criteria, strict=True)]
+            self._column_tallies = [
+                self._of(n, c.weight) for n, c in zip(names, criteria, strict=True)
+            ]
             self._columns = criteria
             self._have_tags = any(criterion.tags for criterion in criteria)
-        for criterion, tally, answer in zip(criteria, self._column_tallies, lines.answers, strict=True):
+        for criterion, tally, answer in zip(
+            criteria, self._column_tallies, lines.answers, strict=True
+        ):
             if type(answer) is Score:
                 tally.add_score(criterion, answer, place)
             else:
@@ -431,7 +463,12 @@ class Tally:
         bounds = (0.0, 1.0) if self._unit else (-math.inf, math.inf)
         every = self._all
         tasks = {
-            name: TaskSummary(task.rollouts, task.scored, task.reward.estimate(), task.score.estimate().within(*bounds))
+            name: TaskSummary(
+                task.rollouts,
+                task.scored,
+                task.reward.estimate(),
+                task.score.estimate().within(*bounds),
+            )
             for name, task in self._tasks.items()
         }
         return Summary(

@@ -16,6 +16,13 @@ def __getattr__(name: str) -> Any:
         return _load(name)
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
-        if package not in ("httptools", "msgspec", "prometheus_client", "starlette", "uvicorn", "watchfiles"):
+        if package not in (
+            "httptools",
+            "msgspec",
+            "prometheus_client",
+            "starlette",
+            "uvicorn",
+            "watchfiles",
+        ):
             raise
         raise MissingExtraError("the reward server", package=package, extra="server") from None

@@ -29,7 +29,15 @@ from assay.rollout import Rollout
 from assay.rubric import Rubric
 from assay.server.metrics import Metrics, ServerStatus
 from assay.server.openapi import PAGES, PageRoute, document
-from assay.server.protocols import PROTOCOLS, Headers, HttpRefusal, ScoredRequest, ScoringProtocol, decode, encode
+from assay.server.protocols import (
+    PROTOCOLS,
+    Headers,
+    HttpRefusal,
+    ScoredRequest,
+    ScoringProtocol,
+    decode,
+    encode,
+)
 from assay.server.service import LATE, RubricService
 from assay.server.settings import Bounds, Settings, is_loopback
 from assay.wording import short_repr
@@ -39,7 +47,9 @@ logger = logger_of("assay.server")
 JSON: Final = (b"content-type", b"application/json")
 RETRY: Final[Headers] = ((b"retry-after", b"1"),)
 CLOSE: Final[Headers] = ((b"connection", b"close"),)
-MOST_VERSIONS: Final = 8  # of a rubric that changes: a group under way is finished by the one that it began with
+MOST_VERSIONS: Final = (
+    8  # of a rubric that changes: a group under way is finished by the one that it began with
+)
 # Requests after which metrics are written: writing them for each would cost a tenth as much as answering it, since
 # they lie in files that are shared with the other workers.
 MOST_UNWRITTEN: Final = 256
@@ -73,11 +83,15 @@ class RewardApp(Starlette):
         self.settings = settings = settings if settings is not None else Settings()
         self.metrics = metrics if metrics is not None else Metrics(status)
         if monitor is None and settings.monitor:
-            monitor = RewardMonitor(sinks=[to_jsonl(settings.monitor, str(os.getpid())), self.metrics.set_signs])
+            monitor = RewardMonitor(
+                sinks=[to_jsonl(settings.monitor, str(os.getpid())), self.metrics.set_signs]
+            )
         self.monitor = monitor
         self._versions: dict[str, RubricService] = {}  # the last that were served, the newest last
         self._watching: set[asyncio.Task[Any]] = set()
-        self.tasks: Collection[object] = ()  # of all requests that have come, where the HTTP server tells of them
+        self.tasks: Collection[
+            object
+        ] = ()  # of all requests that have come, where the HTTP server tells of them
         self.requests = self.bytes = 0  # scoring requests under way, and their bytes
         self.is_draining = False  # whether requests that come in now are refused, since the server is about to stop
         self.reload_error = ""  # why this process could not take over a changed rubric
@@ -89,19 +103,29 @@ class RewardApp(Starlette):
         self.serve(rubric)
         self._scoring = {protocol.path: _Scoring(self, protocol) for protocol in PROTOCOLS}
         scoring = [Route(path, app, methods=["POST"]) for path, app in self._scoring.items()]
-        pages = [Route(path, self._page(page), methods=[page.method]) for path, page in PAGES.items()]
+        pages = [
+            Route(path, self._page(page), methods=[page.method]) for path, page in PAGES.items()
+        ]
         # NeMo-Gym puts a prefix with the id of the rollout before a path when it records what happens.
         routes = [*scoring, *pages, Mount("/ng-rollout/{rollout}", routes=scoring)]
-        super().__init__(routes=routes, exception_handlers={HTTPException: _no_page}, lifespan=lifespan)
+        super().__init__(
+            routes=routes, exception_handlers={HTTPException: _no_page}, lifespan=lifespan
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request. Scoring goes past Starlette's middleware, which costs as much as a rollout."""
-        scoring = self._scoring.get(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None
+        scoring = (
+            self._scoring.get(scope["path"])
+            if scope["type"] == "http" and scope["method"] == "POST"
+            else None
+        )
         await (super().__call__ if scoring is None else scoring)(scope, receive, send)
 
     def serve(self, rubric: Rubric) -> None:
         """Score with this rubric from the next request on, but for requests that ask for one of the last versions."""
-        self.service = service = RubricService(rubric, self.settings.bounds.item_seconds, self._context)
+        self.service = service = RubricService(
+            rubric, self.settings.bounds.item_seconds, self._context
+        )
         self._versions.pop(service.hash, None)
         self._versions[service.hash] = service
         for old in list(self._versions)[:-MOST_VERSIONS]:
@@ -112,7 +136,11 @@ class RewardApp(Starlette):
         asked = parse_qs(query.decode("latin-1")).get("rubric") if query else None
         if asked and asked[0] not in self._versions:
             had = f"this worker has the rubric {self.service.hash} and not the version {short_repr(asked[0])}"
-            raise HttpRefusal(409, f"{had}: ask again if it has just changed, else for the one that is served", RETRY)
+            raise HttpRefusal(
+                409,
+                f"{had}: ask again if it has just changed, else for the one that is served",
+                RETRY,
+            )
         return self._versions[asked[0]] if asked else self.service
 
     async def drain(self, linger: float = LINGER) -> None:
@@ -129,15 +157,24 @@ class RewardApp(Starlette):
         if self.monitor is not None:  # what would wait for the rest of its step
             await self.monitor.watch([], [], [], is_step=True)
 
-    def watch(self, monitor: RewardMonitor, rollouts: Sequence[Rollout], reports: Sequence[EvaluationReport]) -> None:
+    def watch(
+        self,
+        monitor: RewardMonitor,
+        rollouts: Sequence[Rollout],
+        reports: Sequence[EvaluationReport],
+    ) -> None:
         """Hand what was scored to the monitor, while the reply goes out: its second judge may take a while."""
-        rows = [{"prompt": rollout.prompt, "completion": rollout.completion} for rollout in rollouts]
+        rows = [
+            {"prompt": rollout.prompt, "completion": rollout.completion} for rollout in rollouts
+        ]
         scored = [Scored.of(report, self.service.names) for report in reports]
         task = asyncio.create_task(watched(monitor, rows, scored))
         self._watching.add(task)
         task.add_done_callback(self._watching.discard)
 
-    async def reports(self, service: RubricService, rollouts: Sequence[Rollout]) -> list[EvaluationReport]:
+    async def reports(
+        self, service: RubricService, rollouts: Sequence[Rollout]
+    ) -> list[EvaluationReport]:
         """The reports on the rollouts of a request, unless the server stops before they are there."""
         if not service.waits_for(rollouts):
             return await service.reports(rollouts, alone=len(self.tasks) <= 1)
@@ -159,7 +196,9 @@ class RewardApp(Starlette):
         if self.requests >= bounds.at_once:
             raise HttpRefusal(429, f"{bounds.at_once} requests are under way: come back", RETRY)
         if self.requests and self.bytes + size > 8 * bounds.max_bytes:
-            raise HttpRefusal(429, f"requests of {self.bytes} bytes are under way: come back", RETRY)
+            raise HttpRefusal(
+                429, f"requests of {self.bytes} bytes are under way: come back", RETRY
+            )
         self.requests += 1
         self.bytes += size
 
@@ -174,7 +213,9 @@ class RewardApp(Starlette):
                 raise HttpRefusal(403, f"this server is not {short_repr(host)}: {instead}", CLOSE)
         if needs_key and not self._knows_key(headers):
             instead = "send it as Authorization: Bearer KEY, or as the password in the address"
-            raise HttpRefusal(401, f"the key is missing or wrong: {instead}", ((b"www-authenticate", b"Bearer"),))
+            raise HttpRefusal(
+                401, f"the key is missing or wrong: {instead}", ((b"www-authenticate", b"Bearer"),)
+            )
 
     def _knows_key(self, headers: Mapping[bytes, bytes]) -> bool:
         """Whether a request carries the key; always so where none is set."""
@@ -213,9 +254,15 @@ class RewardApp(Starlette):
             try:
                 self.check_access(dict(request.scope["headers"]), needs_key=page.needs_key)
             except HttpRefusal as refusal:
-                return _refused(refusal, {name.decode(): value.decode() for name, value in refusal.headers})
+                return _refused(
+                    refusal, {name.decode(): value.decode() for name, value in refusal.headers}
+                )
             found = contents[page.name](request)
-            return found if isinstance(found, Response) else Response(encode(found), media_type="application/json")
+            return (
+                found
+                if isinstance(found, Response)
+                else Response(encode(found), media_type="application/json")
+            )
 
         return answer
 
@@ -223,8 +270,16 @@ class RewardApp(Starlette):
         status = self._status()
         error = self.reload_error or status.reload_error
         is_ready = status.workers_ready >= status.workers and not self.is_draining
-        state: dict[str, Any] = {"ready": is_ready, "workers": status.workers, "workers_ready": status.workers_ready}
-        state |= {"draining": self.is_draining, "rubric": self.service.hash, "reload_failed": bool(error)}
+        state: dict[str, Any] = {
+            "ready": is_ready,
+            "workers": status.workers,
+            "workers_ready": status.workers_ready,
+        }
+        state |= {
+            "draining": self.is_draining,
+            "rubric": self.service.hash,
+            "reload_failed": bool(error),
+        }
         # The error may quote files, which is not for everyone who may ask whether the server is ready.
         if error and self._knows_key(dict(request.scope["headers"])):
             state["reload_error"] = error
@@ -232,12 +287,17 @@ class RewardApp(Starlette):
 
     def _metrics(self, request: Request) -> Response:
         self.write_metrics()
-        return Response(self.metrics.text(), headers={"content-type": "text/plain; version=0.0.4; charset=utf-8"})
+        return Response(
+            self.metrics.text(),
+            headers={"content-type": "text/plain; version=0.0.4; charset=utf-8"},
+        )
 
     def _rubric(self, request: Request) -> Any:
         rubric, bounds = self.service.rubric, self.settings.bounds
         shown = ("name", "weight", "counts", "judged")
-        criteria = [{name: getattr(criterion, name) for name in shown} for criterion in rubric.criteria]
+        criteria = [
+            {name: getattr(criterion, name) for name in shown} for criterion in rubric.criteria
+        ]
         told = {"rubric": self.service.hash, "name": rubric.name, "criteria": criteria}
         limits = {"max_batch": bounds.max_batch, "max_bytes": bounds.max_bytes}
         return told | {"compares": list(self.service.compares)} | limits
@@ -252,7 +312,9 @@ class _Scoring:
         self._scored = metrics.rollouts.labels(name, "scored")
         self._unscored = metrics.rollouts.labels(name, "unscored")
         self._fallbacks = metrics.fallbacks.labels(name, app.settings.unscored)
-        self._answers: list[tuple[int, float]] = []  # the status and seconds of requests that are not written down yet
+        self._answers: list[
+            tuple[int, float]
+        ] = []  # the status and seconds of requests that are not written down yet
         self._new = 0  # the rollouts that were scored by those
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -270,7 +332,9 @@ class _Scoring:
         except Exception:
             logger.exception("a request to %s failed", scope["path"])
             status = 500
-            body = HttpRefusal(500, "the server failed, through no fault of yours: its log says more").body
+            body = HttpRefusal(
+                500, "the server failed, through no fault of yours: its log says more"
+            ).body
         headers.append((b"content-length", b"%d" % len(body)))
         if self._app.is_draining:
             headers += CLOSE
@@ -289,7 +353,9 @@ class _Scoring:
         bounds = app.settings.bounds
         announced = headers.get(b"content-length", b"%d" % bounds.max_bytes)
         if not announced.isdigit():
-            raise HttpRefusal(400, f"the content length is {short_repr(announced)}: give a whole number", CLOSE)
+            raise HttpRefusal(
+                400, f"the content length is {short_repr(announced)}: give a whole number", CLOSE
+            )
         size = int(announced)
         held = min(size, bounds.max_bytes)
         app.admit(held)
@@ -330,7 +396,11 @@ class _Scoring:
         if missing:
             self._unscored.inc(len(missing))
             self._fallbacks.inc(len(missing) * self._protocol.numbers_only)
-            late = [report for report in missing if any(error.startswith(LATE) for error in report.errors.values())]
+            late = [
+                report
+                for report in missing
+                if any(error.startswith(LATE) for error in report.errors.values())
+            ]
             self._app.metrics.deadlines.inc(len(late))
 
 
@@ -369,10 +439,14 @@ def _refuse_other_types(headers: Mapping[bytes, bytes]) -> None:
         name, _, parameters = kind.decode("latin-1").lower().partition(";")
         charset = parameters.partition("charset=")[2].strip(' "') or "utf-8"
         if name.strip() != "application/json" or charset not in ("utf-8", "utf8"):
-            raise HttpRefusal(415, f"the content type is {short_repr(name)}: send JSON, with application/json")
+            raise HttpRefusal(
+                415, f"the content type is {short_repr(name)}: send JSON, with application/json"
+            )
     encoding = headers.get(b"content-encoding", b"identity")
     if encoding.lower() != b"identity":
-        raise HttpRefusal(415, f"the body is compressed ({encoding.decode('latin-1')!r:.60}): send it as it is")
+        raise HttpRefusal(
+            415, f"the body is compressed ({encoding.decode('latin-1')!r:.60}): send it as it is"
+        )
 
 
 async def _read_body(receive: Receive, size: int, bounds: Bounds) -> bytes:

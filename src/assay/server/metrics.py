@@ -26,13 +26,17 @@ class ServerStatus:
     restarts: int = 0
     reloads: int = 0
     reload_failures: int = 0
-    reload_error: str = ""  # why the rubric file as it is now is not the one that is served; empty when it is
+    reload_error: str = (
+        ""  # why the rubric file as it is now is not the one that is served; empty when it is
+    )
 
 
 class Metrics(Collector):
     """The metrics of one process, or of all workers whose values lie in a shared folder."""
 
-    def __init__(self, status: Callable[[], ServerStatus] = ServerStatus, folder: str | None = None) -> None:
+    def __init__(
+        self, status: Callable[[], ServerStatus] = ServerStatus, folder: str | None = None
+    ) -> None:
         """`folder` is the one that `PROMETHEUS_MULTIPROC_DIR` named when prometheus_client was imported."""
         self._status = status
         own = CollectorRegistry()
@@ -44,11 +48,15 @@ class Metrics(Collector):
             return Gauge(f"assay_{name}", text, registry=own, multiprocess_mode="livesum")
 
         self.requests = count("requests", "Scoring requests answered.", "route", "status")
-        self.rollouts = count("rollouts", "Rollouts scored, and rollouts without a score.", "route", "outcome")
+        self.rollouts = count(
+            "rollouts", "Rollouts scored, and rollouts without a score.", "route", "outcome"
+        )
         instead = "Unscored rollouts on routes that take numbers only, by what was sent instead."
         self.fallbacks = count("unscored_fallbacks", instead, "route", "fallback")
         taken = "Time from the head of a request to its answer."
-        self.seconds = Histogram("assay_request_seconds", taken, ["route"], buckets=SECONDS, registry=own)
+        self.seconds = Histogram(
+            "assay_request_seconds", taken, ["route"], buckets=SECONDS, registry=own
+        )
         self.deadlines = count("deadlines", "Rollouts that were not scored in time.")
         self.requests_under_way = gauge("requests_under_way", "Scoring requests under way.")
         self.bytes_under_way = gauge("bytes_under_way", "Bytes of the scoring requests under way.")
@@ -63,7 +71,9 @@ class Metrics(Collector):
             count("judge_dollars", "What the judge cost, as far as prices are known."),
         )
         seen = "Signs of reward hacking, as the worker that wrote last sees them."
-        self._signs = Gauge("assay_reward_sign", seen, ["sign"], registry=own, multiprocess_mode="livemostrecent")
+        self._signs = Gauge(
+            "assay_reward_sign", seen, ["sign"], registry=own, multiprocess_mode="livemostrecent"
+        )
         self._judged: tuple[float, ...] = (0.0,) * len(self._judge)
         self._shown = own
         if folder is not None:
@@ -96,9 +106,19 @@ class Metrics(Collector):
         """What is read from the status when it is asked for, and counted by no worker."""
         status, gauge, counter = self._status(), GaugeMetricFamily, CounterMetricFamily
         yield gauge("assay_workers", "Worker processes that should be there.", status.workers)
-        yield gauge("assay_workers_ready", "Worker processes that take requests.", status.workers_ready)
-        yield counter("assay_worker_restarts", "Worker processes that were replaced.", status.restarts)
-        yield counter("assay_rubric_reloads", "Changed rubric files that were taken over.", status.reloads)
-        yield counter("assay_rubric_reload_failures", "Those that could not be.", status.reload_failures)
+        yield gauge(
+            "assay_workers_ready", "Worker processes that take requests.", status.workers_ready
+        )
+        yield counter(
+            "assay_worker_restarts", "Worker processes that were replaced.", status.restarts
+        )
+        yield counter(
+            "assay_rubric_reloads", "Changed rubric files that were taken over.", status.reloads
+        )
+        yield counter(
+            "assay_rubric_reload_failures", "Those that could not be.", status.reload_failures
+        )
         failed = float(bool(status.reload_error))
-        yield gauge("assay_rubric_reload_failed", "1 while the rubric file cannot be taken over.", failed)
+        yield gauge(
+            "assay_rubric_reload_failed", "1 while the rubric file cannot be taken over.", failed
+        )

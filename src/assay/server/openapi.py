@@ -32,21 +32,38 @@ def _answer(meaning: str, schema: Schema, media: str = "application/json", **mor
 
 
 def document(*, needs_key: bool) -> Schema:
-    def operation(name: str, summary: str, answers: Schema, *, secured: bool, **body: Any) -> Schema:
+    def operation(
+        name: str, summary: str, answers: Schema, *, secured: bool, **body: Any
+    ) -> Schema:
         status = "401" if secured else "403"
         needs: Schema = {"security": [{"key": []}]} if secured else {}
         denied = {status: _DATA["denied"][status]}
-        return {"operationId": name, "summary": summary, "responses": answers | denied, **body, **needs}
+        return {
+            "operationId": name,
+            "summary": summary,
+            "responses": answers | denied,
+            **body,
+            **needs,
+        }
 
     types = [kind for protocol in PROTOCOLS for kind in (protocol.request, protocol.reply)]
-    schemas, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
+    schemas, components = msgspec.json.schema_components(
+        types, ref_template="#/components/schemas/{name}"
+    )
     # What the type of a rollout cannot say.
-    components["RolloutBody"]["anyOf"] = [{"required": ["completion"]}, {"required": ["state"], "maxProperties": 1}]
+    components["RolloutBody"]["anyOf"] = [
+        {"required": ["completion"]},
+        {"required": ["state"], "maxProperties": 1},
+    ]
     paths: Schema = {}
     for protocol, request, reply in zip(PROTOCOLS, schemas[::2], schemas[1::2], strict=True):
-        answers = {"200": _answer("The scores.", reply, headers=_DATA["scored_headers"])} | _DATA["refusals"]
+        answers = {"200": _answer("The scores.", reply, headers=_DATA["scored_headers"])} | _DATA[
+            "refusals"
+        ]
         body = {"required": True, "content": {"application/json": {"schema": request}}}
-        asked = operation(protocol.name, protocol.summary, answers, secured=needs_key, requestBody=body)
+        asked = operation(
+            protocol.name, protocol.summary, answers, secured=needs_key, requestBody=body
+        )
         paths[protocol.path] = {"post": asked}
     for path, page in PAGES.items():
         answers = {status: _answer("An answer.", {}, page.media) for status in page.statuses}
@@ -57,5 +74,6 @@ def document(*, needs_key: bool) -> Schema:
         "openapi": "3.1.0",
         "info": {"title": "assay reward server", "version": __version__},
         "paths": paths,
-        "components": {"schemas": {"Error": _DATA["error"], **components}} | (scheme if needs_key else {}),
+        "components": {"schemas": {"Error": _DATA["error"], **components}}
+        | (scheme if needs_key else {}),
     }

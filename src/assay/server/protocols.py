@@ -26,7 +26,9 @@ Value = TypeVar("Value")
 Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
 Chat: TypeAlias = list[dict[str, Any]]  # messages, each with its role and content
 Number: TypeAlias = float | None
-Asked: TypeAlias = tuple[list[Rollout], Any]  # the rollouts of a request, and what the reply needs of it besides
+Asked: TypeAlias = tuple[
+    list[Rollout], Any
+]  # the rollouts of a request, and what the reply needs of it besides
 
 
 class HttpRefusal(Exception):  # noqa: N818 - the request is in error, the server is not
@@ -59,7 +61,9 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(mapping) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for place, name in enumerate(names) if name in names[:place])
-        raise HttpRefusal(400, f"the key {short_repr(twice)} stands twice in one object: drop one of them")
+        raise HttpRefusal(
+            400, f"the key {short_repr(twice)} stands twice in one object: drop one of them"
+        )
     return mapping
 
 
@@ -70,7 +74,9 @@ def _finite(digits: str) -> float:
     return number
 
 
-_STRICT: Final = json.JSONDecoder(object_pairs_hook=_without_repeats, parse_float=_finite, parse_constant=_finite)
+_STRICT: Final = json.JSONDecoder(
+    object_pairs_hook=_without_repeats, parse_float=_finite, parse_constant=_finite
+)
 _ENCODER: Final = msgspec.json.Encoder()
 
 
@@ -118,8 +124,12 @@ class ScoringProtocol(NamedTuple):
     summary: str
     request: Any
     reply: Any
-    read: Callable[[Any], Asked]  # what a decoded body asks for; raises `HttpRefusal` when it is not as it should be
-    write: Callable[[ScoredRequest], Any]  # the reply; raises `UnscoredError` when there can be none
+    read: Callable[
+        [Any], Asked
+    ]  # what a decoded body asks for; raises `HttpRefusal` when it is not as it should be
+    write: Callable[
+        [ScoredRequest], Any
+    ]  # the reply; raises `UnscoredError` when there can be none
     numbers_only: bool = True  # whether a reply has no place for a rollout without a score
     marks: bool = False  # whether a reply can still mark such a rollout as failed, so that it need not be refused
 
@@ -131,7 +141,9 @@ class RolloutBody(Struct, forbid_unknown_fields=True):
     """A rollout: its completion and further fields that checks name; or a state alone, which holds everything."""
 
     prompt: str | Chat | UnsetType = UNSET
-    completion: Any = UNSET  # a text or messages. Anything else is an error of this rollout, not of the request
+    completion: Any = (
+        UNSET  # a text or messages. Anything else is an error of this rollout, not of the request
+    )
     answer: Any = UNSET
     task: str | UnsetType = UNSET
     info: dict[str, Any] | UnsetType = UNSET
@@ -173,7 +185,9 @@ def _read_score(value: Any) -> Asked:
         elif given.keys() == {"state"}:
             rollouts.append(Rollout.from_state(given["state"]))
         else:
-            raise HttpRefusal(400, "a rollout has no completion: give one, or a state alone that holds everything")
+            raise HttpRefusal(
+                400, "a rollout has no completion: give one, or a state alone that holds everything"
+            )
     return rollouts, body.report
 
 
@@ -215,7 +229,9 @@ def _read_openrlhf(value: Any) -> Asked:
     prompts, labels = body.prompts or [""] * count, body.labels or [""] * count
     for name, column in (("prompts", prompts), ("labels", labels)):
         if len(column) != count:
-            raise HttpRefusal(400, f"there are {count} queries and {len(column)} {name}: give one of each")
+            raise HttpRefusal(
+                400, f"there are {count} queries and {len(column)} {name}: give one of each"
+            )
     rollouts: list[Rollout] = []
     for place, (query, prompt, label) in enumerate(zip(body.query, prompts, labels, strict=True)):
         try:
@@ -324,7 +340,9 @@ def _chat(items: Chat) -> Chat:
             calls = [{"id": item.get("call_id"), "type": "function", "function": call}]
             chat.append({"role": "assistant", "content": None, "tool_calls": calls})
         elif kind == "function_call_output":
-            chat.append({"role": "tool", "tool_call_id": item.get("call_id"), "content": item.get("output")})
+            chat.append(
+                {"role": "tool", "tool_call_id": item.get("call_id"), "content": item.get("output")}
+            )
         elif kind == "message":
             chat.append({"role": item.get("role", "assistant"), "content": item.get("content")})
     return chat
@@ -340,12 +358,19 @@ def _written(chat: Chat) -> str | Chat:
 def _write_verify(scored: ScoredRequest) -> dict[str, Any]:
     [report], row = scored.reports, scored.detail
     # A row can be marked, so there is no reason to refuse it.
-    [reward] = [report.raw_score] if scored.unscored == "raise" else scored.filled([report.raw_score])
+    [reward] = (
+        [report.raw_score] if scored.unscored == "raise" else scored.filled([report.raw_score])
+    )
     if reward is None:
         # NeMo-Gym keeps a row that is marked so out of its metrics; the 0 stands for nothing.
         errors = "; ".join(f"{name}: {error}" for name, error in report.why_unscored.items())
         kind = "judge_failed"
-        failure = {"reward": 0.0, "mask_sample": True, "failure_kind": kind, "failure_reason": errors}
+        failure = {
+            "reward": 0.0,
+            "mask_sample": True,
+            "failure_kind": kind,
+            "failure_reason": errors,
+        }
         return row | failure | {"_ng_failure_class": kind, "_ng_failure_judge_error": errors}
     parts: dict[str, float] = {}
     for line in report.lines:
@@ -354,7 +379,12 @@ def _write_verify(scored: ScoredRequest) -> dict[str, Any]:
     # With a veto, a mean or a shaping the parts do not come to the reward, and are left out.
     adds_up = math.isclose(math.fsum(parts.values()), reward, rel_tol=1e-9, abs_tol=1e-9)
     outcome = {} if report.unshaped is None else {"outcome": report.unshaped}
-    return row | {"reward": reward} | outcome | ({"reward_components": parts} if parts and adds_up else {})
+    return (
+        row
+        | {"reward": reward}
+        | outcome
+        | ({"reward_components": parts} if parts and adds_up else {})
+    )
 
 
 # POST /aggregate_metrics: NeMo-Gym's collector asks last for the metrics of all rows that were verified
@@ -401,7 +431,9 @@ def _write_aggregate(scored: ScoredRequest) -> AggregateReply:
         numbers = {
             name: float(number)
             for name, number in told.items()
-            if isinstance(number, (bool, int, float)) and abs(number) < 1e100 and not name.startswith("_ng_")
+            if isinstance(number, (bool, int, float))
+            and abs(number) < 1e100
+            and not name.startswith("_ng_")
         }
         tasks.setdefault(row.task, []).append(numbers)
     of_all = _statistics([numbers for own in tasks.values() for numbers in own])
@@ -412,30 +444,69 @@ def _write_aggregate(scored: ScoredRequest) -> AggregateReply:
 
 def _statistics(rows: Sequence[dict[str, float]]) -> dict[str, float]:
     columns = grouped((name, number) for row in rows for name, number in row.items())
-    return {f"{what}/{name}": of(column) for name, column in columns.items() for what, of in _STATISTICS.items()}
+    return {
+        f"{what}/{name}": of(column)
+        for name, column in columns.items()
+        for what, of in _STATISTICS.items()
+    }
 
 
 _STATISTICS: Final[dict[str, Callable[[list[float]], float]]] = {
-    "mean": fmean, "max": max, "min": min, "median": median, "std": lambda column: stdev(column) if column[1:] else 0.0,
-}  # fmt: skip
+    "mean": fmean,
+    "max": max,
+    "min": min,
+    "median": median,
+    "std": lambda column: stdev(column) if column[1:] else 0.0,
+}
 
 
 PROTOCOLS: Final = (
     ScoringProtocol(
-        "score", "/v1/score", "Score rollouts; one without a score says why.",
-        ScoreBody, ScoreReply, _read_score, _write_score, numbers_only=False,
+        "score",
+        "/v1/score",
+        "Score rollouts; one without a score says why.",
+        ScoreBody,
+        ScoreReply,
+        _read_score,
+        _write_score,
+        numbers_only=False,
     ),
     ScoringProtocol(
-        "openrlhf", "/openrlhf", "Score as OpenRLHF asks.",
-        OpenRLHFBody, OpenRLHFReply, _read_openrlhf, _write_openrlhf,
+        "openrlhf",
+        "/openrlhf",
+        "Score as OpenRLHF asks.",
+        OpenRLHFBody,
+        OpenRLHFReply,
+        _read_openrlhf,
+        _write_openrlhf,
     ),
     ScoringProtocol(
-        "slime", "/slime", "Score as slime asks.",
-        SlimeSample | list[SlimeSample], SlimeReply, _read_slime, _write_slime,
+        "slime",
+        "/slime",
+        "Score as slime asks.",
+        SlimeSample | list[SlimeSample],
+        SlimeReply,
+        _read_slime,
+        _write_slime,
     ),
-    ScoringProtocol("nemo_gym", "/verify", "Score as NeMo-Gym asks.", VerifyBody, VerifyReply, _read_verify, _write_verify, marks=True),
     ScoringProtocol(
-        "nemo_gym_metrics", "/aggregate_metrics", "Sum verified rows up as NeMo-Gym asks.",
-        AggregateBody, AggregateReply, _read_aggregate, _write_aggregate, numbers_only=False,
+        "nemo_gym",
+        "/verify",
+        "Score as NeMo-Gym asks.",
+        VerifyBody,
+        VerifyReply,
+        _read_verify,
+        _write_verify,
+        marks=True,
     ),
-)  # fmt: skip
+    ScoringProtocol(
+        "nemo_gym_metrics",
+        "/aggregate_metrics",
+        "Sum verified rows up as NeMo-Gym asks.",
+        AggregateBody,
+        AggregateReply,
+        _read_aggregate,
+        _write_aggregate,
+        numbers_only=False,
+    ),
+)

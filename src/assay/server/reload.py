@@ -67,7 +67,11 @@ class RubricLoader:
         """The rubric, ready to score; raises when anything about it is wrong."""
         if source.file is None:
             at = source.where
-            rubric = rubric_in_python(at) if is_reference(at) else load_environment(at).scoring or Rubric()
+            rubric = (
+                rubric_in_python(at)
+                if is_reference(at)
+                else load_environment(at).scoring or Rubric()
+            )
         else:
             file: Any = io.BytesIO(source.text)
             file.name = source.where  # for what is said about it
@@ -119,7 +123,9 @@ class ServerFolder:
     def status(self) -> ServerStatus:
         marks, workers, published = self._marks(), self._workers, self.published()
         ready, restarts = min(workers, sum(map(is_running, marks))), max(0, len(marks) - workers)
-        return ServerStatus(workers, ready, restarts, published.reloads, published.failures, published.error)
+        return ServerStatus(
+            workers, ready, restarts, published.reloads, published.failures, published.error
+        )
 
     def _marks(self) -> list[int]:
         return [int(mark.name.partition("-")[2]) for mark in self.path.glob("worker-*")]
@@ -136,9 +142,16 @@ def follow_file(folder: ServerFolder, loader: RubricLoader, stop: threading.Even
     is_pending = True  # it may have changed before it was watched
     # The folder is watched, since most editors replace the file. A timeout is a look at what is pending.
     for changes in watch(
-        file.parent, watch_filter=None, recursive=False, step=50, debounce=400, rust_timeout=500,
-        yield_on_timeout=True, stop_event=stop, raise_interrupt=False,
-    ):  # fmt: skip
+        file.parent,
+        watch_filter=None,
+        recursive=False,
+        step=50,
+        debounce=400,
+        rust_timeout=500,
+        yield_on_timeout=True,
+        stop_event=stop,
+        raise_interrupt=False,
+    ):
         is_pending = is_pending or bool(changes)
         if not is_pending or _is_being_written(file):
             continue

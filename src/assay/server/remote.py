@@ -57,7 +57,10 @@ class Description(BaseModel):
 
     def failed(self, error: str) -> EvaluationReport:
         """The report on a rollout that could not be scored at all."""
-        each = [CriterionReport(name=c.name, weight=c.weight, counted=c.counts, error=error) for c in self.criteria]
+        each = [
+            CriterionReport(name=c.name, weight=c.weight, counted=c.counts, error=error)
+            for c in self.criteria
+        ]
         return aggregate(each)
 
     def cuts(self, rows: Sequence[bytes], most: int) -> list[int]:
@@ -113,7 +116,11 @@ class RemoteRubric(BaseRubric):
         """
         if on_error not in ("record", "raise"):
             raise RubricError(f"on_error is {on_error!r}: give 'record' or 'raise'")
-        for name, value, least in (("batch_size", batch_size, 1), ("at_once", at_once, 1), ("patience", patience, 0)):
+        for name, value, least in (
+            ("batch_size", batch_size, 1),
+            ("at_once", at_once, 1),
+            ("patience", patience, 0),
+        ):
             if not value >= least:
                 raise ValueError(f"{name} is {value!r}: give {least} or more")
         self.url = url.rstrip("/")  # the address of the server
@@ -168,7 +175,9 @@ class RemoteRubric(BaseRubric):
     async def _prepare(self) -> None:
         await self.describe()
 
-    async def _ask_criteria(self, batch: Batch, autograder: Autograder | None = None) -> BatchResult:
+    async def _ask_criteria(
+        self, batch: Batch, autograder: Autograder | None = None
+    ) -> BatchResult:
         if autograder is not None:
             raise RubricError("a remote rubric has the judge of its server: leave autograder out")
         if not len(batch):
@@ -179,22 +188,36 @@ class RemoteRubric(BaseRubric):
             raise TypeError(next(iter(unreadable.values())).removeprefix("TypeError: "))
         # A completion that is no text is an error of its own rollout, and is not sent.
         sent = [place for place in range(len(batch)) if place not in unreadable]
-        scored, version = await self._score(_rows(batch.select(sent) if unreadable else batch), known)
+        scored, version = await self._score(
+            _rows(batch.select(sent) if unreadable else batch), known
+        )
         reports = iter(scored)
-        found = [known.failed(unreadable[p]) if p in unreadable else next(reports) for p in range(len(batch))]
+        found = [
+            known.failed(unreadable[p]) if p in unreadable else next(reports)
+            for p in range(len(batch))
+        ]
         return BatchResult(found, version=version)
 
-    async def _score(self, rows: Sequence[bytes], known: Description) -> tuple[list[EvaluationReport], str]:
+    async def _score(
+        self, rows: Sequence[bytes], known: Description
+    ) -> tuple[list[EvaluationReport], str]:
         """A report a row, and the version of all; all are asked for again when the rubric changed in between."""
-        scoring = HttpAddress(f"{self.url}/v1/score{f'?rubric={known.hash}' if self._is_pinned else ''}", self._headers)
+        scoring = HttpAddress(
+            f"{self.url}/v1/score{f'?rubric={known.hash}' if self._is_pinned else ''}",
+            self._headers,
+        )
         pieces = list(pairwise(known.cuts(rows, self._batch_size))) if rows else []
         for _ in range(3):
             hashes: set[str] = set()
 
-            async def ask(piece: tuple[int, int], seen: set[str] = hashes) -> list[EvaluationReport]:
+            async def ask(
+                piece: tuple[int, int], seen: set[str] = hashes
+            ) -> list[EvaluationReport]:
                 some = rows[slice(*piece)]
                 try:
-                    answer = await self._ask(scoring, b'{"rollouts":[' + b",".join(some) + b'],"report":true}')
+                    answer = await self._ask(
+                        scoring, b'{"rollouts":[' + b",".join(some) + b'],"report":true}'
+                    )
                 except ServerRefused as error:
                     if self._on_error == "raise" or error.status not in TEMPORARY:
                         raise
@@ -202,14 +225,18 @@ class RemoteRubric(BaseRubric):
                 seen.add(answer["rubric"])
                 reports = [EvaluationReport.from_dict(item["report"]) for item in answer["items"]]
                 if len(reports) != len(some):
-                    raise ServerRefused(f"the server gave {len(reports)} reports on {len(some)} rollouts")
+                    raise ServerRefused(
+                        f"the server gave {len(reports)} reports on {len(some)} rollouts"
+                    )
                 return reports
 
             found = await side_by_side(ask, pieces, limit=self._at_once)
             if hashes - {known.hash}:
                 self._known = None
             if len(hashes) <= 1:
-                return [report for piece in found for report in piece], next(iter(hashes), known.hash)
+                return [report for piece in found for report in piece], next(
+                    iter(hashes), known.hash
+                )
         raise ServerRefused("the server's rubric keeps changing: its scores would not compare")
 
     async def _ask(self, address: HttpAddress, body: bytes) -> Any:
@@ -228,7 +255,9 @@ class RemoteRubric(BaseRubric):
                     return answer.data
                 said: Any = answer.data
                 told = cast("dict[str, Any]", said).get("error") if isinstance(said, dict) else None
-                sentence = f"{status}, {told if isinstance(told, str) else answer.text[:200]}".rstrip(", ")
+                sentence = (
+                    f"{status}, {told if isinstance(told, str) else answer.text[:200]}".rstrip(", ")
+                )
                 asked = retry_after(answer.headers)
                 if asked is not None:
                     # A little later than asked, or all clients that were refused come back together.
@@ -254,8 +283,12 @@ class RemoteRubric(BaseRubric):
 def _rows(batch: Batch) -> list[bytes]:
     """Every rollout of a batch as JSON; raises `TypeError` for what JSON cannot carry."""
     for row, view in zip(batch.rows, batch.views or (), strict=False):
-        if view_of(row["completion"])[1] != view:  # what a judge would read here and could not there
-            raise TypeError("a remote rubric grades a text or messages: join thinking and output into one text")
+        if (
+            view_of(row["completion"])[1] != view
+        ):  # what a judge would read here and could not there
+            raise TypeError(
+                "a remote rubric grades a text or messages: join thinking and output into one text"
+            )
     options: dict[str, Any] = {"separators": (",", ":"), "allow_nan": False, "default": _plain}
     rows: list[bytes] = []
     for place, (row, state) in enumerate(zip(batch.rows, batch.states, strict=True)):
@@ -263,7 +296,9 @@ def _rows(batch: Batch) -> list[bytes]:
         if row is not state and "completion" in row:
             columns = {name: row[name] for name in row if name not in _FIELDS}
             body = {name: row[name] for name in row if name in _FIELDS}
-            body |= ({"state": dict(state)} if state else {}) | ({"columns": columns} if columns else {})
+            body |= ({"state": dict(state)} if state else {}) | (
+                {"columns": columns} if columns else {}
+            )
         try:
             try:
                 rows.append(json.dumps(body, ensure_ascii=False, **options).encode())

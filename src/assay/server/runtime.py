@@ -39,7 +39,9 @@ from assay.wording import described
 
 logger = logger_of("assay.server")
 
-BEAT: Final = 0.5  # seconds between two looks of a worker at its supervisor and at what was published
+BEAT: Final = (
+    0.5  # seconds between two looks of a worker at its supervisor and at what was published
+)
 GRACE: Final = 5.0  # seconds beyond the deadline of a rollout for which the event loop of a worker may stand still
 # Seconds that an idle connection is kept: longer than clients keep theirs, so that they close it first.
 KEEP_ALIVE: Final = 120
@@ -47,7 +49,9 @@ KEEP_ALIVE: Final = 120
 # still: uvicorn has a thread answer, which goes on turning.
 HEALTH_SECONDS: Final = 30
 LONGEST_HEAD: Final = 64 << 10  # bytes of the line and headers of a request
-NEW_SECONDS: Final = 1.0  # how long a worker that ends waits for the first request of a connection that it has taken
+NEW_SECONDS: Final = (
+    1.0  # how long a worker that ends waits for the first request of a connection that it has taken
+)
 
 
 class ServeError(AssayError):
@@ -72,10 +76,14 @@ def serve(
     source = Published.at(rubric, allow_code=allow_code)
     loader = RubricLoader(judge)
     try:
-        loader.rubric(source)  # here first, so that workers need not find out one by one what is wrong with it
+        loader.rubric(
+            source
+        )  # here first, so that workers need not find out one by one what is wrong with it
     except Exception as error:
         raise ServeError(redacted(str(error)) or described(error)) from error
-    with suppress(ValueError, OSError):  # every connection is an open file; workers inherit the limit
+    with suppress(
+        ValueError, OSError
+    ):  # every connection is an open file; workers inherit the limit
         most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -135,7 +143,9 @@ class _Worker:
         self._budget = budget(dollars=share)  # kept, since it would end with its last reference
         self._spent: Ledger = self._budget.__enter__()
         metrics = Metrics(folder.status, str(folder.path))
-        self.app = RewardApp(rubric, settings, status=folder.status, metrics=metrics, lifespan=self._lifespan)
+        self.app = RewardApp(
+            rubric, settings, status=folder.status, metrics=metrics, lifespan=self._lifespan
+        )
         # Requests leave next to no cycles of garbage, and looking for them often costs a tenth of the whole.
         gc.collect()
         gc.freeze()
@@ -144,9 +154,13 @@ class _Worker:
     @asynccontextmanager
     async def _lifespan(self, app: object) -> AsyncGenerator[None]:
         stops = (signal.SIGINT, signal.SIGTERM)
-        self._exit: dict[int, Any] = {number: signal.signal(number, self._told_to_stop) for number in stops}
+        self._exit: dict[int, Any] = {
+            number: signal.signal(number, self._told_to_stop) for number in stops
+        }
         tasks = [asyncio.create_task(self._beat()), asyncio.create_task(self._follow())]
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # for the supervisor, which replaces all workers then
+        signal.signal(
+            signal.SIGHUP, signal.SIG_IGN
+        )  # for the supervisor, which replaces all workers then
         if self._folder.mark_worker():
             logger.warning("a worker has ended, and process %d takes its place", os.getpid())
         try:
@@ -214,7 +228,9 @@ class RewardServer:
     {'check_1': 1.0, 'reward': 1.0}
     """
 
-    def __init__(self, rubric: Rubric, settings: Settings | None = None, monitor: RewardMonitor | None = None) -> None:
+    def __init__(
+        self, rubric: Rubric, settings: Settings | None = None, monitor: RewardMonitor | None = None
+    ) -> None:
         """Without settings, it listens on any port that is free."""
         given = settings if settings is not None else Settings(port=0)
         self._listening = bound(given)
@@ -225,7 +241,9 @@ class RewardServer:
     def __enter__(self) -> Self:
         self._server = uvicorn.Server(_config(self.app, self.settings))
         self._pool = ThreadPoolExecutor(1, "assay-reward-server")
-        self._served = self._pool.submit(copy_context().run, self._run)  # checks may read context variables
+        self._served = self._pool.submit(
+            copy_context().run, self._run
+        )  # checks may read context variables
         while not (self._server.started or self._served.done()):
             time.sleep(0.002)
         if not self._server.started:
@@ -254,18 +272,32 @@ def bound(settings: Settings) -> socket.socket:
         place = (settings.host, settings.port)
         return socket.create_server(place, family=family, backlog=2048, dualstack_ipv6=is_dual)
     except OSError as error:
-        told = f"the server cannot listen on {settings.host}, port {settings.port} ({error.strerror})"
-        raise SettingsError(f"{told}: is another server there? Give another --port, or 0 for any") from None
+        told = (
+            f"the server cannot listen on {settings.host}, port {settings.port} ({error.strerror})"
+        )
+        raise SettingsError(
+            f"{told}: is another server there? Give another --port, or 0 for any"
+        ) from None
 
 
 def _config(app: Any, settings: Settings, *, factory: bool = False) -> uvicorn.Config:
     # uvicorn tells of every connection that ends early, and of its own course; we say what matters.
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
     return uvicorn.Config(
-        app, factory=factory, workers=settings.workers, http=_GuardedHttp, ws="none", lifespan="on", log_config=None,
-        access_log=False, server_header=False, proxy_headers=False, timeout_keep_alive=KEEP_ALIVE,
-        timeout_graceful_shutdown=5, timeout_worker_healthcheck=HEALTH_SECONDS,
-    )  # fmt: skip
+        app,
+        factory=factory,
+        workers=settings.workers,
+        http=_GuardedHttp,
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=KEEP_ALIVE,
+        timeout_graceful_shutdown=5,
+        timeout_worker_healthcheck=HEALTH_SECONDS,
+    )
 
 
 class _JoinedWrites:

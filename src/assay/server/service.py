@@ -52,8 +52,13 @@ class RubricService:
         """One report a rollout; where there could be none, its lines say why. One request `alone` waits for no other."""
         brings = [*map(_brings_rubric, rollouts)]
         if True in brings:
-            own, other = ([r for r, its in zip(rollouts, brings, strict=True) if its is kind] for kind in (True, False))
-            by_own, others = map(iter, await asyncio.gather(side_by_side(self._alone, own), self.reports(other)))
+            own, other = (
+                [r for r, its in zip(rollouts, brings, strict=True) if its is kind]
+                for kind in (True, False)
+            )
+            by_own, others = map(
+                iter, await asyncio.gather(side_by_side(self._alone, own), self.reports(other))
+            )
             return [next(by_own if its else others) for its in brings]
         if not rollouts:
             return []
@@ -61,7 +66,9 @@ class RubricService:
             return await self._score(rollouts)
         if not self.waits:
             if not self._waiting:
-                self._task(self._answer())  # in the next turn of the loop; what comes in later makes the next batch
+                self._task(
+                    self._answer()
+                )  # in the next turn of the loop; what comes in later makes the next batch
             reports: asyncio.Future[Reports] = asyncio.get_running_loop().create_future()
             self._waiting.append((rollouts, reports))
             return await reports
@@ -80,13 +87,18 @@ class RubricService:
             if self.compares:  # a request is a group of its own
                 found = [await self._score(rollouts) for rollouts, _ in waiting]
             else:
-                reports = iter(await self._score([each for rollouts, _ in waiting for each in rollouts]))
+                reports = iter(
+                    await self._score([each for rollouts, _ in waiting for each in rollouts])
+                )
                 found = [[next(reports) for _ in rollouts] for rollouts, _ in waiting]
             for (_, future), its_reports in zip(waiting, found, strict=True):
                 if not future.done():  # the request may have been cancelled
                     future.set_result(its_reports)
         finally:
-            for _, future in waiting:  # no request waits for what will not come; does nothing to what is done
+            for (
+                _,
+                future,
+            ) in waiting:  # no request waits for what will not come; does nothing to what is done
                 future.cancel()
 
     async def _alone(self, rollout: Rollout) -> EvaluationReport:

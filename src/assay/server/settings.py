@@ -23,12 +23,16 @@ class Bounds:
     """How much one worker process takes on, and how long it may take."""
 
     at_once: int = 1024  # scoring requests under way at once; more are refused with 429
-    max_bytes: int = 16 << 20  # size of one request. Together, those under way may take eight times as much
+    max_bytes: int = (
+        16 << 20
+    )  # size of one request. Together, those under way may take eight times as much
     max_batch: int = 1024  # rollouts in one request
     # How long one rollout may take to score; then it is unscored. A check that never waits is not stopped.
     item_seconds: float = 60.0
     body_seconds: float = 30.0  # how long a client may take to send a request
-    drain_seconds: float = 30.0  # how long requests under way may go on once the server is told to stop
+    drain_seconds: float = (
+        30.0  # how long requests under way may go on once the server is told to stop
+    )
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
@@ -48,7 +52,9 @@ class Judge:
     guard: bool = False  # ask first whether a text holds a prompt injection
     cache: str | None = None  # where verdicts are kept; None is nowhere
     budget: float | None = None  # dollars that all workers together may spend; None is no limit
-    shows: tuple[str, ...] = ()  # what it reads of a rollout, before what a rubric says; the rubric says so when empty
+    shows: tuple[
+        str, ...
+    ] = ()  # what it reads of a rollout, before what a rubric says; the rubric says so when empty
 
     # Tokens that the model takes in one call; None is what is known of it. A longer text is read in pieces.
     window: int | None = None
@@ -57,10 +63,17 @@ class Judge:
 
     def grader_around(self, model: "models.Model") -> "graders.Autograder":
         """The grader of this kind that asks a model, behind a guard on request."""
-        kinds = {"per-criterion": graders.PerCriterionGrader, "one-shot": graders.PerCriterionOneShotGrader}
-        grader = kinds.get(self.grader, graders.RubricAsJudgeGrader)(model=model, window=self.window)
+        kinds = {
+            "per-criterion": graders.PerCriterionGrader,
+            "one-shot": graders.PerCriterionOneShotGrader,
+        }
+        grader = kinds.get(self.grader, graders.RubricAsJudgeGrader)(
+            model=model, window=self.window
+        )
         if self.workspace:
-            grader = graders.ToolJudge([tools.Workspace(self.workspace)], model=model, window=self.window)
+            grader = graders.ToolJudge(
+                [tools.Workspace(self.workspace)], model=model, window=self.window
+            )
         return graders.Guarded(grader) if self.guard else grader
 
 
@@ -95,9 +108,15 @@ class Settings:
         if not 0 <= self.port <= 65535:
             raise SettingsError(f"port is {self.port}: give one from 0 to 65535")
         if self.unscored not in POLICIES:
-            raise SettingsError(f"unscored is {short_repr(self.unscored)}: {did_you_mean(self.unscored, POLICIES)}")
-        if self.monitor is not None and (Path(self.monitor).is_dir() or not Path(self.monitor).parent.is_dir()):
-            raise SettingsError(f"monitor is {short_repr(self.monitor)}: name a file in a folder that is there")
+            raise SettingsError(
+                f"unscored is {short_repr(self.unscored)}: {did_you_mean(self.unscored, POLICIES)}"
+            )
+        if self.monitor is not None and (
+            Path(self.monitor).is_dir() or not Path(self.monitor).parent.is_dir()
+        ):
+            raise SettingsError(
+                f"monitor is {short_repr(self.monitor)}: name a file in a folder that is there"
+            )
         if not self.key.isascii() or not self.key.isprintable() or " " in self.key:
             raise SettingsError("the key holds spaces or signs that no header can: make a new one")
         if not self.key and not is_loopback(self.host):

@@ -16,7 +16,14 @@ from assay.engine import named_apart
 from assay.errors import JudgeError, ModelError, TrustError
 from assay.graders import Autograder, PerCriterionGrader
 from assay.graders.autograder import scores_from
-from assay.graders.judge_input import JudgeInput, fenced, prompt_version, shown, system_prompt, without_prompt_tags
+from assay.graders.judge_input import (
+    JudgeInput,
+    fenced,
+    prompt_version,
+    shown,
+    system_prompt,
+    without_prompt_tags,
+)
 from assay.lint.conflicts import hits_between
 from assay.lint.findings import RULES, Finding
 from assay.lint.linter import lint
@@ -67,7 +74,9 @@ class Judged(Record):
     worse: int = 0  # pairs in which it favours the rejected one
     alike: int = 0  # pairs in which it says the same of both
     errors: int = 0  # pairs of which one side has no verdict
-    agreement: Estimate = UNJUDGED  # of the pairs it tells apart, those in which it favours the preferred one
+    agreement: Estimate = (
+        UNJUDGED  # of the pairs it tells apart, those in which it favours the preferred one
+    )
 
 
 class Suggestion(Record):
@@ -90,7 +99,10 @@ class Suggestion(Record):
 
     def rubric(self, name: str = "suggested") -> Rubric:
         """The rubric, with its golden examples. Raises `RubricError` when nothing was kept."""
-        data: dict[str, Any] = {"name": name, "criteria": [judged.criterion.to_dict() for judged in self.kept]}
+        data: dict[str, Any] = {
+            "name": name,
+            "criteria": [judged.criterion.to_dict() for judged in self.kept],
+        }
         golden = [example.to_dict() for example in self.golden]
         return Rubric.from_dict({**data, "golden": golden} if golden else data)
 
@@ -101,7 +113,9 @@ class Suggestion(Record):
     def to_yaml(self, name: str = "suggested") -> str:
         """The rubric as a file, with what speaks for each criterion as comments at the top."""
         rubric = self.rubric(name)
-        head = [f"Drafted from {self.source}; {len(self.kept)} of {len(self.criteria)} criteria were kept."]
+        head = [
+            f"Drafted from {self.source}; {len(self.kept)} of {len(self.criteria)} criteria were kept."
+        ]
         for judged in self.kept:
             figure = "" if judged.agreement.value is None else f" ({judged.agreement})"
             head.append(f"- {judged.criterion.name}: {judged.why}{figure}")
@@ -110,7 +124,9 @@ class Suggestion(Record):
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
         names = ("source", "kept", "dropped", "golden", "errors", "spent")
-        return {name: plain(getattr(self, name)) for name in names} | {"findings": plain(self.findings())}
+        return {name: plain(getattr(self, name)) for name in names} | {
+            "findings": plain(self.findings())
+        }
 
 
 async def suggest_from_pairs(
@@ -132,10 +148,16 @@ async def suggest_from_pairs(
     parts: list[str] = []
     for pair in shown:
         asked = f"<query>{without_prompt_tags(pair.prompt)}</query>\n" if pair.prompt else ""
-        parts.append(f"{asked}Preferred:\n{fenced(pair.chosen)}\nRejected:\n{fenced(pair.rejected)}")
-    prompts = ["\n\n".join(parts[start : start + _AT_ONCE]) for start in range(0, len(parts), _AT_ONCE)]
+        parts.append(
+            f"{asked}Preferred:\n{fenced(pair.chosen)}\nRejected:\n{fenced(pair.rejected)}"
+        )
+    prompts = [
+        "\n\n".join(parts[start : start + _AT_ONCE]) for start in range(0, len(parts), _AT_ONCE)
+    ]
     draft = _Draft(model, grader, most, on_progress)
-    verdicts = await draft.judge("suggest_pairs", prompts, [text for pair in unseen for text in pair.texts])
+    verdicts = await draft.judge(
+        "suggest_pairs", prompts, [text for pair in unseen for text in pair.texts]
+    )
     judged = [_judge_by_pairs(criterion, unseen, verdicts) for criterion in draft.criteria]
     # The pairs that most criteria tell apart as people do go into the file, with what the judge said of both sides.
     kept = [each.criterion for each in judged if each.kept]
@@ -144,11 +166,15 @@ async def suggest_from_pairs(
         for good, bad in (pair.texts for pair in unseen)
     ]
     golden: list[Golden] = []
-    for number, (good, bad, by) in enumerate(sorted(told, key=lambda each: -len(each[2]))[:_MOST_GOLDEN], start=1):
+    for number, (good, bad, by) in enumerate(
+        sorted(told, key=lambda each: -len(each[2]))[:_MOST_GOLDEN], start=1
+    ):
         if by:
             golden.append(_example(f"preferred_{number}", good, by, passes=True))
             golden.append(_example(f"rejected_{number}", bad, by, passes=False))
-    return draft.suggestion(f"{len(pairs)} pairs", f", which saw {len(shown)} of them", judged, golden)
+    return draft.suggestion(
+        f"{len(pairs)} pairs", f", which saw {len(shown)} of them", judged, golden
+    )
 
 
 async def suggest_from_references(
@@ -178,7 +204,9 @@ async def suggest_from_references(
     golden: list[Golden] = []
     if kept:  # references should pass everything, and a text about something else should not
         listed = enumerate(good[:_MOST_GOLDEN], start=1)
-        golden = [_example(f"reference_{number}", text, kept, passes=True) for number, text in listed]
+        golden = [
+            _example(f"reference_{number}", text, kept, passes=True) for number, text in listed
+        ]
         golden.append(_example("off_topic", others[0], kept, passes=False))
     number = f"{len(references)} reference{'s' if len(references) > 1 else ''}"
     return draft.suggestion(f"a prompt with {number}", "", judged, golden)
@@ -187,7 +215,9 @@ async def suggest_from_references(
 class _Draft:
     """Criteria that a model drafts and a grader judges by; what was refused before, with why; and what it cost."""
 
-    def __init__(self, model: Any, grader: Autograder | None, most: int, on_progress: OnProgress | None) -> None:
+    def __init__(
+        self, model: Any, grader: Autograder | None, most: int, on_progress: OnProgress | None
+    ) -> None:
         self.drafter = model_of(model)
         self.grader = grader or PerCriterionGrader(model=self.drafter)
         refuse_whole(self.grader)
@@ -206,7 +236,9 @@ class _Draft:
             await self._draft(name, prompts, faults=faults)
             if spent.is_dry_run:
                 # No model drafts there, so as many criteria of about as many words are counted.
-                words = "Says what the prompt asks for in words that a person who reads it can follow"
+                words = (
+                    "Says what the prompt asks for in words that a person who reads it can follow"
+                )
                 self.criteria = [Criterion(requirement=f"{words}: {n}") for n in range(self.most)]
             elif not self.criteria and self.errors:
                 raise JudgeError(f"no criterion was drafted: {self.errors[0]}")
@@ -218,7 +250,9 @@ class _Draft:
         words, version = system_prompt(name, "assay.suggest"), prompt_version(name, "assay.suggest")
 
         async def ask(user: str) -> Proposal | str:
-            request = replace(Request.of(words, user, schema=Proposal), check=_complaint, prompt=version)
+            request = replace(
+                Request.of(words, user, schema=Proposal), check=_complaint, prompt=version
+            )
             try:
                 # What a function of the caller's returns has not been validated yet.
                 proposal = Proposal.model_validate((await self.drafter(request)).value)
@@ -231,12 +265,17 @@ class _Draft:
         # In turn, so that no call's criteria crowd out another's.
         proposals = [reply.criteria for reply in replies if isinstance(reply, Proposal)]
         in_turn = [each for turn in zip_longest(*proposals) for each in turn if each]
-        drafted = [Criterion(requirement=" ".join(each.requirement.split()), weight=each.weight) for each in in_turn]
+        drafted = [
+            Criterion(requirement=" ".join(each.requirement.split()), weight=each.weight)
+            for each in in_turn
+        ]
         # The first `most` that lint finds no error in, and that ask what none before them asks.
         for criterion in named_apart(drafted):
             hits = hits_of_criterion(criterion)
             errors = (hit for hit in hits if (hit.severity or RULES[hit.rule].severity) == "error")
-            hit = next(errors, None) or dict(hits_between([*self.criteria, criterion])).get(len(self.criteria))
+            hit = next(errors, None) or dict(hits_between([*self.criteria, criterion])).get(
+                len(self.criteria)
+            )
             why = None if hit is None else f"lint {hit.rule}: {hit.message}"
             if criterion.weight < 0 and not faults:
                 why = "it describes a fault, and references show none"
@@ -254,7 +293,9 @@ class _Draft:
 
         async def one(item: Text) -> None:
             text, prompt = item
-            scores = await scores_from(self.grader, JudgeInput.of(text), self.criteria, prompt or None)
+            scores = await scores_from(
+                self.grader, JudgeInput.of(text), self.criteria, prompt or None
+            )
             for criterion, score in zip(self.criteria, scores, strict=True):
                 value = score.value
                 found[item, criterion.name] = None if value is None else criterion.passes(value)
@@ -265,7 +306,9 @@ class _Draft:
         await side_by_side(one, wanted, room=lambda: all(map(has_room, models)))
         return found
 
-    def suggestion(self, source: str, shown: str, judged: Sequence[Judged], golden: Sequence[Golden]) -> Suggestion:
+    def suggestion(
+        self, source: str, shown: str, judged: Sequence[Judged], golden: Sequence[Golden]
+    ) -> Suggestion:
         """What is left of the draft, drafted from a source of which so much was shown."""
         ranked = sorted([*judged, *self.refused], key=lambda each: not each.kept)
         source = f"{source} by {self.drafter.id}{shown}"
@@ -286,7 +329,10 @@ def _judge_by_pairs(criterion: Criterion, pairs: Sequence[Pair], verdicts: _Verd
             better, worse = better + chosen, worse + rejected
             clusters[pair.prompt or pair.chosen].append(chosen)
     agreement = clustered_wilson([(sum(each), len(each)) for each in clusters.values()])
-    kept, why = False, f"it favours the preferred one in {better} of {better + worse} pairs that it tells apart"
+    kept, why = (
+        False,
+        f"it favours the preferred one in {better} of {better + worse} pairs that it tells apart",
+    )
     if agreement.low is None or agreement.high is None:
         why = f"it says the same of both in every pair{f' ({errors} have no verdict)' if errors else ''}"
     elif agreement.low > 0.5:
@@ -302,7 +348,9 @@ def _judge_by_references(
     criterion: Criterion, references: Sequence[Text], others: Sequence[Text], verdicts: _Verdicts
 ) -> Judged:
     """A criterion, kept if every reference passes it, and no text about something else does."""
-    good, bad = ([verdicts[text, criterion.name] for text in texts] for texts in (references, others))
+    good, bad = (
+        [verdicts[text, criterion.name] for text in texts] for texts in (references, others)
+    )
     errors, why = good.count(None) + bad.count(None), ""
     if errors:
         why = f"{errors} of {len(good) + len(bad)} texts have no verdict"
@@ -321,7 +369,9 @@ def _example(name: str, text: Text, by: Sequence[Criterion], *, passes: bool) ->
     if held.parts:  # a conversation as it was given
         said = {name: held.fields.get(name) for name in said}
     fields = {name: value for name, value in said.items() if value}
-    return Golden(name, fields, {c.name: c.choices[-1 if passes is (c.weight >= 0) else 0] for c in by})
+    return Golden(
+        name, fields, {c.name: c.choices[-1 if passes is (c.weight >= 0) else 0] for c in by}
+    )
 
 
 def read_pairs(source: object) -> list[Pair]:
@@ -340,9 +390,13 @@ def read_pairs(source: object) -> list[Pair]:
             try:
                 text, asked = shown({"prompt": row.get("prompt"), "completion": row[key]})
             except (TypeError, ValueError, JudgeError) as error:
-                raise TrustError(f"pair {number}: {key} is {short_repr(row[key])}: {error}") from None
+                raise TrustError(
+                    f"pair {number}: {key} is {short_repr(row[key])}: {error}"
+                ) from None
             if not text.said.strip():
-                raise TrustError(f"pair {number}: {key} is empty: give a response, or leave the pair out")
+                raise TrustError(
+                    f"pair {number}: {key} is empty: give a response, or leave the pair out"
+                )
             sides.insert(0, text)
         if sides[0].strip() == sides[1].strip():
             raise TrustError(f"pair {number}: chosen and rejected are the same: leave the pair out")
@@ -353,12 +407,16 @@ def read_pairs(source: object) -> list[Pair]:
 def split(pairs: Sequence[Pair], seed: int = 0) -> tuple[list[Pair], list[Pair]]:
     """The pairs that drafters see, a third of them at most, and those that they do not; no prompt is in both."""
     # Pairs without a prompt are each for themselves.
-    groups = list(grouped((pair.prompt or number, pair) for number, pair in enumerate(pairs)).values())
+    groups = list(
+        grouped((pair.prompt or number, pair) for number, pair in enumerate(pairs)).values()
+    )
     if len(groups) < _FEWEST:
         said = f"{len(groups)} prompts are too few to tell a criterion from chance"
         raise TrustError(f"{said}: give pairs of {_FEWEST} or more")
     random.Random(seed).shuffle(groups)
-    most = min(12, max(1, len(groups) // 3))  # all others are for finding out what the criteria are worth
+    most = min(
+        12, max(1, len(groups) // 3)
+    )  # all others are for finding out what the criteria are worth
     return [group[0] for group in groups[:most]], [pair for g in groups[most:] for pair in g]
 
 

@@ -39,7 +39,9 @@ class FakeModel:
         if isinstance(answer, list):
             answers = cast("list[object]", answer)
             if len(self.calls) > len(answers):
-                raise AssertionError(f"FakeModel was asked {len(self.calls)} times: give more answers")
+                raise AssertionError(
+                    f"FakeModel was asked {len(self.calls)} times: give more answers"
+                )
             answer = answers[len(self.calls) - 1]
         if callable(answer):
             answer = answer(system_prompt, user_prompt)
@@ -49,7 +51,9 @@ class FakeModel:
             raise answer
         # A bare verdict, number or list of verdicts becomes the reply that the grader expects.
         if isinstance(answer, str) and answer in BINARY:
-            return PerCriterionOutput.model_validate({"explanation": self._reason, "criterion_status": answer})
+            return PerCriterionOutput.model_validate(
+                {"explanation": self._reason, "criterion_status": answer}
+            )
         if isinstance(answer, int | float) and not isinstance(answer, bool):
             return RubricAsJudgeOutput(explanation=self._reason, overall_score=answer)
         if isinstance(answer, tuple):
@@ -62,7 +66,11 @@ class FakeModel:
 
 
 def make_rollout(
-    completion: Messages = "4", *, prompt: Messages = "What is 2 + 2?", answer: Any = "4", **columns: Any
+    completion: Messages = "4",
+    *,
+    prompt: Messages = "What is 2 + 2?",
+    answer: Any = "4",
+    **columns: Any,
 ) -> Rollout:
     """Return a rollout with sensible contents; say only what the test is about."""
     return Rollout(prompt=prompt, completion=completion, answer=answer, columns=columns)
@@ -89,7 +97,9 @@ def tool_call(name: str, /, **arguments: Any) -> ToolCall:
     return ToolCall(name, json.dumps(arguments))
 
 
-def rubrics(*, max_criteria: int = 5, weights: "SearchStrategy[float] | None" = None) -> "SearchStrategy[assay.Rubric]":
+def rubrics(
+    *, max_criteria: int = 5, weights: "SearchStrategy[float] | None" = None
+) -> "SearchStrategy[assay.Rubric]":
     """A hypothesis strategy for rubrics whose checks give a fixed number each.
 
     >>> from hypothesis import given

@@ -28,7 +28,13 @@ if TYPE_CHECKING:
 TURNS = 10  # of the loop, until everything that came in has been seen
 BLOCK = 64  # characters that are remembered together: 16 tokens, as inference servers do
 CHARACTERS = 4  # in a token
-_TOKENS = ("prompt_tokens", "cached_tokens", "completion_tokens", "user_tokens", "user_cached_tokens")
+_TOKENS = (
+    "prompt_tokens",
+    "cached_tokens",
+    "completion_tokens",
+    "user_tokens",
+    "user_cached_tokens",
+)
 _Shape: TypeAlias = "Callable[[Said, Mapping[str, Any]], dict[str, Any]]"
 
 
@@ -127,12 +133,16 @@ class ModelServer:
     faults: FaultPlan = ()
     capacity: int | None = None  # calls at once beyond which the reply is 429
     refuses: Sequence[str] = ()  # fields of a request for which the reply is 400
-    confidence: float = 0.9  # the probability of the verdict, for those who ask for log-probabilities
+    confidence: float = (
+        0.9  # the probability of the verdict, for those who ask for log-probabilities
+    )
     name: str = "test"
 
     def __post_init__(self) -> None:
         answer, self._fake = self.answer, FakeModel(self.answer)
-        takes_messages = inspect.isroutine(answer) and [*inspect.signature(answer).parameters] == ["messages"]
+        takes_messages = inspect.isroutine(answer) and [*inspect.signature(answer).parameters] == [
+            "messages"
+        ]
         self._dialogue: Any = answer if takes_messages else None
         self.reset()
 
@@ -145,7 +155,9 @@ class ModelServer:
         # The same of what follows the system prompt, which is one for all.
         self.user_tokens = self.user_cached_tokens = 0
         self.most_at_once = 0  # calls under way at the same time, at the highest
-        self.outcomes: Counter[str] = Counter()  # how many calls were answered, and how many met which fault
+        self.outcomes: Counter[str] = (
+            Counter()
+        )  # how many calls were answered, and how many met which fault
         self._prefixes: set[int] = set()  # the hashes of all starts of prompts, block by block
         self._under_way = 0
 
@@ -197,16 +209,22 @@ class ModelServer:
                 try:
                     return await self._completion(request, shape, found.groupdict())
                 except Exception as error:  # noqa: BLE001 - a test's own rule may raise anything
-                    return self._web.json_response({"error": {"message": described(error)}}, status=500)
+                    return self._web.json_response(
+                        {"error": {"message": described(error)}}, status=500
+                    )
         path = place.removeprefix("/v1")
         if path == "/models":
-            return self._web.json_response({"object": "list", "data": [{"id": self.name, "object": "model"}]})
+            return self._web.json_response(
+                {"object": "list", "data": [{"id": self.name, "object": "model"}]}
+            )
         if path == "/stats":
             return self._web.json_response(self.stats())
         if path == "/reset":
             self.reset()
             return self._web.json_response({})
-        return self._web.json_response({"error": {"message": f"there is no {request.raw_path}"}}, status=404)
+        return self._web.json_response(
+            {"error": {"message": f"there is no {request.raw_path}"}}, status=404
+        )
 
     def stats(self) -> dict[str, Any]:
         """The counts so far, as `GET /v1/stats` gives them; `POST /v1/reset` forgets them."""
@@ -218,7 +236,11 @@ class ModelServer:
     ) -> "web.StreamResponse":
         body = {**named, **json.loads(await request.content.read())}
         number, refused = len(self.asked), [name for name in self.refuses if name in body]
-        fault = self.faults(number) if callable(self.faults) else next(iter(self.faults[number : number + 1]), None)
+        fault = (
+            self.faults(number)
+            if callable(self.faults)
+            else next(iter(self.faults[number : number + 1]), None)
+        )
         if fault is None and refused:
             fault = Fault.refusing(f"Unsupported parameter: {refused[0]}")
         headers = {name.lower(): value for name, value in request.headers.items()}
@@ -241,14 +263,23 @@ class ModelServer:
             await asyncio.Event().wait()
         if fault is not None and fault.body is not None:
             return self._web.Response(
-                status=fault.status, text=fault.body, headers=fault.headers, content_type="application/json"
+                status=fault.status,
+                text=fault.body,
+                headers=fault.headers,
+                content_type="application/json",
             )
         await asyncio.sleep(self.latency)
         text, calls = await self._answer(asked, fault)
         prompt = f"{asked.system}\0{asked.user}"
-        finish, model = fault.finish_reason if fault is not None else "stop", f"{asked.body.get('model')}-2026-01-01"
+        finish, model = (
+            fault.finish_reason if fault is not None else "stop",
+            f"{asked.body.get('model')}-2026-01-01",
+        )
         tokens = _count_tokens(prompt), self._shared(prompt), _count_tokens(text)
-        named = (call._replace(id=call.id or f"call_{len(self.asked)}_{n}") for n, call in enumerate(calls))
+        named = (
+            call._replace(id=call.id or f"call_{len(self.asked)}_{n}")
+            for n, call in enumerate(calls)
+        )
         said = Said(text, finish, model, *tokens, self.confidence, tuple(named))
         self.calls += fault is None
         system = _count_tokens(asked.system)
@@ -332,7 +363,10 @@ def chat_completion(said: Said, body: Mapping[str, Any]) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": said.text}
     finish = said.finish_reason
     if said.tool_calls:
-        message |= {"content": said.text or None, "tool_calls": [call.written for call in said.tool_calls]}
+        message |= {
+            "content": said.text or None,
+            "tool_calls": [call.written for call in said.tool_calls],
+        }
         finish = "tool_calls"
     logprobs = {"content": _tokens(said)} if body.get("logprobs") else None
     usage = {
@@ -410,9 +444,17 @@ def _tokens(said: Said) -> list[dict[str, Any]]:
 
 
 _ROUTES = (
-    (re.compile(r"(?:/v1|/v1beta/openai|/openai/deployments/[^/]+)/chat/completions"), chat_completion),
+    (
+        re.compile(r"(?:/v1|/v1beta/openai|/openai/deployments/[^/]+)/chat/completions"),
+        chat_completion,
+    ),
     (re.compile(r"/v1/messages"), message),
     (re.compile(r"/model/(?P<model>[^/]+)/invoke"), message),
     (re.compile(r".+/publishers/anthropic/models/(?P<model>[^/]+):rawPredict"), message),
-    (re.compile(r"(?:/v1(?:beta)?|.+/publishers/google)/models/(?P<model>[^/]+):generateContent"), generate_content),
+    (
+        re.compile(
+            r"(?:/v1(?:beta)?|.+/publishers/google)/models/(?P<model>[^/]+):generateContent"
+        ),
+        generate_content,
+    ),
 )  # the paths of OpenAI, Gemini and Azure; of Anthropic, Bedrock and Vertex; of Gemini's own protocol

@@ -66,7 +66,9 @@ def _read(expression: str) -> ast.expr:
     if not isinstance(expression, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ValueError(f"the expression is {short_repr(expression)}: give it as text")
     if len(expression) > LONGEST:
-        raise ValueError(f"the expression has {len(expression):,} characters: {LONGEST:,} is the most")
+        raise ValueError(
+            f"the expression has {len(expression):,} characters: {LONGEST:,} is the most"
+        )
     text = " ".join(expression.split())
     if not text:
         raise ValueError("the expression is empty: give one such as 3 * (2 + 5)")
@@ -114,7 +116,11 @@ def _parts(node: ast.expr) -> Sequence[ast.expr]:
             _, fewest, most = _FUNCTIONS[name]
             if fewest <= len(args) <= most:
                 return args
-            wanted = f"{fewest} number{'s' * (fewest > 1)}" if most == fewest else f"{fewest} or {most} numbers"
+            wanted = (
+                f"{fewest} number{'s' * (fewest > 1)}"
+                if most == fewest
+                else f"{fewest} or {most} numbers"
+            )
             wanted = "1 number or more" if most == _ANY else wanted
             why = f"{name} takes {wanted}, and was given {len(args)}"
         case ast.BinOp():
@@ -149,7 +155,11 @@ def _applied(node: ast.expr, values: Sequence[Number]) -> Any:
                 return _FUNCTIONS[name][0](*values)
             except ValueError as error:
                 own = str(error).startswith((name, "the result"))
-                why = str(error) if own else f"{name} has no value at {', '.join(map(short_repr, values))}"
+                why = (
+                    str(error)
+                    if own
+                    else f"{name} has no value at {', '.join(map(short_repr, values))}"
+                )
                 raise ValueError(why) from None
         case _:
             return values[0]
@@ -186,16 +196,47 @@ _ANY: Final = LONGEST  # the most numbers of a function that takes any number of
 
 # Each with the fewest and the most numbers that it takes.
 _FUNCTIONS: Final[dict[str, tuple[Callable[..., Any], int, int]]] = {
-    "abs": (abs, 1, 1), "factorial": (_factorial, 1, 1), "log": (math.log, 1, 2), "pow": (_power, 2, 2), "round": (_rounded, 1, 2),
+    "abs": (abs, 1, 1),
+    "factorial": (_factorial, 1, 1),
+    "log": (math.log, 1, 2),
+    "pow": (_power, 2, 2),
+    "round": (_rounded, 1, 2),
     # With one number, Python's own would want a list.
-    "max": (lambda *numbers: max(numbers), 1, _ANY), "min": (lambda *numbers: min(numbers), 1, _ANY),
-    **{name: (getattr(math, name), 1, 1) for name in (
-        "acos", "asin", "atan", "ceil", "cos", "degrees", "exp", "floor", "log10", "log2", "radians", "sin", "sqrt", "tan",
-    )},
-}  # fmt: skip
+    "max": (lambda *numbers: max(numbers), 1, _ANY),
+    "min": (lambda *numbers: min(numbers), 1, _ANY),
+    **{
+        name: (getattr(math, name), 1, 1)
+        for name in (
+            "acos",
+            "asin",
+            "atan",
+            "ceil",
+            "cos",
+            "degrees",
+            "exp",
+            "floor",
+            "log10",
+            "log2",
+            "radians",
+            "sin",
+            "sqrt",
+            "tan",
+        )
+    },
+}
 
 _SIGNS: dict[type[ast.operator] | type[ast.cmpop], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Mod: operator.mod, ast.Pow: _power,
-    ast.Div: lambda left, right: left / right, ast.FloorDiv: lambda left, right: left // right,
-    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
-}  # fmt: skip
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Mod: operator.mod,
+    ast.Pow: _power,
+    ast.Div: lambda left, right: left / right,
+    ast.FloorDiv: lambda left, right: left // right,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}

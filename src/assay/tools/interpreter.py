@@ -22,11 +22,15 @@ from assay.tools import failure
 from assay.wording import short_repr
 
 LONGEST: Final = 100_000  # characters of the longest code
-FENCES: Final = ("others", "processes", "memory", "network", "files")  # put up around a program where they can be
+FENCES: Final = (
+    "others",
+    "processes",
+    "memory",
+    "network",
+    "files",
+)  # put up around a program where they can be
 PATIENCE: Final = 5.0  # seconds that a warden that was told to stop may take
-_START: Final = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1])['path']; from assay.tools.warden import main; main()"
-)
+_START: Final = "import json, sys; sys.path[:] = json.loads(sys.argv[1])['path']; from assay.tools.warden import main; main()"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +49,9 @@ class Interpreter:
     memory: int = 2**30  # bytes of address space for each process (Linux)
     file_size: int = 2**24  # bytes of the largest file it may write, and of what it may print
     processes: int = 32  # processes that may run at the same time, itself included (Linux)
-    output: int = 10_000  # bytes of what was printed that are shown: of more, the beginning and the end
+    output: int = (
+        10_000  # bytes of what was printed that are shown: of more, the beginning and the end
+    )
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -83,7 +89,9 @@ class Interpreter:
 @cache
 def _places(process: int) -> ThreadPoolExecutor:
     """Room for as many programs as there are processors. A forked child has its own."""
-    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    processors = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    )
     return ThreadPoolExecutor(processors or 1, "assay-python")
 
 
@@ -136,17 +144,30 @@ class Program:
         needed = {key: os.environ[key] for key in ("LD_LIBRARY_PATH",) if key in os.environ}
         environment = needed | dict.fromkeys(("HOME", "TMPDIR", "TEMP"), str(folder))
         if not sys.executable:
-            raise OSError("this program does not know its Python interpreter: sys.executable is empty")
+            raise OSError(
+                "this program does not know its Python interpreter: sys.executable is empty"
+            )
         listening, report = os.pipe()
         path = [entry for entry in sys.path if isinstance(entry, str)]  # pyright: ignore[reportUnnecessaryIsInstance]
-        around: dict[str, Any] = {"environment": environment, "folder": str(folder), "fences": FENCES, "path": path}
+        around: dict[str, Any] = {
+            "environment": environment,
+            "folder": str(folder),
+            "fences": FENCES,
+            "path": path,
+        }
         orders = {"command": command, "report": report, **around, **asdict(self._limits)}
         with os.fdopen(listening, "rb", buffering=0) as news:
             try:
                 start = [sys.executable, "-I", "-S", "-c", _START, json.dumps(orders)]
-                files: Any = {"stdin": subprocess.PIPE, "stdout": output, "stderr": subprocess.STDOUT}
+                files: Any = {
+                    "stdin": subprocess.PIPE,
+                    "stdout": output,
+                    "stderr": subprocess.STDOUT,
+                }
                 # In a session of its own, so that all of it can be killed.
-                process = subprocess.Popen[bytes](start, env=needed, pass_fds=[report], start_new_session=True, **files)
+                process = subprocess.Popen[bytes](
+                    start, env=needed, pass_fds=[report], start_new_session=True, **files
+                )
             finally:
                 os.close(report)
             with process:
@@ -157,7 +178,9 @@ class Program:
                     self.close()
                 return self._watched(process, news, output)
 
-    def _watched(self, process: "subprocess.Popen[bytes]", news: IO[bytes], output: IO[bytes]) -> str:
+    def _watched(
+        self, process: "subprocess.Popen[bytes]", news: IO[bytes], output: IO[bytes]
+    ) -> str:
         heard: dict[str, Any] = {}
         in_time = _hear(news, heard, self._limits.wall_seconds)
         if not in_time:
@@ -179,7 +202,9 @@ class Program:
         if status >= 0:
             return f"it ended with exit status {status}" if status else ""
         if -status == signal.SIGXCPU:
-            return f"it took more than {self._limits.seconds:g} s of processor time, and was stopped"
+            return (
+                f"it took more than {self._limits.seconds:g} s of processor time, and was stopped"
+            )
         return f"it was ended by {next((kind.name for kind in signal.Signals if kind == -status), f'signal {-status}')}"
 
     def _shown(self, output: IO[bytes], folder: Path) -> str:

@@ -230,7 +230,9 @@ def holds(put_up: Callable[[], object]) -> bool:
     return True
 
 
-_PROCESSES: Final = 0x20000000 | 0x08000000  # new namespaces for process ids and for shared memory and queues
+_PROCESSES: Final = (
+    0x20000000 | 0x08000000
+)  # new namespaces for process ids and for shared memory and queues
 _NETWORK, _USERS = 0x40000000, 0x10000000
 # What `prctl` is asked for: a signal when the parent dies, the descendants of processes that die, and no new rights.
 _DIE_WITH_PARENT, _ADOPT_ORPHANS, _NO_NEW_PRIVILEGES = 1, 36, 38
@@ -241,7 +243,11 @@ def unshare(namespaces: int) -> None:
     user, group = os.geteuid(), os.getegid()
     call_c("unshare", namespaces)
     if namespaces & _USERS:
-        for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
+        for name, text in (
+            ("setgroups", "deny"),
+            ("uid_map", f"{user} {user} 1"),
+            ("gid_map", f"{group} {group} 1"),
+        ):
             # Some kernels have no `setgroups`, and do not ask for it.
             if name != "setgroups" or os.path.exists("/proc/self/setgroups"):  # noqa: PTH110 - pathlib takes long to load
                 with open(f"/proc/self/{name}", "w", encoding="ascii") as file:  # noqa: PTH123
@@ -271,14 +277,21 @@ _WRITE, _TRUNCATE = 1 << 1, 1 << 14
 _CHANGES: Final = _WRITE | sum(1 << right for right in range(4, 13))
 # More of them, by the version that brought them: to link elsewhere, to cut short.
 _CHANGES_SINCE: Final = {2: 1 << 13, 3: _TRUNCATE}
-_SCOPES, _SCOPES_SINCE = 0b11, 6  # signals, and local sockets without a path, reach no process outside; by version too
+_SCOPES, _SCOPES_SINCE = (
+    0b11,
+    6,
+)  # signals, and local sockets without a path, reach no process outside; by version too
 
 
 def write_only_in(folder: str) -> None:
     """Change no file outside a folder, and see into no process that may."""
     version = call_c("syscall", _CREATE, 0, 0, 1)
     changes = _CHANGES | sum(r for since, r in _CHANGES_SINCE.items() if version >= since)
-    rules = struct.pack("QQQ", changes, 0, _SCOPES) if version >= _SCOPES_SINCE else struct.pack("Q", changes)
+    rules = (
+        struct.pack("QQQ", changes, 0, _SCOPES)
+        if version >= _SCOPES_SINCE
+        else struct.pack("Q", changes)
+    )
     ruleset = call_c("syscall", _CREATE, rules, len(rules), 0)
     try:
         _allow(ruleset, folder, changes)
@@ -311,7 +324,9 @@ _MACHINES: Final = {
     "aarch64": Machine(0xC00000B7, seccomp=277, socket=198, clone=220, forks=()),
 }
 _IO_URING_SETUP, _CLONE3 = 425, 435
-_FOREIGN: Final = 0x40000000  # where the numbers of another way to call begin, which nothing here uses
+_FOREIGN: Final = (
+    0x40000000  # where the numbers of another way to call begin, which nothing here uses
+)
 
 _ALLOW, _ASK, _NO_SUCH_CALL, _FORBIDDEN = 0x7FFF0000, 0x7FC00000, 0x00050026, 0x0005000D
 _LOCAL: Final = 1  # the family of local sockets
@@ -322,7 +337,10 @@ def refuse_sockets() -> None:
     """Make no socket but local ones."""
     machine = _machine()
     # What io_uring does is not asked about, so that it could make sockets behind our back.
-    _set(machine, [(_IO_URING_SETUP, _FORBIDDEN), (machine.socket, (_IS, _LOCAL, _ALLOW, _FORBIDDEN))])
+    _set(
+        machine,
+        [(_IO_URING_SETUP, _FORBIDDEN), (machine.socket, (_IS, _LOCAL, _ALLOW, _FORBIDDEN))],
+    )
 
 
 def ask_before_forks() -> int:
@@ -353,23 +371,38 @@ _GO_ON, _TRY_AGAIN = 1, 11
 _LISTEN: Final = 1 << 3
 
 _LOAD, _IS, _IS_FROM, _HAS, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-_NUMBER, _KIND, _ARGUMENT = 0, 4, 16  # where the number of a call, the kind of machine and the first argument stand
+_NUMBER, _KIND, _ARGUMENT = (
+    0,
+    4,
+    16,
+)  # where the number of a call, the kind of machine and the first argument stand
 
-Step = tuple[int, int, int, int]  # what to do, how many steps to skip if so and if not, and the value it is done with
+Step = tuple[
+    int, int, int, int
+]  # what to do, how many steps to skip if so and if not, and the value it is done with
 Rule = tuple[int, int | tuple[int, int, int, int]]
 """A call, and what becomes of it; or a test of its first argument, and what then and what else."""
 
 
 def _set(machine: Machine, rules: Sequence[Rule], flags: int = 0) -> int:
     steps: list[Step] = [
-        (_LOAD, 0, 0, _KIND), (_IS, 1, 0, machine.kind), (_RETURN, 0, 0, _FORBIDDEN),
-        (_LOAD, 0, 0, _NUMBER), (_IS_FROM, 0, 1, _FOREIGN), (_RETURN, 0, 0, _FORBIDDEN),
-    ]  # fmt: skip
+        (_LOAD, 0, 0, _KIND),
+        (_IS, 1, 0, machine.kind),
+        (_RETURN, 0, 0, _FORBIDDEN),
+        (_LOAD, 0, 0, _NUMBER),
+        (_IS_FROM, 0, 1, _FOREIGN),
+        (_RETURN, 0, 0, _FORBIDDEN),
+    ]
     for call, outcome in rules:
         inside: list[Step] = [(_RETURN, 0, 0, outcome)] if isinstance(outcome, int) else []
         if not isinstance(outcome, int):
             test, value, then, otherwise = outcome
-            inside = [(_LOAD, 0, 0, _ARGUMENT), (test, 0, 1, value), (_RETURN, 0, 0, then), (_RETURN, 0, 0, otherwise)]
+            inside = [
+                (_LOAD, 0, 0, _ARGUMENT),
+                (test, 0, 1, value),
+                (_RETURN, 0, 0, then),
+                (_RETURN, 0, 0, otherwise),
+            ]
         steps += [(_IS, 0, len(inside), call), *inside]
     steps.append((_RETURN, 0, 0, _ALLOW))
     filters = b"".join(struct.pack("HBBI", *step) for step in steps)

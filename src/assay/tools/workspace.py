@@ -15,8 +15,15 @@ from assay.types import State
 from assay.wording import counted, short_repr
 
 LONGEST: Final = 20_000  # characters of one reply
-MOST_LISTED, MOST_FOUND, MOST_VISITED = 500, 100, 20_000  # files, and lines, of one reply; what is looked at for it
-MOST_READ, MOST_SEARCHED = 4_000_000, 64_000_000  # bytes that are read of one file, and in one search
+MOST_LISTED, MOST_FOUND, MOST_VISITED = (
+    500,
+    100,
+    20_000,
+)  # files, and lines, of one reply; what is looked at for it
+MOST_READ, MOST_SEARCHED = (
+    4_000_000,
+    64_000_000,
+)  # bytes that are read of one file, and in one search
 NO_FIELDS = State()
 _Path = Annotated[str, Field(description="A file or folder, relative to the workspace.")]
 
@@ -52,7 +59,9 @@ class Workspace:
         for name, value in values.items():
             # A name and no path: a row must not choose a folder outside of those that are meant.
             if value in (".", "..") or not re.fullmatch(r"[^/\\\0]+", value):
-                raise ValueError(f"the workspace is {self.root}, and {name} is {short_repr(value)}: give a name there")
+                raise ValueError(
+                    f"the workspace is {self.root}, and {name} is {short_repr(value)}: give a name there"
+                )
         path = Path(str(self.root).format(**values) if values else self.root)
         if not path.is_dir():
             raise ValueError(f"the workspace {str(path)!r} is no folder: name one that is there")
@@ -61,32 +70,47 @@ class Workspace:
     def list_files(self, path: _Path = ".", state: State = NO_FIELDS) -> str:
         """Lists the files below a folder of the workspace, with their sizes."""
         found = islice(_files(self.folder(state), path), MOST_LISTED + 1)
-        return _bounded([f"{name} ({size:,} bytes)" for name, size in found], MOST_LISTED) or "(there are no files)"
+        return (
+            _bounded([f"{name} ({size:,} bytes)" for name, size in found], MOST_LISTED)
+            or "(there are no files)"
+        )
 
     def read_file(
         self,
         path: _Path,
         first_line: Annotated[int, Field(description="The first line to read.", ge=1)] = 1,
-        last_line: Annotated[int | None, Field(description="The last line to read; leave it out for all.")] = None,
+        last_line: Annotated[
+            int | None, Field(description="The last line to read; leave it out for all.")
+        ] = None,
         state: State = NO_FIELDS,
     ) -> str:
         """Reads lines of a text file, with their numbers; a long file in several calls."""
         held, size = _read(_inside(self.folder(state), path))
         if b"\0" in held:
-            raise ValueError(f"{short_repr(path)} is no text: it holds {size:,} bytes of another kind; see show_file")
+            raise ValueError(
+                f"{short_repr(path)} is no text: it holds {size:,} bytes of another kind; see show_file"
+            )
         lines = held.decode("utf-8", "replace").split("\n")
         chosen = lines[first_line - 1 : last_line]
         if not chosen:
             return f"(none of these lines is there: the file has {counted(len(lines), 'line')})"
-        text = "\n".join(f"{number}\t{line}" for number, line in enumerate(chosen, start=first_line))
+        text = "\n".join(
+            f"{number}\t{line}" for number, line in enumerate(chosen, start=first_line)
+        )
         if len(text) > LONGEST:
             place = first_line + text.count("\n", 0, LONGEST)
             text = f"{text[:LONGEST]}\n(cut off after {LONGEST:,} characters, in line {place}: read on there)"
-        return text if len(held) == size else f"{text}\n(of {size:,} bytes the first {MOST_READ:,} can be read)"
+        return (
+            text
+            if len(held) == size
+            else f"{text}\n(of {size:,} bytes the first {MOST_READ:,} can be read)"
+        )
 
     def search_files(
         self,
-        text: Annotated[str, Field(description="Words to look for, as they stand in a line.", min_length=1)],
+        text: Annotated[
+            str, Field(description="Words to look for, as they stand in a line.", min_length=1)
+        ],
         path: _Path = ".",
         state: State = NO_FIELDS,
     ) -> str:
@@ -104,7 +128,9 @@ class Workspace:
                 found.append(f"{name}: cannot be read ({error})")
                 continue
             words = "" if b"\0" in held else held.decode("utf-8", "replace")
-            for number, line in enumerate(words.split("\n") if wanted in words.casefold() else (), start=1):
+            for number, line in enumerate(
+                words.split("\n") if wanted in words.casefold() else (), start=1
+            ):
                 if (place := line.casefold().find(wanted)) >= 0 and len(found) <= MOST_FOUND:
                     found.append(f"{name}:{number}: {line[max(0, place - 100) : place + 300]}")
         return _bounded(found, MOST_FOUND) or "(no line holds it)"
@@ -113,7 +139,9 @@ class Workspace:
         """Shows an image of the workspace: PNG, JPEG, WebP or GIF."""
         held, size = _read(_inside(self.folder(state), path))
         if len(held) < size:
-            raise ValueError(f"{short_repr(path)} has {size:,} bytes, and {MOST_READ:,} is the most that is shown")
+            raise ValueError(
+                f"{short_repr(path)} has {size:,} bytes, and {MOST_READ:,} is the most that is shown"
+            )
         return held
 
 
@@ -121,7 +149,11 @@ def _bounded(lines: list[str], most: int) -> str:
     """The lines, as far as one reply has room, and whether there are more."""
     text = "\n".join(lines[:most])
     is_whole = len(lines) <= most and len(text) <= LONGEST
-    return text if is_whole else f"{text[:LONGEST]}\n(there is more: ask for less, or about a folder below)"
+    return (
+        text
+        if is_whole
+        else f"{text[:LONGEST]}\n(there is more: ask for less, or about a folder below)"
+    )
 
 
 def _inside(root: Path, path: str) -> Path:
@@ -129,7 +161,9 @@ def _inside(root: Path, path: str) -> Path:
     try:
         found = root.joinpath(path).resolve(strict=True)
     except (OSError, RuntimeError, ValueError):  # also a loop of links, and a null byte
-        raise ValueError(f"there is no {short_repr(path)} in the workspace: see list_files") from None
+        raise ValueError(
+            f"there is no {short_repr(path)} in the workspace: see list_files"
+        ) from None
     if not found.is_relative_to(root):
         raise ValueError(f"{short_repr(path)} is outside of the workspace, and is not read")
     return found
@@ -138,9 +172,13 @@ def _inside(root: Path, path: str) -> Path:
 def _read(path: Path) -> tuple[bytes, int]:
     """The bytes of a regular file, as far as they are read, and how many there are."""
     if not path.is_file():
-        raise ValueError(f"{short_repr(path.name)} is no regular file: list a folder with list_files")
+        raise ValueError(
+            f"{short_repr(path.name)} is no regular file: list a folder with list_files"
+        )
     # A link or a pipe may be put there after the look; a pipe that nothing writes to would hold us for ever.
-    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK)) as file:
+    with open(
+        path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
+    ) as file:
         return file.read(MOST_READ), os.fstat(file.fileno()).st_size
 
 
@@ -156,6 +194,10 @@ def _files(root: Path, path: str) -> Iterator[tuple[str, int]]:
             inside = sorted(islice(entries, MOST_VISITED), key=lambda entry: entry.name)
         visited += len(inside)
         if visited >= MOST_VISITED:
-            raise ValueError(f"{MOST_VISITED:,} entries or more are below {short_repr(path)}: name a folder below")
-        kept = [e for e in inside if e.is_file(follow_symlinks=False) or e.is_dir(follow_symlinks=False)]
+            raise ValueError(
+                f"{MOST_VISITED:,} entries or more are below {short_repr(path)}: name a folder below"
+            )
+        kept = [
+            e for e in inside if e.is_file(follow_symlinks=False) or e.is_dir(follow_symlinks=False)
+        ]
         waiting += [Path(entry.path) for entry in reversed(kept)]

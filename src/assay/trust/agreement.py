@@ -14,9 +14,21 @@ from assay.runs import Run
 from assay.runs.row import Row
 from assay.trust.coefficients import AnswerPair, AnswerUnit, Measures, measure
 from assay.trust.estimate import Record
-from assay.trust.labels import Answer, Joined, Label, LabelledItem, Question, ballots, join, pair_runs, questions_of
+from assay.trust.labels import (
+    Answer,
+    Joined,
+    Label,
+    LabelledItem,
+    Question,
+    ballots,
+    join,
+    pair_runs,
+    questions_of,
+)
 
-Reference: TypeAlias = Literal["each", "majority"]  # whom a judge is held against: each rater, or what most of them say
+Reference: TypeAlias = Literal[
+    "each", "majority"
+]  # whom a judge is held against: each rater, or what most of them say
 
 
 class CriterionAgreement(Record):
@@ -26,7 +38,9 @@ class CriterionAgreement(Record):
     judge: Measures
     people: Measures  # one rater in the judge's place, against the others; no pairs when nothing was labelled twice
     labelled: int = 0  # rollouts with a label on it
-    unanswered: int = 0  # those of them where the judge gave no answer. They are in none of the figures.
+    unanswered: int = (
+        0  # those of them where the judge gave no answer. They are in none of the figures.
+    )
     ties: int = 0  # those of them where people are split, so that there is no majority
 
 
@@ -44,7 +58,9 @@ class Consistency(Record):
 
     overall: Measures
     criteria: Mapping[str, Measures]
-    unanswered: int = 0  # times that it was asked and did not answer, which are in none of the figures
+    unanswered: int = (
+        0  # times that it was asked and did not answer, which are in none of the figures
+    )
 
 
 class Agreement(Record):
@@ -54,12 +70,24 @@ class Agreement(Record):
     criteria: tuple[CriterionAgreement, ...]
     raters: tuple[RaterAgreement, ...]
     reference: Reference = "each"
-    members: Mapping[str, Measures] = field(default_factory=dict[str, Measures])  # each judge of a panel against people
-    swap: Consistency | None = None  # the judge against itself in the opposite order; None when that was not asked
-    retest: Consistency | None = None  # the judge against itself when asked again; None when it was not
-    errors: Mapping[str, int] = field(default_factory=dict[str, int])  # why the judge gave no answer, and how often
-    other_wording: Mapping[str, int] = field(default_factory=dict[str, int])  # labels left out, by criterion
-    skipped: Mapping[str, int] = field(default_factory=dict[str, int])  # labels left out, by what is wrong with them
+    members: Mapping[str, Measures] = field(
+        default_factory=dict[str, Measures]
+    )  # each judge of a panel against people
+    swap: Consistency | None = (
+        None  # the judge against itself in the opposite order; None when that was not asked
+    )
+    retest: Consistency | None = (
+        None  # the judge against itself when asked again; None when it was not
+    )
+    errors: Mapping[str, int] = field(
+        default_factory=dict[str, int]
+    )  # why the judge gave no answer, and how often
+    other_wording: Mapping[str, int] = field(
+        default_factory=dict[str, int]
+    )  # labels left out, by criterion
+    skipped: Mapping[str, int] = field(
+        default_factory=dict[str, int]
+    )  # labels left out, by what is wrong with them
 
 
 def agree(
@@ -77,7 +105,9 @@ def agree(
     """
     questions = questions_of(run)
     repeats = Repeats(questions)
-    rows = map(repeats.noted, run.rows())  # what rows repeat is noted while they are joined: a run is read once
+    rows = map(
+        repeats.noted, run.rows()
+    )  # what rows repeat is noted while they are joined: a run is read once
     joined = join(rows, questions, labels, skip_unknown=skip_unknown, any_wording=any_wording)
     if again is not None:
         for twice in pair_runs(run, again).answers:
@@ -85,7 +115,9 @@ def agree(
     return agreement_of(joined, reference=reference, repeats=repeats)
 
 
-def agreement_of(joined: Joined, *, reference: Reference = "each", repeats: "Repeats | None" = None) -> Agreement:
+def agreement_of(
+    joined: Joined, *, reference: Reference = "each", repeats: "Repeats | None" = None
+) -> Agreement:
     """The same for labels that are put beside the judge's answers already.
 
     >>> from assay.trust import Joined, LabelledItem, Question
@@ -102,10 +134,18 @@ def agreement_of(joined: Joined, *, reference: Reference = "each", repeats: "Rep
     members = dict.fromkeys(name for item in chosen for name in item.members)
     return Agreement(
         overall=overall.criterion("overall", chosen),
-        criteria=tuple(_Measuring(q.choices, True, reference).criterion(q.name, by_name[q.name]) for q in asked),
-        raters=tuple(overall.rater(name, chosen) for name in sorted({rater for i in chosen for rater in i.people})),
+        criteria=tuple(
+            _Measuring(q.choices, True, reference).criterion(q.name, by_name[q.name]) for q in asked
+        ),
+        raters=tuple(
+            overall.rater(name, chosen)
+            for name in sorted({rater for i in chosen for rater in i.people})
+        ),
         reference=reference,
-        members={name: overall.measured(overall.pairs(chosen, lambda i, n=name: i.members.get(n))) for name in members},
+        members={
+            name: overall.measured(overall.pairs(chosen, lambda i, n=name: i.members.get(n)))
+            for name in members
+        },
         swap=repeats.consistency("swap") if repeats else None,
         retest=repeats.consistency("retest") if repeats else None,
         errors=dict(Counter(item.error for item in joined.items if item.error).most_common()),
@@ -132,8 +172,14 @@ class _Measuring:
 
     def criterion(self, name: str, items: Sequence[LabelledItem]) -> CriterionAgreement:
         people = [list(item.people.values()) for item in items]
-        units = [AnswerUnit(i.example, said) for i, said in zip(items, people, strict=True) if len(said) > 1]
-        split = [said for said in people if self.reference == "majority" and consensus(said) is None]
+        units = [
+            AnswerUnit(i.example, said)
+            for i, said in zip(items, people, strict=True)
+            if len(said) > 1
+        ]
+        split = [
+            said for said in people if self.reference == "majority" and consensus(said) is None
+        ]
         judge = self.measured(self.pairs(items, lambda item: item.judge))
         ceiling = self.measured(self._between_people(items), units)
         unanswered = sum(item.judge is None for item in items)
@@ -141,7 +187,11 @@ class _Measuring:
 
     def rater(self, name: str, items: Sequence[LabelledItem]) -> RaterAgreement:
         own = [item for item in items if name in item.people]
-        judge = (AnswerPair(item.example, item.people[name], item.judge) for item in own if item.judge is not None)
+        judge = (
+            AnswerPair(item.example, item.people[name], item.judge)
+            for item in own
+            if item.judge is not None
+        )
         others = self.pairs(own, lambda item: item.people[name], without=name)
         return RaterAgreement(name, len(own), self.measured(judge), self.measured(others))
 
@@ -153,22 +203,35 @@ class _Measuring:
                 yield from (AnswerPair(item.example, *two) for two in combinations(ordered, 2))
             else:
                 for rater in item.people:
-                    yield from self.pairs([item], lambda item, r=rater: item.people[r], without=rater)
+                    yield from self.pairs(
+                        [item], lambda item, r=rater: item.people[r], without=rater
+                    )
 
     def pairs(
-        self, items: Iterable[LabelledItem], said: Callable[[LabelledItem], Answer | None], without: str | None = None
+        self,
+        items: Iterable[LabelledItem],
+        said: Callable[[LabelledItem], Answer | None],
+        without: str | None = None,
     ) -> Iterator[AnswerPair]:
         """An answer about each item beside those of people, or beside what most of them say."""
         for item in items:
             answer = said(item)
             people = [theirs for rater, theirs in item.people.items() if rater != without]
             agreed = people if self.reference == "each" else [consensus(people)]
-            yield from (AnswerPair(item.example, p, answer) for p in agreed if p is not None and answer is not None)
+            yield from (
+                AnswerPair(item.example, p, answer)
+                for p in agreed
+                if p is not None and answer is not None
+            )
 
-    def measured(self, pairs: Iterable[AnswerPair], units: Sequence[AnswerUnit] | None = None) -> Measures:
+    def measured(
+        self, pairs: Iterable[AnswerPair], units: Sequence[AnswerUnit] | None = None
+    ) -> Measures:
         # Against a majority the seats differ; of two raters either may take the judge's.
         symmetric = units is not None and self.reference == "each"
-        return measure(list(pairs), self.choices, ranked=self.ranked, units=units, symmetric=symmetric)
+        return measure(
+            list(pairs), self.choices, ranked=self.ranked, units=units, symmetric=symmetric
+        )
 
 
 def consensus(answers: Sequence[Answer]) -> Answer | None:
@@ -196,22 +259,33 @@ class Repeats:
     def __init__(self, questions: Mapping[str, Question]) -> None:
         self.questions = questions
         # By kind and criterion, how often each unit of answers came: runs are large, and answers few.
-        self._given: dict[str, dict[str, Counter[tuple[str, tuple[Answer, ...]]]]] = {"swap": {}, "retest": {}}
+        self._given: dict[str, dict[str, Counter[tuple[str, tuple[Answer, ...]]]]] = {
+            "swap": {},
+            "retest": {},
+        }
         self._unanswered: Counter[str] = Counter()
 
     def noted(self, row: Row) -> Row:
         """The row, when what the votes on its judged lines show is taken in."""
         lines = row.report.lines
         # Found without making a line: most runs have no votes.
-        if isinstance(lines, Lines) and not any(isinstance(answer, Score) and answer.lines for answer in lines.answers):
+        if isinstance(lines, Lines) and not any(
+            isinstance(answer, Score) and answer.lines for answer in lines.answers
+        ):
             return row
-        for line in (line for line in lines if line.name in self.questions and line.requirement is not None):
+        for line in (
+            line for line in lines if line.name in self.questions and line.requirement is not None
+        ):
             question = self.questions[line.name]
             for kind, votes in ballots(line):
-                self.add_answers(row.example, question.name, [question.answered(vote) for vote in votes], kind)
+                self.add_answers(
+                    row.example, question.name, [question.answered(vote) for vote in votes], kind
+                )
         return row
 
-    def add_answers(self, example: str, criterion: str, answers: Sequence[Answer | None], kind: str = "retest") -> None:
+    def add_answers(
+        self, example: str, criterion: str, answers: Sequence[Answer | None], kind: str = "retest"
+    ) -> None:
         """Take in what one judge answered to one question."""
         given = tuple(answer for answer in answers if answer is not None)
         self._unanswered[kind] += len(answers) - len(given)
@@ -224,11 +298,19 @@ class Repeats:
 
         def measured(names: Sequence[str]) -> Measures:
             choices, ranked = pooled_choices(self.questions[name] for name in names)
-            units = [AnswerUnit(*key, times) for name in names for key, times in found[name].items()]
-            pairs = [AnswerPair(u.example, *two, u.times) for u in units for two in combinations(u.answers, 2)]
+            units = [
+                AnswerUnit(*key, times) for name in names for key, times in found[name].items()
+            ]
+            pairs = [
+                AnswerPair(u.example, *two, u.times)
+                for u in units
+                for two in combinations(u.answers, 2)
+            ]
             return measure(pairs, choices, ranked=ranked, units=units, symmetric=True)
 
         if not found:
             return None
         chosen = [name for name in found if self.questions[name].choices]
-        return Consistency(measured(chosen), {name: measured([name]) for name in found}, self._unanswered[kind])
+        return Consistency(
+            measured(chosen), {name: measured([name]) for name in found}, self._unanswered[kind]
+        )

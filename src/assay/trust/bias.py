@@ -23,7 +23,15 @@ from assay.runs import Run
 from assay.runs.row import Row
 from assay.trust import estimate
 from assay.trust.agreement import mean_answer
-from assay.trust.estimate import LEVEL, Array, Estimate, Record, example_numbers, np, sums_by_example
+from assay.trust.estimate import (
+    LEVEL,
+    Array,
+    Estimate,
+    Record,
+    example_numbers,
+    np,
+    sums_by_example,
+)
 from assay.trust.labels import Answer, Label, Question, join, questions_of
 
 Method: TypeAlias = Literal["prediction_powered", "rogan_gladen"]
@@ -43,11 +51,17 @@ class Corrected(Record):
     refusal: str = ""  # why there is no correction
     rollouts: int = 0
     labels: int = 0  # rollouts with a label
-    unanswered: int = 0  # rollouts that the judge gave no answer to. They are in none of the figures.
+    unanswered: int = (
+        0  # rollouts that the judge gave no answer to. They are in none of the figures.
+    )
     sensitivity: Estimate = _NOT_BINARY
     specificity: Estimate = _NOT_BINARY
-    more_labels: int | None = None  # how many more would halve the best interval; None when no number of them would
-    left_at_most: float | None = None  # the share of that interval that is left when every rollout is labelled
+    more_labels: int | None = (
+        None  # how many more would halve the best interval; None when no number of them would
+    )
+    left_at_most: float | None = (
+        None  # the share of that interval that is left when every rollout is labelled
+    )
     warning: str = ""
 
     @property
@@ -59,11 +73,19 @@ class Corrected(Record):
 class Correction(Record):
     """What a run would come to if people had judged all of it."""
 
-    score: Corrected | None  # the rubric's score; None when it cannot be worked out, and `no_score` says why
-    criteria: tuple[Corrected, ...]  # the mean of each labelled criterion: the rate of MET, where it is met or not
+    score: (
+        Corrected | None
+    )  # the rubric's score; None when it cannot be worked out, and `no_score` says why
+    criteria: tuple[
+        Corrected, ...
+    ]  # the mean of each labelled criterion: the rate of MET, where it is met or not
     no_score: str = ""
-    other_wording: Mapping[str, int] = field(default_factory=dict[str, int])  # labels left out, by criterion
-    skipped: Mapping[str, int] = field(default_factory=dict[str, int])  # labels left out, by what is wrong with them
+    other_wording: Mapping[str, int] = field(
+        default_factory=dict[str, int]
+    )  # labels left out, by criterion
+    skipped: Mapping[str, int] = field(
+        default_factory=dict[str, int]
+    )  # labels left out, by what is wrong with them
 
     @property
     def figures(self) -> tuple[Corrected, ...]:
@@ -71,7 +93,9 @@ class Correction(Record):
         return (*(() if self.score is None else (self.score,)), *self.criteria)
 
 
-def correct(run: Run, labels: Sequence[Label], *, skip_unknown: bool = False, any_wording: bool = False) -> Correction:
+def correct(
+    run: Run, labels: Sequence[Label], *, skip_unknown: bool = False, any_wording: bool = False
+) -> Correction:
     """Correct the score of a run and the rate of every criterion that people labelled.
 
     The labelled rollouts have to be drawn at random from the run. Where several people labelled, the mean of their
@@ -86,7 +110,9 @@ def correct(run: Run, labels: Sequence[Label], *, skip_unknown: bool = False, an
     labelled = {item.criterion for item in joined.items}
     columns = {name: _Column() for name in questions if name in labelled}
     # What people must have answered for a score: the criteria that count and that a model judges.
-    needed = [question.name for question in questions.values() if question.judged and question.counts]
+    needed = [
+        question.name for question in questions.values() if question.judged and question.counts
+    ]
     scores, is_unit, is_plain_sum = _Column(), True, True
     for row in run.rows():
         people = said.get((row.example, row.sample), {})
@@ -98,7 +124,11 @@ def correct(run: Run, labels: Sequence[Label], *, skip_unknown: bool = False, an
         elif people and not _adds_up(run, row):
             is_plain_sum = False
         else:
-            theirs = _score(run, row, questions, people) if people and not set(needed) - people.keys() else None
+            theirs = (
+                _score(run, row, questions, people)
+                if people and not set(needed) - people.keys()
+                else None
+            )
             scores.answers.append((row.score, theirs, row.example))
     unlabelled = [name for name in needed if name not in columns]
     no_score = ""
@@ -111,7 +141,10 @@ def correct(run: Run, labels: Sequence[Label], *, skip_unknown: bool = False, an
         no_score = "no rollout is labelled on every criterion that the score needs"
     return Correction(
         score=None if no_score else scores.corrected("score", unit=is_unit),
-        criteria=tuple(each.corrected(name, unit=bool(questions[name].choices)) for name, each in columns.items()),
+        criteria=tuple(
+            each.corrected(name, unit=bool(questions[name].choices))
+            for name, each in columns.items()
+        ),
         no_score=no_score,
         other_wording=joined.other_wording,
         skipped=joined.skipped,
@@ -122,7 +155,9 @@ class _Column:
     """The answers to one question, of the judge and, where they labelled, of people."""
 
     def __init__(self) -> None:
-        self.answers: list[tuple[float, float | None, str]] = []  # of the judge, and of people; and the example
+        self.answers: list[
+            tuple[float, float | None, str]
+        ] = []  # of the judge, and of people; and the example
         self.unanswered = 0
 
     def add_row(self, row: Row, question: Question, label: Answer | None) -> None:
@@ -132,7 +167,9 @@ class _Column:
         if name not in values:
             # `N/A` takes the rollout out of the rate, as it leaves the score; an error is missing.
             failed = row.error is not None or name in row.report.errors
-            self.unanswered += failed or not any(line.name == name and not line.applies for line in row.report.lines)
+            self.unanswered += failed or not any(
+                line.name == name and not line.applies for line in row.report.lines
+            )
         elif label is None or worth is not None:
             self.answers.append((values[name], worth, row.example))
 
@@ -144,7 +181,11 @@ class _Column:
 def _adds_up(run: Run, row: Row) -> bool:
     """Whether the judge's own score comes out when its answers are added up here."""
     about = run.about.rubric
-    if about is None or about.aggregation not in AGGREGATIONS or len(row.report.lines) != len(run.about.criteria):
+    if (
+        about is None
+        or about.aggregation not in AGGREGATIONS
+        or len(row.report.lines) != len(run.about.criteria)
+    ):
         return False
     own = _total(run, row, row.report.lines)
     if own is None or row.score is None:
@@ -152,7 +193,9 @@ def _adds_up(run: Run, row: Row) -> bool:
     return math.isclose(own, row.score, abs_tol=1e-9)
 
 
-def _score(run: Run, row: Row, questions: Mapping[str, Question], people: Mapping[str, Answer]) -> float | None:
+def _score(
+    run: Run, row: Row, questions: Mapping[str, Question], people: Mapping[str, Answer]
+) -> float | None:
     """The score of a rollout with people's answers in the place of the judge's."""
 
     def line(criterion: Criterion, line: CriterionReport) -> CriterionReport:
@@ -203,7 +246,9 @@ def corrected_mean(
     bounds = (0.0, 1.0) if unit or is_binary else (-math.inf, math.inf)
     known: dict[str, Any] = {
         "judge": estimate.mean_of(observed.judge, observed.examples).within(*bounds),
-        "people": estimate.mean_of(observed.people[labelled], observed.examples[labelled]).within(*bounds),
+        "people": estimate.mean_of(observed.people[labelled], observed.examples[labelled]).within(
+            *bounds
+        ),
         "rollouts": len(observed.judge),
         "labels": observed.labels,
         "unanswered": unanswered,
@@ -213,7 +258,9 @@ def corrected_mean(
     refusal = _refusal(observed)
     if refusal:
         return Corrected(name, refusal=refusal, **known)
-    found: dict[Method, Estimate] = {"prediction_powered": prediction_powered(observed).within(*bounds)}
+    found: dict[Method, Estimate] = {
+        "prediction_powered": prediction_powered(observed).within(*bounds)
+    }
     if is_binary:
         found["rogan_gladen"] = clustered_rogan_gladen(observed)
     known["more_labels"], known["left_at_most"] = label_budget(observed)
@@ -253,7 +300,10 @@ def _warning(observed: "Observed") -> str:
     if not observed.is_binary or observed.labelled.all():
         return ""
     sides = (observed.labelled, ~observed.labelled)
-    labelled, others = (estimate.mean_of(observed.judge[each], observed.examples[each], level=0.99) for each in sides)
+    labelled, others = (
+        estimate.mean_of(observed.judge[each], observed.examples[each], level=0.99)
+        for each in sides
+    )
     gap = estimate.difference_of(labelled, others)
     if gap.low is None or gap.high is None or gap.low <= 0 <= gap.high:
         return ""
@@ -291,7 +341,9 @@ class Observed:
     def is_binary(self) -> bool:
         """Whether the judge says 0 or 1 throughout. People who are split are somewhere between."""
         people = self.people[self.labelled]
-        return bool((people >= 0).all() and (people <= 1).all() and np.isin(self.judge, (0.0, 1.0)).all())
+        return bool(
+            (people >= 0).all() and (people <= 1).all() and np.isin(self.judge, (0.0, 1.0)).all()
+        )
 
 
 class ErrorRates(NamedTuple):
@@ -308,7 +360,14 @@ class ErrorRates(NamedTuple):
     @classmethod
     def of(cls, observed: Observed) -> "ErrorRates":
         judge, people = observed.judge[observed.labelled], observed.people[observed.labelled]
-        sums = (observed.judge, np.ones(len(observed.judge)), judge * people, people, judge * (1 - people), 1 - people)
+        sums = (
+            observed.judge,
+            np.ones(len(observed.judge)),
+            judge * people,
+            people,
+            judge * (1 - people),
+            1 - people,
+        )
         return cls(*(float(each.sum()) for each in sums), apart=False)
 
 
@@ -324,7 +383,10 @@ def specificity(observed: Observed) -> Estimate:
 
 def beats_chance(observed: Observed) -> bool:
     """Whether sensitivity + specificity - 1 lies clearly above 0."""
-    hits, alarms = (_share(observed, each, observed.judge, DOUBT) for each in (observed.people, 1 - observed.people))
+    hits, alarms = (
+        _share(observed, each, observed.judge, DOUBT)
+        for each in (observed.people, 1 - observed.people)
+    )
     low = estimate.difference_of(hits, alarms).low
     return low is not None and low > 0
 
@@ -408,9 +470,13 @@ def prediction_powered(observed: Observed) -> Estimate:
     # What each rollout adds to the estimate.
     gaps = np.where(labelled, observed.people - tuning * observed.judge, 0.0)
     gaps = np.where(labelled, gaps - gaps[labelled].mean(), 0.0) / observed.labels
-    influence = np.where(labelled, gaps, tuning * (observed.judge - others_mean) / max(1, len(others)))
+    influence = np.where(
+        labelled, gaps, tuning * (observed.judge - others_mean) / max(1, len(others))
+    )
     variance *= estimate.design_effect(influence, observed.examples)
-    half = estimate.t_quantile((1 + LEVEL) / 2, max(1, observed.labelled_examples - 2)) * variance**0.5
+    half = (
+        estimate.t_quantile((1 + LEVEL) / 2, max(1, observed.labelled_examples - 2)) * variance**0.5
+    )
     found = Estimate(value, min(centre - half, value), max(centre + half, value))
     return found.within(0.0, 1.0) if observed.is_binary else found
 
@@ -431,7 +497,11 @@ def label_budget(observed: Observed) -> tuple[int | None, float]:
     None when labelling every rollout would not halve it. The variance falls as `falling` / labels + `fixed`: what is
     fixed is left when labels cost nothing, since the rollouts are too few.
     """
-    moments, labels, rollouts = _moments(observed, smooth=True), observed.labels, len(observed.judge)
+    moments, labels, rollouts = (
+        _moments(observed, smooth=True),
+        observed.labels,
+        len(observed.judge),
+    )
     spread, both = moments.people_spread, moments.people_spread * moments.judge_spread
     told = min(moments.joint**2 / both, 1.0) if both > 0 and moments.joint > 0 else 0.0
     falling, fixed = spread * (1 - told), spread * told / rollouts
@@ -461,12 +531,21 @@ def _moments(observed: Observed, *, smooth: bool = False) -> _Moments:
         # The four ways in which people and judge could be at the ends of the scale.
         everything = np.concatenate([observed.judge, people])
         low, high = min(0.0, float(everything.min())), max(1.0, float(everything.max()))
-        people, judge = np.append(people, [low, low, high, high]), np.append(judge, [low, high, low, high])
+        people, judge = (
+            np.append(people, [low, low, high, high]),
+            np.append(judge, [low, high, low, high]),
+        )
         weights = np.append(weights, [made_up] * 4)
     size = float(weights.sum())
     # Made-up answers stand in for the degree of freedom that the mean takes.
     freedom = size if made_up else max(size - 1, 1.0)
     people_mean, judge_mean = (float((weights * v).sum()) / size for v in (people, judge))
     people_gaps, judge_gaps = people - people_mean, judge - judge_mean
-    products = (weights * people_gaps**2, weights * judge_gaps**2, weights * people_gaps * judge_gaps)
-    return _Moments(size, people_mean, judge_mean, *(float(each.sum()) / freedom for each in products))
+    products = (
+        weights * people_gaps**2,
+        weights * judge_gaps**2,
+        weights * people_gaps * judge_gaps,
+    )
+    return _Moments(
+        size, people_mean, judge_mean, *(float(each.sum()) / freedom for each in products)
+    )

@@ -11,18 +11,38 @@ from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 from assay.criterion import NOT_APPLICABLE
 from assay.trust import estimate
-from assay.trust.estimate import MEAN, Array, Clustered, Estimate, Record, Statistic, np, ratio, share
+from assay.trust.estimate import (
+    MEAN,
+    Array,
+    Clustered,
+    Estimate,
+    Record,
+    Statistic,
+    np,
+    ratio,
+    share,
+)
 from assay.trust.labels import Answer
 
 # How much worse a verdict two ranks away is than the next one: no worse, twice, four times.
 Weights: TypeAlias = Literal["none", "linear", "quadratic"]
-Level: TypeAlias = Literal["nominal", "ordinal", "interval"]  # what is between answers: nothing, ranks, or a distance
+Level: TypeAlias = Literal[
+    "nominal", "ordinal", "interval"
+]  # what is between answers: nothing, ranks, or a distance
 _NONE = "there are no pairs"
 _NO_PAIRS = Estimate(reason=_NONE)
 _NUMBERS = Estimate(reason="the answers are numbers, and not choices")
 UNRANKED = Estimate(reason="the criteria have different choices, which have no common order")
 """Stands for a figure that needs an order of the choices."""
-_OF_RANKS = ("precision", "recall", "linear_kappa", "quadratic_kappa", "ordinal_alpha", "interval_alpha", "bias")
+_OF_RANKS = (
+    "precision",
+    "recall",
+    "linear_kappa",
+    "quadratic_kappa",
+    "ordinal_alpha",
+    "interval_alpha",
+    "bias",
+)
 _SAME_ANSWERS = "all answers are the same, so there is no disagreement to expect"
 
 
@@ -116,7 +136,9 @@ def measure(
             return Clustered(both_ways[:, :size, :size])
         listed = [[places.get(answer, size) for answer in unit.answers] for unit in units]
         known = [[place for place in unit if place < size] for unit in listed]
-        found = [unit.times * coincidences(each, size) for unit, each in zip(units, known, strict=True)]
+        found = [
+            unit.times * coincidences(each, size) for unit, each in zip(units, known, strict=True)
+        ]
         return Clustered(_summed(units, found))
 
     whole, size = Clustered(tables), len(choices)
@@ -149,7 +171,9 @@ def measure(
 
 
 def _summed(given: Sequence[AnswerPair] | Sequence[AnswerUnit], parts: Sequence[Array]) -> Array:
-    return estimate.sums_by_example(np.stack(parts), estimate.example_numbers([each.example for each in given]))
+    return estimate.sums_by_example(
+        np.stack(parts), estimate.example_numbers([each.example for each in given])
+    )
 
 
 def _number_measures(pairs: Sequence[AnswerPair], units: Sequence[AnswerUnit] | None) -> Measures:
@@ -160,7 +184,9 @@ def _number_measures(pairs: Sequence[AnswerPair], units: Sequence[AnswerUnit] | 
     named: dict[str, Any] = dict.fromkeys(Measures().figures(), _NUMBERS)
     named["interval_alpha"] = Clustered(_summed(taken, sums)).estimate(number_alpha)
     named["bias"] = differences.estimate(MEAN)
-    return Measures(pairs=sum(pair.times for pair in pairs), examples=len(differences.sums), **named)
+    return Measures(
+        pairs=sum(pair.times for pair in pairs), examples=len(differences.sums), **named
+    )
 
 
 # Figures of a table of counts.
@@ -170,17 +196,23 @@ def _size(tables: Array) -> Array:
     return tables.sum((-2, -1))
 
 
-ACCURACY = share(lambda t: (np.trace(t, axis1=-2, axis2=-1), _size(t)), _NONE)  # the share of pairs that agree
+ACCURACY = share(
+    lambda t: (np.trace(t, axis1=-2, axis2=-1), _size(t)), _NONE
+)  # the share of pairs that agree
 
 
 def precision(place: int, name: str) -> Statistic:
     """Of what the judge called so, the share that people call so."""
-    return share(lambda t: (t[..., place, place], t[..., :, place].sum(-1)), f"the judge never says {name}")
+    return share(
+        lambda t: (t[..., place, place], t[..., :, place].sum(-1)), f"the judge never says {name}"
+    )
 
 
 def recall(place: int, name: str) -> Statistic:
     """Of what people call so, the share that the judge calls so."""
-    return share(lambda t: (t[..., place, place], t[..., place, :].sum(-1)), f"people never say {name}")
+    return share(
+        lambda t: (t[..., place, place], t[..., place, :].sum(-1)), f"people never say {name}"
+    )
 
 
 @partial(Statistic, undefined=_NONE)
@@ -195,7 +227,9 @@ def kappa(categories: int, weights: Weights = "none") -> Statistic:
     """Agreement beyond chance: 1 is perfect, 0 is what chance gives (Cohen 1960 and 1968)."""
     ranks = np.arange(categories, dtype=np.float64)
     gaps = np.abs(ranks[:, None] - ranks[None, :])
-    distances = {"none": (gaps > 0).astype(np.float64), "linear": gaps, "quadratic": gaps**2}[weights]
+    distances = {"none": (gaps > 0).astype(np.float64), "linear": gaps, "quadratic": gaps**2}[
+        weights
+    ]
 
     def figure(tables: Array) -> Array:
         expected = tables.sum(-1)[..., :, None] * tables.sum(-2)[..., None, :]
@@ -221,7 +255,10 @@ def bias(worths: Sequence[float]) -> Statistic:
 
 
 def cohen_kappa(
-    first: Iterable[Hashable], second: Iterable[Hashable], weights: Weights = "none", categories: Sequence[Any] = ()
+    first: Iterable[Hashable],
+    second: Iterable[Hashable],
+    weights: Weights = "none",
+    categories: Sequence[Any] = (),
 ) -> Estimate:
     """Cohen's kappa of two raters, without an interval. `categories` give the order for weights.
 
@@ -234,12 +271,16 @@ def cohen_kappa(
     if not pairs:
         return _NO_PAIRS
     seen = {verdict for pair in pairs for verdict in pair}
-    places = {verdict: place for place, verdict in enumerate(categories or sorted(seen, key=_order))}
+    places = {
+        verdict: place for place, verdict in enumerate(categories or sorted(seen, key=_order))
+    }
     strays = sorted(seen.difference(places), key=str)
     if strays:
         raise ValueError(f"{strays} are not among the categories {list(places)}")
     table = np.zeros((len(places), len(places)))
-    np.add.at(table, ([places[one] for one, _ in pairs], [places[other] for _, other in pairs]), 1.0)
+    np.add.at(
+        table, ([places[one] for one, _ in pairs], [places[other] for _, other in pairs]), 1.0
+    )
     return kappa(len(places), weights).alone(table)
 
 
@@ -248,7 +289,9 @@ def cohen_kappa(
 
 
 def krippendorff_alpha(
-    units: Sequence[Sequence[Hashable | None]], level: Level = "nominal", categories: Sequence[Hashable] | None = None
+    units: Sequence[Sequence[Hashable | None]],
+    level: Level = "nominal",
+    categories: Sequence[Hashable] | None = None,
 ) -> Estimate:
     """Krippendorff's alpha, without an interval.
 
@@ -263,7 +306,9 @@ def krippendorff_alpha(
     if not paired:
         return Estimate(reason="nothing was answered twice")
     if level == "interval":
-        return number_alpha.alone(np.sum([number_sums(cast("Any", unit)) for unit in paired], axis=0))
+        return number_alpha.alone(
+            np.sum([number_sums(cast("Any", unit)) for unit in paired], axis=0)
+        )
     seen = {answer for unit in paired for answer in unit}
     listed = list(categories) if categories is not None else sorted(seen, key=_order)
     places = {category: place for place, category in enumerate(listed)}

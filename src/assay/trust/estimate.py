@@ -16,7 +16,9 @@ try:
     # `scipy.stats` has the same functions, and takes half a second longer to import.
     special: Any = import_module("scipy.special")
 except ModuleNotFoundError as error:
-    raise MissingExtraError("statistics about judges", package=str(error.name), extra="trust") from None
+    raise MissingExtraError(
+        "statistics about judges", package=str(error.name), extra="trust"
+    ) from None
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -45,7 +47,11 @@ def plain(value: Any) -> Any:
         return value.to_dict()
     if isinstance(value, Mapping):
         return {key: plain(each) for key, each in cast("Mapping[str, Any]", value).items()}
-    return [plain(each) for each in cast("Sequence[Any]", value)] if isinstance(value, tuple | list) else value
+    return (
+        [plain(each) for each in cast("Sequence[Any]", value)]
+        if isinstance(value, tuple | list)
+        else value
+    )
 
 
 @dataclass(frozen=True)
@@ -125,12 +131,16 @@ def mean_of(values: Array, examples: Array, level: float = LEVEL) -> Estimate:
     mean = float(values.mean())
     together = sums_by_example(values - mean, examples)
     is_share = bool(np.isin(values, (0.0, 1.0)).all())
-    return _spread_estimate(Spread(mean, float((together**2).sum()), len(values), len(together), is_share), level)
+    return _spread_estimate(
+        Spread(mean, float((together**2).sum()), len(values), len(together), is_share), level
+    )
 
 
 def _spread_estimate(spread: Spread, level: float) -> Estimate:
     upper = (1 + level) / 2
-    low, high = spread.bounds(normal_quantile(upper), t_quantile(upper, max(1, spread.examples - 1)))
+    low, high = spread.bounds(
+        normal_quantile(upper), t_quantile(upper, max(1, spread.examples - 1))
+    )
     return Estimate(spread.mean, low, high, "" if low is not None else _ALONE)
 
 
@@ -192,7 +202,9 @@ def example_numbers(examples: Sequence[str]) -> list[int]:
 class Statistic:
     """A figure worked out from sums, for many resamples at once."""
 
-    of: Callable[[Array], Array]  # sums of any number of resamples, and the figure of each; NaN where it is not defined
+    of: Callable[
+        [Array], Array
+    ]  # sums of any number of resamples, and the figure of each; NaN where it is not defined
     undefined: str  # what is so when it is not defined
     # Of a share, which needs no resampling: how many of how many.
     parts: Callable[[Array], tuple[Array, Array]] | None = None
@@ -228,7 +240,9 @@ class Clustered:
         """The sums that occur, and how often. Yes and no leave few, and equal ones are drawn together."""
         scale = float(np.abs(self.sums).max(initial=0.0)) or 1.0
         # Sums of the same numbers in another order may differ in the last digits.
-        _, places, times = np.unique(np.round(self.sums / scale, 12), axis=0, return_index=True, return_counts=True)
+        _, places, times = np.unique(
+            np.round(self.sums / scale, 12), axis=0, return_index=True, return_counts=True
+        )
         return self.sums[places], times.astype(np.float64)
 
     @cached_property
@@ -236,7 +250,9 @@ class Clustered:
         """The sums of each resample: as many examples as there are, drawn with replacement."""
         rows, times = self.distinct
         flat = rows.reshape(len(rows), -1)
-        return np.concatenate([counts @ flat for counts in self._counts(times)]).reshape(-1, *self.sums.shape[1:])
+        return np.concatenate([counts @ flat for counts in self._counts(times)]).reshape(
+            -1, *self.sums.shape[1:]
+        )
 
     def _counts(self, times: Array) -> Iterator[Array]:
         """How often each of the distinct rows is in each resample, some resamples at a time."""
@@ -271,7 +287,9 @@ class Clustered:
             return Estimate(value, reason=f"no interval: in many resamples {statistic.undefined}")
         if np.ptp(defined) < 1e-12:
             # Which does not make the figure certain.
-            return Estimate(value, reason=f"no interval: all {len(self.sums)} examples are alike in this")
+            return Estimate(
+                value, reason=f"no interval: all {len(self.sums)} examples are alike in this"
+            )
         return Estimate(value, *self._interval(statistic, value, defined))
 
     def _interval(self, statistic: Statistic, value: float, drawn: Array) -> tuple[float, float]:

@@ -58,7 +58,11 @@ class GoldenReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
-        counts = {"expected": len(self.results), "wrong": len(self.wrong), "errors": len(self.errors)}
+        counts = {
+            "expected": len(self.results),
+            "wrong": len(self.wrong),
+            "errors": len(self.errors),
+        }
         results = [{**asdict(result), "right": result.right} for result in self.results]
         return {**counts, "results": results, "spent": self.spent.to_dict()}
 
@@ -80,11 +84,16 @@ async def run_golden(rubric: Rubric, grader: Autograder | None = None) -> Golden
             if not each.golden:
                 continue
             rollouts = [example.fields for example in each.golden]
-            reports = await each.score(rollouts, autograder=grader or each.autograder or rubric.autograder)
+            reports = await each.score(
+                rollouts, autograder=grader or each.autograder or rubric.autograder
+            )
             criteria = {criterion.name: criterion for criterion in each.criteria}
             for example, report in zip(each.golden, reports, strict=True):
                 lines = {line.name: line for line in report.lines}
-                found += [_result(inside, name, criteria[name], lines.get(name), example) for name in example.expect]
+                found += [
+                    _result(inside, name, criteria[name], lines.get(name), example)
+                    for name in example.expect
+                ]
     if not found:
         ways = "list some under 'golden', each with a completion and what to expect"
         raise TrustError(f"the rubric has no golden examples: {ways}")

@@ -31,7 +31,9 @@ class Question:
 
     name: str
     choices: tuple[str, ...] = BINARY  # worst to best; none when the answers are numbers
-    guidelines: frozenset[str] = frozenset()  # the hashes that its wording goes by; none when they are not known
+    guidelines: frozenset[str] = (
+        frozenset()
+    )  # the hashes that its wording goes by; none when they are not known
     judged: bool = True  # whether a model answers, rather than code
     counts: bool = True  # whether its answers are part of the score
 
@@ -68,7 +70,9 @@ class Question:
 
     def choice_worth(self, number: float) -> str | None:
         """The choice that is worth this number, if any is."""
-        return next((choice for choice, worth in self.worths.items() if abs(worth - number) < _NEAR), None)
+        return next(
+            (choice for choice, worth in self.worths.items() if abs(worth - number) < _NEAR), None
+        )
 
 
 def _number(given: object) -> float | None:
@@ -148,24 +152,32 @@ class TwoAnswers(NamedTuple):
 class PairedRuns(NamedTuple):
     """What two runs say about the same completions."""
 
-    questions: Mapping[str, Question]  # what was asked in the same words in both, and answered by a model
+    questions: Mapping[
+        str, Question
+    ]  # what was asked in the same words in both, and answered by a model
     answers: tuple[TwoAnswers, ...]
     rollouts: int  # rollouts that both runs have, with the same completion
-    changed: int  # rollouts that both have with another completion: they say nothing about the judge
+    changed: (
+        int  # rollouts that both have with another completion: they say nothing about the judge
+    )
     only_one: int  # rollouts that one of the runs does not have
 
 
 def pair_runs(before: Run, after: Run) -> PairedRuns:
     """Put the judge's answers in two runs side by side, where question and rollout are the same; raise when none are."""
     asked, later = questions_of(before), questions_of(after)
-    same = [name for name in asked if name in later and asked[name].guidelines & later[name].guidelines]
+    same = [
+        name for name in asked if name in later and asked[name].guidelines & later[name].guidelines
+    ]
     questions = {name: asked[name] for name in same if asked[name].judged}
     if not questions:
         raise TrustError("the runs have no judged criterion in the same words: compare others")
 
     def said(row: Row) -> tuple[str, dict[str, Answer | None]]:
         lines = [line for line in row.report.lines if line.name in questions]
-        return hash_of(row.fields.get("completion")), {n.name: questions[n.name].answered(n) for n in lines}
+        return hash_of(row.fields.get("completion")), {
+            n.name: questions[n.name].answered(n) for n in lines
+        }
 
     seen = {row.key: said(row) for row in before.rows()}
     answers: list[TwoAnswers] = []
@@ -208,12 +220,16 @@ class Label:
 
     example: str
     criterion: str
-    verdict: str | float | None  # a choice of the criterion, or what it is worth; None takes an earlier label back
+    verdict: (
+        str | float | None
+    )  # a choice of the criterion, or what it is worth; None takes an earlier label back
     rater: str = "human"
     sample: int = 0  # which of the rollouts of the example it is about
     note: str = ""
     time: str | None = None
-    guideline: str | None = None  # the hash of the criterion's wording that the person saw; None when that is not known
+    guideline: str | None = (
+        None  # the hash of the criterion's wording that the person saw; None when that is not known
+    )
 
     @property
     def key(self) -> tuple[str, int, str, str]:
@@ -225,16 +241,24 @@ class Label:
         """The label that a row of a file stands for. Raises `LabelError` when it is none."""
         # However fields are spelled; our own name goes before another.
         spelled = {str(name).strip().casefold(): value for name, value in row.items()}
-        fields = {ours: spelled[theirs] for theirs, ours in _OTHER_NAMES.items() if theirs in spelled} | spelled
+        fields = {
+            ours: spelled[theirs] for theirs, ours in _OTHER_NAMES.items() if theirs in spelled
+        } | spelled
         for name in ("example", "criterion", "verdict"):
             if name not in fields or (name != "verdict" and fields[name] in (None, "")):
-                near = [did_you_mean(field, _FIELDS) for field in row if field not in (*_FIELDS, *_OTHER_NAMES)]
+                near = [
+                    did_you_mean(field, _FIELDS)
+                    for field in row
+                    if field not in (*_FIELDS, *_OTHER_NAMES)
+                ]
                 guess = next((words for words in near if words.startswith("did")), "")
                 has = f"there are {', '.join(map(str, row)) or 'no fields'}"
                 raise LabelError(f"it has no {name!r}: {guess or has}")
         texts = ("example", "criterion", "rater", "note", "time", "guideline")
         given = {name: str(fields[name]) for name in texts if fields.get(name) not in (None, "")}
-        return cls(verdict=_verdict(fields["verdict"]), sample=_sample(fields.get("sample")), **given)
+        return cls(
+            verdict=_verdict(fields["verdict"]), sample=_sample(fields.get("sample")), **given
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The label as a line of a file holds it: what is empty is left out, but for the verdict."""
@@ -298,7 +322,9 @@ class LabelledItem:
     people: Mapping[str, Answer]  # what each rater answered
     judge: Answer | None = None  # what the judge answered; None when it did not
     error: str | None = None  # why there is no answer of the judge
-    members: Mapping[str, Answer] = field(default_factory=dict[str, Answer])  # what each judge of a panel answered
+    members: Mapping[str, Answer] = field(
+        default_factory=dict[str, Answer]
+    )  # what each judge of a panel answered
 
 
 @dataclass(frozen=True)
@@ -307,8 +333,12 @@ class Joined:
 
     items: tuple[LabelledItem, ...]
     questions: Mapping[str, Question]
-    other_wording: Mapping[str, int] = field(default_factory=dict[str, int])  # labels left out, by criterion
-    skipped: Mapping[str, int] = field(default_factory=dict[str, int])  # labels left out, by what is wrong with them
+    other_wording: Mapping[str, int] = field(
+        default_factory=dict[str, int]
+    )  # labels left out, by criterion
+    skipped: Mapping[str, int] = field(
+        default_factory=dict[str, int]
+    )  # labels left out, by what is wrong with them
 
 
 def join(
@@ -326,12 +356,18 @@ def join(
     criterion's own are left out, unless `any_wording` says that they will do.
     """
     misfits: dict[str, list[str]] = {what: [] for what in _MISFITS}
-    misfits["unknown criterion"] = [short_repr(label.criterion) for label in labels if label.criterion not in questions]
-    wanted = grouped(((label.example, label.sample), label) for label in labels if label.criterion in questions)
+    misfits["unknown criterion"] = [
+        short_repr(label.criterion) for label in labels if label.criterion not in questions
+    ]
+    wanted = grouped(
+        ((label.example, label.sample), label) for label in labels if label.criterion in questions
+    )
     other_wording: Counter[str] = Counter()
     items: list[LabelledItem] = []
     for row in rows:
-        on_row = grouped((label.criterion, label) for label in wanted.pop((row.example, row.sample), ()))
+        on_row = grouped(
+            (label.criterion, label) for label in wanted.pop((row.example, row.sample), ())
+        )
         for name, about in on_row.items():
             question, people = questions[name], dict[str, Answer]()
             # A label without a guideline, or of a question whose hashes are not known, is taken for its own.
@@ -347,7 +383,9 @@ def join(
             if people:
                 items.append(_item(row, question, people))
     for (example, sample), about in wanted.items():
-        misfits["unknown example"] += [f"{example!r}{f' (sample {sample})' if sample else ''}"] * len(about)
+        misfits["unknown example"] += [
+            f"{example!r}{f' (sample {sample})' if sample else ''}"
+        ] * len(about)
     skipped = {what: len(each) for what, each in misfits.items() if each}
     if skipped and not skip_unknown:
         raise LabelError(_do_not_fit(misfits))
@@ -384,5 +422,9 @@ def _do_not_fit(misfits: Mapping[str, list[str]]) -> str:
         kinds = list(dict.fromkeys(each))
         more = f" and {len(kinds) - _SHOWN:,} more" if len(kinds) > _SHOWN else ""
         if kinds:
-            lines.append(f"  {counted(len(each), 'label')} {_MISFITS[what]}: {', '.join(kinds[:_SHOWN])}{more}")
-    return "\n".join([*lines, "mend them, or leave them out with skip_unknown=True (--skip-unknown)"])
+            lines.append(
+                f"  {counted(len(each), 'label')} {_MISFITS[what]}: {', '.join(kinds[:_SHOWN])}{more}"
+            )
+    return "\n".join(
+        [*lines, "mend them, or leave them out with skip_unknown=True (--skip-unknown)"]
+    )

@@ -68,9 +68,13 @@ def _term(found: re.Match[str]) -> Term:
             raise FilterError(f"{name} is compared with {value!r}: give a number") from None
         return Term(name, "=" if operator == ":" else operator, value, negated)
     if name in WORDS and operator in (":", "~", "="):
-        return Term(name, "~" if operator == "~" or name in ("text", "error") else ":", value, negated)
+        return Term(
+            name, "~" if operator == "~" or name in ("text", "error") else ":", value, negated
+        )
     if name not in (*NUMBERS, *WORDS):
-        raise FilterError(f"there is no {name!r} to filter by: {did_you_mean(name, (*NUMBERS, *WORDS))}")
+        raise FilterError(
+            f"there is no {name!r} to filter by: {did_you_mean(name, (*NUMBERS, *WORDS))}"
+        )
     kind = "text, so use : or <" if name in NUMBERS else "number, so use : or ~"
     raise FilterError(f"{name}{operator}{value} cannot be read: {name} is no {kind}")
 
@@ -92,7 +96,9 @@ def where(
 
     def said(among: Collection[str], verdict: str | None = None) -> tuple[str, list[object]]:
         """That one of these criteria has a verdict, or this one."""
-        test = "key IN (SELECT value FROM json_each(?))" + ("" if verdict is None else " AND lower(value) = ?")
+        test = "key IN (SELECT value FROM json_each(?))" + (
+            "" if verdict is None else " AND lower(value) = ?"
+        )
         values = [json.dumps(list(among)), *([] if verdict is None else [verdict])]
         return f"EXISTS (SELECT 1 FROM json_each(rows.verdicts) WHERE {test})", list(values)
 

@@ -35,7 +35,8 @@ def overview(index: RowIndex, summary: Summary) -> dict[str, Any]:
         "score": _estimate(summary.score) | {"histogram": index.histogram("score")},
         "reward": _estimate(summary.reward) | {"histogram": index.histogram("reward")},
         "criteria": [
-            _criterion(encodable(name), found, known.get(name)) | {"own": index.criteria.get(encodable(name), False)}
+            _criterion(encodable(name), found, known.get(name))
+            | {"own": index.criteria.get(encodable(name), False)}
             for name, found in summary.criteria.items()
         ],
         "tags": [{"name": name, **_estimate(tag)} for name, tag in summary.tags.items()],
@@ -84,7 +85,10 @@ def whole_row(index: RowIndex, number: int, row: Row, labels: Sequence[Label]) -
         "media": [_media(part) for part in parts if part.kind in MEDIA],
         "timing": dict(row.timing),
         "spent": row.spent.to_dict(),
-        "judge_log": [{**call, "criterion": names.get(call["question"].partition("@")[0])} for call in row.judge_log],
+        "judge_log": [
+            {**call, "criterion": names.get(call["question"].partition("@")[0])}
+            for call in row.judge_log
+        ],
     }
 
 
@@ -112,7 +116,15 @@ def _errors(index: RowIndex, summary: Summary) -> list[dict[str, Any]]:
         for kind, count in kinds.items():
             row, message = index.first_error(criterion, kind)
             name = None if criterion == "rollout" else criterion
-            found.append({"criterion": name, "kind": kind, "count": count, "first_row": row, "message": message})
+            found.append(
+                {
+                    "criterion": name,
+                    "kind": kind,
+                    "count": count,
+                    "first_row": row,
+                    "message": message,
+                }
+            )
     return sorted(found, key=lambda error: -error["count"])
 
 
@@ -136,11 +148,17 @@ def _estimate(estimate: MeanEstimate) -> dict[str, Any]:
     return picked(estimate, "mean low high count")
 
 
-def _line(line: CriterionReport, text: str, labels: Iterable[Label], parts: Sequence[Part] = ()) -> dict[str, Any]:
+def _line(
+    line: CriterionReport, text: str, labels: Iterable[Label], parts: Sequence[Part] = ()
+) -> dict[str, Any]:
     return {
-        **picked(line, "name requirement weight value reason error counted passed disagreement tags"),
+        **picked(
+            line, "name requirement weight value reason error counted passed disagreement tags"
+        ),
         "verdict": line.said,
-        "evidence": _evidence(line, text, parts) if line.requirement is not None else list(line.citations),
+        "evidence": _evidence(line, text, parts)
+        if line.requirement is not None
+        else list(line.citations),
         "nested": line.requirement is None and bool(line.lines) and not line.steps,
         "steps": bool(line.steps),
         "votes": [_line(vote, text, (), parts) for vote in line.lines],
@@ -158,6 +176,8 @@ def _evidence(line: CriterionReport, text: str, parts: Sequence[Part]) -> list[C
 def _messages(said: Any, role: str) -> list[dict[str, Any]]:
     """Messages, whatever they were given as, numbered as citations number them."""
     return [
-        dict(cast("Mapping[str, Any]", each)) if isinstance(each, Mapping) else {"role": role, "content": each}
+        dict(cast("Mapping[str, Any]", each))
+        if isinstance(each, Mapping)
+        else {"role": role, "content": each}
         for each in turns_of(said, role)
     ]

@@ -23,14 +23,23 @@ from assay.runs.jsonable import as_utf_8
 from assay.runs.pipeline import OnProgress, Watch
 from assay.viewer.viewed_runs import ViewedRun, ViewedRuns
 
-KINDS: Final = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+KINDS: Final = {
+    ".html": "text/html",
+    ".css": "text/css",
+    ".js": "text/javascript",
+    ".svg": "image/svg+xml",
+}
 # What the page may do whether it is served or opened from disk.
-POLICY: Final = "media-src data:; object-src blob:; frame-src blob:; base-uri 'none'; form-action 'none'"
+POLICY: Final = (
+    "media-src data:; object-src blob:; frame-src blob:; base-uri 'none'; form-action 'none'"
+)
 BUNDLE: Final = "page.js"  # the name under which all scripts are had as one
 CHUNK: Final = 200  # rows to a chunk
 
 
-def write_report(paths: Sequence[str | Path], file: IO[str], on_progress: OnProgress | None = None) -> int:
+def write_report(
+    paths: Sequence[str | Path], file: IO[str], on_progress: OnProgress | None = None
+) -> int:
     """Write the page of these runs; how many rows it holds."""
     viewed = ViewedRuns(paths)
     runs = viewed.runs.values()
@@ -76,13 +85,27 @@ def _told(viewed: ViewedRuns) -> dict[str, Any]:
 def _table(run: ViewedRun) -> dict[str, Any]:
     """The table by column: what is the same in most rows packs well."""
     rows = run.page("", limit=-1)["rows"]
-    columns = {name: [row[name] for row in rows] for name in rows[0] if name != "verdicts"} if rows else {}
+    columns = (
+        {name: [row[name] for row in rows] for name in rows[0] if name != "verdicts"}
+        if rows
+        else {}
+    )
     criteria, tags = run.index.criteria, run.index.tags
-    verdicts = {name: [row["verdicts"].get(name) for row in rows] for name, is_own in criteria.items() if not is_own}
+    verdicts = {
+        name: [row["verdicts"].get(name) for row in rows]
+        for name, is_own in criteria.items()
+        if not is_own
+    }
     # By row, since a criterion that rows bring is one of few of them.
     own = [{name: said for name, said in row["verdicts"].items() if criteria[name]} for row in rows]
     own = own if any(own) else []
-    return {"columns": columns, "verdicts": verdicts, "own": own, "criteria": list(criteria), "tags": tags}
+    return {
+        "columns": columns,
+        "verdicts": verdicts,
+        "own": own,
+        "criteria": list(criteria),
+        "tags": tags,
+    }
 
 
 def _frame() -> tuple[str, str]:

@@ -46,7 +46,11 @@ LONGEST_LABEL: Final = 100_000
 
 
 def serve_page(
-    paths: Sequence[str | Path], *, port: int = 0, browser: bool = False, told: Callable[[str], object] = print
+    paths: Sequence[str | Path],
+    *,
+    port: int = 0,
+    browser: bool = False,
+    told: Callable[[str], object] = print,
 ) -> None:
     """Serve the page of these runs, on any free port by default; `told` gets its address once it can be opened."""
     try:
@@ -56,7 +60,9 @@ def serve_page(
     with listening:
         address = f"http://{HOST}:{listening.getsockname()[1]}/"
         # Indices are kept between two looks.
-        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "assay" / "pages"
+        folder = (
+            Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "assay" / "pages"
+        )
         folder.mkdir(parents=True, exist_ok=True)
         app = viewer_app(ViewedRuns(paths, folder))
         # The socket listens already, so a browser that opens the address now is served in a moment.
@@ -66,14 +72,18 @@ def serve_page(
         uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listening])
 
 
-def viewer_app(viewed: ViewedRuns, *, hosts: tuple[str, ...] = ("127.0.0.1", "localhost")) -> Starlette:
+def viewer_app(
+    viewed: ViewedRuns, *, hosts: tuple[str, ...] = ("127.0.0.1", "localhost")
+) -> Starlette:
     """The page and its data. `hosts` are the names it may be asked under."""
 
     @contextlib.asynccontextmanager
     async def living(_: Starlette) -> AsyncGenerator[None]:
         # Built beside the first looks, so that the page is there at once.
         runs = viewed.runs.values()
-        reading = [asyncio.ensure_future(asyncio.to_thread(run.read_on, viewed.closing)) for run in runs]
+        reading = [
+            asyncio.ensure_future(asyncio.to_thread(run.read_on, viewed.closing)) for run in runs
+        ]
         yield
         viewed.closing.set()
         await asyncio.gather(*reading, return_exceptions=True)
@@ -86,16 +96,24 @@ def viewer_app(viewed: ViewedRuns, *, hosts: tuple[str, ...] = ("127.0.0.1", "lo
         return Route(f"/api/{path}", answered)
 
     def about_run(path: str, answer: Callable[[ViewedRun, Request], Any]) -> Route:
-        return route(f"runs/{{run}}/{path}", lambda asked: answer(viewed.run(asked.path_params["run"]), asked))
+        return route(
+            f"runs/{{run}}/{path}",
+            lambda asked: answer(viewed.run(asked.path_params["run"]), asked),
+        )
 
     return Starlette(
         routes=[
             route("runs", lambda _: [run.heading() for run in viewed.runs.values()]),
-            route("compare", lambda asked: viewed.compare(*(asked.query_params.get(side, "") for side in "ab"))),
+            route(
+                "compare",
+                lambda asked: viewed.compare(*(asked.query_params.get(side, "") for side in "ab")),
+            ),
             about_run("overview", lambda run, _: run.overview()),
             about_run("rows", _rows),
             about_run("rows/{number:int}", lambda run, asked: run.row(asked.path_params["number"])),
-            about_run("groups/{example:path}", lambda run, asked: run.group(asked.path_params["example"])),
+            about_run(
+                "groups/{example:path}", lambda run, asked: run.group(asked.path_params["example"])
+            ),
             about_run("changes", _changes),
             Route("/api/runs/{run}/labels", partial(_label, viewed), methods=["POST"]),
             Route("/{name:path}", _file),
@@ -115,7 +133,10 @@ def _rows(run: ViewedRun, request: Request) -> dict[str, Any]:
         text = asked.get(name) or ""
         return int(text) if text.isascii() and text.isdecimal() and len(text) < 16 else usual
 
-    order = {"sort": asked.get("sort", "number"), "descending": asked.get("descending") in ("1", "true")}
+    order = {
+        "sort": asked.get("sort", "number"),
+        "descending": asked.get("descending") in ("1", "true"),
+    }
     some = {"offset": number("offset", 0), "limit": min(MOST_ROWS, number("limit", 100))}
     return run.page(asked.get("q", ""), **order, **some)
 
@@ -141,7 +162,9 @@ async def _label(viewed: ViewedRuns, request: Request) -> Response:
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         return _refused(400, f"no label ({error}): give row, criterion, verdict, note and rater")
     run = request.path_params["run"]
-    return await _told(lambda: viewed.run(run).add_label(number, criterion, verdict, note, rater).to_dict())
+    return await _told(
+        lambda: viewed.run(run).add_label(number, criterion, verdict, note, rater).to_dict()
+    )
 
 
 async def _told(work: Callable[[], Any]) -> Response:
@@ -154,7 +177,9 @@ async def _told(work: Callable[[], Any]) -> Response:
 
 
 def _refused(status: int, message: str) -> Response:
-    return Response(as_utf_8({"error": message}), status, headers=HEADERS, media_type="application/json")
+    return Response(
+        as_utf_8({"error": message}), status, headers=HEADERS, media_type="application/json"
+    )
 
 
 async def _file(request: Request) -> Response:

@@ -27,7 +27,9 @@ from assay.viewer.filters import terms_of, where
 
 FORMAT: Final = 5  # changes when the table does; an index of another format is built anew
 _SCHEMA: Final = (get_data("assay.viewer", "rows.sql") or b"").decode()
-COLUMNS: Final = tuple(re.findall(r"^    (\w+) ", _SCHEMA, re.MULTILINE))  # of the rows: each has a line
+COLUMNS: Final = tuple(
+    re.findall(r"^    (\w+) ", _SCHEMA, re.MULTILINE)
+)  # of the rows: each has a line
 BINS: Final = 20  # bars of a histogram
 PREVIEW: Final = 160  # characters of a completion that a table shows
 CHUNK: Final = 1000  # rows that are taken in at a time
@@ -41,7 +43,9 @@ class RowIndex:
     def __init__(self, run: Run, path: Path | None = None) -> None:
         """`path` is the file that it is kept in; None keeps it in memory."""
         self.run = run
-        self.criteria: dict[str, bool] = {}  # the run's own by name, and those that rows bring; whether they do
+        self.criteria: dict[
+            str, bool
+        ] = {}  # the run's own by name, and those that rows bring; whether they do
         self.tags: dict[str, list[str]] = {}
         self._lock = threading.RLock()
         self._base = self._opened(path)
@@ -49,8 +53,15 @@ class RowIndex:
 
     def _opened(self, path: Path | None) -> sqlite3.Connection:
         """The base, empty unless it was made of the same run before. A file that is no base is made anew."""
-        about: dict[str, Any] = {**self.run.about.to_dict(), "resumed": 0, "options": None, "resolved": ()}
-        told = f"{FORMAT} {self.run.path.resolve()} {json.dumps(about, sort_keys=True, default=str)}"
+        about: dict[str, Any] = {
+            **self.run.about.to_dict(),
+            "resumed": 0,
+            "options": None,
+            "resolved": (),
+        }
+        told = (
+            f"{FORMAT} {self.run.path.resolve()} {json.dumps(about, sort_keys=True, default=str)}"
+        )
         signature = hashlib.sha256(told.encode(errors="surrogatepass")).hexdigest()
         base = sqlite3.connect(":memory:" if path is None else path, check_same_thread=False)
         # SQLite's own knows the letters of English only.
@@ -131,7 +142,9 @@ class RowIndex:
         for name, said, tags in _answers(row):
             if name not in self.criteria and tags is not None:
                 self._know(name, tags, is_own=True)
-                self._base.execute("INSERT INTO own_criteria (name, tags) VALUES (?, ?)", (name, json.dumps(tags)))
+                self._base.execute(
+                    "INSERT INTO own_criteria (name, tags) VALUES (?, ?)", (name, json.dumps(tags))
+                )
             if name in self.criteria:
                 verdicts[name] = said
         return verdicts
@@ -142,9 +155,22 @@ class RowIndex:
         seconds = sum(row.timing.values()) if row.timing else None
         cost = row.spent.cost if row.spent.calls or row.spent.hits else None
         cells = [
-            number, place, row.example, row.sample, row.task, row.score, row.reward, row.scored, errors, seconds, cost,
-            preview, _disagreement(row), 0, as_utf_8(self._verdicts(row)).decode(),
-        ]  # fmt: skip
+            number,
+            place,
+            row.example,
+            row.sample,
+            row.task,
+            row.score,
+            row.reward,
+            row.scored,
+            errors,
+            seconds,
+            cost,
+            preview,
+            _disagreement(row),
+            0,
+            as_utf_8(self._verdicts(row)).decode(),
+        ]
         return [encodable(cell) if isinstance(cell, str) else cell for cell in cells]
 
     def __len__(self) -> int:
@@ -157,7 +183,13 @@ class RowIndex:
             self._base.executemany(sql, [_key(*key) for key in keys])
 
     def page(
-        self, query: str = "", *, sort: str = "number", descending: bool = False, offset: int = 0, limit: int = 100
+        self,
+        query: str = "",
+        *,
+        sort: str = "number",
+        descending: bool = False,
+        offset: int = 0,
+        limit: int = 100,
     ) -> dict[str, Any]:
         """How many rows a filter lets through, and some of them in order; those without a value come last."""
         condition, values = where(terms_of(query), self.criteria, self.tags)
@@ -166,7 +198,9 @@ class RowIndex:
             by, named = "(SELECT value FROM json_each(verdicts) WHERE key = ?)", (sort,)
         order = f"sorted IS NULL, sorted {'DESC' if descending else 'ASC'}, number"
         found = f"FROM rows WHERE {condition}"
-        sql = f"SELECT {', '.join(_SHOWN)}, {by} AS sorted {found} ORDER BY {order} LIMIT ? OFFSET ?"
+        sql = (
+            f"SELECT {', '.join(_SHOWN)}, {by} AS sorted {found} ORDER BY {order} LIMIT ? OFFSET ?"
+        )
         with self._lock:
             total: int = self._one(f"SELECT count(*) {found}", *values)
             rows = self._base.execute(sql, (*named, *values, limit, offset)).fetchall()
@@ -180,7 +214,9 @@ class RowIndex:
         return None if place is None else self.run.row_at(place)
 
     def number_of(self, example: str, sample: int) -> int | None:
-        return self._one("SELECT number FROM rows WHERE example = ? AND sample = ?", *_key(example, sample))
+        return self._one(
+            "SELECT number FROM rows WHERE example = ? AND sample = ?", *_key(example, sample)
+        )
 
     def numbers_of(self, example: str) -> list[int]:
         """The rows of one example, in the order of their samples."""
@@ -193,26 +229,36 @@ class RowIndex:
         assert column in ("score", "reward")
         scored = f"FROM rows WHERE scored AND {column} IS NOT NULL"
         with self._lock:
-            least, most = self._base.execute(f"SELECT min({column}), max({column}) {scored}").fetchone()
+            least, most = self._base.execute(
+                f"SELECT min({column}), max({column}) {scored}"
+            ).fetchone()
             if least is None:
                 return {"edges": [], "counts": []}
             low, high = min(0.0, least), max(1.0, most)
             width = (high - low) / BINS
             place = f"min({BINS - 1}, CAST(({column} - ?) / ? AS INTEGER))"
-            found = dict(self._base.execute(f"SELECT {place}, count(*) {scored} GROUP BY 1", (low, width)))
+            found = dict(
+                self._base.execute(f"SELECT {place}, count(*) {scored} GROUP BY 1", (low, width))
+            )
         edges = [low + width * bar for bar in range(BINS + 1)]
         return {"edges": edges, "counts": [found.get(bar, 0) for bar in range(BINS)]}
 
     def most(self, column: str, count: int = 5) -> list[dict[str, Any]]:
         """The rows that took the most `seconds`, or had the most `cost`."""
-        return [row for row in self.page(sort=column, descending=True, limit=count)["rows"] if row[column]]
+        return [
+            row
+            for row in self.page(sort=column, descending=True, limit=count)["rows"]
+            if row[column]
+        ]
 
     def first_error(self, criterion: str, kind: str) -> tuple[int | None, str]:
         """The first row with an error of this kind of one criterion, and what it says of it."""
         head = f"{criterion}: "
         number = self._one("SELECT min(number) FROM rows WHERE instr(errors, ?) > 0", head + kind)
         errors: str = self._one("SELECT errors FROM rows WHERE number = ?", number) or ""
-        return number, next((line[len(head) :] for line in errors.split("\n") if line.startswith(head)), "")
+        return number, next(
+            (line[len(head) :] for line in errors.split("\n") if line.startswith(head)), ""
+        )
 
     def _one(self, sql: str, *values: object) -> Any:
         with self._lock:
@@ -250,5 +296,9 @@ def _answers(row: Row) -> Iterator[tuple[str, str, list[str] | None]]:
 
 def _disagreement(row: Row) -> float:
     lines = row.report.report or ()
-    found = [each for each in lines.answers if isinstance(each, Score)] if isinstance(lines, Lines) else lines
+    found = (
+        [each for each in lines.answers if isinstance(each, Score)]
+        if isinstance(lines, Lines)
+        else lines
+    )
     return max((each.disagreement or 0.0 for each in found), default=0.0)

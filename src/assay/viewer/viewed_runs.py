@@ -79,7 +79,9 @@ class ViewedRun:
 
     def heading(self) -> dict[str, Any]:
         """The run in one line."""
-        if not self.rows:  # the first request may come before anything was read, and a run is not empty for that
+        if (
+            not self.rows
+        ):  # the first request may come before anything was read, and a run is not empty for that
             self.look(GLANCE)
         about, rubric = self.run.about, self.run.about.rubric
         return {
@@ -121,7 +123,9 @@ class ViewedRun:
         if not rows:
             raise NotFoundError(f"there is no example {example!r}")
         over = zip(rows, advantages([row["reward"] for row in rows]), strict=True)
-        held: list[dict[str, Any]] = [{**row, "media": [], "advantage": advantage} for row, advantage in over]
+        held: list[dict[str, Any]] = [
+            {**row, "media": [], "advantage": advantage} for row, advantage in over
+        ]
         return {"example": rows[0]["example"], "prompt": rows[0]["prompt"], "rows": held}
 
     def labels(self) -> list[Label]:
@@ -143,8 +147,15 @@ class ViewedRun:
         if own_rubric(row.fields) is not None:
             known = {line.name: None for line in row.report.lines}
         if criterion not in known:
-            raise NotFoundError(f"there is no criterion {criterion!r}: there are {', '.join(known)}")
-        told = {"example": row.example, "sample": row.sample, "criterion": criterion, "verdict": verdict}
+            raise NotFoundError(
+                f"there is no criterion {criterion!r}: there are {', '.join(known)}"
+            )
+        told = {
+            "example": row.example,
+            "sample": row.sample,
+            "criterion": criterion,
+            "verdict": verdict,
+        }
         told |= {"rater": rater, "note": note, "time": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"}
         label = Label.of({**told, "guideline": known[criterion]})
         with (self.run.path / LABELS).open("ab") as file:
@@ -188,7 +199,10 @@ class ViewedRuns:
         found = trust.compare(one.run, other.run).to_dict()
         for flip in found["flips"]:
             key = (flip["example"], flip["sample"])
-            flip |= {"first_row": one.index.number_of(*key), "second_row": other.index.number_of(*key)}
+            flip |= {
+                "first_row": one.index.number_of(*key),
+                "second_row": other.index.number_of(*key),
+            }
         return found
 
     def close(self) -> None:

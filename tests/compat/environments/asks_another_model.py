@@ -19,13 +19,18 @@ class Interview(vf.MultiTurnEnv):
             role = "user" if message.role == "assistant" else "assistant"
             turned.append({"role": role, "content": str(message.content)})
         response = await self.get_model_response(
-            state, vf.utils.message_utils.normalize_messages(turned, field_name="x"), sampling_args={"max_tokens": 9}
+            state,
+            vf.utils.message_utils.normalize_messages(turned, field_name="x"),
+            sampling_args={"max_tokens": 9},
         )
         return [vf.UserMessage(content=response.message.content)]
 
     @vf.stop
     async def said_goodbye(self, state) -> bool:
-        return bool(state["trajectory"]) and state["trajectory"][-1]["completion"][-1].content == state["answer"]
+        return (
+            bool(state["trajectory"])
+            and state["trajectory"][-1]["completion"][-1].content == state["answer"]
+        )
 
 
 def load_environment() -> vf.Environment:

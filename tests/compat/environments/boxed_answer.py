@@ -21,5 +21,8 @@ def load_environment() -> vf.Environment:
     rubric.add_reward_func(correct_answer)
     rubric.add_reward_func(parser.get_format_reward_func(), weight=0.25)
     return vf.SingleTurnEnv(
-        dataset=Dataset.from_list(ROWS), system_prompt=THINK_BOXED_SYSTEM_PROMPT, parser=parser, rubric=rubric
+        dataset=Dataset.from_list(ROWS),
+        system_prompt=THINK_BOXED_SYSTEM_PROMPT,
+        parser=parser,
+        rubric=rubric,
     )

@@ -9,7 +9,9 @@ REPLIES = {"Spell cat.": ["c a t"], "Spell dog.": ["d-o-g"]}
 def rows(split: str):
     def build() -> Dataset:
         word = {"train": "cat", "test": "dog"}[split]
-        return Dataset.from_list([{"question": f"Spell {word}.", "answer": word, "separator": " ", "id": f"{split}-1"}])
+        return Dataset.from_list(
+            [{"question": f"Spell {word}.", "answer": word, "separator": " ", "id": f"{split}-1"}]
+        )
 
     return build
 
@@ -29,4 +31,6 @@ class WithKwargs(vf.Rubric):
 
 def load_environment(**kwargs) -> vf.Environment:
     rubric = WithKwargs(funcs=[spelled])
-    return vf.SingleTurnEnv(dataset=rows("train"), eval_dataset=rows("test"), rubric=rubric, **kwargs)
+    return vf.SingleTurnEnv(
+        dataset=rows("train"), eval_dataset=rows("test"), rubric=rubric, **kwargs
+    )

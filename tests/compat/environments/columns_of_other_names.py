@@ -13,7 +13,10 @@ COLUMNS = {
     "completion": "gold",
     "reward": 0.25,
 }
-ROWS = [{"question": "2 + 2?", "answer": "4", **COLUMNS}, {"question": "3 + 3?", "answer": "6", **COLUMNS}]
+ROWS = [
+    {"question": "2 + 2?", "answer": "4", **COLUMNS},
+    {"question": "3 + 3?", "answer": "6", **COLUMNS},
+]
 REPLIES = {"2 + 2?": ["4"], "3 + 3?": ["7"]}
 
 

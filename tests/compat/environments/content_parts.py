@@ -29,20 +29,28 @@ class Shown(vf.MultiTurnEnv):
     async def env_response(self, messages, state, **kwargs):
         return [
             vf.UserMessage(
-                content=[{"type": "image_url", "image_url": {"url": PIXEL}}, {"type": "text", "text": "Sure?"}]
+                content=[
+                    {"type": "image_url", "image_url": {"url": PIXEL}},
+                    {"type": "text", "text": "Sure?"},
+                ]
             )
         ]
 
 
 def images(prompt, completion) -> float:
     parts = [
-        part for message in [*prompt, *completion] if isinstance(message.content, list) for part in message.content
+        part
+        for message in [*prompt, *completion]
+        if isinstance(message.content, list)
+        for part in message.content
     ]
     return float(sum(part.type == "image_url" and part.image_url.url == PIXEL for part in parts))
 
 
 def texts(prompt, completion) -> float:
-    return float(prompt[1].content[0].text == "What is it?") + float(completion[1]["content"][1]["text"] == "Sure?")
+    return float(prompt[1].content[0].text == "What is it?") + float(
+        completion[1]["content"][1]["text"] == "Sure?"
+    )
 
 
 def right(completion, answer) -> float:

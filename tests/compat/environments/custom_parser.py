@@ -3,7 +3,10 @@
 import verifiers as vf
 from datasets import Dataset
 
-ROWS = [{"question": "Colour of grass?", "answer": "green"}, {"question": "Colour of snow?", "answer": "white"}]
+ROWS = [
+    {"question": "Colour of grass?", "answer": "green"},
+    {"question": "Colour of snow?", "answer": "white"},
+]
 REPLIES = {"Colour of grass?": ["I think:\ngreen"], "Colour of snow?": ["white\nor grey"]}
 
 
@@ -26,5 +29,7 @@ def load_environment() -> vf.Environment:
     def right(completion, answer, parser) -> float:
         return float(parser.parse_answer(completion) == answer)
 
-    rubric = vf.Rubric(funcs=[right, parser.get_format_reward_func()], weights=[1.0, 0.5], parser=parser)
+    rubric = vf.Rubric(
+        funcs=[right, parser.get_format_reward_func()], weights=[1.0, 0.5], parser=parser
+    )
     return vf.SingleTurnEnv(dataset=Dataset.from_list(ROWS), parser=parser, rubric=rubric)

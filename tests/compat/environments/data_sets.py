@@ -22,5 +22,9 @@ def exact(completion, answer, prompt) -> float:
 
 def load_environment() -> vf.Environment:
     return vf.SingleTurnEnv(
-        dataset=train, eval_dataset=held_out, system_prompt="One.", rubric=vf.Rubric(funcs=[exact]), env_id="mine"
+        dataset=train,
+        eval_dataset=held_out,
+        system_prompt="One.",
+        rubric=vf.Rubric(funcs=[exact]),
+        env_id="mine",
     )

@@ -3,7 +3,15 @@
 import verifiers as vf
 from datasets import Dataset
 
-ROWS = [{"prompt": [{"role": "system", "content": "Count up."}, {"role": "user", "content": "start"}], "answer": "3"}]
+ROWS = [
+    {
+        "prompt": [
+            {"role": "system", "content": "Count up."},
+            {"role": "user", "content": "start"},
+        ],
+        "answer": "3",
+    }
+]
 REPLIES = {"start": ["1", "2", "3", "4"]}
 
 
@@ -19,4 +27,6 @@ def last_number(completion, answer, **kwargs) -> float:
 
 
 def load_environment() -> vf.Environment:
-    return Counter(dataset=Dataset.from_list(ROWS), max_turns=3, rubric=vf.Rubric(funcs=[last_number]))
+    return Counter(
+        dataset=Dataset.from_list(ROWS), max_turns=3, rubric=vf.Rubric(funcs=[last_number])
+    )

@@ -28,5 +28,7 @@ class Again(vf.MultiTurnEnv):
 
 def load_environment() -> vf.Environment:
     sums = vf.SingleTurnEnv(dataset=Dataset.from_list(SUMS), rubric=vf.Rubric(funcs=[exact]))
-    words = Again(dataset=Dataset.from_list(WORDS), max_turns=3, rubric=vf.Rubric(funcs=[exact, patient]))
+    words = Again(
+        dataset=Dataset.from_list(WORDS), max_turns=3, rubric=vf.Rubric(funcs=[exact, patient])
+    )
     return vf.EnvGroup(envs=[sums, words], env_names=["sums", "words"])

@@ -21,7 +21,9 @@ def shortest(completions, **kwargs) -> list[float]:
 
 def load_environment() -> vf.Environment:
     parts = [
-        vf.SingleTurnEnv(dataset=Dataset.from_list([{"question": question}]), rubric=vf.Rubric(funcs=[function]))
+        vf.SingleTurnEnv(
+            dataset=Dataset.from_list([{"question": question}]), rubric=vf.Rubric(funcs=[function])
+        )
         for question, function in (("Long?", longest), ("Short?", shortest))
     ]
     return vf.EnvGroup(envs=parts)

@@ -14,4 +14,6 @@ def length(prompt) -> float:
 
 def load_environment() -> vf.Environment:
     rubric = vf.Rubric(funcs=[length])
-    return vf.SingleTurnEnv(dataset=Dataset.from_list(ROWS), system_prompt="Count.", few_shot=SHOTS, rubric=rubric)
+    return vf.SingleTurnEnv(
+        dataset=Dataset.from_list(ROWS), system_prompt="Count.", few_shot=SHOTS, rubric=rubric
+    )

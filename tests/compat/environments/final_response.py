@@ -3,7 +3,10 @@
 import verifiers as vf
 from datasets import Dataset
 
-ROWS = [{"question": "Name a fruit.", "answer": "apple"}, {"question": "Name a tree.", "answer": "oak"}]
+ROWS = [
+    {"question": "Name a fruit.", "answer": "apple"},
+    {"question": "Name a tree.", "answer": "oak"},
+]
 REPLIES = {"Name a fruit.": ["pear", "apple"], "Name a tree.": ["fir", "ash", "oak"]}
 
 
@@ -11,7 +14,9 @@ class Quiz(vf.MultiTurnEnv):
     async def env_response(self, messages, state, **kwargs):
         right = messages[-1]["content"] == state["answer"]
         if right or len(state["trajectory"]) >= 2:
-            state["final_env_response"] = [{"role": "user", "content": "right!" if right else "enough."}]
+            state["final_env_response"] = [
+                {"role": "user", "content": "right!" if right else "enough."}
+            ]
             return state["final_env_response"]
         return [{"role": "user", "content": "no, again."}]
 

@@ -4,7 +4,10 @@ import verifiers as vf
 from datasets import Dataset
 
 ROWS = [{"question": "Say a number.", "answer": "3"}, {"question": "Say a word.", "answer": "x"}]
-REPLIES = {"Say a number.": [{"any of": ["1", "2", "3"]}], "Say a word.": [{"any of": ["a", "bb", "ccc"]}]}
+REPLIES = {
+    "Say a number.": [{"any of": ["1", "2", "3"]}],
+    "Say a word.": [{"any of": ["a", "bb", "ccc"]}],
+}
 OPTIONS = {"rollouts_per_example": 3}
 
 

@@ -27,7 +27,11 @@ class Line:
         reward = 1.0 if self.position == 7 else -0.25
         over = self.position in (2, 7)
         info = {"at": self.position}
-        return (self.position, reward, over, False, info) if self.newer else (self.position, reward, over, info)
+        return (
+            (self.position, reward, over, False, info)
+            if self.newer
+            else (self.position, reward, over, info)
+        )
 
 
 class Closing(Line):
@@ -45,7 +49,9 @@ class Walk(GymEnv):
 
     @vf.cleanup(priority=10)
     async def look(self, state):
-        state["steps"] = [[step["reward"], step["extras"].get("gym_info")] for step in state["trajectory"]]
+        state["steps"] = [
+            [step["reward"], step["extras"].get("gym_info")] for step in state["trajectory"]
+        ]
 
     @vf.cleanup(priority=-10)
     async def look_again(self, state):
@@ -56,6 +62,11 @@ def load_environment() -> vf.Environment:
     given = {"action_parser": move, "num_eval_episodes": 2, "max_episode_steps": 3}
     newer = Walk(Closing, num_train_episodes=1, seed=2, **given)
     older = Walk(
-        Line, env_kwargs={"newer": False}, num_train_episodes=0, seed=5, rubric=EpisodicSumRubric(2.0), **given
+        Line,
+        env_kwargs={"newer": False},
+        num_train_episodes=0,
+        seed=5,
+        rubric=EpisodicSumRubric(2.0),
+        **given,
     )
     return vf.EnvGroup([newer, older], env_names=["newer", "older"])

@@ -18,7 +18,11 @@ from assay.testing import Fault, ModelServer
 
 HERE = Path(__file__).parent
 PACKAGES = HERE / "packages"  # small ones with the interface of those that environments join
-NAMES = sorted(path.stem for path in HERE.glob("*.py") if "\ndef load_environment(" in path.read_text(encoding="utf-8"))
+NAMES = sorted(
+    path.stem
+    for path in HERE.glob("*.py")
+    if "\ndef load_environment(" in path.read_text(encoding="utf-8")
+)
 
 
 def module_of(name: str) -> ModuleType:
@@ -35,7 +39,11 @@ def answering(replies: Any) -> Any:
     def answer(messages):
         if callable(replies):
             return replies(messages)
-        asked = [(n, m["content"]) for n, m in enumerate(messages) if m["role"] == "user" and m["content"] in replies]
+        asked = [
+            (n, m["content"])
+            for n, m in enumerate(messages)
+            if m["role"] == "user" and m["content"] in replies
+        ]
         place, question = asked[0]
         turn = sum(m["role"] == "assistant" for m in messages[place:])
         reply = replies[question][turn]
@@ -45,8 +53,13 @@ def answering(replies: Any) -> Any:
         calls = reply if isinstance(reply, list) else [reply]
         if isinstance(calls[0], str):
             return calls[0]
-        texts = [(name, given if isinstance(given, str) else json.dumps(given)) for name, given in calls]
-        return [ToolCall(name, text, f"call_{turn}_{number}") for number, (name, text) in enumerate(texts)]
+        texts = [
+            (name, given if isinstance(given, str) else json.dumps(given)) for name, given in calls
+        ]
+        return [
+            ToolCall(name, text, f"call_{turn}_{number}")
+            for number, (name, text) in enumerate(texts)
+        ]
 
     return answer
 
@@ -54,9 +67,13 @@ def answering(replies: Any) -> Any:
 async def rows_of(name: str) -> list[dict[str, Any]]:
     """Evaluate an environment, and return a row a rollout: what was asked and said, scored, and how it ended."""
     module = module_of(name)
-    faults = [None if f is None else getattr(Fault, f[0])(f[1]) for f in getattr(module, "FAULTS", ())]
+    faults = [
+        None if f is None else getattr(Fault, f[0])(f[1]) for f in getattr(module, "FAULTS", ())
+    ]
     options = getattr(module, "OPTIONS", {})
-    with ModelServer(answering(getattr(module, "replies", None) or module.REPLIES), faults=faults) as server:
+    with ModelServer(
+        answering(getattr(module, "replies", None) or module.REPLIES), faults=faults
+    ) as server:
         os.environ |= {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "k"}
         environment = module.load_environment()
         async with AsyncOpenAI(max_retries=0) as client:
@@ -78,7 +95,10 @@ def row_of(output: dict[str, Any], columns: Any) -> dict[str, Any]:
         "completion": [message_of(message) for message in output["completion"] or ()],
         "reward": output["reward"],
         # A time is another one in every run.
-        "metrics": {n: 0.0 if n.endswith("_time") else float(v) for n, v in sorted((output["metrics"] or {}).items())},
+        "metrics": {
+            n: 0.0 if n.endswith("_time") else float(v)
+            for n, v in sorted((output["metrics"] or {}).items())
+        },
         "stop_condition": output["stop_condition"],
         "is_truncated": output["is_truncated"],
         "error": None if error is None else error["error"],
@@ -88,13 +108,27 @@ def row_of(output: dict[str, Any], columns: Any) -> dict[str, Any]:
 
 def message_of(message: Any) -> dict[str, Any]:
     fields = message if isinstance(message, dict) else message.model_dump(exclude_none=True)
-    calls = [json.loads(call) if isinstance(call, str) else call for call in fields.get("tool_calls") or ()]
+    calls = [
+        json.loads(call) if isinstance(call, str) else call
+        for call in fields.get("tool_calls") or ()
+    ]
     calls = [call if isinstance(call, dict) else call.model_dump() for call in calls]
-    told = [{"id": c["id"], **{n: (c.get("function") or c)[n] for n in ("name", "arguments")}} for c in calls]
+    told = [
+        {"id": c["id"], **{n: (c.get("function") or c)[n] for n in ("name", "arguments")}}
+        for c in calls
+    ]
     plain = {"role": fields["role"], "content": plain_content(fields.get("content"))}
-    return plain | ({"tool_calls": told} if told else {}) | {n: fields[n] for n in ("tool_call_id",) if fields.get(n)}
+    return (
+        plain
+        | ({"tool_calls": told} if told else {})
+        | {n: fields[n] for n in ("tool_call_id",) if fields.get(n)}
+    )
 
 
 def plain_content(content: Any) -> Any:
     parts = content if isinstance(content, list) else []
-    return [p if isinstance(p, dict) else p.model_dump(exclude_none=True) for p in parts] or content or ""
+    return (
+        [p if isinstance(p, dict) else p.model_dump(exclude_none=True) for p in parts]
+        or content
+        or ""
+    )

@@ -20,4 +20,6 @@ def boxed(completion, answer) -> float:
 
 
 def load_environment() -> vf.Environment:
-    return vf.SingleTurnEnv(dataset=Dataset.from_list(ROWS), rubric=vf.Rubric(funcs=[hashed, boxed]))
+    return vf.SingleTurnEnv(
+        dataset=Dataset.from_list(ROWS), rubric=vf.Rubric(funcs=[hashed, boxed])
+    )

@@ -16,7 +16,12 @@ class Guess(vf.MultiTurnEnv):
 
     async def env_response(self, messages, state, **kwargs):
         state["tries"].append(messages[-1]["content"])
-        return [{"role": "user", "content": "lower" if messages[-1]["content"] > state["answer"] else "higher"}]
+        return [
+            {
+                "role": "user",
+                "content": "lower" if messages[-1]["content"] > state["answer"] else "higher",
+            }
+        ]
 
     @vf.stop(priority=10)
     async def found(self, state) -> bool:

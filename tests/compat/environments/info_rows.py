@@ -21,4 +21,6 @@ def levelled(state, level) -> float:
 
 
 def load_environment() -> vf.Environment:
-    return vf.SingleTurnEnv(dataset=Dataset.from_list(ROWS), rubric=vf.Rubric(funcs=[with_bonus, levelled]))
+    return vf.SingleTurnEnv(
+        dataset=Dataset.from_list(ROWS), rubric=vf.Rubric(funcs=[with_bonus, levelled])
+    )

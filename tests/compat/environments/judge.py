@@ -4,7 +4,10 @@ import verifiers as vf
 from datasets import Dataset
 from openai import AsyncOpenAI
 
-ROWS = [{"question": "Capital of Italy?", "answer": "Rome"}, {"question": "Capital of Spain?", "answer": "Madrid"}]
+ROWS = [
+    {"question": "Capital of Italy?", "answer": "Rome"},
+    {"question": "Capital of Spain?", "answer": "Madrid"},
+]
 SAID = {"Capital of Italy?": "It is Rome.", "Capital of Spain?": "It is Seville."}
 
 
@@ -23,7 +26,9 @@ async def judged_again(judge, prompt, completion, answer, state) -> float:
 
 
 def load_environment(judge_model: str = "judge") -> vf.Environment:
-    rubric = vf.JudgeRubric(judge_client=AsyncOpenAI(), judge_model=judge_model, parallelize_scoring=False)
+    rubric = vf.JudgeRubric(
+        judge_client=AsyncOpenAI(), judge_model=judge_model, parallelize_scoring=False
+    )
     rubric.add_reward_func(judged, weight=1.0)
     rubric.add_reward_func(judged_again, weight=-0.5)
     return vf.SingleTurnEnv(dataset=Dataset.from_list(ROWS), rubric=rubric)

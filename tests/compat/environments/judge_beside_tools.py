@@ -6,7 +6,10 @@ from openai import AsyncOpenAI
 
 from assay.messages import ToolCall
 
-ROWS = [{"question": "Who wrote Emma?", "answer": "Austen"}, {"question": "Who wrote Faust?", "answer": "Goethe"}]
+ROWS = [
+    {"question": "Who wrote Emma?", "answer": "Austen"},
+    {"question": "Who wrote Faust?", "answer": "Goethe"},
+]
 SAID = {"Who wrote Emma?": ["Jane Austen"], "Who wrote Faust?": ["Schiller"]}
 
 
@@ -32,8 +35,12 @@ def search(title: str) -> list[dict]:
 
 
 def load_environment() -> vf.Environment:
-    environment = vf.ToolEnv(dataset=Dataset.from_list(ROWS), parser=vf.Parser(), tools=[search], max_turns=4)
-    judge = vf.JudgeRubric(judge_client=AsyncOpenAI(), judge_model="judge", parser=environment.parser)
+    environment = vf.ToolEnv(
+        dataset=Dataset.from_list(ROWS), parser=vf.Parser(), tools=[search], max_turns=4
+    )
+    judge = vf.JudgeRubric(
+        judge_client=AsyncOpenAI(), judge_model="judge", parser=environment.parser
+    )
 
     async def judged(judge, prompt, completion, answer, state) -> float:
         return float("yes" in (await judge(prompt, completion, answer, state)).lower())

@@ -17,7 +17,9 @@ def replies(messages):
 
 
 def load_environment() -> vf.Environment:
-    rubric = vf.JudgeRubric(judge_client=AsyncOpenAI(), judge_model="first", judge_prompt="unused: {response}")
+    rubric = vf.JudgeRubric(
+        judge_client=AsyncOpenAI(), judge_model="first", judge_prompt="unused: {response}"
+    )
 
     async def is_true(prompt, completion, answer, state) -> float:
         rubric.judge_prompt = "TRUE or FALSE? It is {answer}. {response}"

@@ -27,7 +27,9 @@ async def again(judge, prompt, completion, answer, state) -> float:
 
 
 def load_environment() -> vf.Environment:
-    rubric = vf.JudgeRubric(judge_model="judge", judge_prompt=PROMPT, judge_sampling_args={"temperature": 0.0})
+    rubric = vf.JudgeRubric(
+        judge_model="judge", judge_prompt=PROMPT, judge_sampling_args={"temperature": 0.0}
+    )
     rubric.add_reward_func(graded, weight=0.7)
     rubric.add_reward_func(again, weight=0.3)
     return vf.SingleTurnEnv(dataset=Dataset.from_list(ROWS), rubric=rubric)

@@ -3,7 +3,10 @@
 import verifiers as vf
 from datasets import Dataset
 
-ROWS = [{"question": "Half?", "answer": "\\frac{1}{2}"}, {"question": "Third?", "answer": "\\frac{1}{3}"}]
+ROWS = [
+    {"question": "Half?", "answer": "\\frac{1}{2}"},
+    {"question": "Third?", "answer": "\\frac{1}{3}"},
+]
 REPLIES = {"Half?": ["It is \\boxed{0.5}."], "Third?": ["It is \\boxed{\\frac{1}{4}}."]}
 
 

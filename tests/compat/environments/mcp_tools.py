@@ -11,7 +11,12 @@ SERVER = str(Path(__file__).parent / "servers" / "shop.py")
 ROWS = [{"question": "What is tea?", "answer": "3"}, {"question": "What is gold?", "answer": "?"}]
 REPLIES = {
     "What is tea?": [[("price", {"item": "tea"}), ("stock", {})], ("nothing", {}), "3"],
-    "What is gold?": [("price", {"item": "gold"}), ("steal", {"item": "gold"}), ("price", "not json"), "?"],
+    "What is gold?": [
+        ("price", {"item": "gold"}),
+        ("steal", {"item": "gold"}),
+        ("price", "not json"),
+        "?",
+    ],
 }
 
 
@@ -21,7 +26,9 @@ def right(completion, answer) -> float:
 
 def load_environment() -> vf.Environment:
     server = MCPServerConfig(name="shop", command=sys.executable, args=[SERVER])
-    env = MCPEnv(mcp_servers=[server], dataset=Dataset.from_list(ROWS), rubric=vf.Rubric(funcs=[right]))
+    env = MCPEnv(
+        mcp_servers=[server], dataset=Dataset.from_list(ROWS), rubric=vf.Rubric(funcs=[right])
+    )
     assert [tool.name for tool in env.tool_defs] == ["price", "nothing", "stock"]
     assert env.tool_defs[0].parameters["required"] == ["item"]
     return env

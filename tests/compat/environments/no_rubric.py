@@ -8,4 +8,6 @@ REPLIES = {"Anything?": ["No."]}
 
 
 def load_environment() -> vf.Environment:
-    return vf.SingleTurnEnv(dataset=Dataset.from_list(ROWS), message_type="chat", max_workers=8, note="kept")
+    return vf.SingleTurnEnv(
+        dataset=Dataset.from_list(ROWS), message_type="chat", max_workers=8, note="kept"
+    )

@@ -56,5 +56,9 @@ def load_environment() -> vf.Environment:
     rubric.add_reward_func(parser.get_format_reward_func(), weight=0.2)
     rubric.add_metric(count_invalid)
     return Game(
-        dataset=Dataset.from_list(ROWS), parser=parser, rubric=rubric, system_prompt="Use <guess>.", max_turns=8
+        dataset=Dataset.from_list(ROWS),
+        parser=parser,
+        rubric=rubric,
+        system_prompt="Use <guess>.",
+        max_turns=8,
     )

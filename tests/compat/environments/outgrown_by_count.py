@@ -18,11 +18,17 @@ class Counting(vf.MultiTurnEnv):
 
     async def get_prompt_messages(self, state):
         # Of the first turn nothing is kept.
-        return "Begin anew." if len(state["trajectory"]) == 1 else await super().get_prompt_messages(state)
+        return (
+            "Begin anew."
+            if len(state["trajectory"]) == 1
+            else await super().get_prompt_messages(state)
+        )
 
 
 def turns(state) -> float:
-    return len(state["trajectory"]) + 0.5 * state["is_truncated"] + 10.0 * (state["error"] is not None)
+    return (
+        len(state["trajectory"]) + 0.5 * state["is_truncated"] + 10.0 * (state["error"] is not None)
+    )
 
 
 def load_environment() -> vf.Environment:

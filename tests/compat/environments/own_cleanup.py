@@ -47,4 +47,6 @@ def said(completion, state) -> float:
 
 
 def load_environment() -> vf.Environment:
-    return Tidy(dataset=lambda: Dataset.from_list(ROWS), rubric=vf.Rubric(funcs=[said]), max_turns=2)
+    return Tidy(
+        dataset=lambda: Dataset.from_list(ROWS), rubric=vf.Rubric(funcs=[said]), max_turns=2
+    )

@@ -26,16 +26,29 @@ class Client(vf.Client[object, str, dict, str]):
         return f"{tool.name}({', '.join(tool.parameters['properties'])})"
 
     async def to_native_prompt(self, messages):
-        lines = [f"{m.role}: {m.content or [call.name for call in m.tool_calls or ()]}" for m in messages]
+        lines = [
+            f"{m.role}: {m.content or [call.name for call in m.tool_calls or ()]}" for m in messages
+        ]
         return "\n".join(lines), {"chat": messages}
 
-    async def get_native_response(self, prompt, model, sampling_args, tools=None, *, chat, state, **kwargs):
-        seen = [prompt, model, sampling_args, tools, sorted(kwargs), isinstance(state["client"], Client)]
+    async def get_native_response(
+        self, prompt, model, sampling_args, tools=None, *, chat, state, **kwargs
+    ):
+        seen = [
+            prompt,
+            model,
+            sampling_args,
+            tools,
+            sorted(kwargs),
+            isinstance(state["client"], Client),
+        ]
         state["seen"] = [*state.get("seen", []), seen]
         plain = [{"role": m.role, "content": m.content or ""} for m in chat]
         reply = await self.client.chat.completions.create(model=model, messages=plain)
         said = reply.choices[0].message
-        calls = [(call.id, call.function.name, call.function.arguments) for call in said.tool_calls or ()]
+        calls = [
+            (call.id, call.function.name, call.function.arguments) for call in said.tool_calls or ()
+        ]
         return {"text": said.content, "calls": calls}
 
     async def raise_from_native_response(self, response):
@@ -52,12 +65,15 @@ class Client(vf.Client[object, str, dict, str]):
             id="one",
             created=int(time.time()),
             model="mine",
-            usage=vf.types.Usage(prompt_tokens=3, reasoning_tokens=0, completion_tokens=2, total_tokens=5),
+            usage=vf.types.Usage(
+                prompt_tokens=3, reasoning_tokens=0, completion_tokens=2, total_tokens=5
+            ),
             message=vf.types.ResponseMessage(
                 content=response["text"] and response["text"].upper(),
                 finish_reason="length" if cut else "stop",
                 is_truncated=cut,
-                tool_calls=[vf.ToolCall(id=i, name=n, arguments=a) for i, n, a in response["calls"]] or None,
+                tool_calls=[vf.ToolCall(id=i, name=n, arguments=a) for i, n, a in response["calls"]]
+                or None,
             ),
         )
 
@@ -76,7 +92,11 @@ def exact(completion, answer) -> float:
 
 def loud(state) -> float:
     step = state["trajectory"][-1] if state["trajectory"] else None
-    return 0.0 if step is None else float(step["response"].message.content.isupper() and step["response"].id == "one")
+    return (
+        0.0
+        if step is None
+        else float(step["response"].message.content.isupper() and step["response"].id == "one")
+    )
 
 
 def tokens(state) -> float:

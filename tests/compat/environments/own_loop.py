@@ -31,4 +31,6 @@ def right(completion, answer) -> float:
 
 
 def load_environment() -> vf.Environment:
-    return Twice(dataset=Dataset.from_list(ROWS), rubric=vf.Rubric(funcs=[right]), system_prompt="Add.")
+    return Twice(
+        dataset=Dataset.from_list(ROWS), rubric=vf.Rubric(funcs=[right]), system_prompt="Add."
+    )

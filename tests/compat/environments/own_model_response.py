@@ -29,4 +29,6 @@ def asked(state) -> float:
 
 
 def load_environment() -> vf.Environment:
-    return Steps(dataset=Dataset.from_list(ROWS), max_turns=3, rubric=vf.Rubric(funcs=[steps, asked]))
+    return Steps(
+        dataset=Dataset.from_list(ROWS), max_turns=3, rubric=vf.Rubric(funcs=[steps, asked])
+    )

@@ -3,8 +3,14 @@
 import verifiers as vf
 from datasets import Dataset
 
-ROWS = [{"question": "Three words.", "answer": "3", "limit": 4}, {"question": "One word.", "answer": "1", "limit": 1}]
-REPLIES = {"Three words.": [{"any of": ["a b c", "a b"]}], "One word.": [{"any of": ["a b c d", "a"]}]}
+ROWS = [
+    {"question": "Three words.", "answer": "3", "limit": 4},
+    {"question": "One word.", "answer": "1", "limit": 1},
+]
+REPLIES = {
+    "Three words.": [{"any of": ["a b c", "a b"]}],
+    "One word.": [{"any of": ["a b c d", "a"]}],
+}
 OPTIONS = {"rollouts_per_example": 2, "state_columns": ["tidied"]}
 
 
@@ -21,7 +27,10 @@ def everything(**kwargs) -> float:
 
 
 def shares(completions, tasks, size, states) -> list[float]:
-    return [words(completion) / size + task["level"] for completion, task in zip(completions, tasks, strict=True)]
+    return [
+        words(completion) / size + task["level"]
+        for completion, task in zip(completions, tasks, strict=True)
+    ]
 
 
 class Known(vf.Rubric):

@@ -18,7 +18,9 @@ class Summary(vf.MultiTurnEnv):
         return []
 
     async def render_completion(self, state):
-        state["completion"] = [message for step in state["trajectory"] for message in step["completion"]]
+        state["completion"] = [
+            message for step in state["trajectory"] for message in step["completion"]
+        ]
 
 
 def remembered(completion) -> float:
@@ -26,4 +28,6 @@ def remembered(completion) -> float:
 
 
 def load_environment() -> vf.Environment:
-    return Summary(dataset=Dataset.from_list(ROWS), max_turns=2, rubric=vf.Rubric(funcs=[remembered]))
+    return Summary(
+        dataset=Dataset.from_list(ROWS), max_turns=2, rubric=vf.Rubric(funcs=[remembered])
+    )

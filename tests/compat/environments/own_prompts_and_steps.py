@@ -26,7 +26,9 @@ class Forgetful(vf.MultiTurnEnv):
         await super().add_trajectory_step(state, trajectory_step)
 
     async def render_completion(self, state):
-        state["completion"] = [message for step in state["trajectory"] for message in step["completion"]]
+        state["completion"] = [
+            message for step in state["trajectory"] for message in step["completion"]
+        ]
 
 
 def sum_of_steps(state) -> float:

@@ -13,4 +13,6 @@ def right(parser, completion, answer) -> float:
 
 def load_environment() -> vf.Environment:
     parser = vf.XMLParser(["answer"])
-    return vf.SingleTurnEnv(dataset=Dataset.from_list(ROWS), parser=parser, rubric=vf.Rubric(funcs=[right]))
+    return vf.SingleTurnEnv(
+        dataset=Dataset.from_list(ROWS), parser=parser, rubric=vf.Rubric(funcs=[right])
+    )

@@ -17,10 +17,14 @@ VERSION = "0.1.14"
 
 def main() -> None:
     sys.path.insert(0, str(PACKAGES))
-    sys.modules["nltk"] = ModuleType("nltk")  # verifiers downloads lists of words by it, whatever the game
+    sys.modules["nltk"] = ModuleType(
+        "nltk"
+    )  # verifiers downloads lists of words by it, whatever the game
     sys.modules["nltk"].download = lambda *names, **options: True
     if verifiers.__version__ != VERSION or "assay" in verifiers.__file__:
-        raise SystemExit(f"this is verifiers {verifiers.__version__} in {verifiers.__file__}: record with {VERSION}")
+        raise SystemExit(
+            f"this is verifiers {verifiers.__version__} in {verifiers.__file__}: record with {VERSION}"
+        )
     for name in sys.argv[1:] or NAMES:
         rows = asyncio.run(rows_of(name))
         text = json.dumps(rows, indent=1, ensure_ascii=False, sort_keys=True)

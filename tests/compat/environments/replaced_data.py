@@ -11,7 +11,12 @@ SHOT = [{"role": "user", "content": "1 + 2?"}, {"role": "assistant", "content": 
 class Doubling(vf.SingleTurnEnv):
     def __init__(self, rows, **kwargs):
         self.dataset = Dataset.from_list(rows)
-        super().__init__(dataset=Dataset.from_list(rows), system_prompt="Only the number.", few_shot=SHOT, **kwargs)
+        super().__init__(
+            dataset=Dataset.from_list(rows),
+            system_prompt="Only the number.",
+            few_shot=SHOT,
+            **kwargs,
+        )
         self.whole = len(self.dataset)
 
 
@@ -25,10 +30,20 @@ def load_environment() -> vf.Environment:
     assert isinstance(env.eval_dataset, Dataset)
     assert env.dataset is env.dataset
     assert env.whole == 5
-    assert [message["role"] for message in env.dataset[0]["prompt"]] == ["system", "user", "assistant", "user"]
+    assert [message["role"] for message in env.dataset[0]["prompt"]] == [
+        "system",
+        "user",
+        "assistant",
+        "user",
+    ]
     assert env.dataset["limit"][:] == env.get_dataset()["limit"][:] == [1, 2, 3, 4, 5]
     assert env.eval_dataset["example_id"][:] == [0]
-    other = {"prompt": [{"role": "user", "content": "5 + 5, in words?"}], "answer": "ten", "limit": 9, "example_id": 7}
+    other = {
+        "prompt": [{"role": "user", "content": "5 + 5, in words?"}],
+        "answer": "ten",
+        "limit": 9,
+        "example_id": 7,
+    }
     env.dataset = env.dataset.filter(lambda row: row["limit"] > 3)
     env.eval_dataset = None
     rows = [{name: row[name] for name in other} for row in env.dataset.select([1])]

@@ -19,4 +19,6 @@ def load_environment() -> vf.Environment:
     tags = vf.XMLParser(["think", "answer"])
     one = vf.Rubric(funcs=[right, length], weights=[1.0, 0.0], parser=tags)
     other = vf.Rubric(funcs=[right, length], weights=[0.1, 1.0], parser=vf.Parser())
-    return vf.SingleTurnEnv(dataset=Dataset.from_list(ROWS), rubric=vf.RubricGroup(rubrics=[one, other]))
+    return vf.SingleTurnEnv(
+        dataset=Dataset.from_list(ROWS), rubric=vf.RubricGroup(rubrics=[one, other])
+    )

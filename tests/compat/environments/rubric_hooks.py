@@ -23,7 +23,9 @@ class Checking(vf.Rubric):
 
     @vf.cleanup(priority=5)
     async def sooner(self, **kwargs):
-        kwargs["state"]["order"].append(f"sooner {kwargs['answer']} {kwargs['completion'][-1].content}")
+        kwargs["state"]["order"].append(
+            f"sooner {kwargs['answer']} {kwargs['completion'][-1].content}"
+        )
 
 
 class Counting(vf.Rubric):

@@ -7,8 +7,17 @@ from datasets import Dataset
 
 ROWS = [{"question": "Write and read.", "answer": "hello"}, {"question": "Fail.", "answer": "x"}]
 REPLIES = {
-    "Write and read.": [("bash", {"command": "write hello"}), ("bash", {"command": "read"}), "hello"],
-    "Fail.": [("bash", {"command": "complain"}), ("bash", {"command": "nothing"}), ("bash", {"cmd": "?"}), "x"],
+    "Write and read.": [
+        ("bash", {"command": "write hello"}),
+        ("bash", {"command": "read"}),
+        "hello",
+    ],
+    "Fail.": [
+        ("bash", {"command": "complain"}),
+        ("bash", {"command": "nothing"}),
+        ("bash", {"cmd": "?"}),
+        "x",
+    ],
 }
 OPTIONS = {"state_columns": ["left"]}
 
@@ -29,7 +38,9 @@ class Memory:
         verb, _, text = command.partition(" ")
         self.files[sandbox_id] = text if verb == "write" else self.files[sandbox_id]
         stdout = {"read": self.files[sandbox_id]}.get(verb, "")
-        return SimpleNamespace(stdout=stdout, stderr="no!" if verb == "complain" else "", exit_code=0)
+        return SimpleNamespace(
+            stdout=stdout, stderr="no!" if verb == "complain" else "", exit_code=0
+        )
 
     async def delete(self, sandbox_id):
         del self.files[sandbox_id]
@@ -50,7 +61,10 @@ def left(state, answer) -> float:
 
 def load_environment() -> vf.Environment:
     environment = Files(
-        dataset=Dataset.from_list(ROWS), sandbox_name="files", start_command=None, rubric=vf.Rubric(funcs=[left])
+        dataset=Dataset.from_list(ROWS),
+        sandbox_name="files",
+        start_command=None,
+        rubric=vf.Rubric(funcs=[left]),
     )
     environment.sandbox_client = Memory()
     return environment

@@ -3,8 +3,14 @@
 import verifiers as vf
 from datasets import Dataset
 
-ROWS = [{"question": "Three words.", "answer": "3", "limit": 4}, {"question": "One word.", "answer": "1", "limit": 1}]
-REPLIES = {"Three words.": [{"any of": ["a b c", "a b"]}], "One word.": [{"any of": ["a b c d", "a"]}]}
+ROWS = [
+    {"question": "Three words.", "answer": "3", "limit": 4},
+    {"question": "One word.", "answer": "1", "limit": 1},
+]
+REPLIES = {
+    "Three words.": [{"any of": ["a b c", "a b"]}],
+    "One word.": [{"any of": ["a b c d", "a"]}],
+}
 OPTIONS = {"rollouts_per_example": 2, "state_columns": ["tidied"]}
 
 
@@ -41,7 +47,9 @@ def load_environment() -> vf.Environment:
     rubric = Known(funcs=[right, below, everything, shortest], weights=[1.0, 0.25, 0.0, 2.0])
     rubric.add_metric(rubric.by_hand)
     rubric.add_score_object_provider(lambda state: {"count": words(state["completion"])})
-    rubric.add_group_score_object_provider(lambda states: {"least": min(words(s["completion"]) for s in states)})
+    rubric.add_group_score_object_provider(
+        lambda states: {"least": min(words(s["completion"]) for s in states)}
+    )
     rubric.add_cleanup_handler(tidy)
     assert rubric.has_group_rewards
     assert not rubric.has_advantages

@@ -3,7 +3,13 @@
 import verifiers as vf
 from datasets import Dataset
 
-ROWS = [{"question": "Two words.", "answer": "2", "info": {"words": ["one", "two"], "limits": {"low": 1, "high": 2}}}]
+ROWS = [
+    {
+        "question": "Two words.",
+        "answer": "2",
+        "info": {"words": ["one", "two"], "limits": {"low": 1, "high": 2}},
+    }
+]
 REPLIES = {"Two words.": ["one two"]}
 OPTIONS = {"state_columns": ["found", "info"]}
 
@@ -22,5 +28,7 @@ def counted(state, answer) -> float:
 
 
 def load_environment() -> vf.Environment:
-    group = vf.RubricGroup(rubrics=[vf.Rubric(funcs=[finds, enough]), vf.Rubric(funcs=[counted], weights=[0.5])])
+    group = vf.RubricGroup(
+        rubrics=[vf.Rubric(funcs=[finds, enough]), vf.Rubric(funcs=[counted], weights=[0.5])]
+    )
     return vf.SingleTurnEnv(dataset=Dataset.from_list(ROWS), rubric=group)

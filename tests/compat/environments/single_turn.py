@@ -17,4 +17,6 @@ def short(completion) -> float:
 
 def load_environment(**kwargs) -> vf.Environment:
     rubric = vf.Rubric(funcs=[exact, short], weights=[1.0, 0.5])
-    return vf.SingleTurnEnv(dataset=Dataset.from_list(ROWS), system_prompt="Only the number.", rubric=rubric, **kwargs)
+    return vf.SingleTurnEnv(
+        dataset=Dataset.from_list(ROWS), system_prompt="Only the number.", rubric=rubric, **kwargs
+    )

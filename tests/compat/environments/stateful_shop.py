@@ -47,11 +47,20 @@ class Shop(vf.StatefulToolEnv):
         await super().setup_state(state, **kwargs)
 
     def update_tool_args(self, tool_name, tool_args, messages, state, **kwargs):
-        return {**tool_args, "basket": state["basket"], "state": state} if tool_name == "buy" else tool_args
+        return (
+            {**tool_args, "basket": state["basket"], "state": state}
+            if tool_name == "buy"
+            else tool_args
+        )
 
     @vf.stop(priority=1)
     async def left(self, state) -> bool:
-        calls = [c for step in state["trajectory"] for m in step["completion"] for c in m.tool_calls or ()]
+        calls = [
+            c
+            for step in state["trajectory"]
+            for m in step["completion"]
+            for c in m.tool_calls or ()
+        ]
         return any(call.name == "leave" for call in calls)
 
 
@@ -60,4 +69,6 @@ def bought(state, answer) -> float:
 
 
 def load_environment() -> vf.Environment:
-    return Shop(dataset=Dataset.from_list(ROWS), tools=[], rubric=vf.Rubric(funcs=[bought]), max_turns=6)
+    return Shop(
+        dataset=Dataset.from_list(ROWS), tools=[], rubric=vf.Rubric(funcs=[bought]), max_turns=6
+    )

@@ -26,7 +26,14 @@ def thought(completion) -> float:
 
 def load_environment(use_think: bool = True) -> vf.Environment:
     parser = vf.MaybeThinkParser(extract_fn=extract_boxed_answer)
-    rubric = vf.Rubric(funcs=[right, parser.get_format_reward_func(), thought], weights=[1.0, 0.0, 0.1], parser=parser)
+    rubric = vf.Rubric(
+        funcs=[right, parser.get_format_reward_func(), thought],
+        weights=[1.0, 0.0, 0.1],
+        parser=parser,
+    )
     return vf.SingleTurnEnv(
-        dataset=Dataset.from_list(ROWS), system_prompt=THINK_BOXED_SYSTEM_PROMPT, parser=parser, rubric=rubric
+        dataset=Dataset.from_list(ROWS),
+        system_prompt=THINK_BOXED_SYSTEM_PROMPT,
+        parser=parser,
+        rubric=rubric,
     )

@@ -23,7 +23,10 @@ class Counting(vf.MultiTurnEnv):
         own = sum(step["response"].usage.completion_tokens for step in state["trajectory"])
         sent = sum(step["response"].usage.prompt_tokens for step in state["trajectory"])
         turns = len(state["trajectory"])
-        state["seen"] = [usage["output_tokens"] == 1000 + own, usage["input_tokens"] == sent + 5 * (turns - 1)]
+        state["seen"] = [
+            usage["output_tokens"] == 1000 + own,
+            usage["input_tokens"] == sent + 5 * (turns - 1),
+        ]
 
 
 def turns(state, answer) -> float:

@@ -5,7 +5,11 @@ from datasets import Dataset
 
 ROWS = [{"question": "Divide!", "answer": "2"}, {"question": "Break it!", "answer": ""}]
 REPLIES = {
-    "Divide!": [[("divide", {"a": 4, "b": 0}), ("divide", {"a": 4, "b": 2})], ("note", {"text": "x"}), "2.0"],
+    "Divide!": [
+        [("divide", {"a": 4, "b": 0}), ("divide", {"a": 4, "b": 2})],
+        ("note", {"text": "x"}),
+        "2.0",
+    ],
     "Break it!": [
         ("divide", "{not json"),
         ("divide", {"a": 1, "c": 2}),
@@ -41,5 +45,9 @@ def right(completion, answer) -> float:
 def load_environment() -> vf.Environment:
     rubric = vf.Rubric(funcs=[right])
     return vf.ToolEnv(
-        dataset=Dataset.from_list(ROWS), tools=[divide, note], rubric=rubric, max_turns=5, error_formatter=told
+        dataset=Dataset.from_list(ROWS),
+        tools=[divide, note],
+        rubric=rubric,
+        max_turns=5,
+        error_formatter=told,
     )

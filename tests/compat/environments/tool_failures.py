@@ -3,7 +3,12 @@
 import verifiers as vf
 from datasets import Dataset
 
-ROWS = [{"question": "raise"}, {"question": "unknown"}, {"question": "wrong name"}, {"question": "no json"}]
+ROWS = [
+    {"question": "raise"},
+    {"question": "unknown"},
+    {"question": "wrong name"},
+    {"question": "no json"},
+]
 REPLIES = {
     "raise": [("divide", {"a": 1, "b": 0}), "so be it"],
     "unknown": [("multiply", {"a": 1, "b": 2}), "ok"],
@@ -22,4 +27,6 @@ def told(completion) -> float:
 
 
 def load_environment() -> vf.Environment:
-    return vf.ToolEnv(dataset=Dataset.from_list(ROWS), tools=[divide], max_turns=4, rubric=vf.Rubric(funcs=[told]))
+    return vf.ToolEnv(
+        dataset=Dataset.from_list(ROWS), tools=[divide], max_turns=4, rubric=vf.Rubric(funcs=[told])
+    )

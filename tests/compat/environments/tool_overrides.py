@@ -4,7 +4,9 @@ import verifiers as vf
 from datasets import Dataset
 
 ROWS = [{"question": "shout", "answer": "HI!"}]
-REPLIES = {"shout": [("echo", {"text": "hi"}), [("echo", {"text": "a"}), ("echo", {"text": "b"})], "HI!"]}
+REPLIES = {
+    "shout": [("echo", {"text": "hi"}), [("echo", {"text": "a"}), ("echo", {"text": "b"})], "HI!"]
+}
 
 
 def echo(text: str) -> str:
@@ -13,9 +15,13 @@ def echo(text: str) -> str:
 
 
 class Loud(vf.ToolEnv):
-    async def call_tool(self, tool_name: str, tool_args: dict, tool_call_id: str, **kwargs) -> vf.ToolMessage:
+    async def call_tool(
+        self, tool_name: str, tool_args: dict, tool_call_id: str, **kwargs
+    ) -> vf.ToolMessage:
         message = await super().call_tool(tool_name, tool_args, tool_call_id, **kwargs)
-        return vf.ToolMessage(role="tool", content=message.content.upper() + "!", tool_call_id=tool_call_id)
+        return vf.ToolMessage(
+            role="tool", content=message.content.upper() + "!", tool_call_id=tool_call_id
+        )
 
     async def env_response(self, messages, state, **kwargs):
         calls = messages[-1].tool_calls
@@ -29,4 +35,6 @@ def heard(completion, answer) -> float:
 
 
 def load_environment() -> vf.Environment:
-    return Loud(dataset=Dataset.from_list(ROWS), tools=[echo], max_turns=6, rubric=vf.Rubric(funcs=[heard]))
+    return Loud(
+        dataset=Dataset.from_list(ROWS), tools=[echo], max_turns=6, rubric=vf.Rubric(funcs=[heard])
+    )

@@ -4,7 +4,10 @@ import verifiers as vf
 from datasets import Dataset
 
 ROWS = [{"question": "break", "answer": "x"}, {"question": "bend", "answer": "x"}]
-REPLIES = {"break": [("risky", {"kind": "value"}), "never"], "bend": [("risky", {"kind": "key"}), "ok"]}
+REPLIES = {
+    "break": [("risky", {"kind": "value"}), "never"],
+    "bend": [("risky", {"kind": "key"}), "ok"],
+}
 
 
 def risky(kind: str) -> str:

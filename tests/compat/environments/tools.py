@@ -5,7 +5,11 @@ from datasets import Dataset
 
 ROWS = [{"question": "Sum and list?", "answer": "done"}, {"question": "No tool?", "answer": "none"}]
 REPLIES = {
-    "Sum and list?": [[("add", {"a": 2, "b": 3}), ("look_up", {"key": "x"})], ("listed", {"n": 2}), "done"],
+    "Sum and list?": [
+        [("add", {"a": 2, "b": 3}), ("look_up", {"key": "x"})],
+        ("listed", {"n": 2}),
+        "done",
+    ],
     "No tool?": ["none"],
 }
 
@@ -39,4 +43,6 @@ def read_the_sum(completion) -> float:
 
 def load_environment() -> vf.Environment:
     rubric = vf.Rubric(funcs=[right, read_the_sum], weights=[1.0, 0.5])
-    return vf.ToolEnv(dataset=Dataset.from_list(ROWS), tools=[add, look_up, listed], max_turns=5, rubric=rubric)
+    return vf.ToolEnv(
+        dataset=Dataset.from_list(ROWS), tools=[add, look_up, listed], max_turns=5, rubric=rubric
+    )

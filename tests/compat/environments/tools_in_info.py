@@ -5,7 +5,11 @@ import json
 import verifiers as vf
 from datasets import Dataset
 
-WEATHER = {"name": "weather", "description": "The weather.", "parameters": {"type": "object", "properties": {}}}
+WEATHER = {
+    "name": "weather",
+    "description": "The weather.",
+    "parameters": {"type": "object", "properties": {}},
+}
 ROWS = [{"question": "Weather?", "answer": "rain", "info": json.dumps({"tool_defs": [WEATHER]})}]
 REPLIES = {"Weather?": [("weather", {}), "rain"]}
 

@@ -6,7 +6,11 @@ from datasets import Dataset
 ROWS = [{"question": "6 * 7?", "answer": "42"}, {"question": "1 / 0?", "answer": "none"}]
 REPLIES = {
     "6 * 7?": ["<think>a</think><tool>6 * 7</tool>", "<think>b</think><answer>42</answer>"],
-    "1 / 0?": ["<think>a</think><tool>1 / 0</tool>", "<think>b</think>", "<think>c</think><answer>none</answer>"],
+    "1 / 0?": [
+        "<think>a</think><tool>1 / 0</tool>",
+        "<think>b</think>",
+        "<think>c</think><answer>none</answer>",
+    ],
 }
 RESULTS = {"6 * 7": "42", "1 / 0": "Error: division by zero"}
 
@@ -26,7 +30,9 @@ class Tagged(vf.MultiTurnEnv):
     @vf.stop
     async def answered(self, state) -> bool:
         steps = state["trajectory"]
-        return bool(steps) and bool(self.parser.parse(steps[-1]["completion"][-1]["content"]).answer)
+        return bool(steps) and bool(
+            self.parser.parse(steps[-1]["completion"][-1]["content"]).answer
+        )
 
 
 def load_environment() -> vf.Environment:
@@ -39,5 +45,7 @@ def load_environment() -> vf.Environment:
         users = environment.parser.get_user_messages(completion)
         return float(not any("Error:" in message["content"] for message in users))
 
-    environment.rubric = vf.Rubric(funcs=[right, no_errors], weights=[1.0, 0.2], parser=environment.parser)
+    environment.rubric = vf.Rubric(
+        funcs=[right, no_errors], weights=[1.0, 0.2], parser=environment.parser
+    )
     return environment

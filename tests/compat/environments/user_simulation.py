@@ -3,7 +3,10 @@
 import verifiers as vf
 from datasets import Dataset
 
-ROWS = [{"question": "Sell me a pen.", "answer": "deal"}, {"question": "Sell me a car.", "answer": "deal"}]
+ROWS = [
+    {"question": "Sell me a pen.", "answer": "deal"},
+    {"question": "Sell me a car.", "answer": "deal"},
+]
 REPLIES = {
     "Sell me a pen.": ["It writes.", "It costs 1.", "deal"],
     "Sell me a car.": ["It drives.", "It costs 9.", "It is red.", "It is new."],

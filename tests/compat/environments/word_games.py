@@ -15,7 +15,9 @@ def replies(messages):
     turn = sum(message["role"] == "assistant" for message in messages)
     asked = " ".join(message["content"] for message in messages if message["role"] == "user")
     words = next(words for name, words in TRIES.items() if name in asked)
-    return f"<guess>[{words[turn]}]</guess>" if turn else f"I try.\n<guess>\n[{words[turn]}]\n</guess>"
+    return (
+        f"<guess>[{words[turn]}]</guess>" if turn else f"I try.\n<guess>\n[{words[turn]}]\n</guess>"
+    )
 
 
 def latest(observation):
@@ -68,7 +70,13 @@ class Wrong(Named):
 def load_environment() -> vf.Environment:
     parser = vf.XMLParser(fields=["guess"], answer_field="guess")
     rubric = vf.Rubric(parser=parser, funcs=[found, greens], weights=[1.0, 0.5])
-    given = {"feedback_fn": latest, "parser": parser, "rubric": rubric, "system_prompt": "Play.", "max_turns": 5}
+    given = {
+        "feedback_fn": latest,
+        "parser": parser,
+        "rubric": rubric,
+        "system_prompt": "Play.",
+        "max_turns": 5,
+    }
     envs = [
         OfStones("Grouped-v0", num_train_examples=6, seed=3, **given),
         Open("Guess-v0", num_train_examples=4, seed=1, **given),

@@ -16,6 +16,10 @@ def load_environment() -> vf.Environment:
     def correct_answer(parser, completion, answer) -> float:
         return 1.0 if parser.parse_answer(completion) == answer else 0.0
 
-    rubric = vf.Rubric(funcs=[correct_answer, parser.get_format_reward_func()], weights=[1.0, 0.2], parser=parser)
+    rubric = vf.Rubric(
+        funcs=[correct_answer, parser.get_format_reward_func()], weights=[1.0, 0.2], parser=parser
+    )
     prompt = f"Answer so:\n{parser.get_format_str()}"
-    return vf.SingleTurnEnv(dataset=Dataset.from_list(ROWS), system_prompt=prompt, parser=parser, rubric=rubric)
+    return vf.SingleTurnEnv(
+        dataset=Dataset.from_list(ROWS), system_prompt=prompt, parser=parser, rubric=rubric
+    )

@@ -96,7 +96,12 @@ def chat(text):
 class Trl:
     """`_calculate_rewards` of a real GRPOTrainer; NaN is what it made of None."""
 
-    title, package, policies, takes_messages = "TRL (GRPO)", "trl", ("drop", "zero", "group_mean"), True
+    title, package, policies, takes_messages = (
+        "TRL (GRPO)",
+        "trl",
+        ("drop", "zero", "group_mean"),
+        True,
+    )
     trainer = None
 
     @property
@@ -110,7 +115,9 @@ class Trl:
         columns = {"answer": ANSWER, **({"rubric": OWN} if own else {})}
         asked = [{"role": "user", "content": QUESTION}] if messages else QUESTION
         said = [chat(text) if messages else text for text in texts]
-        found = trainer._calculate_rewards([columns] * len(texts), [asked] * len(texts), said, [[1]] * len(texts))
+        found = trainer._calculate_rewards(
+            [columns] * len(texts), [asked] * len(texts), said, [[1]] * len(texts)
+        )
         return [None if math.isnan(number) else number for number in found[:, 0].tolist()]
 
     @classmethod
@@ -118,15 +125,27 @@ class Trl:
         if cls.trainer is None:
             sys.path.insert(0, str(HERE.parent))
             made = import_module("conftest")
-            trl, datasets, tokenizer = import_module("trl"), import_module("datasets"), made.made_tokenizer()
+            trl, datasets, tokenizer = (
+                import_module("trl"),
+                import_module("datasets"),
+                made.made_tokenizer(),
+            )
             config = trl.GRPOConfig(
-                use_cpu=True, bf16=False, report_to="none", num_generations=4, per_device_train_batch_size=4,
-                output_dir=tempfile.mkdtemp(), save_strategy="no",
-            )  # fmt: skip
+                use_cpu=True,
+                bf16=False,
+                report_to="none",
+                num_generations=4,
+                per_device_train_batch_size=4,
+                output_dir=tempfile.mkdtemp(),
+                save_strategy="no",
+            )
             cls.trainer = trl.GRPOTrainer(
-                model=made.made_model(tokenizer), processing_class=tokenizer, args=config, reward_funcs=as_trl_reward(PLAIN, unscored="zero"),
+                model=made.made_model(tokenizer),
+                processing_class=tokenizer,
+                args=config,
+                reward_funcs=as_trl_reward(PLAIN, unscored="zero"),
                 train_dataset=datasets.Dataset.from_list([{"prompt": QUESTION}]),
-            )  # fmt: skip
+            )
         return cls.trainer
 
 
@@ -140,16 +159,24 @@ class Verl:
         naive = import_module("verl.experimental.reward_loop.reward_manager.naive")
         torch, np, proto = import_module("torch"), import_module("numpy"), import_module("verl")
         tokenizer = SimpleNamespace(decode=lambda ids, **_: "".join(map(chr, ids.tolist())))
-        manager = naive.NaiveRewardManager(None, tokenizer, compute_score_of(rubric, unscored=policy))
+        manager = naive.NaiveRewardManager(
+            None, tokenizer, compute_score_of(rubric, unscored=policy)
+        )
         manager.loop = asyncio.get_running_loop()
 
         async def one(text):
             ids = torch.tensor([[ord(sign) for sign in text]])
             extra = {"question": QUESTION, **({"rubric": OWN} if own else {})}
-            columns = {"data_source": "sums", "reward_model": {"ground_truth": ANSWER}, "extra_info": extra}
+            columns = {
+                "data_source": "sums",
+                "reward_model": {"ground_truth": ANSWER},
+                "extra_info": extra,
+            }
             data = proto.DataProto.from_dict(
                 {"responses": ids, "attention_mask": torch.ones_like(ids)},
-                non_tensors={name: np.array([value], dtype=object) for name, value in columns.items()},
+                non_tensors={
+                    name: np.array([value], dtype=object) for name, value in columns.items()
+                },
             )
             return (await manager.run_single(data))["reward_score"]
 
@@ -200,14 +227,21 @@ class OpenRLHF:
             self.text = text
 
         async def generate(self, tokens, params, **_):
-            written = SimpleNamespace(token_ids=[*map(ord, self.text)], finish_reason="stop", logprobs=None)
+            written = SimpleNamespace(
+                token_ids=[*map(ord, self.text)], finish_reason="stop", logprobs=None
+            )
             return SimpleNamespace(outputs=[written])
 
 
 class SkyRL:
     """An environment that skyrl_gym makes."""
 
-    title, package, policies, takes_messages = "SkyRL (skyrl-gym)", "skyrl_gym", ("raise", "zero"), False
+    title, package, policies, takes_messages = (
+        "SkyRL (skyrl-gym)",
+        "skyrl_gym",
+        ("raise", "zero"),
+        False,
+    )
     none = "not taken: `raise` stops the step"
 
     async def rewards(self, rubric, texts, policy, own, messages):
@@ -238,7 +272,9 @@ class Verifiers:
     async def rewards(self, rubric, texts, policy, own, messages):
         vf, trace_module = import_module("verifiers.v1"), import_module("verifiers.v1.trace")
         fields = {"prompt": QUESTION, "answer": ANSWER, "rubric": OWN if own else None}
-        task_data = type("Data", (vf.TaskData,), {"__annotations__": {"answer": str, "rubric": list | None}})
+        task_data = type(
+            "Data", (vf.TaskData,), {"__annotations__": {"answer": str, "rubric": list | None}}
+        )
         scoring = as_verifiers_reward(rubric)
 
         class Sums(vf.Task[task_data, vf.State, vf.TaskConfig]):
@@ -271,20 +307,34 @@ class Verifiers:
 class Slime:
     """`custom_rm(args, samples)`, as `--custom-rm-path` with `--group-rm` calls it."""
 
-    title, package, policies, takes_messages = "slime", None, ("raise", "zero", "group_mean", "drop"), False
+    title, package, policies, takes_messages = (
+        "slime",
+        None,
+        ("raise", "zero", "group_mean", "drop"),
+        False,
+    )
     none = "not taken: `drop` pays the group's mean, and marks `remove_sample`"
 
     async def rewards(self, rubric, texts, policy, own, messages):
         metadata = {"rubric": OWN} if own else {}
         samples = [
-            SimpleNamespace(prompt=QUESTION, response=text, label=ANSWER, metadata=dict(metadata), remove_sample=False)
+            SimpleNamespace(
+                prompt=QUESTION,
+                response=text,
+                label=ANSWER,
+                metadata=dict(metadata),
+                remove_sample=False,
+            )
             for text in texts
         ]
         rewards = await custom_rm_of(rubric, unscored=policy)(SimpleNamespace(), samples)
         assert policy != "drop" or [s.remove_sample for s in samples] == [
             s.metadata["assay"]["unscored"] for s in samples
         ]
-        return [None if sample.remove_sample else reward for sample, reward in zip(samples, rewards, strict=True)]
+        return [
+            None if sample.remove_sample else reward
+            for sample, reward in zip(samples, rewards, strict=True)
+        ]
 
 
 class AReaL:
@@ -296,7 +346,9 @@ class AReaL:
     async def rewards(self, rubric, texts, policy, own, messages):
         reward_fn = areal_reward_of(rubric, unscored=policy)
         data = {"answer": ANSWER, **({"rubric": OWN} if own else {})}
-        return [await asyncio.to_thread(reward_fn, QUESTION, text, [1], [2], **data) for text in texts]
+        return [
+            await asyncio.to_thread(reward_fn, QUESTION, text, [1], [2], **data) for text in texts
+        ]
 
 
 class NemoGym:
@@ -310,7 +362,9 @@ class NemoGym:
         await asyncio.to_thread(server.__enter__)
         try:
             columns = {"expected_answer": ANSWER} | ({"rubric": OWN} if own else {})
-            results, _ = await nemo_collected(server.url, texts, Path(tempfile.mkdtemp()), **columns)
+            results, _ = await nemo_collected(
+                server.url, texts, Path(tempfile.mkdtemp()), **columns
+            )
         finally:
             await asyncio.to_thread(server.__exit__, None, None, None)
         return [None if row.get("mask_sample") else row["reward"] for row in results]
@@ -329,9 +383,13 @@ async def nemo_collected(url, said, folder, **columns):
         "model": model.getsockname(),
         "agent": agent.getsockname(),
     }
-    config = {name: {"servers": {name: {"host": host, "port": port}}} for name, (host, port) in places.items()}
+    config = {
+        name: {"servers": {name: {"host": host, "port": port}}}
+        for name, (host, port) in places.items()
+    }
     client = server_utils.ServerClient(
-        head_server_config={"host": "127.0.0.1", "port": 1}, global_config_dict=OmegaConf.create(config)
+        head_server_config={"host": "127.0.0.1", "port": 1},
+        global_config_dict=OmegaConf.create(config),
     )
 
     class Helper(RolloutCollectionHelper):
@@ -349,7 +407,10 @@ async def nemo_collected(url, said, folder, **columns):
     )
     rows = [
         {
-            "responses_create_params": {"input": [{"role": "user", "content": "2+2?"}], "metadata": {"say": text}},
+            "responses_create_params": {
+                "input": [{"role": "user", "content": "2+2?"}],
+                "metadata": {"say": text},
+            },
             "agent_ref": {"name": "agent"},
             **columns,
             "_ng_task_index": place // 2,
@@ -368,8 +429,13 @@ async def nemo_collected(url, said, folder, **columns):
         helper = Helper()
         found = [await future for future in helper.run_examples(rows)]
         found.sort(key=lambda pair: (pair[0]["_ng_task_index"], pair[0]["_ng_rollout_index"]))
-        results = [result | {key: row[key] for key in row if key.startswith("_ng")} for row, result in found]
-        path = await helper._call_aggregate_metrics(results, [row for row, _ in found], folder / "rollouts.jsonl")
+        results = [
+            result | {key: row[key] for key in row if key.startswith("_ng")}
+            for row, result in found
+        ]
+        path = await helper._call_aggregate_metrics(
+            results, [row for row, _ in found], folder / "rollouts.jsonl"
+        )
     return results, json.loads(path.read_text())
 
 
@@ -383,7 +449,13 @@ def model_app():
     async def responses(request: Request):
         asked = await request.json()
         text = {"type": "output_text", "text": asked["metadata"]["say"], "annotations": []}
-        message = {"id": "m", "type": "message", "role": "assistant", "status": "completed", "content": [text]}
+        message = {
+            "id": "m",
+            "type": "message",
+            "role": "assistant",
+            "status": "completed",
+            "content": [text],
+        }
         return {
             "id": "r",
             "object": "response",
@@ -435,7 +507,11 @@ async def outcome(adapter, policy, case):
 
 async def turns_outcome(adapter, policy, case):
     """The same for the turns of one rollout."""
-    return await told(adapter().turns(TURNS[case], policy)) if hasattr(adapter, "turns") else "one number"
+    return (
+        await told(adapter().turns(TURNS[case], policy))
+        if hasattr(adapter, "turns")
+        else "one number"
+    )
 
 
 async def told(rewards):
@@ -470,11 +546,22 @@ async def test_every_case_comes_out_as_the_table_says(adapter, policy):
 
 async def test_the_collection_of_nemo_gym_leaves_a_failed_row_out_of_its_metrics(tmp_path):
     """Three questions of two rollouts each: the judge fails once, that row is masked, and the mean is of the other five."""
-    pytest.importorskip("nemo_gym", reason="NeMo-Gym needs an environment of its own: make test-trl")
+    pytest.importorskip(
+        "nemo_gym", reason="NeMo-Gym needs an environment of its own: make test-trl"
+    )
     said = ["4", "5", "judge me", "4", "4", "4"]
     with RewardServer(PLAIN, Settings(port=0, unscored="drop")) as server:
-        results, [metrics] = await nemo_collected(server.url, said, tmp_path, expected_answer=ANSWER)
-    assert [row.get("mask_sample", False) for row in results] == [False, False, True, False, False, False]
+        results, [metrics] = await nemo_collected(
+            server.url, said, tmp_path, expected_answer=ANSWER
+        )
+    assert [row.get("mask_sample", False) for row in results] == [
+        False,
+        False,
+        True,
+        False,
+        False,
+        False,
+    ]
     assert metrics["key_metrics"] == {"mean/reward": 2.6, "mean/mask_sample": pytest.approx(1 / 6)}
 
 
@@ -496,7 +583,11 @@ def record(row):
     kept = [each for each in table() if key_of(each) != key_of(row)]
     order = [adapter.title for adapter in ADAPTERS]
     rows = sorted(
-        [*kept, row], key=lambda each: (order.index(each["trainer"]), [*map(len, each["version"].split("."))][::-1])
+        [*kept, row],
+        key=lambda each: (
+            order.index(each["trainer"]),
+            [*map(len, each["version"].split("."))][::-1],
+        ),
     )
     TABLE.write_text(json.dumps(rows, indent=1) + "\n")
     before, start, rest = PAGE.read_text().partition("<!-- conformance -->\n")
@@ -509,5 +600,7 @@ def record(row):
 def printed(rows):
     columns = ["trainer", "version", "unscored", *CASES, *TURNS, "None becomes"]
     lines = [" | ".join(columns), " | ".join("---" for _ in columns)]
-    lines += [" | ".join(f"`{row[c]}`" if c == "unscored" else row[c] for c in columns) for row in rows]
+    lines += [
+        " | ".join(f"`{row[c]}`" if c == "unscored" else row[c] for c in columns) for row in rows
+    ]
     return "".join(f"| {line} |\n" for line in lines)

@@ -1,9 +1,15 @@
 from assay.compat.rubric.judged_rubric import Criterion as Criterion
 from assay.compat.rubric.judged_rubric import Rubric as Rubric
 from assay.compat.rubric.judged_rubric import ToGradeInput as ToGradeInput
-from assay.compat.rubric.judged_rubric import default_oneshot_generate_fn as default_oneshot_generate_fn
-from assay.compat.rubric.judged_rubric import default_per_criterion_generate_fn as default_per_criterion_generate_fn
-from assay.compat.rubric.judged_rubric import default_rubric_as_judge_generate_fn as default_rubric_as_judge_generate_fn
+from assay.compat.rubric.judged_rubric import (
+    default_oneshot_generate_fn as default_oneshot_generate_fn,
+)
+from assay.compat.rubric.judged_rubric import (
+    default_per_criterion_generate_fn as default_per_criterion_generate_fn,
+)
+from assay.compat.rubric.judged_rubric import (
+    default_rubric_as_judge_generate_fn as default_rubric_as_judge_generate_fn,
+)
 from assay.graders.judge_input import ThinkingOutputDict as ThinkingOutputDict
 from assay.graders.length import CountFn as CountFn
 from assay.graders.length import LengthPenalty as LengthPenalty

@@ -10,7 +10,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 import assay
 from assay.errors import JudgeError, RubricError
-from assay.graders import Autograder, PerCriterionGrader, PerCriterionOneShotGrader, RubricAsJudgeGrader, ToGrade
+from assay.graders import (
+    Autograder,
+    PerCriterionGrader,
+    PerCriterionOneShotGrader,
+    RubricAsJudgeGrader,
+    ToGrade,
+)
 from assay.graders.judge_input import ThinkingOutputDict, system_prompt
 from assay.graders.verdicts import OneShotOutput, PerCriterionOutput, RubricAsJudgeOutput
 from assay.models.model import Request
@@ -22,7 +28,11 @@ ToGradeInput: TypeAlias = str | ThinkingOutputDict
 PER_CRITERION_PROMPT = system_prompt(PerCriterionGrader.prompt)
 ONE_SHOT_PROMPT = system_prompt(PerCriterionOneShotGrader.prompt)
 WHOLE_PROMPT = system_prompt(RubricAsJudgeGrader.prompt)
-_LOADERS: dict[str, Callable[[Any], Any]] = {".json": json.loads, ".yaml": yaml.safe_load, ".yml": yaml.safe_load}
+_LOADERS: dict[str, Callable[[Any], Any]] = {
+    ".json": json.loads,
+    ".yaml": yaml.safe_load,
+    ".yml": yaml.safe_load,
+}
 
 
 class Criterion(assay.Criterion):
@@ -46,10 +56,16 @@ class Rubric(assay.Rubric):
         return list(self._given)
 
     async def grade(
-        self, to_grade: ToGrade, autograder: Autograder | None = None, query: str | None = None, **kwargs: Any
+        self,
+        to_grade: ToGrade,
+        autograder: Autograder | None = None,
+        query: str | None = None,
+        **kwargs: Any,
     ) -> EvaluationReport:
         """The report on one text. Further keywords are not looked at."""
-        return await super().grade(to_grade, autograder or PerCriterionGrader(default_per_criterion_generate_fn), query)
+        return await super().grade(
+            to_grade, autograder or PerCriterionGrader(default_per_criterion_generate_fn), query
+        )
 
     @staticmethod
     def validate_and_create_criteria(data: Any) -> list[Criterion]:
@@ -58,7 +74,9 @@ class Rubric(assay.Rubric):
             data = cast("Any", data["rubric"])
         if isinstance(data, Mapping):
             if "sections" not in data:
-                raise RubricError("Invalid rubric format. Dict must contain either 'sections' or 'rubric' key")
+                raise RubricError(
+                    "Invalid rubric format. Dict must contain either 'sections' or 'rubric' key"
+                )
             data = cast("Any", data["sections"])
         if not isinstance(data, list):
             raise RubricError(f"Invalid rubric format. Expected a list, got {type(data).__name__}")
@@ -68,7 +86,9 @@ class Rubric(assay.Rubric):
             section = fields.get("criteria", [item])
             if not isinstance(section, list):
                 found = type(section).__name__
-                raise RubricError(f"Invalid section at index {place}: 'criteria' must be a list, got {found}")
+                raise RubricError(
+                    f"Invalid section at index {place}: 'criteria' must be a list, got {found}"
+                )
             entries += section
         if not entries:
             raise RubricError("No criteria found")
@@ -94,13 +114,21 @@ class Rubric(assay.Rubric):
             if not path.exists():
                 raise FileNotFoundError(f"File not found: {source}")
             suffix = _suffix(path, "file")
-            return cls.from_dict(_parsed(path.read_text(encoding="utf-8"), suffix, f"file {source}"))
+            return cls.from_dict(
+                _parsed(path.read_text(encoding="utf-8"), suffix, f"file {source}")
+            )
         if not hasattr(source, "read"):
-            raise RubricError(f"Invalid source type: expected a path or an open file, got {type(source).__name__}")
+            raise RubricError(
+                f"Invalid source type: expected a path or an open file, got {type(source).__name__}"
+            )
         name = getattr(source, "name", "")
         if not isinstance(name, str) or not Path(name).suffix:
-            raise RubricError("Cannot determine file format from file object: give one whose 'name' has an ending")
-        return cls.from_dict(_parsed(source.read(), _suffix(Path(name), "file object"), "from file object"))
+            raise RubricError(
+                "Cannot determine file format from file object: give one whose 'name' has an ending"
+            )
+        return cls.from_dict(
+            _parsed(source.read(), _suffix(Path(name), "file object"), "from file object")
+        )
 
 
 def _mapping(what: str, given: Any) -> Mapping[str, Any]:
@@ -112,9 +140,13 @@ def _mapping(what: str, given: Any) -> Mapping[str, Any]:
 def _criterion(place: int, entry: Any) -> Criterion:
     fields = _mapping(f"criterion at index {place}", entry)
     try:
-        return Criterion(**{name: fields[name] for name in ("weight", "requirement") if name in fields})
+        return Criterion(
+            **{name: fields[name] for name in ("weight", "requirement") if name in fields}
+        )
     except ValidationError as error:
-        details = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+        details = "; ".join(
+            f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()
+        )
         raise RubricError(f"Invalid criterion at index {place}: {details}") from error
 
 
@@ -138,7 +170,9 @@ def _default(schema: type[Output]) -> Callable[..., Awaitable[Output]]:
     async def generate(system_prompt: str, user_prompt: str, **kwargs: Any) -> Output:
         model = configured_model() or model_by_key()
         if model is None:
-            raise JudgeError(f"no default model is configured: set GEMINI_API_KEY, as for rubric; or {what_to_set()}")
+            raise JudgeError(
+                f"no default model is configured: set GEMINI_API_KEY, as for rubric; or {what_to_set()}"
+            )
         return (await model(Request.of(system_prompt, user_prompt, schema=schema))).value
 
     return generate

@@ -4,7 +4,9 @@ from assay.compat.verifiers.errors import *
 from assay.compat.verifiers.example_data import ensure_keys as ensure_keys
 from assay.compat.verifiers.example_data import load_example_dataset as load_example_dataset
 from assay.compat.verifiers.example_data import log_level as log_level
-from assay.compat.verifiers.example_data import print_prompt_completions_sample as print_prompt_completions_sample
+from assay.compat.verifiers.example_data import (
+    print_prompt_completions_sample as print_prompt_completions_sample,
+)
 from assay.compat.verifiers.example_data import quiet_verifiers as quiet_verifiers
 from assay.compat.verifiers.example_data import setup_logging as setup_logging
 from assay.compat.verifiers.installation import install as install

@@ -3,4 +3,6 @@ from assay.compat.verifiers.records import ClientConfig as ClientConfig
 from assay.compat.verifiers.records import SdkClient
 from assay.compat.verifiers.records import resolve_client as resolve_client
 
-AnthropicMessagesClient = OpenAIChatCompletionsClient = OpenAICompletionsClient = OpenAIResponsesClient = SdkClient
+AnthropicMessagesClient = OpenAIChatCompletionsClient = OpenAICompletionsClient = (
+    OpenAIResponsesClient
+) = SdkClient

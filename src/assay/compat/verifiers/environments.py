@@ -17,8 +17,21 @@ from uuid import uuid4
 
 from assay import compat, envs
 from assay.compat.verifiers import example_data, records
-from assay.compat.verifiers.numeric_rubrics import Rubric, RubricGroup, tidy_up, warn_unscored, zeroed
-from assay.compat.verifiers.typed_messages import Response, ResponseMessage, Tool, as_said, sanitize_tool_calls, typed
+from assay.compat.verifiers.numeric_rubrics import (
+    Rubric,
+    RubricGroup,
+    tidy_up,
+    warn_unscored,
+    zeroed,
+)
+from assay.compat.verifiers.typed_messages import (
+    Response,
+    ResponseMessage,
+    Tool,
+    as_said,
+    sanitize_tool_calls,
+    typed,
+)
 from assay.concurrency import setting
 from assay.envs.base_env import Given, awaited, called_by_name, cleanup, stop, teardown
 from assay.envs.dataset import first_of
@@ -46,7 +59,9 @@ UNNEEDED = frozenset({"max_workers", "map_kwargs", "interleaved_rollouts"})
 
 _retries: ContextVar[int] = ContextVar("retries", default=0)
 _choose: ContextVar[Callable[[Any], ModelUnderTest] | None] = ContextVar("choose", default=None)
-_tell: ContextVar[Callable[[Sequence[State]], None]] = ContextVar("tell", default=lambda states: None)
+_tell: ContextVar[Callable[[Sequence[State]], None]] = ContextVar(
+    "tell", default=lambda states: None
+)
 
 
 def _setter(name: str) -> Callable[[Any, Any], None]:
@@ -84,8 +99,12 @@ class Environment(envs.Environment):
     logger: Logger = logger_of("assay")
     max_seq_len: int | None = None
     score_rollouts = True
-    pass_threshold = 0.5  # the reward from which on a rollout counts for `pass_at_k` and `pass_all_k`
-    concurrency: int | None = None  # the rollouts under way at once, where `max_concurrent` does not say
+    pass_threshold = (
+        0.5  # the reward from which on a rollout counts for `pass_at_k` and `pass_all_k`
+    )
+    concurrency: int | None = (
+        None  # the rollouts under way at once, where `max_concurrent` does not say
+    )
 
     def __init__(self, dataset: Any = None, **given: Any) -> None:
         asked_for = given.pop("message_type", None)
@@ -98,7 +117,9 @@ class Environment(envs.Environment):
         self.scores_failures = not compat.strict
         self._by_fields = "prompt" in signature(self.rollout).parameters
         self.env_args = given.pop("env_args", None) or {}
-        self.tool_defs: list[Tool] | None = _tools(given.pop("tool_defs", None) or given.pop("oai_tools", None))
+        self.tool_defs: list[Tool] | None = _tools(
+            given.pop("tool_defs", None) or given.pop("oai_tools", None)
+        )
         ours = {name: value for name, value in given.items() if name in OURS and value is not None}
         if ours.get("max_turns", 1) < 1:
             ours["max_turns"] = -1  # 0 is no limit there either
@@ -127,7 +148,9 @@ class Environment(envs.Environment):
     async def call_hook(self, hook: Callable[..., Any], *args: Any) -> Any:
         # One that names the environment gets what it names; the state may have any name.
         if "env" in signature(hook).parameters:
-            return await called_by_name(hook, env=self, **dict(zip(("state", "task", "resources"), args, strict=False)))
+            return await called_by_name(
+                hook, env=self, **dict(zip(("state", "task", "resources"), args, strict=False))
+            )
         return await awaited(hook(*args[:1]))
 
     @teardown(priority=100)
@@ -176,10 +199,14 @@ class Environment(envs.Environment):
     requires_group_rollouts = property(attrgetter("rubric.compares"))
     provides_advantages = property(attrgetter("rubric.has_advantages"))
 
-    def increment_state_usage(self, state: State, input_tokens: float = 0, output_tokens: float = 0) -> None:
+    def increment_state_usage(
+        self, state: State, input_tokens: float = 0, output_tokens: float = 0
+    ) -> None:
         """Count tokens to a rollout: of another model, or of calls that went past `get_model_response`."""
         if input_tokens < 0 or output_tokens < 0:
-            raise ValueError(f"tokens are counted up: give 0 or more, not {input_tokens!r} and {output_tokens!r}")
+            raise ValueError(
+                f"tokens are counted up: give 0 or more, not {input_tokens!r} and {output_tokens!r}"
+            )
         usage = state.setdefault("usage", {"input_tokens": 0.0, "output_tokens": 0.0})
         usage["input_tokens"] += input_tokens
         usage["output_tokens"] += output_tokens
@@ -195,10 +222,14 @@ class Environment(envs.Environment):
     def as_messages(self, value: object, where: str) -> list[Message]:
         return typed(value, where)
 
-    async def init_state(self, input: Any, client: Any, model: Any, sampling_args: Any = None) -> State:
+    async def init_state(
+        self, input: Any, client: Any, model: Any, sampling_args: Any = None
+    ) -> State:
         if own := records.own_client(client):
             client = records.ClientUnderTest(own, model, sampling_args or self.sampling_args)
-        state = await super().init_state(input, records.resolve_client(client), model, sampling_args)
+        state = await super().init_state(
+            input, records.resolve_client(client), model, sampling_args
+        )
         state["client"] = own or state["client"]
         state["usage"] = {"input_tokens": 0.0, "output_tokens": 0.0}
         if not (self.keeps_text and isinstance(state["prompt"], str)):
@@ -212,36 +243,63 @@ class Environment(envs.Environment):
         return _declared(_tools(state.get("oai_tools")) or state.get("tool_defs") or ())
 
     async def get_model_response(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self, state: Any = None, prompt: Any = None, client: Any = None, model: Any = None,
-        tool_defs: Sequence[Tool] | None = None, sampling_args: Mapping[str, Any] | None = None, **others: Any,
-    ) -> Response:  # fmt: skip
+        self,
+        state: Any = None,
+        prompt: Any = None,
+        client: Any = None,
+        model: Any = None,
+        tool_defs: Sequence[Tool] | None = None,
+        sampling_args: Mapping[str, Any] | None = None,
+        **others: Any,
+    ) -> Response:
         """What the model says, or another model, or the same otherwise asked. An error of ours is one of theirs."""
         if not isinstance(cast("object", state), dict):
             # Before 0.1.8 it was of a client, a model and a prompt, by name or in this order.
-            client, model, prompt = (client, model, prompt) if state is None else (state, prompt, client)
-            state, tool_defs = await self.init_state({"prompt": prompt}, client, model), _tools(others.get("oai_tools"))
+            client, model, prompt = (
+                (client, model, prompt) if state is None else (state, prompt, client)
+            )
+            state, tool_defs = (
+                await self.init_state({"prompt": prompt}, client, model),
+                _tools(others.get("oai_tools")),
+            )
         asked, known = state, state["client"] if client is None else client
         if own := records.own_client(known):
-            known = {"model": model or state["model"], "sampling_args": sampling_args or state["sampling_args"] or {}}
+            known = {
+                "model": model or state["model"],
+                "sampling_args": sampling_args or state["sampling_args"] or {},
+            }
             known["tools"] = (state.get("tool_defs") if tool_defs is None else tool_defs) or None
-            return await self._ask(own, state, prompt=self.as_messages(prompt, "the prompt"), **known)
+            return await self._ask(
+                own, state, prompt=self.as_messages(prompt, "the prompt"), **known
+            )
         if not (client is None and model is None and sampling_args is None):
             settings = state["sampling_args"] if sampling_args is None else sampling_args
             sdk = client.client if isinstance(client, ModelUnderTest) else client or known.client
             asked = State(state, client=ModelUnderTest(sdk, model or state["model"], settings))
-        tools, prompt = None if tool_defs is None else _declared(tool_defs), self.as_messages(prompt, "the prompt")
+        tools, prompt = (
+            None if tool_defs is None else _declared(tool_defs),
+            self.as_messages(prompt, "the prompt"),
+        )
         try:
             reply = await super().get_model_response(asked, prompt, tools=tools)
         except AssayError as error:
             if isinstance(error, records.Error) or not isinstance(error, OurModelError):
                 raise
-            kind = records.InvalidModelResponseError if isinstance(error, NoReply) else records.ModelError
-            raise (records.OverlongPromptError if TOO_LONG.search(str(error)) else kind)(str(error)) from error
+            kind = (
+                records.InvalidModelResponseError
+                if isinstance(error, NoReply)
+                else records.ModelError
+            )
+            raise (records.OverlongPromptError if TOO_LONG.search(str(error)) else kind)(
+                str(error)
+            ) from error
         except Exception as error:  # whatever a client of a program's own raises, as there
             raise records.ModelError(described(error)) from error
         self.increment_state_usage(state, reply.usage.prompt, reply.usage.completion)
         if not compat.strict and not reply.text and not reply.tool_calls:
-            raise records.EmptyModelResponseError("Model returned no content, reasoning, and did not call any tools")
+            raise records.EmptyModelResponseError(
+                "Model returned no content, reasoning, and did not call any tools"
+            )
         return Response.of(reply, state["turn"])
 
     async def _ask(self, client: records.Client, state: State, **asked: Any) -> Response:
@@ -254,7 +312,9 @@ class Environment(envs.Environment):
             raise NotAsked(f"{asked['model']} was not asked: this is a dry run")
         said = await client.get_response(**asked, state=state)
         if not isinstance(said, Response):
-            raise TypeError(f"get_response of {type(client).__name__} gave {short_repr(said)}: return a vf.Response")
+            raise TypeError(
+                f"get_response of {type(client).__name__} gave {short_repr(said)}: return a vf.Response"
+            )
         said["message"] = ResponseMessage(said["message"])
         sent, written = example_data.extract_usage_tokens(said)
         count_call(Usage(prompt=sent, completion=written), None, said.model or "")
@@ -268,18 +328,24 @@ class Environment(envs.Environment):
         asked = (_renamed(input, HELD, COLUMN), client if choose is None else choose(input), *rest)
         return await example_data.maybe_retry(self.roll_out, _retries.get())(*asked)
 
-    async def roll_out(self, input: Any, client: Any, model: Any, sampling_args: Any = None) -> State:
+    async def roll_out(
+        self, input: Any, client: Any, model: Any, sampling_args: Any = None
+    ) -> State:
         """A rollout. One as before 0.1.8 is given the fields of a row, and returns what was said, and its own state."""
         if not self._by_fields:
             return await self.rollout(input, client, model, sampling_args)
         state = await self.init_state(input, client, model, sampling_args)
-        fields = {name: state.get(name) for name in ("prompt", "answer", "task", "info", "example_id")}
+        fields = {
+            name: state.get(name) for name in ("prompt", "answer", "task", "info", "example_id")
+        }
         asked = {"client": client, "model": model, "sampling_args": sampling_args, "state": state}
         said, own = await called_by_name(self.rollout, **fields, **asked)
         state.update(own, completion=self.as_messages(said, "the completion"), is_completed=True)
         return state
 
-    async def _carry_out(self, examples: Any, data: Any, client: Any, model: Any, options: Any) -> envs.Results:
+    async def _carry_out(
+        self, examples: Any, data: Any, client: Any, model: Any, options: Any
+    ) -> envs.Results:
         """As ours, with their options. Every reward is a number; what is unscored has its errors beside it."""
         for name in ("push_to_hf_hub", "hf_hub_dataset_name"):
             if options.pop(name, None):
@@ -295,22 +361,41 @@ class Environment(envs.Environment):
         path: Any = given.pop("results_path", None)
         if saves and path is None:
             named = str(getattr(model, "id", model or client)).replace("/", "--")
-            path = Path("outputs", "evals", f"{self.env_id or type(self).__name__}--{named}", uuid4().hex[:8])
+            path = Path(
+                "outputs",
+                "evals",
+                f"{self.env_id or type(self).__name__}--{named}",
+                uuid4().hex[:8],
+            )
         if path is not None:
             given |= {"run": path, "resume": True}
         if self.concurrency is not None:
             given.setdefault("max_concurrent", self.concurrency)
-        endpoints = records.resolve_client_configs(client) if isinstance(client, records.ClientConfig) else []
+        endpoints = (
+            records.resolve_client_configs(client)
+            if isinstance(client, records.ClientConfig)
+            else []
+        )
         clients = [records.resolve_client(each) for each in endpoints or [client]]
         asked, choose = clients, None
         if endpoints[1:] or records.own_client(client):
             kind = ModelUnderTest if endpoints else records.ClientUnderTest
-            most, settings = given.get("max_concurrent"), {**self.sampling_args, **given.get("sampling_args", {})}
-            asked = [kind(each, model, settings, at_once=None if most == -1 else most) for each in clients]
+            most, settings = (
+                given.get("max_concurrent"),
+                {**self.sampling_args, **given.get("sampling_args", {})},
+            )
+            asked = [
+                kind(each, model, settings, at_once=None if most == -1 else most)
+                for each in clients
+            ]
             # Theirs keeps the rollouts of an example on one endpoint, unless each is scored alone.
             choose = partial(records.in_turn, {}, asked, len(examples) if alone else 0)
         try:
-            with setting(_retries, given.pop("max_retries", 0)), setting(_tell, tell), setting(_choose, choose):
+            with (
+                setting(_retries, given.pop("max_retries", 0)),
+                setting(_tell, tell),
+                setting(_choose, choose),
+            ):
                 held = [_renamed(example, COLUMN, HELD) for example in examples]
                 results = await super()._carry_out(held, data, asked[0], model, given)
         finally:
@@ -320,17 +405,28 @@ class Environment(envs.Environment):
             results.metadata["base_url"] = ",".join(endpoint.api_base_url for endpoint in endpoints)
         rows = list(zip(results.outputs, results.states, strict=True))
         # To which no counted criterion applies is as it should be.
-        unscored = [output for output, _ in rows if output["reward"] is None and (output["error"] or output["errors"])]
+        unscored = [
+            output
+            for output, _ in rows
+            if output["reward"] is None and (output["error"] or output["errors"])
+        ]
         passes, places = Passes(), dict[Any, int]()
         for output, state in rows:
             _pay(output, state)
-            passes.add(output["reward"] >= self.pass_threshold, places.setdefault(output["example_id"], len(places)))
+            passes.add(
+                output["reward"] >= self.pass_threshold,
+                places.setdefault(output["example_id"], len(places)),
+            )
             output |= {name: state.get(name) for name in given.get("state_columns", ())}
         if unscored:
             warn_unscored(len(unscored), len(rows))
         if rows and not compat.strict:
             results.metadata["avg_reward"] = fmean(output["reward"] for output, _ in rows)
-        rates = {str(k): rate for k, rate in passes.rates().items() if len(rows) > len(places) and not k & (k - 1)}
+        rates = {
+            str(k): rate
+            for k, rate in passes.rates().items()
+            if len(rows) > len(places) and not k & (k - 1)
+        }
         results.metadata |= {
             "env_args": self.env_args,
             "time": results.metadata["time_ms"] / 1000,
@@ -350,48 +446,86 @@ class Environment(envs.Environment):
         told: Any = given.get("on_progress")
         if told is None or not (isinstance(told, list) or len(signature(told).parameters) > 1):
             return lambda states: None
-        callbacks: list[Any] = given.pop("on_progress") if isinstance(told, list) else [given.pop("on_progress")]
+        callbacks: list[Any] = (
+            given.pop("on_progress") if isinstance(told, list) else [given.pop("on_progress")]
+        )
         outputs: list[dict[str, Any]] = []
         about |= {"env_id": self.env_id, "env_args": self.env_args, "avg_reward": 0.0}
 
         def tell(states: Sequence[State]) -> None:
             new = [state_to_output(state, given.get("state_columns")) for state in states]
             outputs.extend(new)
-            about["avg_reward"] += sum(output["reward"] - about["avg_reward"] for output in new) / len(outputs)
+            about["avg_reward"] += sum(
+                output["reward"] - about["avg_reward"] for output in new
+            ) / len(outputs)
             for callback in callbacks:
                 callback(outputs, new, about)
 
         return tell
 
     async def run_group(
-        self, group_inputs: Any, client: Any, model: Any, sampling_args: Any = None, max_retries: int = 0,
-        state_columns: Any = None, **unneeded: Any,
-    ) -> list[dict[str, Any]]:  # fmt: skip
+        self,
+        group_inputs: Any,
+        client: Any,
+        model: Any,
+        sampling_args: Any = None,
+        max_retries: int = 0,
+        state_columns: Any = None,
+        **unneeded: Any,
+    ) -> list[dict[str, Any]]:
         """Generate and score the rollouts of one example, and return the output of each."""
-        given: Any = {"sampling_args": sampling_args, "max_retries": max_retries, "state_columns": state_columns}
-        client = records.resolve_client_config(client) if isinstance(client, records.ClientConfig) else client
+        given: Any = {
+            "sampling_args": sampling_args,
+            "max_retries": max_retries,
+            "state_columns": state_columns,
+        }
+        client = (
+            records.resolve_client_config(client)
+            if isinstance(client, records.ClientConfig)
+            else client
+        )
         return (await self._generate(group_inputs, client, model, None, given)).outputs
 
-    async def run_rollout(self, input: Mapping[str, Any], *asked: Any, **given: Any) -> dict[str, Any]:
+    async def run_rollout(
+        self, input: Mapping[str, Any], *asked: Any, **given: Any
+    ) -> dict[str, Any]:
         """Generate and score one rollout, asked for as by `run_group`, and return its output."""
         return (await self.run_group([input], *asked, **given))[0]
 
 
 def _renamed(row: dict[str, Any], name: str, to: str) -> dict[str, Any]:
-    return {to if each == name else each: value for each, value in row.items()} if name in row else row
+    return (
+        {to if each == name else each: value for each, value in row.items()} if name in row else row
+    )
 
 
 def _save(folder: Path, results: envs.Results) -> None:
     both = ("prompt", "completion")
-    chats = [{name: sanitize_tool_calls(output[name]) for name in both} for output in results.outputs]
-    lines = [json.dumps(to_jsonable(output | chat)) for output, chat in zip(results.outputs, chats, strict=True)]
+    chats = [
+        {name: sanitize_tool_calls(output[name]) for name in both} for output in results.outputs
+    ]
+    lines = [
+        json.dumps(to_jsonable(output | chat))
+        for output, chat in zip(results.outputs, chats, strict=True)
+    ]
     (folder / "results.jsonl").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    (folder / "metadata.json").write_text(json.dumps(to_jsonable(results.metadata)), encoding="utf-8")
+    (folder / "metadata.json").write_text(
+        json.dumps(to_jsonable(results.metadata)), encoding="utf-8"
+    )
 
 
 def state_to_output(state: State, state_columns: Sequence[str] | None = None) -> dict[str, Any]:
     """What theirs saves of a rollout, out of its state."""
-    names = ("example_id", "prompt", "completion", "answer", "info", "error", "timing", "is_truncated")
+    names = (
+        "example_id",
+        "prompt",
+        "completion",
+        "answer",
+        "info",
+        "error",
+        "timing",
+        "is_truncated",
+    )
     output = {name: state.get(name) for name in (*names, "stop_condition", *(state_columns or ()))}
     _pay(output, state)
     usage: dict[str, float] = state.get("usage") or {}
@@ -402,14 +536,27 @@ def _pay(output: dict[str, Any], state: State) -> None:
     """Write a number as the reward, and the error in the shape of theirs."""
     # What a hook wrote after scoring counts too, unless it is no number, or no mapping.
     found: Any = output.get("reward") if number_of(state.get("reward")) is None else state["reward"]
-    reward = found if found is not None else state.pop("partial_reward", output.pop("partial_reward", 0.0))
+    reward = (
+        found
+        if found is not None
+        else state.pop("partial_reward", output.pop("partial_reward", 0.0))
+    )
     metrics: Any = state.get("metrics") or {}
-    metrics = cast("dict[str, float]", metrics if isinstance(metrics, Mapping) else output.get("metrics", {}))
+    metrics = cast(
+        "dict[str, float]", metrics if isinstance(metrics, Mapping) else output.get("metrics", {})
+    )
     if not compat.strict:
         errors: dict[str, str] = state.get("errors") or {}
-        metrics = zeroed(metrics, {name: why for name, why in errors.items() if why != NOTHING_APPLIES})
+        metrics = zeroed(
+            metrics, {name: why for name, why in errors.items() if why != NOTHING_APPLIES}
+        )
         output |= metrics
-    output |= {"reward": reward, "metrics": metrics, "is_completed": True, "tool_defs": state.get("tool_defs")}
+    output |= {
+        "reward": reward,
+        "metrics": metrics,
+        "is_completed": True,
+        "tool_defs": state.get("tool_defs"),
+    }
     state.update(reward=reward, metrics=metrics)
     if isinstance(error := state.get("error"), BaseException):
         output["error"] = example_data.error_info(error)
@@ -423,30 +570,45 @@ def _as_dataset(rows: list[dict[str, Any]], n: int, seed: int | None) -> Any:
         return first_of(rows, n, seed)
     # A column in which nothing stands was not in the source, and has no type that a table could hold.
     empty = [name for name in ("info", "answer") if not any(row[name] for row in rows)]
-    dataset = datasets.Dataset.from_list([{k: v for k, v in row.items() if k not in empty} for row in rows])
+    dataset = datasets.Dataset.from_list(
+        [{k: v for k, v in row.items() if k not in empty} for row in rows]
+    )
     dataset = dataset if seed is None else dataset.shuffle(seed=seed)
     return dataset.select(range(min(n, len(dataset)))) if n > 0 else dataset
 
 
 def _tools(given: Sequence[Mapping[str, Any]] | None) -> list[Tool] | None:
     """Tools in the form of theirs; before 0.1.11 that was OpenAI's, with all in a `function`."""
-    return None if given is None else [t if isinstance(t, Tool) else Tool(t.get("function", t)) for t in given]
+    return (
+        None
+        if given is None
+        else [t if isinstance(t, Tool) else Tool(t.get("function", t)) for t in given]
+    )
 
 
 def _declared(tools: Sequence[Tool]) -> tuple[DeclaredTool, ...]:
-    every: list[Any] = [(tool["name"], tool.get("description") or "", tool.get("parameters") or {}) for tool in tools]
-    return tuple(DeclaredTool(name, told, json.dumps(parameters)) for name, told, parameters in every)
+    every: list[Any] = [
+        (tool["name"], tool.get("description") or "", tool.get("parameters") or {})
+        for tool in tools
+    ]
+    return tuple(
+        DeclaredTool(name, told, json.dumps(parameters)) for name, told, parameters in every
+    )
 
 
 class MultiTurnEnv(Environment, envs.MultiTurnEnv):  # pyright: ignore[reportIncompatibleMethodOverride]
     """Ours, with their keywords and hooks."""
 
     timeout_seconds: float | None = None
-    max_total_completion_tokens = -1  # the tokens after which the model is not asked again; -1 is no limit
+    max_total_completion_tokens = (
+        -1
+    )  # the tokens after which the model is not asked again; -1 is no limit
 
     @stop
     async def max_total_completion_tokens_reached(self, state: State) -> bool:
-        return 0 < self.max_total_completion_tokens <= state.get("usage", {}).get("output_tokens", 0)
+        return (
+            0 < self.max_total_completion_tokens <= state.get("usage", {}).get("output_tokens", 0)
+        )
 
     def mark_timed_out(self, state: State) -> None:
         state.update(timed_out=True, is_completed=True, stop_condition="timeout_reached")
@@ -476,7 +638,9 @@ class MultiTurnEnv(Environment, envs.MultiTurnEnv):  # pyright: ignore[reportInc
     async def _turn(self, state: State) -> None:
         try:
             await super()._turn(state)
-        except records.OverlongPromptError:  # also of an environment that counts by itself, or asks another model
+        except (
+            records.OverlongPromptError
+        ):  # also of an environment that counts by itself, or asks another model
             state["prompt_too_long"] = state["is_truncated"] = True
 
     async def add_model_response(  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -501,11 +665,15 @@ class SingleTurnEnv(MultiTurnEnv):
 class EnvGroup(Environment):
     """Several environments as one: each example goes to the one that its `info["env_id"]` names."""
 
-    def __init__(self, envs: Sequence[Environment], env_names: Sequence[str] | None = None, **given: Any) -> None:
+    def __init__(
+        self, envs: Sequence[Environment], env_names: Sequence[str] | None = None, **given: Any
+    ) -> None:
         if not envs:
             raise ValueError("EnvGroup requires at least one environment")
         self.envs = list(envs)
-        self.env_names = [f"env_{place}" for place in range(len(envs))] if env_names is None else list(env_names)
+        self.env_names = (
+            [f"env_{place}" for place in range(len(envs))] if env_names is None else list(env_names)
+        )
         if len(self.env_names) != len(self.envs):
             raise ValueError("Number of env_names must match number of envs")
         self.env_map = dict(zip(self.env_names, self.envs, strict=True))
@@ -528,8 +696,14 @@ class EnvGroup(Environment):
     def get_env_for_task(self, task: str) -> Environment:
         return self.env_map.get(task, self.envs[0])
 
-    async def rollout(self, input: Any, client: Any, model: Any, sampling_args: Any = None) -> State:
-        env, info, route = _env_of(self.env_map, input), dict(input.get("info") or {}), _route(input)
+    async def rollout(
+        self, input: Any, client: Any, model: Any, sampling_args: Any = None
+    ) -> State:
+        env, info, route = (
+            _env_of(self.env_map, input),
+            dict(input.get("info") or {}),
+            _route(input),
+        )
         info.pop("env_id", None)
         if route[1:]:
             info["env_id"] = route[1:] if route[2:] else route[1]
@@ -560,7 +734,9 @@ def _env_of(env_map: Mapping[str, Environment], row: Mapping[str, Any]) -> Envir
     """The environment of a row: by its route, by its `task`, as before 0.1.12, or else the only one."""
     name: str = next(iter(_route(row)), row.get("task", ""))
     if name not in env_map and (_route(row) or len(env_map) > 1):
-        raise ValueError(f"No environment found for info['env_id']={name!r}: use {', '.join(env_map)}")
+        raise ValueError(
+            f"No environment found for info['env_id']={name!r}: use {', '.join(env_map)}"
+        )
     return env_map.get(name, next(iter(env_map.values())))
 
 
@@ -570,7 +746,9 @@ class EnvGroupRubric(Rubric):
     def __init__(self, env_map: Mapping[str, Environment]) -> None:
         super().__init__()
         self.env_map = env_map
-        self.all_reward_names = sorted({n for env in env_map.values() for n in env.rubric.get_reward_func_names()})
+        self.all_reward_names = sorted(
+            {n for env in env_map.values() for n in env.rubric.get_reward_func_names()}
+        )
 
     async def score_group(self, states: Any, **options: Any) -> Any:
         scoring = self._scoring(states[0])

@@ -18,7 +18,12 @@ from typing import Any, cast
 from pydantic import BaseModel
 
 from assay.compat.verifiers import lenient_parsers
-from assay.compat.verifiers.records import Error, InfraError, InvalidModelResponseError, MissingKeyError
+from assay.compat.verifiers.records import (
+    Error,
+    InfraError,
+    InvalidModelResponseError,
+    MissingKeyError,
+)
 from assay.compat.verifiers.typed_messages import as_said, format_messages
 from assay.envs.base_env import awaited
 from assay.errors import import_extra
@@ -26,19 +31,23 @@ from assay.redaction import logger_of
 
 # In their words, spaces included: what a model is asked is part of its score.
 BOXED_SYSTEM_PROMPT = "Please reason step by step, and put your final answer within \\boxed{}."
-THINK_BOXED_SYSTEM_PROMPT = (
-    "Think step-by-step inside <think>...</think> tags.     Then, give your final answer inside \\boxed{}."
-)
+THINK_BOXED_SYSTEM_PROMPT = "Think step-by-step inside <think>...</think> tags.     Then, give your final answer inside \\boxed{}."
 _logger = logger_of("assay")
-_SOURCES: dict[str, dict[str, Any]] = json.loads(get_data("assay.compat.verifiers", "example_data.json") or b"")
+_SOURCES: dict[str, dict[str, Any]] = json.loads(
+    get_data("assay.compat.verifiers", "example_data.json") or b""
+)
 
 
-def load_example_dataset(name: str = "gsm8k", split: str | None = None, n: int | None = None, seed: int = 0) -> Any:
+def load_example_dataset(
+    name: str = "gsm8k", split: str | None = None, n: int | None = None, seed: int = 0
+) -> Any:
     """Load a well-known data set with `question` and `answer`, by `datasets`; with `n`, so many rows at random."""
     question, source = get_preprocess_fn(name, seed), _SOURCES[name]
     datasets = import_extra("datasets", "example data")
     subsets, split = source.get("subsets", [None]), split or source["split"]
-    dataset = datasets.concatenate_datasets([datasets.load_dataset(source["path"], s, split=split) for s in subsets])
+    dataset = datasets.concatenate_datasets(
+        [datasets.load_dataset(source["path"], s, split=split) for s in subsets]
+    )
     if "only" in source:
         [(column, start)] = source["only"].items()
         dataset = dataset.filter(methodcaller("startswith", start), input_columns=[column])
@@ -58,10 +67,14 @@ def _question(source: dict[str, Any], seed: int, row: dict[str, Any]) -> dict[st
     options: Any = row.get(source.get("options", ""))
     if "shuffled" in source:
         options = [answer, *(row[column] for column in source["shuffled"])]
-        random.Random(f"{seed} {question}").shuffle(options)  # the same in every run, where theirs is another
+        random.Random(f"{seed} {question}").shuffle(
+            options
+        )  # the same in every run, where theirs is another
         answer = options.index(answer)
     if options:
-        listed = [f"{letter}: {option}" for letter, option in zip("ABCDEFGHIJ", options, strict=False)]
+        listed = [
+            f"{letter}: {option}" for letter, option in zip("ABCDEFGHIJ", options, strict=False)
+        ]
         question = "\n".join([f"Question: {question}\n", *listed])
         answer = "ABCD"[answer] if isinstance(answer, int) else answer
     if labelled := row.get(source.get("labelled", "")):
@@ -90,7 +103,9 @@ def format_dataset(
         answer = {} if answer_key == "answer" else {"answer": row[answer_key]}
         return {"prompt": [*before, {"role": "user", "content": row[question_key]}]} | answer
 
-    return dataset if "prompt" in dataset.column_names else dataset.map(columns, **(map_kwargs or {}))
+    return (
+        dataset if "prompt" in dataset.column_names else dataset.map(columns, **(map_kwargs or {}))
+    )
 
 
 async def maybe_await(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -133,7 +148,9 @@ async def with_sem(sem: AbstractAsyncContextManager[Any], coro: Coroutine[Any, A
 THREAD_LOCAL_STORAGE = threading.local()
 
 
-def get_or_create_thread_attr(key: str, factory: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def get_or_create_thread_attr(
+    key: str, factory: Callable[..., Any], *args: Any, **kwargs: Any
+) -> Any:
     """A value of this thread alone, made when it is first asked for."""
     if getattr(THREAD_LOCAL_STORAGE, key, None) is None:
         setattr(THREAD_LOCAL_STORAGE, key, factory(*args, **kwargs))
@@ -152,7 +169,11 @@ def ensure_keys(keys: list[str]) -> None:
 
 
 def concat_messages(messages_list: list[Any]) -> Any:
-    every = [said for each in messages_list for said in (cast("Any", each) if isinstance(each, list) else [each])]
+    every = [
+        said
+        for each in messages_list
+        for said in (cast("Any", each) if isinstance(each, list) else [each])
+    ]
     return "".join(every) if every and all(isinstance(said, str) for said in every) else every
 
 
@@ -171,9 +192,13 @@ async def parse_response_tokens(response: Any, *unneeded: Any, **given: Any) -> 
 
 
 def setup_logging(
-    level: str | None = "INFO", log_format: str | None = None, date_format: str | None = None,
-    log_file: str | None = None, console_logging: bool = True, file_logging: bool = False,
-) -> None:  # fmt: skip
+    level: str | None = "INFO",
+    log_format: str | None = None,
+    date_format: str | None = None,
+    log_file: str | None = None,
+    console_logging: bool = True,
+    file_logging: bool = False,
+) -> None:
     """Log to the console, to a file or to both, and nowhere else; with the level None nowhere at all."""
     if file_logging and log_file is None:
         raise ValueError("file_logging=True needs a file: give its path as log_file=")
@@ -225,11 +250,16 @@ def extract_usage_tokens(response: Any) -> tuple[int, int]:
     """The tokens that were sent and said, in the words of either API."""
     usage: Any = getattr(response, "usage", None) or {}
     told = cast("dict[str, Any]", usage if isinstance(usage, dict) else vars(usage)).get
-    sent, said = told("prompt_tokens") or told("input_tokens"), told("completion_tokens") or told("output_tokens")
+    sent, said = (
+        told("prompt_tokens") or told("input_tokens"),
+        told("completion_tokens") or told("output_tokens"),
+    )
     return int(sent or 0), int(said or 0)
 
 
-def get_error_chain(error: BaseException | None, parent_type: type[BaseException] | None = None) -> list[BaseException]:
+def get_error_chain(
+    error: BaseException | None, parent_type: type[BaseException] | None = None
+) -> list[BaseException]:
     if error is None or not isinstance(error, parent_type or BaseException):
         return []
     return [error, *get_error_chain(error.__cause__, parent_type)]
@@ -240,7 +270,9 @@ get_vf_error_chain = partial(get_error_chain, parent_type=Error)
 
 class ErrorChain:
     # By the names of the types, so that failures of one kind are counted together.
-    def __init__(self, error: BaseException, build_error_chain: Callable[..., list[Any]] = get_error_chain) -> None:
+    def __init__(
+        self, error: BaseException, build_error_chain: Callable[..., list[Any]] = get_error_chain
+    ) -> None:
         self.root_error, self.chain = error, build_error_chain(error)
 
     def __hash__(self) -> int:
@@ -261,7 +293,11 @@ class ErrorChain:
 
 def error_info(error: BaseException) -> dict[str, str]:
     chain = ErrorChain(error)
-    return {"error": type(error).__name__, "error_chain_repr": repr(chain), "error_chain_str": str(chain)}
+    return {
+        "error": type(error).__name__,
+        "error_chain_repr": repr(chain),
+        "error_chain_str": str(chain),
+    }
 
 
 def error_type_name(error: object) -> str | None:
@@ -271,27 +307,46 @@ def error_type_name(error: object) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def error_info_to_exception(error: Mapping[str, Any], error_types: Sequence[type[Exception]]) -> Exception | None:
+def error_info_to_exception(
+    error: Mapping[str, Any], error_types: Sequence[type[Exception]]
+) -> Exception | None:
     """The first of these types that the chain names, with the words of the chain; None if it names none of them."""
-    chain, told = (str(error.get(f"error_chain_{form}") or error.get("error") or "") for form in ("str", "repr"))
+    chain, told = (
+        str(error.get(f"error_chain_{form}") or error.get("error") or "")
+        for form in ("str", "repr")
+    )
     return next((kind(told) for kind in error_types if kind.__name__ in chain), None)
 
 
 def print_prompt_completions_sample(
-    prompts: Any, completions: Any, errors: Any, rewards: Sequence[float], step: int, num_samples: int = 1
+    prompts: Any,
+    completions: Any,
+    errors: Any,
+    rewards: Sequence[float],
+    step: int,
+    num_samples: int = 1,
 ) -> None:
     """Print the first rollouts as a table: what was asked, what was said and went wrong, and the reward."""
-    parts = (import_extra(f"rich.{name}", "a table", extra="cli") for name in ("console", "panel", "table"))
+    parts = (
+        import_extra(f"rich.{name}", "a table", extra="cli")
+        for name in ("console", "panel", "table")
+    )
     console, panel, table = parts
     shown = table.Table(header_style="bold white", expand=True)
     shown.add_column("Prompt", style="bright_yellow")
     shown.add_column("Completion", style="bright_green")
     shown.add_column("Reward", style="bold cyan", justify="right")
     paid = [*rewards, *[0.0] * len(prompts)]
-    for prompt, completion, error, reward in [*zip(prompts, completions, errors, paid, strict=False)][:num_samples]:
+    for prompt, completion, error, reward in [
+        *zip(prompts, completions, errors, paid, strict=False)
+    ][:num_samples]:
         said = format_messages(completion)
         if error is not None:
-            chain = ErrorChain(error) if isinstance(error, BaseException) else error["error_chain_repr"]
+            chain = (
+                ErrorChain(error) if isinstance(error, BaseException) else error["error_chain_repr"]
+            )
             said.append(f"\n\nerror: {chain}", style="bold red")
         shown.add_row(format_messages(prompt), said, f"{reward:.2f}", end_section=True)
-    console.Console().print(panel.Panel(shown, expand=False, title=f"Step {step}", border_style="bold white"))
+    console.Console().print(
+        panel.Panel(shown, expand=False, title=f"Step {step}", border_style="bold white")
+    )

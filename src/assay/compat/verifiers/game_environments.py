@@ -52,9 +52,14 @@ class GymEnv(MultiTurnEnv):
         self.env_cls, self.env_kwargs, self.seed = env_cls, dict(env_kwargs or {}), seed
         self.action_parser, self.obs_to_text_fn = action_parser or str, obs_to_text or str
         self.num_train_episodes, self.num_eval_episodes = num_train_episodes, num_eval_episodes
-        self._asked_in = "prompt" if given.get("message_type") == "completion" else "question"  # a text, before 0.1.11
+        self._asked_in = (
+            "prompt" if given.get("message_type") == "completion" else "question"
+        )  # a text, before 0.1.11
         dataset, eval_dataset = self.gym_to_hf()
-        own = {"rubric": given.pop("rubric", None) or EpisodicSumRubric(), "max_turns": max_episode_steps or 1000}
+        own = {
+            "rubric": given.pop("rubric", None) or EpisodicSumRubric(),
+            "max_turns": max_episode_steps or 1000,
+        }
         super().__init__(dataset, eval_dataset=eval_dataset, **own, **given)
 
     def gym_to_hf(self) -> tuple[Any, Any]:
@@ -62,7 +67,9 @@ class GymEnv(MultiTurnEnv):
         gym, rows = self.env_cls(**self.env_kwargs), list[dict[str, str]]()
         for seed in range(self.seed, self.seed + self.num_train_episodes + self.num_eval_episodes):
             told: Any = gym.reset(seed=seed)
-            if isinstance(told, tuple) and len(cast("Any", told)) == 2:  # newer gyms return an `info` beside it
+            if (
+                isinstance(told, tuple) and len(cast("Any", told)) == 2
+            ):  # newer gyms return an `info` beside it
                 told = cast("Any", told)[0]
             rows.append({self._asked_in: self.obs_to_text(told), "answer": str(seed)})
         getattr(gym, "close", bool)()
@@ -82,13 +89,17 @@ class GymEnv(MultiTurnEnv):
             await self._there(state, state["gym_env"].reset, seed=int(state["answer"]))
         last, said = state["trajectory"][-1], self.parser.parse_answer(messages)
         try:
-            action = self.action_parser(str(last["completion"][-1].content) if said is None else said)
+            action = self.action_parser(
+                str(last["completion"][-1].content) if said is None else said
+            )
         except Exception as error:  # noqa: BLE001 - whatever a parser raises, the model is told
             state["gym_done"], last["reward"] = True, 0.0
             return self.wrap_response(f"Action Parsing Error: {error}")
         came: tuple[Any, ...] = tuple(await self._there(state, state["gym_env"].step, action))
         if len(came) not in (4, 5):
-            raise ValueError(f"step() returned {short_repr(came)}: return (obs, reward, terminated, truncated, info)")
+            raise ValueError(
+                f"step() returned {short_repr(came)}: return (obs, reward, terminated, truncated, info)"
+            )
         obs, reward, *over, last["extras"]["gym_info"] = came
         state["gym_done"], last["reward"] = any(over), float(reward)
         text = self.obs_to_text(obs)
@@ -98,7 +109,9 @@ class GymEnv(MultiTurnEnv):
     async def is_done(self, state: State) -> bool:
         return state.get("gym_done", False)
 
-    def _there(self, state: State, work: Callable[..., Any], *args: Any, **given: Any) -> "asyncio.Future[Any]":
+    def _there(
+        self, state: State, work: Callable[..., Any], *args: Any, **given: Any
+    ) -> "asyncio.Future[Any]":
         async def call() -> Any:
             return work(*args, **given)
 
@@ -122,7 +135,9 @@ async def _within(seconds: float, work: Callable[..., Any], *args: Any) -> Any:
     await asyncio.wait([working], timeout=seconds)
     if not working.done():
         working.cancel()
-        raise TimeoutError(f"{work.__name__} took more than {seconds:g} s: give more by seconds_per_call=")
+        raise TimeoutError(
+            f"{work.__name__} took more than {seconds:g} s: give more by seconds_per_call="
+        )
     return working.result()
 
 
@@ -133,9 +148,17 @@ class TextArenaEnv(MultiTurnEnv):
     seconds_per_call = 120.0  # after which the game is an error of its rollout
 
     def __init__(
-        self, game: str = "Wordle-v0", num_train_examples: int = 1000, num_eval_examples: int = 0, **given: Any
+        self,
+        game: str = "Wordle-v0",
+        num_train_examples: int = 1000,
+        num_eval_examples: int = 0,
+        **given: Any,
     ) -> None:
-        self.game, self.seed, self.feedback_fn = game, given.pop("seed", 0), given.pop("feedback_fn", str)
+        self.game, self.seed, self.feedback_fn = (
+            game,
+            given.pop("seed", 0),
+            given.pop("feedback_fn", str),
+        )
         self.num_train_examples, self.num_eval_examples = num_train_examples, num_eval_examples
         self.ta_env: Any = import_extra("textarena", "TextArenaEnv").make(env_id=game)
         self.ta_env.reset(num_players=1)
@@ -152,16 +175,23 @@ class TextArenaEnv(MultiTurnEnv):
         words: Any = getattr(self.ta_env, "word_list", None)
         if not words:
             told = f"the game {self.game!r} has no word_list"
-            raise ValueError(f"{told}: write a subclass whose ta_to_hf and setup_state say what an example is")
+            raise ValueError(
+                f"{told}: write a subclass whose ta_to_hf and setup_state say what an example is"
+            )
         if isinstance(words, dict):
-            groups = [[each] if isinstance(each, str) else each for each in cast("dict[str, Any]", words).values()]
+            groups = [
+                [each] if isinstance(each, str) else each
+                for each in cast("dict[str, Any]", words).values()
+            ]
             words = [word for group in groups for word in group]
         draw, number = Random(self.seed), self.num_train_examples + self.num_eval_examples
         rows = [{"question": question, "answer": draw.choice(words)} for _ in range(number)]
         return rows[: self.num_train_examples], rows[self.num_train_examples :] or None
 
     async def setup_state(self, state: State, **kwargs: Any) -> Any:
-        state["ta_env"] = await _within(self.seconds_per_call, deepcopy, self.ta_env, {**self.shared_memo})
+        state["ta_env"] = await _within(
+            self.seconds_per_call, deepcopy, self.ta_env, {**self.shared_memo}
+        )
         state["ta_env"].state.game_state["secret_word"] = state["answer"]
         return await super().setup_state(state)
 
@@ -186,12 +216,22 @@ class ReasoningGymEnv(SingleTurnEnv):
     seconds_per_call = 120.0  # after which an answer is unscored
 
     def __init__(
-        self, gym: str | Sequence[Any], num_train_examples: int = 1000, num_eval_examples: int = 100, **given: Any
+        self,
+        gym: str | Sequence[Any],
+        num_train_examples: int = 1000,
+        num_eval_examples: int = 100,
+        **given: Any,
     ) -> None:
-        self.gym, self.seed, read = gym, given.pop("seed", 0), given.pop("parser", None) or XMLParser(["answer"])
+        self.gym, self.seed, read = (
+            gym,
+            given.pop("seed", 0),
+            given.pop("parser", None) or XMLParser(["answer"]),
+        )
         self.num_train_examples, self.num_eval_examples = num_train_examples, num_eval_examples
         self._package = import_extra("reasoning_gym", "ReasoningGymEnv", package="reasoning-gym")
-        self.rg_dataset = self.build_rg_dataset(gym, num_train_examples + num_eval_examples, seed=self.seed)
+        self.rg_dataset = self.build_rg_dataset(
+            gym, num_train_examples + num_eval_examples, seed=self.seed
+        )
         dataset, eval_dataset = self.rg_to_hf(self.rg_dataset)
 
         async def check_answer_reward_func(completion: Any, answer: str) -> float:
@@ -200,8 +240,14 @@ class ReasoningGymEnv(SingleTurnEnv):
             entry = self.rg_dataset[int(answer)]
             return await _within(self.seconds_per_call, self.rg_dataset.score_answer, said, entry)
 
-        rubric = Rubric([check_answer_reward_func, read.get_format_reward_func()], [1.0, 0.0], parser=read)
-        given = {"system_prompt": self._package.utils.SYSTEM_PROMPTS["default"], "message_type": "chat", **given}
+        rubric = Rubric(
+            [check_answer_reward_func, read.get_format_reward_func()], [1.0, 0.0], parser=read
+        )
+        given = {
+            "system_prompt": self._package.utils.SYSTEM_PROMPTS["default"],
+            "message_type": "chat",
+            **given,
+        }
         super().__init__(dataset, eval_dataset=eval_dataset, parser=read, rubric=rubric, **given)
         self.rubric = rubric  # theirs does not count the turn
 
@@ -213,8 +259,12 @@ class ReasoningGymEnv(SingleTurnEnv):
         spec, specs = self._package.composite.DatasetSpec, list[Any]()
         for each in gym:
             if not isinstance(each, (str, dict)):
-                raise ValueError(f"gym has {short_repr(each)}: give names, or dicts with name, weight and config")
-            specs.append(spec(name=each, weight=1.0, config={}) if isinstance(each, str) else spec(**each))
+                raise ValueError(
+                    f"gym has {short_repr(each)}: give names, or dicts with name, weight and config"
+                )
+            specs.append(
+                spec(name=each, weight=1.0, config={}) if isinstance(each, str) else spec(**each)
+            )
         return create("composite", datasets=specs)
 
     def rg_to_hf(self, rg_dataset: Any) -> tuple[Any, Any]:

@@ -12,7 +12,9 @@ def install() -> None:
     """
     there = sys.modules.get(THEIRS)
     if there is not None and there is not sys.modules[OURS]:
-        raise ImportError("verifiers itself is imported already: call install() before anything that imports it")
+        raise ImportError(
+            "verifiers itself is imported already: call install() before anything that imports it"
+        )
     for name, module in [*sys.modules.items()]:
         if name == OURS or name.startswith(f"{OURS}."):
             sys.modules[name.replace(OURS, THEIRS, 1)] = module

@@ -20,10 +20,18 @@ class Parser(assay.Parser):
 class ThinkParser(Parser, assay.ThinkParser):
     def parse(self, text: Messages) -> Any:
         _, closing, answer = completion_text(text).rpartition(CLOSING)
-        return super().parse(text) if compat.strict else self.extract_fn(answer.strip() if closing else "")
+        return (
+            super().parse(text)
+            if compat.strict
+            else self.extract_fn(answer.strip() if closing else "")
+        )
 
     def format_score(self, completion: Messages | None) -> float:
-        return super().format_score(completion) if compat.strict else mean_score(completion, _opens_with_thought)
+        return (
+            super().format_score(completion)
+            if compat.strict
+            else mean_score(completion, _opens_with_thought)
+        )
 
 
 def _opens_with_thought(text: str) -> bool:
@@ -40,18 +48,28 @@ class MaybeThinkParser(Parser, assay.MaybeThinkParser):
 class XMLParser(Parser, assay.XMLParser):
     needs_fields = False  # there are environments that name none, and look for an answer in vain
 
-    def parse(self, text: Messages, strip: bool = True, last: bool | None = None) -> SimpleNamespace:
+    def parse(
+        self, text: Messages, strip: bool = True, last: bool | None = None
+    ) -> SimpleNamespace:
         if compat.strict:
             return super().parse(text, strip, last is not False)
         found = {name: list(_contents(completion_text(text), name)) for name in self._names}
-        return SimpleNamespace(**{name: each[-1 if last else 0] if each else None for name, each in found.items()})
+        return SimpleNamespace(
+            **{name: each[-1 if last else 0] if each else None for name, each in found.items()}
+        )
 
     def parse_answer(self, completion: Messages | None) -> Any:
         if compat.strict:
             return super().parse_answer(completion)
         is_text = isinstance(completion, str)
-        texts = [completion] if is_text else map(message_text, reversed(self.get_assistant_messages(completion or [])))
-        answers = (getattr(self.parse(text, last=is_text), self.answer_field, None) for text in texts)
+        texts = (
+            [completion]
+            if is_text
+            else map(message_text, reversed(self.get_assistant_messages(completion or [])))
+        )
+        answers = (
+            getattr(self.parse(text, last=is_text), self.answer_field, None) for text in texts
+        )
         return next((answer for answer in answers if answer is not None), None)
 
     def format_score(self, completion: Messages | None) -> float:
@@ -60,7 +78,10 @@ class XMLParser(Parser, assay.XMLParser):
         return 0.0 if isinstance(completion, str) else mean_score(completion, self._their_score)
 
     def _their_score(self, text: str) -> float:
-        named = [any(f"<{name}>" in text or f"</{name}>" in text for name in names) for names in self.fields]
+        named = [
+            any(f"<{name}>" in text or f"</{name}>" in text for name in names)
+            for names in self.fields
+        ]
         any_parsed = any(value is not None for value in vars(self.parse(text)).values())
         score = 0.4 * (sum(named) / len(self.fields)) if any_parsed else 0.0
         starts = text.strip().startswith(tuple(f"<{name}>" for name in self.fields[0]))

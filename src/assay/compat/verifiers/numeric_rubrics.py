@@ -26,7 +26,10 @@ from assay.types import INPUT_FIELDS, State
 from assay.wording import described
 
 logger = logger_of("assay")
-_SHARED = INPUT_FIELDS | {"completion", "state"}  # what a function that names it gets from the state
+_SHARED = INPUT_FIELDS | {
+    "completion",
+    "state",
+}  # what a function that names it gets from the state
 
 
 class Rubric(Hooked, assay.Rubric):
@@ -38,14 +41,22 @@ class Rubric(Hooked, assay.Rubric):
     funcs: Any = ()
     weights: Any = ()
     reward_funcs = property(attrgetter("funcs"), lambda self, funcs: setattr(self, "funcs", funcs))
-    reward_weights = property(attrgetter("weights"), lambda self, weights: setattr(self, "weights", weights))
+    reward_weights = property(
+        attrgetter("weights"), lambda self, weights: setattr(self, "weights", weights)
+    )
     has_group_rewards = property(attrgetter("compares"))
     _has_warned = False
     _alone = False
     has_advantages = False
     logger: Logger = logger
 
-    def __init__(self, *args: Any, parallelize_scoring: bool = True, max_verify_chars: int = 0, **options: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        parallelize_scoring: bool = True,
+        max_verify_chars: int = 0,
+        **options: Any,
+    ) -> None:
         """As ours. What runs side by side, and how long an answer may be, is for the engine to decide, whatever is said."""
         self.score_object_providers: list[Callable[[Any], Mapping[str, Any]]] = []
         self.group_score_object_providers: list[Callable[[Any], Mapping[str, Any]]] = []
@@ -57,13 +68,19 @@ class Rubric(Hooked, assay.Rubric):
         if planned != [self.funcs, self.weights]:
             if compat.strict and len(self.funcs) != len(self.weights):
                 told = f"Number of weights ({len(self.weights)}) must match number of functions ({len(self.funcs)})"
-                raise RubricError(f"{told}: add to both lists, or call add_reward_func(func, weight)")
+                raise RubricError(
+                    f"{told}: add to both lists, or call add_reward_func(func, weight)"
+                )
             known = {id(criterion.check): criterion for criterion in reversed(plan.criteria)}
             # The judge's own score stands in until there is a function, which may be added to the lists too.
             gone = [getattr(self, "judge_score", None)] if self._alone else []
-            pairs = [(f, w) for f, w in zip(self.funcs, self.weights, strict=False) if f not in gone]
+            pairs = [
+                (f, w) for f, w in zip(self.funcs, self.weights, strict=False) if f not in gone
+            ]
             self._alone = False
-            criteria = self._criteria_of([known.get(id(func), func) for func, _ in pairs], [w for _, w in pairs])
+            criteria = self._criteria_of(
+                [known.get(id(func), func) for func, _ in pairs], [w for _, w in pairs]
+            )
             judged = [criterion for criterion in plan.criteria if criterion.judged]
             self._plan = Plan(named_apart([*judged, *criteria]), self.aggregation)
         return self._planned[0]
@@ -86,16 +103,25 @@ class Rubric(Hooked, assay.Rubric):
             for name in ("prompt", "completion"):
                 chat = cast("list[Any] | None", fields.get(name))
                 if type(chat) is list and chat and type(chat[0]) is dict:
-                    with suppress(TypeError, ValueError, KeyError):  # what is no message is an error of its line
+                    with suppress(
+                        TypeError, ValueError, KeyError
+                    ):  # what is no message is an error of its line
                         fields[name] = as_records(chat)
         # A function that names what nothing supplies fails by itself, as there, and not all that is scored beside it.
-        batch = replace(batch, states=batch.states if rows is batch.states else states, is_whole=False)
+        batch = replace(
+            batch, states=batch.states if rows is batch.states else states, is_whole=False
+        )
         found = [*map(_clashing, batch.states)]
-        if self.score_object_providers or self._overrides("score_objects", "task_for_state", "task_score_fields"):
+        if self.score_object_providers or self._overrides(
+            "score_objects", "task_for_state", "task_score_fields"
+        ):
             found = [self._provided(self.score_objects, state) for state in batch.states]
         if any(found):
             # The row below it is read when a function asks: what a function before it wrote is seen.
-            batch = replace(batch, rows=[ChainMap(*pair) for pair in zip(found, cast("Any", batch.rows), strict=True)])
+            batch = replace(
+                batch,
+                rows=[ChainMap(*pair) for pair in zip(found, cast("Any", batch.rows), strict=True)],
+            )
         return await super().score_batch(batch, autograder)
 
     def _provided(self, provide: Callable[[Any], Mapping[str, Any]], of: Any) -> dict[str, Any]:
@@ -123,7 +149,12 @@ class Rubric(Hooked, assay.Rubric):
     add_group_score_object_provider = partialmethod(_add_provider, "group_score_object_providers")
 
     def _with_inner(self) -> "list[Rubric]":
-        inner = [r for rubric in self._inside() if isinstance(rubric, Rubric) for r in rubric._with_inner()]
+        inner = [
+            r
+            for rubric in self._inside()
+            if isinstance(rubric, Rubric)
+            for r in rubric._with_inner()
+        ]
         return [self, *inner]
 
     def score_objects(self, state: State) -> dict[str, Any]:
@@ -137,7 +168,9 @@ class Rubric(Hooked, assay.Rubric):
     def group_score_objects(self, states: Sequence[State]) -> dict[str, Any]:
         """All that a function of a group may name. A subclass may know more."""
         each = [self.score_objects(state) for state in states]
-        objects = {plural: [known.get(name) for known in each] for plural, name in PLURALS.items()} | self.class_objects
+        objects = {
+            plural: [known.get(name) for known in each] for plural, name in PLURALS.items()
+        } | self.class_objects
         for provider in self.group_score_object_providers:
             objects.update(provider(states))
         return objects
@@ -145,7 +178,11 @@ class Rubric(Hooked, assay.Rubric):
     def cleanup_objects(self, handler: Callable[..., Any], state: State) -> dict[str, Any]:
         """All that a handler may name that tidies up; what only functions name is looked up if it names some of it."""
         objects = self._usual_objects(state)
-        return objects if signature(handler).parameters.keys() <= objects.keys() else self.score_objects(state)
+        return (
+            objects
+            if signature(handler).parameters.keys() <= objects.keys()
+            else self.score_objects(state)
+        )
 
     def task_for_state(self, state: State, resources: Any) -> Any:
         return state.get("task")
@@ -159,7 +196,13 @@ class Rubric(Hooked, assay.Rubric):
     def _usual_objects(self, state: State) -> dict[str, Any]:
         said = {name: state.get(name, "") for name in ("prompt", "completion", "answer")}
         task = self.task_for_state(state, self.class_objects.get("resources"))
-        return {**said, "info": state.get("info", {}), "state": state, **self.class_objects, "task": task}
+        return {
+            **said,
+            "info": state.get("info", {}),
+            "state": state,
+            **self.class_objects,
+            "task": task,
+        }
 
     async def dummy_score_rollout(self, state: State) -> None:
         """Write what stands for a score where rollouts are not to be scored."""
@@ -172,13 +215,18 @@ class Rubric(Hooked, assay.Rubric):
     def add_cleanup_handler(self, handler: Callable[..., Any]) -> None:
         """Call this function too, by its `cleanup_priority`, once a rollout is scored."""
         self.hooks["cleanup"].append(handler)
-        self.hooks["cleanup"].sort(key=lambda hook: (-getattr(hook, "cleanup_priority", 0), hook.__name__))
+        self.hooks["cleanup"].sort(
+            key=lambda hook: (-getattr(hook, "cleanup_priority", 0), hook.__name__)
+        )
 
     def _is_group_func(self, func: Any) -> bool:
         return Call(func, getattr(func, "__name__", "function")).is_group
 
     def _of_kind(self, column: int, is_group: bool) -> list[Any]:
-        rows = [(f, getattr(f, "__name__", repr(f)), w) for f, w in zip(self.funcs, self.weights, strict=False)]
+        rows = [
+            (f, getattr(f, "__name__", repr(f)), w)
+            for f, w in zip(self.funcs, self.weights, strict=False)
+        ]
         return [row[column] for row in rows if self._is_group_func(row[0]) is is_group]
 
     _get_individual_reward_funcs = partialmethod(_of_kind, 0, False)
@@ -226,11 +274,17 @@ class Rubric(Hooked, assay.Rubric):
 
     def _read_completion(self, completion: object) -> Any:
         # Their functions get what was said as it is, and also nothing: a rollout may end before the model is asked.
-        return cast("Any", completion) if isinstance(completion, list) else super()._read_completion(completion)
+        return (
+            cast("Any", completion)
+            if isinstance(completion, list)
+            else super()._read_completion(completion)
+        )
 
     def _paid(self, outcomes: Outcomes) -> Outcomes:
         if outcomes.errors is not None and not compat.strict:
-            outcomes = outcomes._replace(metrics=list(map(zeroed, outcomes.metrics, outcomes.errors)))
+            outcomes = outcomes._replace(
+                metrics=list(map(zeroed, outcomes.metrics, outcomes.errors))
+            )
         if None not in outcomes.rewards:
             return outcomes
         if not self._has_warned and outcomes.errors is not None:
@@ -261,9 +315,17 @@ class JudgeRubric(Rubric, assay.JudgeRubric):
 
     shows_answer = False
 
-    def __init__(self, parser: Any = None, parallelize_scoring: bool = False, judge_client: Any = None, **given: Any):
+    def __init__(
+        self,
+        parser: Any = None,
+        parallelize_scoring: bool = False,
+        judge_client: Any = None,
+        **given: Any,
+    ):
         self.judges_alone = compat.strict
-        super().__init__(parser=parser, judge_client=judge_client, **{"hardened": compat.strict, **given})
+        super().__init__(
+            parser=parser, judge_client=judge_client, **{"hardened": compat.strict, **given}
+        )
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
@@ -277,9 +339,13 @@ class MathRubric(Rubric, assay.MathRubric): ...
 class RubricGroup(Rubric, assay.RubricGroup):
     """Ours, with a reward that is always a number. Functions of its own are passed over, as there."""
 
-    def __init__(self, rubrics: Any, *, funcs: Any = None, weights: Any = None, **options: Any) -> None:
+    def __init__(
+        self, rubrics: Any, *, funcs: Any = None, weights: Any = None, **options: Any
+    ) -> None:
         if funcs:
-            logger.warning("a RubricGroup scores by its rubrics, and passes over the funcs= that it was given")
+            logger.warning(
+                "a RubricGroup scores by its rubrics, and passes over the funcs= that it was given"
+            )
         super().__init__(rubrics, **options)
 
 
@@ -293,5 +359,6 @@ def warn_unscored(count: int, size: int) -> None:
     logger.warning(
         "%d of %d rollouts are unscored, and get a number as their reward nevertheless, as in "
         "verifiers: leave out those with `errors`, or import Rubric from assay, where it is None",
-        count, size,
-    )  # fmt: skip
+        count,
+        size,
+    )

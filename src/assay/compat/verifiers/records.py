@@ -57,10 +57,14 @@ class MissingKeyError(ValueError):
 
     def __init__(self, keys: list[str]) -> None:
         self.keys = keys
-        super().__init__(f"environment variables are not set: {', '.join(keys)}: set them before the environment loads")
+        super().__init__(
+            f"environment variables are not set: {', '.join(keys)}: set them before the environment loads"
+        )
 
 
-_DEFAULTS: dict[str, dict[str, Any]] = json.loads(get_data("assay.compat.verifiers", "config_defaults.json") or b"")
+_DEFAULTS: dict[str, dict[str, Any]] = json.loads(
+    get_data("assay.compat.verifiers", "config_defaults.json") or b""
+)
 
 
 class Config(AttributeRecord):
@@ -82,14 +86,18 @@ class ClientConfig(Config):
         every = [EndpointClientConfig(each) for each in self.endpoint_configs]
         self |= {"endpoint_configs": every} if every else {}
         if any(each.get("endpoint_configs") for each in every):
-            raise ValueError("endpoint_configs cannot include endpoint_configs: list every endpoint side by side")
+            raise ValueError(
+                "endpoint_configs cannot include endpoint_configs: list every endpoint side by side"
+            )
 
 
 class SandboxRequest(Config):
     """What a client of sandboxes is asked for; the engine here has no use for it."""
 
 
-EndpointClientConfig, EvalConfig, EvalRunConfig = (type(name, (Config,), {}) for name in list(_DEFAULTS)[:3])
+EndpointClientConfig, EvalConfig, EvalRunConfig = (
+    type(name, (Config,), {}) for name in list(_DEFAULTS)[:3]
+)
 
 
 async def _its_own(self: Any, *asked: Any, **given: Any) -> Any:
@@ -99,9 +107,13 @@ async def _its_own(self: Any, *asked: Any, **given: Any) -> Any:
 class Client(ABC):  # noqa: B024 - its abstract methods are those that follow
     """The base of a program's own clients: they say how their API is asked, and `get_response` joins the parts."""
 
-    __class_getitem__ = classmethod(cast("Any", GenericAlias))  # for the type variables that theirs has
+    __class_getitem__ = classmethod(
+        cast("Any", GenericAlias)
+    )  # for the type variables that theirs has
     setup_client: Any = abstractmethod(_its_own)
-    to_native_tool = to_native_prompt = get_native_response = raise_from_native_response = setup_client
+    to_native_tool = to_native_prompt = get_native_response = raise_from_native_response = (
+        setup_client
+    )
     from_native_response = close = setup_client
 
     def __init__(self, client_or_config: Any) -> None:
@@ -117,21 +129,32 @@ class Client(ABC):  # noqa: B024 - its abstract methods are those that follow
     def _build_state_headers(self, state: Mapping[str, Any] | None) -> dict[str, str]:
         """The headers of one call whose values are fields of the rollout's state."""
         named: dict[str, str] = self._config.extra_headers_from_state if self._config else {}
-        return {name: str(state[field]) for name, field in named.items() if state and state.get(field) is not None}
+        return {
+            name: str(state[field])
+            for name, field in named.items()
+            if state and state.get(field) is not None
+        }
 
-    async def get_response(self, prompt: Any, model: str, sampling_args: Any, tools: Any = None, **kwargs: Any) -> Any:
+    async def get_response(
+        self, prompt: Any, model: str, sampling_args: Any, tools: Any = None, **kwargs: Any
+    ) -> Any:
         """What the model says. An error that is none of `vf.Error` becomes the cause of a `vf.ModelError`."""
         try:
             if headers := self._build_state_headers(kwargs.get("state")):
                 kwargs["extra_headers"] = headers
             asked, more = await self.to_native_prompt(prompt)
             native_tools = await self.to_native_tools(tools)
-            said = await self.get_native_response(asked, model, sampling_args, native_tools, **more, **kwargs)
+            said = await self.get_native_response(
+                asked, model, sampling_args, native_tools, **more, **kwargs
+            )
             await self.raise_from_native_response(said)
             return await self.from_native_response(said)
         except Exception as error:
             # Those of the SDKs too, as theirs does: every other call would be refused as well.
-            if isinstance(error, Error) or type(error).__name__ in ("AuthenticationError", "PermissionDeniedError"):
+            if isinstance(error, Error) or type(error).__name__ in (
+                "AuthenticationError",
+                "PermissionDeniedError",
+            ):
                 raise
             raise ModelError(described(error)) from error
 
@@ -139,7 +162,9 @@ class Client(ABC):  # noqa: B024 - its abstract methods are those that follow
 class ClientUnderTest(ModelUnderTest):
     """A client of a program's own class as the model that an evaluation asks."""
 
-    def __init__(self, client: Client, model: Any, sampling_args: Any = None, *, at_once: int | None = None) -> None:
+    def __init__(
+        self, client: Client, model: Any, sampling_args: Any = None, *, at_once: int | None = None
+    ) -> None:
         self.client, self.model, self.name, self.at_once = client, client, str(model), at_once
         # As theirs gives them to a client.
         self.sampling_args: dict[str, Any] = {"n": 1, "extra_body": {}} | dict(sampling_args or {})
@@ -171,10 +196,16 @@ def resolve_client(client: Any) -> Any:
     if not isinstance(client, ClientConfig):
         return client
     config = resolve_client_config(client)
-    sdk = ("anthropic", "AsyncAnthropic") if config.client_type == "anthropic_messages" else ("openai", "AsyncOpenAI")
+    sdk = (
+        ("anthropic", "AsyncAnthropic")
+        if config.client_type == "anthropic_messages"
+        else ("openai", "AsyncOpenAI")
+    )
     given = {"base_url": config.api_base_url, "default_headers": config.extra_headers}
     given |= {"timeout": config.timeout, "max_retries": config.max_retries}
-    return getattr(import_module(sdk[0]), sdk[1])(api_key=os.environ.get(config.api_key_var) or "EMPTY", **given)
+    return getattr(import_module(sdk[0]), sdk[1])(
+        api_key=os.environ.get(config.api_key_var) or "EMPTY", **given
+    )
 
 
 class SdkClient:
@@ -188,7 +219,9 @@ class SdkClient:
         raise TypeError(f"{told}: derive it from vf.Client, and write all of its methods")
 
 
-def in_turn(order: dict[str, int], models: Sequence[ModelUnderTest], again: int, example: Any) -> ModelUnderTest:
+def in_turn(
+    order: dict[str, int], models: Sequence[ModelUnderTest], again: int, example: Any
+) -> ModelUnderTest:
     """The model for a rollout: they take turns by the example, in the `order` kept; asked again it is `again` turns later."""
     sample = example.get("sample")
     turn = order.setdefault(str(example["example_id"]), len(order))
@@ -202,7 +235,9 @@ def assert_json_serializable(value: object) -> None:
     try:
         json.dumps(value)
     except TypeError as error:
-        raise TypeError(f"a value of a task or a state is no JSON ({error}): give plain data") from error
+        raise TypeError(
+            f"a value of a task or a state is no JSON ({error}): give plain data"
+        ) from error
 
 
 def normalize_task_payload(value: object) -> dict[str, Any]:

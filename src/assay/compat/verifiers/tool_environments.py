@@ -14,7 +14,13 @@ from uuid import uuid4
 
 from assay.compat.verifiers.environments import MultiTurnEnv
 from assay.compat.verifiers.numeric_rubrics import Rubric
-from assay.compat.verifiers.records import InfraError, SandboxError, SandboxRequest, ToolCallError, ToolParseError
+from assay.compat.verifiers.records import (
+    InfraError,
+    SandboxError,
+    SandboxRequest,
+    ToolCallError,
+    ToolParseError,
+)
 from assay.compat.verifiers.typed_messages import AttributeRecord, Tool, ToolMessage
 from assay.concurrency import LoopThread
 from assay.envs.base_env import awaited, cleanup, stop, teardown
@@ -30,12 +36,16 @@ from assay.wording import described
 def convert_func_to_tool_def(func: Callable[..., Any], args_to_skip: Sequence[str] = ()) -> Tool:
     """What a model is told of a function, by its signature and docstring."""
     told = CallableTool(func, args_to_skip).declared
-    return Tool(name=told.name, description=told.description, parameters=json.loads(told.parameters))
+    return Tool(
+        name=told.name, description=told.description, parameters=json.loads(told.parameters)
+    )
 
 
 def is_valid_tool_content_parts(value: Any) -> bool:
     parts = cast("list[Any]", value)
-    return type(value) is list and all(type(p) is dict and p.get("type") in ("text", "image_url") for p in parts)
+    return type(value) is list and all(
+        type(p) is dict and p.get("type") in ("text", "image_url") for p in parts
+    )
 
 
 class ToolEnv(MultiTurnEnv):
@@ -74,7 +84,9 @@ class ToolEnv(MultiTurnEnv):
         """Let the model call it no more."""
         self.tools.remove(tool)
         name = name_of(tool)
-        self.tool_defs = [each for each in self.tool_defs or () if each.get("function", each)["name"] != name]
+        self.tool_defs = [
+            each for each in self.tool_defs or () if each.get("function", each)["name"] != name
+        ]
         del self.tool_map[name]
         counters = self.tool_monitor_rubric
         place = counters.get_reward_func_names().index(f"{name}_calls")
@@ -86,13 +98,17 @@ class ToolEnv(MultiTurnEnv):
         last = steps[-1]["completion"][-1] if steps else {"role": "user"}
         return last["role"] == "assistant" and not last.get("tool_calls")
 
-    async def call_tool(self, tool_name: str, tool_args: dict[str, Any], tool_call_id: str, **kwargs: Any) -> Any:
+    async def call_tool(
+        self, tool_name: str, tool_args: dict[str, Any], tool_call_id: str, **kwargs: Any
+    ) -> Any:
         """Call a tool, and return the message that the model is shown."""
         result = await awaited(self.tool_map[tool_name](**tool_args))
         content = result if is_valid_tool_content_parts(result) else str(result)
         return ToolMessage(content=content, tool_call_id=tool_call_id)
 
-    def update_tool_args(self, tool_name: str, tool_args: Any, messages: Any, state: State, **kwargs: Any) -> Any:
+    def update_tool_args(
+        self, tool_name: str, tool_args: Any, messages: Any, state: State, **kwargs: Any
+    ) -> Any:
         """The arguments that a tool is called with. A subclass adds those that the model does not know of."""
         return tool_args
 
@@ -104,7 +120,9 @@ class ToolEnv(MultiTurnEnv):
             try:
                 arguments = self._read_arguments(call["arguments"])
                 kind = None
-                arguments = await awaited(self.update_tool_args(call["name"], arguments, messages, state, **kwargs))
+                arguments = await awaited(
+                    self.update_tool_args(call["name"], arguments, messages, state, **kwargs)
+                )
                 kind = ToolCallError
                 replies.append(await awaited(self.call_tool(call["name"], arguments, call["id"])))
             except Exception as error:
@@ -113,7 +131,9 @@ class ToolEnv(MultiTurnEnv):
                     raise
                 if isinstance(error, tuple(self.stop_errors)):
                     raise kind(str(error)) from error
-                replies.append(ToolMessage(content=self.error_formatter(error), tool_call_id=call["id"]))
+                replies.append(
+                    ToolMessage(content=self.error_formatter(error), tool_call_id=call["id"])
+                )
         return replies
 
     def _read_arguments(self, given: str) -> Any:
@@ -124,22 +144,31 @@ class StatefulToolEnv(ToolEnv):
     """Tools may take arguments that the model does not see, which `update_tool_args` gives."""
 
     @abstractmethod
-    def update_tool_args(self, tool_name: str, tool_args: Any, messages: Any, state: State, **kwargs: Any) -> Any: ...
+    def update_tool_args(
+        self, tool_name: str, tool_args: Any, messages: Any, state: State, **kwargs: Any
+    ) -> Any: ...
 
     def _read_arguments(self, given: str) -> Any:
         found: Any = json.loads(given)
         if not isinstance(found, dict):
-            raise ValueError(f"Expected tool arguments to be a dict, got {type(found).__name__}: {found}")
+            raise ValueError(
+                f"Expected tool arguments to be a dict, got {type(found).__name__}: {found}"
+            )
         return found  # pyright: ignore[reportUnknownVariableType]
 
 
 # Sandboxes.
 
-CONNECT_SECONDS, PING_SECONDS = 60, 5  # that MCP servers may take to start, and one to show that it is still there
+CONNECT_SECONDS, PING_SECONDS = (
+    60,
+    5,
+)  # that MCP servers may take to start, and one to show that it is still there
 
 
 def _program(name: str, given: list[str]) -> str:
-    return table_of("assay.compat.verifiers", "sandbox_programs.toml")[name].replace("GIVEN", repr(json.dumps(given)))
+    return table_of("assay.compat.verifiers", "sandbox_programs.toml")[name].replace(
+        "GIVEN", repr(json.dumps(given))
+    )
 
 
 class CodeEngine(Protocol):
@@ -162,7 +191,9 @@ class SandboxClient:
 
     async def wait_for_creation(self, sandbox_id: str) -> None: ...
 
-    async def execute_command(self, sandbox_id: str, command: str, working_dir: str | None = None, **_: Any) -> Any:
+    async def execute_command(
+        self, sandbox_id: str, command: str, working_dir: str | None = None, **_: Any
+    ) -> Any:
         """What a command printed, and its exit code. The engine has its own limits, of time too."""
         whole = command if working_dir is None else f"cd {shlex.quote(working_dir)} && {command}"
         commands = [*self._commands[sandbox_id], whole]
@@ -171,7 +202,9 @@ class SandboxClient:
             stdout, stderr, code = json.loads(printed)
         except ValueError:
             raise TimeoutError(printed) from None
-        self._commands[sandbox_id] = commands  # one that is never done would hold up all that follow
+        self._commands[sandbox_id] = (
+            commands  # one that is never done would hold up all that follow
+        )
         return AttributeRecord(stdout=stdout, stderr=stderr, exit_code=code)
 
     async def delete(self, sandbox_id: str) -> None:
@@ -214,12 +247,16 @@ class SandboxEnv(StatefulToolEnv):
         asked = {name: given[name] for name in SandboxRequest().model_dump() if name in given}
         self.sandbox_request = SandboxRequest(asked, name=sandbox_name)
         self._delays = [min(base_delay * 2.0**number, 30.0) for number in range(max_retries - 1)]
-        super().__init__(stop_errors=[SandboxError] if stop_errors is None else stop_errors, **given)
+        super().__init__(
+            stop_errors=[SandboxError] if stop_errors is None else stop_errors, **given
+        )
         self.timeout_per_command_seconds = timeout_per_command_seconds
         limits = Interpreter(wall_seconds=float(timeout_per_command_seconds), output=2**20)
         self.sandbox_client: Any = SandboxClient(limits if engine is None else engine)
         self.active_sandboxes: set[str] = set()
-        self.add_rubric(Rubric([sandbox_ready_wait_time, sandbox_command_execution_time], weights=[0.0, 0.0]))
+        self.add_rubric(
+            Rubric([sandbox_ready_wait_time, sandbox_command_execution_time], weights=[0.0, 0.0])
+        )
         self.add_tool(self.bash, args_to_skip=["sandbox_id", "working_dir", "sandbox_state"])
 
     def with_retry(self, call: Callable[..., Any]) -> Callable[..., Any]:
@@ -241,21 +278,31 @@ class SandboxEnv(StatefulToolEnv):
 
     async def setup_state(self, state: State, **kwargs: Any) -> Any:
         try:
-            sandbox = await self.with_retry(self.sandbox_client.create)(self.get_sandbox_request(state))
+            sandbox = await self.with_retry(self.sandbox_client.create)(
+                self.get_sandbox_request(state)
+            )
         except Exception as error:
             raise SandboxCreationError(str(error)) from error
         self.active_sandboxes.add(sandbox.id)
         state["sandbox_id"] = sandbox.id
-        state["sandbox_state"] = {"ready": False, "ready_wait_time": 0.0, "command_execution_times": []}
+        state["sandbox_state"] = {
+            "ready": False,
+            "ready_wait_time": 0.0,
+            "command_execution_times": [],
+        }
         return await super().setup_state(state)
 
-    def update_tool_args(self, tool_name: str, tool_args: Any, messages: Any, state: State, **kwargs: Any) -> Any:
+    def update_tool_args(
+        self, tool_name: str, tool_args: Any, messages: Any, state: State, **kwargs: Any
+    ) -> Any:
         if tool_name != "bash":
             return tool_args
         own = {name: state[name] for name in ("sandbox_id", "sandbox_state")}
         return {**tool_args, **own, "working_dir": state.get("working_dir")}
 
-    async def bash(self, command: str, sandbox_id: str, sandbox_state: Any, working_dir: str | None = None) -> str:
+    async def bash(
+        self, command: str, sandbox_id: str, sandbox_state: Any, working_dir: str | None = None
+    ) -> str:
         """Execute `command` inside persistent sandbox container."""
         started, limit = time.monotonic(), self.timeout_per_command_seconds
         try:
@@ -284,7 +331,9 @@ class SandboxEnv(StatefulToolEnv):
             try:
                 await self.with_retry(self.sandbox_client.delete)(state["sandbox_id"])
             except Exception as error:  # noqa: BLE001 - it is tried once more when the environment is closed
-                self.logger.warning("sandbox %s could not be deleted: %s", state["sandbox_id"], described(error))
+                self.logger.warning(
+                    "sandbox %s could not be deleted: %s", state["sandbox_id"], described(error)
+                )
             else:
                 self.active_sandboxes.discard(state["sandbox_id"])
 
@@ -299,7 +348,9 @@ class SandboxEnv(StatefulToolEnv):
                     await self.with_retry(client.delete)(sandbox_id)
             self.active_sandboxes.difference_update(global_ids)
         except Exception as error:  # noqa: BLE001 - whatever a service raises
-            self.logger.error("sandboxes %s could not be deleted: %s", [*global_ids], described(error))
+            self.logger.error(
+                "sandboxes %s could not be deleted: %s", [*global_ids], described(error)
+            )
 
     # Before the client is gone, which comes first by its name.
     @teardown(priority=1)
@@ -326,7 +377,9 @@ class PythonEnv(SandboxEnv):
         state["python_state"] = {"cells": []}
         return await super().setup_state(state, **kwargs)
 
-    def update_tool_args(self, tool_name: str, tool_args: Any, messages: Any, state: State, **kwargs: Any) -> Any:
+    def update_tool_args(
+        self, tool_name: str, tool_args: Any, messages: Any, state: State, **kwargs: Any
+    ) -> Any:
         own = {"python_state": state["python_state"]} if tool_name == "python" else {}
         return {**super().update_tool_args(tool_name, tool_args, messages, state, **kwargs), **own}
 
@@ -380,7 +433,11 @@ class MCPEnv(ToolEnv):
             async with AsyncExitStack() as stack:
                 for config in self.mcp_servers:
                     name = config.name
-                    started: Any = {"command": config.command, "args": config.args or [], "env": config.env}
+                    started: Any = {
+                        "command": config.command,
+                        "args": config.args or [],
+                        "env": config.env,
+                    }
                     asked = self._mcp.StdioServerParameters(**started)
                     streams = await stack.enter_async_context(self._stdio.stdio_client(asked))
                     session = await stack.enter_async_context(self._mcp.ClientSession(*streams))
@@ -406,7 +463,9 @@ class MCPEnv(ToolEnv):
                 try:  # a server that is gone would fail every rollout that follows, as if their models were at fault
                     await asyncio.wait_for(self._thread.start(session.send_ping()), PING_SECONDS)
                 except Exception:  # noqa: BLE001 - whatever the package raises, there is no answer
-                    raise InfraError(f"the MCP server of the tool {told.name!r} is gone: {described(error)}") from error
+                    raise InfraError(
+                        f"the MCP server of the tool {told.name!r} is gone: {described(error)}"
+                    ) from error
                 raise
             parts = [getattr(part, "text", None) or str(part) for part in result.content]
             return "\n".join(parts) or "No result returned from tool"
@@ -416,9 +475,14 @@ class MCPEnv(ToolEnv):
         self.tool_map[told.name] = call
         # By its alias: the attribute has another name in each version of the package.
         schema = told.model_dump(by_alias=True)["inputSchema"]
-        self.tool_defs = [*(self.tool_defs or ()), Tool(name=told.name, description=call.__doc__, parameters=schema)]
+        self.tool_defs = [
+            *(self.tool_defs or ()),
+            Tool(name=told.name, description=call.__doc__, parameters=schema),
+        ]
 
-    async def call_tool(self, tool_name: str, tool_args: dict[str, Any], tool_call_id: str, **kwargs: Any) -> Any:
+    async def call_tool(
+        self, tool_name: str, tool_args: dict[str, Any], tool_call_id: str, **kwargs: Any
+    ) -> Any:
         content = f"Error: Tool '{tool_name}' not found"
         try:
             if tool_name in self.tool_map:

@@ -44,7 +44,9 @@ class AttributeRecord(dict[str, Any]):
 
     def model_dump(self, *, exclude_none: bool = False, **options: Any) -> dict[str, Any]:
         every = {**dict.fromkeys(self.OPTIONAL), **self}
-        return {name: value for name, value in every.items() if value is not None or not exclude_none}
+        return {
+            name: value for name, value in every.items() if value is not None or not exclude_none
+        }
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, **options: Any) -> Self:
         return type(self)(self, **(update or {}))
@@ -117,7 +119,9 @@ class ResponseMessage(AssistantMessage):
 
 def as_said(message: Mapping[str, Any]) -> AssistantMessage:
     """The message of a response as it stands in a chat."""
-    return AssistantMessage({k: v for k, v in message.items() if k not in ResponseMessage.OPTIONAL[-3:]})
+    return AssistantMessage(
+        {k: v for k, v in message.items() if k not in ResponseMessage.OPTIONAL[-3:]}
+    )
 
 
 class Tool(AttributeRecord):
@@ -127,12 +131,27 @@ class Tool(AttributeRecord):
 
     def __missing__(self, name: str) -> Any:
         # In OpenAI's form, as before 0.1.11, all stands in a `function`.
-        return self if name == "function" else "function" if name == "type" else super().__missing__(name)
+        return (
+            self
+            if name == "function"
+            else "function"
+            if name == "type"
+            else super().__missing__(name)
+        )
 
 
 _warn_once = cache(logger_of("assay").warning)
-_KINDS = {"system": SystemMessage, "user": UserMessage, "assistant": AssistantMessage, "tool": ToolMessage}
-_PARTS = {"text": TextContentPart, "image_url": ImageUrlContentPart, "input_audio": InputAudioContentPart}
+_KINDS = {
+    "system": SystemMessage,
+    "user": UserMessage,
+    "assistant": AssistantMessage,
+    "tool": ToolMessage,
+}
+_PARTS = {
+    "text": TextContentPart,
+    "image_url": ImageUrlContentPart,
+    "input_audio": InputAudioContentPart,
+}
 
 
 def typed(value: object, field_name: str = "messages") -> list[Any]:
@@ -147,22 +166,35 @@ def as_records(chat: Sequence[Any]) -> list[Any]:
     """Messages of these classes for plain ones."""
     # A text without a role is what the user says, for an endpoint of chats.
     chat = [UserMessage(m, role="user") if m["role"] == "text" else m for m in chat]
-    return [m if isinstance(m, AttributeRecord) else _KINDS.get(m["role"], AttributeRecord)(m) for m in chat]
+    return [
+        m if isinstance(m, AttributeRecord) else _KINDS.get(m["role"], AttributeRecord)(m)
+        for m in chat
+    ]
 
 
 def normalize_messages(value: Any, *, field_name: str = "messages") -> list[Any]:
     """A text or a chat as messages of these classes; other objects with `role` and `content` are kept as they are."""
     chat: list[Any] = [TextMessage(content=value)] if isinstance(value, str) else [*value]
-    if strange := [m for m in chat if not isinstance(m, dict) and not (hasattr(m, "role") and hasattr(m, "content"))]:
-        raise TypeError(f"{field_name} has an item of type {type(strange[0]).__name__}: give messages, or their dicts")
+    if strange := [
+        m
+        for m in chat
+        if not isinstance(m, dict) and not (hasattr(m, "role") and hasattr(m, "content"))
+    ]:
+        raise TypeError(
+            f"{field_name} has an item of type {type(strange[0]).__name__}: give messages, or their dicts"
+        )
     return [m if hasattr(m, "role") else from_raw_message(m) for m in chat]
 
 
 def maybe_normalize_messages(value: Any, *, field_name: str = "messages") -> list[Any]:
     """As `normalize_messages`, with a warning the first time; a list of messages of these classes is kept as it is."""
-    if isinstance(value, list) and all(isinstance(message, AttributeRecord) for message in cast("list[Any]", value)):
+    if isinstance(value, list) and all(
+        isinstance(message, AttributeRecord) for message in cast("list[Any]", value)
+    ):
         return cast("list[Any]", value)
-    _warn_once(f"{field_name} has dicts or texts, which have to be read each time: give vf.UserMessage and its kin")
+    _warn_once(
+        f"{field_name} has dicts or texts, which have to be read each time: give vf.UserMessage and its kin"
+    )
     return normalize_messages(value, field_name=field_name)
 
 
@@ -172,8 +204,15 @@ def from_raw_message(message: Mapping[str, Any]) -> Any:
     fields = kinds[message["role"]](message)
     for call in (fields.get("tool_calls") or ()) if fields.role == "assistant" else ():
         given: object = call["function"].get("arguments")
-        text = given if isinstance(given, str) else json.dumps({} if given is None else given, default=str)
-        call.update(id=call.get("id") or call.name, function=AttributeRecord(call["function"], arguments=text))
+        text = (
+            given
+            if isinstance(given, str)
+            else json.dumps({} if given is None else given, default=str)
+        )
+        call.update(
+            id=call.get("id") or call.name,
+            function=AttributeRecord(call["function"], arguments=text),
+        )
     return fields
 
 
@@ -182,11 +221,15 @@ def from_raw_content_part(part: Any) -> Any:
     if kind is None:
         return part
     # A table has a cell for every field that any part has.
-    return kind({n: AttributeRecord(v) if _fields(v) else v for n, v in part.items() if v is not None})
+    return kind(
+        {n: AttributeRecord(v) if _fields(v) else v for n, v in part.items() if v is not None}
+    )
 
 
 def _fields(message: object) -> dict[str, Any]:
-    return cast("dict[str, Any]", message if isinstance(message, dict) else getattr(message, "__dict__", {}))
+    return cast(
+        "dict[str, Any]", message if isinstance(message, dict) else getattr(message, "__dict__", {})
+    )
 
 
 def message_to_printable(message: Any) -> Any:
@@ -198,7 +241,11 @@ def message_to_printable(message: Any) -> Any:
     kinds = [(part.get("type", ""), part.get("text")) for part in map(_fields, fields["content"])]
     shown = [said if kind == "text" else signs.get(kind) for kind, said in kinds]
     text = " ".join(each for each in shown if isinstance(each, str)).strip()
-    kept = {name: fields[name] for name in ("reasoning_content", "tool_calls") if fields.get(name) is not None}
+    kept = {
+        name: fields[name]
+        for name in ("reasoning_content", "tool_calls")
+        if fields.get(name) is not None
+    }
     plain = {"role": fields.get("role"), "content": text, **kept}
     return message.model_copy(update={"content": text}) if hasattr(message, "model_copy") else plain
 
@@ -212,7 +259,9 @@ def serialize_message_for_output(message: Any) -> Any:
     names = ("reasoning_content", "tool_calls", "tool_call_id", "name")
     kept = {name: fields[name] for name in names if fields.get(name) is not None}
     if "tool_calls" in kept:
-        kept["tool_calls"] = [call.model_dump() if isinstance(call, ToolCall) else call for call in kept["tool_calls"]]
+        kept["tool_calls"] = [
+            call.model_dump() if isinstance(call, ToolCall) else call for call in kept["tool_calls"]
+        ]
     return {"role": fields.get("role"), "content": parts, **kept}
 
 
@@ -226,7 +275,9 @@ def _plain_part(part: Any) -> Any:
             return {"type": "text", "text": text}
         case {"type": "image_url", "image_url": str(url) | {"url": str(url)}}:
             return {"type": "image_url", "image_url": {"url": url}}
-        case {"type": "input_audio", "input_audio": {"data": str(data), "format": str(form)}} if data.strip() and form:
+        case {"type": "input_audio", "input_audio": {"data": str(data), "format": str(form)}} if (
+            data.strip() and form
+        ):
             audio = {"data": "".join(data.split()), "format": form.strip().lower()}
             return {"type": "input_audio", "input_audio": audio}
         case {"type": "input_audio"}:
@@ -247,7 +298,11 @@ _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\uf
 def format_messages(messages: Any) -> Any:
     """A chat as a `Text` of rich, in colours; characters that a terminal cannot show are replaced."""
     text = import_extra("rich.text", "a chat in colours", extra="cli").Text
-    chat = [[(messages, "")]] if isinstance(messages, str) else [_styled(_fields(message)) for message in messages]
+    chat = (
+        [[(messages, "")]]
+        if isinstance(messages, str)
+        else [_styled(_fields(message)) for message in messages]
+    )
     shown = [[(_UNPRINTABLE.sub("\ufffd", said), style) for said, style in parts] for parts in chat]
     return text("\n\n").join([text.assemble(*parts) for parts in shown])
 
@@ -258,21 +313,31 @@ def _styled(message: Mapping[str, Any]) -> list[tuple[str, str]]:
     parts = [(f"{message.get('role', '')}: ", "bold")]
     thought, content = message.get("reasoning_content"), message.get("content")
     if isinstance(thought, str) and thought.strip():
-        parts += [("\n", ""), ("[reasoning]\n", "dim"), (thought, "dim"), ("\n\n" if content else "\n", "")]
+        parts += [
+            ("\n", ""),
+            ("[reasoning]\n", "dim"),
+            (thought, "dim"),
+            ("\n\n" if content else "\n", ""),
+        ]
     if content:
         parts.append((str(content), style))
     for call in message.get("tool_calls") or ():
         called = _fields(json.loads(call) if isinstance(call, str) else call)
         function = _fields(called.get("function") or called)
         given: object = function.get("arguments") or {}
-        told = {"name": function.get("name", ""), "args": given if isinstance(given, str) else json.dumps(given)}
+        told = {
+            "name": function.get("name", ""),
+            "args": given if isinstance(given, str) else json.dumps(given),
+        }
         parts.append((f"\n\n[tool call]\n{json.dumps(told, indent=2, ensure_ascii=False)}", style))
     return parts
 
 
 def sanitize_tool_calls(messages: Any) -> Any:
     # Each call as JSON text, for tables, whose columns have one type.
-    return [*map(_sanitized, cast("list[Any]", messages))] if isinstance(messages, list) else messages
+    return (
+        [*map(_sanitized, cast("list[Any]", messages))] if isinstance(messages, list) else messages
+    )
 
 
 def _sanitized(message: Any) -> Any:
@@ -280,8 +345,13 @@ def _sanitized(message: Any) -> Any:
     if not (calls := fields.get("tool_calls")):
         return message
     calls = [json.loads(call) if isinstance(call, str) else call for call in calls]
-    told = [json.dumps(call if type(call) is dict else call.model_dump(exclude_none=True)) for call in calls]
-    content = fields.get("content", "") if not hasattr(message, "role") else fields.get("content") or ""
+    told = [
+        json.dumps(call if type(call) is dict else call.model_dump(exclude_none=True))
+        for call in calls
+    ]
+    content = (
+        fields.get("content", "") if not hasattr(message, "role") else fields.get("content") or ""
+    )
     thought = {n: fields[n] for n in ("reasoning_content",) if isinstance(fields.get(n), str)}
     return {"role": fields["role"], "content": content, "tool_calls": told, **thought}
 
@@ -297,9 +367,16 @@ class Response(AttributeRecord):
         ended = reply.finish_reason
         asked, said = reply.usage.prompt, reply.usage.completion
         usage = AttributeRecord(
-            prompt_tokens=asked, completion_tokens=said, reasoning_tokens=0, total_tokens=asked + said
+            prompt_tokens=asked,
+            completion_tokens=said,
+            reasoning_tokens=0,
+            total_tokens=asked + said,
         )
-        whole = ResponseMessage(message, finish_reason=ended, is_truncated=ended == "length", tokens=None)
-        choice = AttributeRecord(index=0, message=message, text=reply.text, finish_reason=ended, logprobs=None)
+        whole = ResponseMessage(
+            message, finish_reason=ended, is_truncated=ended == "length", tokens=None
+        )
+        choice = AttributeRecord(
+            index=0, message=message, text=reply.text, finish_reason=ended, logprobs=None
+        )
         told = {"id": "", "created": int(time.time()), "model": reply.model, "usage": usage}
         return cls(told, message=whole, choices=[choice])

@@ -40,7 +40,9 @@ class Guess:
 
     def reset(self, num_players, seed=None):
         self.lines = ["Guess a fruit of 4 letters in [brackets]."]
-        self.state = SimpleNamespace(done=False, game_info={0: {}}, game_state={"secret_word": "none", "tries": 0})
+        self.state = SimpleNamespace(
+            done=False, game_info={0: {}}, game_state={"secret_word": "none", "tries": 0}
+        )
 
     def get_observation(self):
         return 0, self.lines
@@ -49,7 +51,11 @@ class Guess:
         secret = self.state.game_state["secret_word"]
         guess = action.strip("[]")
         if action != f"[{guess}]" or guess not in self.dictionary.words:
-            return self._over("Invalid move") if "Try again." in self.lines else self.lines.append("Try again.")
+            return (
+                self._over("Invalid move")
+                if "Try again." in self.lines
+                else self.lines.append("Try again.")
+            )
         self.state.game_state["tries"] += 1
         if guess == secret:
             return self._over(f"You found {secret}.")
