@@ -5,8 +5,8 @@ import pickle
 
 import pytest
 
-from assay import Criterion, EvaluationReport, Rubric, RubricGroup, Score
-from assay.report import CriterionReport, aggregate, answer_said
+from assay import Criterion, CriterionReport, EvaluationReport, Rubric, RubricGroup, Score
+from assay.report import aggregate, answer_said
 from assay.testing import make_rollout
 
 

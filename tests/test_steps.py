@@ -8,6 +8,8 @@ import pytest
 
 from assay import (
     Criterion,
+    EvaluationReport,
+    JudgeError,
     PerCriterionGrader,
     PerCriterionOneShotGrader,
     Rollout,
@@ -15,13 +17,12 @@ from assay import (
     RubricError,
     RubricFileError,
     RubricGroup,
+    Score,
 )
 from assay.checks import Called, MaxWords
-from assay.errors import JudgeError
 from assay.graders import RubricAsJudgeGrader
 from assay.integrations.step import Step
 from assay.probe.trials import targets_of
-from assay.report import EvaluationReport, Score
 from assay.runs import Run, rescore, score_rows
 from assay.testing import FakeModel, make_state
 

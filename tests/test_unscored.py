@@ -2,8 +2,8 @@
 
 import pytest
 
+from assay import RubricError
 from assay.aggregation import UnscoredError, fill_gaps, refuse_policy
-from assay.errors import RubricError
 
 
 def test_by_default_nobody_pays_for_a_missing_score():

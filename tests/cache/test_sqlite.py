@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from assay.cache import default_place, open_store
-from assay.cache.store import Store, is_on_network_disk, mounted_kind
+from assay.cache import Store, default_place, open_store
+from assay.cache.store import is_on_network_disk, mounted_kind
 from assay.errors import CacheError
 
 

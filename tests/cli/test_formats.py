@@ -10,9 +10,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from assay import Criterion, EvaluationReport
-from assay.cli.formats import FORMATS, brief_row, whole_row
-from assay.report import CriterionReport, Lines, Score, aggregate
+from assay import Criterion, CriterionReport, EvaluationReport, Score
+from assay.cli import FORMATS, brief_row, whole_row
+from assay.report import Lines, aggregate
 from assay.runs import Row, Spending, Summary, summarize
 from assay.runs.stats import Thresholds
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from assay.report import CriterionReport, aggregate, shown_report
+from assay import CriterionReport
+from assay.report import aggregate, shown_report
 
 
 @pytest.mark.parametrize(

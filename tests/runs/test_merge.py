@@ -3,8 +3,9 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.report import CriterionReport, aggregate
-from assay.runs.row import Row
+from assay import CriterionReport
+from assay.report import aggregate
+from assay.runs import Row
 from assay.runs.stats import Mean, Passes, PassRates
 from assay.runs.summary import Tally
 

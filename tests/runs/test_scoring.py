@@ -16,10 +16,11 @@ from assay import (
     RubricGroup,
     Samples,
     SignatureError,
+    TableError,
+    rows_of,
 )
 from assay.models import budget, model_of
 from assay.runs import Run, RunAbout, RunError, data_about, score_rows
-from assay.tables import TableError, rows_of
 from assay.testing import FakeModel, ModelServer
 
 PARIS = Rubric.from_dict([{"check": {"contains": "Paris"}}])

@@ -8,8 +8,17 @@ from sklearn.metrics import accuracy_score, cohen_kappa_score
 
 from assay import Panel, PerCriterionGrader, Rubric, Score
 from assay.testing import FakeModel
-from assay.trust import Joined, Label, LabelledItem, Question, TrustError, agree, krippendorff_alpha
-from assay.trust.agreement import agreement_of, consensus
+from assay.trust import (
+    Joined,
+    Label,
+    LabelledItem,
+    Question,
+    TrustError,
+    agree,
+    agreement_of,
+    krippendorff_alpha,
+)
+from assay.trust.agreement import consensus
 
 POLITE = {"polite": Question("polite")}
 
