@@ -161,6 +161,28 @@ def test_a_requirement_is_cut_between_words():
     assert slug("?!") == ""
 
 
+@pytest.mark.parametrize(
+    ("requirement", "name"),
+    [
+        # 48 characters up to the last letter of "first", which is as long as a name can be.
+        (
+            "Names every source it relies on in the end first",
+            "names_every_source_it_relies_on_in_the_end_first",
+        ),
+        (
+            "Names every source it relies on in the end first of all",
+            "names_every_source_it_relies_on_in_the_end_first",
+        ),
+        (
+            "Names every source it relies on in the end firstly",
+            "names_every_source_it_relies_on_in_the_end",
+        ),
+    ],
+)
+def test_a_name_holds_up_to_48_characters(requirement, name):
+    assert Criterion(requirement=requirement).name == name
+
+
 def test_a_function_is_written_by_where_it_can_be_imported_from():
     """What cannot be imported by name cannot be written."""
     assert reference_of(completion_text) == "assay.messages:completion_text"
