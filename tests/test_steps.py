@@ -78,6 +78,7 @@ def is_quiet(step):
         ({"combine": "first_failure", "pass_at": 0.0}, 1.0, None, ""),
         ({"combine": "any", "weight": -1.0}, 1.0, None, "[m5]"),
         ({"combine": "first_failure", "weight": -1.0}, 2 / 3, None, "[m5]"),
+        ({"combine": "first_failure", "weight": 0.0, "pass_at": 0.5}, 2 / 3, None, "[m7]"),
     ],
 )
 async def test_the_values_of_steps_come_to_one(fields, value, verdict, reason):
@@ -194,6 +195,44 @@ async def test_a_rollout_without_steps_is_left_out():
     assert line.steps == {"m2": 1.0, "m5": None, "m7": 1.0}
 
 
+@pytest.mark.parametrize(("combine", "value"), [("mean", 0.75), ("all", 0.5), ("any", 1.0)])
+async def test_a_step_to_which_the_question_does_not_apply_is_left_out(combine, value):
+    """m5 says nothing: it lowers no value, and its turn is paid what the rollout is paid."""
+    answers = {"I look it up.": 0.5, "": Score.not_applicable()}
+    criterion = Criterion(
+        check=lambda step: answers.get(step.text, 1.0), name="quiet", scope="step", combine=combine
+    )
+    line, report = await line_of(criterion)
+    assert (line.value, report.raw_score) == (value, value)
+    assert paid(report) == [0.5, value, 1.0]
+
+
+async def test_only_what_the_model_did_is_a_step():
+    """Neither a turn of the assistant in the prompt, nor a message that holds nothing but reasoning."""
+    prompt = [
+        {"role": "user", "content": "Hello"},
+        {"role": "assistant", "content": "Hello, what can I do?"},
+        {"role": "user", "content": "2 + 2?"},
+    ]
+    completion = [
+        {"role": "assistant", "content": "", "reasoning_content": "They want a sum."},
+        {"role": "user", "content": "Well?"},
+        {"role": "assistant", "content": "4"},
+    ]
+    rubric = Rubric([Criterion(check=is_short, scope="step")])
+    [report] = await rubric.score([{"prompt": prompt, "completion": completion}])
+    assert (report.lines[0].steps, report.step_rewards) == ({"m6": 1.0}, {"m6": 1.0})
+
+
+async def test_a_group_adds_up_turns_where_one_rubric_does_not_apply():
+    """It adds nothing, as to the reward of the rollout; a rubric without steps adds its whole reward to every turn."""
+    steps = Rubric([Criterion(check=is_quiet, scope="step", combine="mean")])
+    idle = Rubric([lambda: Score.not_applicable()])
+    whole = Rubric([lambda: 2.0])
+    [report] = await RubricGroup([steps, idle, whole]).score([state()])
+    assert (report.raw_score, paid(report)) == (2.5, [2.5, 3.0, 2.0])
+
+
 async def test_a_reply_by_itself_is_one_step():
     """It is shown as it is, and so it is asked about as it is."""
     model = judge_by("MET")
@@ -270,6 +309,8 @@ async def test_every_aggregation_pays_turns_by_its_own_rule():
         (4.0, "It pays too much [m5.call1] and says otherwise [m7].", [4.0, 2.0, 2.0]),
         (4.0, 'It pays too much [m5.call1: "20"].', [4.0, 0.0, 4.0]),
         (4.0, "It cites [m9], which is not there.", [0.0, 0.0, 0.0]),
+        (4.0, "It was asked for [m1], and pays too much [m5.call1].", [4.0, 0.0, 4.0]),
+        (4.0, 'It pays too much [m5.call1: "9999"] and says otherwise [m7].', [4.0, 4.0, 0.0]),
         (4.0, "It says nothing.", [0.0, 0.0, 0.0]),
         (-4.0, "It pays too much [m5.call1].", [0.0, -4.0, 0.0]),
     ],
