@@ -2,8 +2,7 @@
 
 import pytest
 
-from assay import CriterionReport
-from assay.report import aggregate, shown_report
+from assay import CriterionReport, EvaluationReport
 
 
 @pytest.mark.parametrize(
@@ -18,5 +17,5 @@ from assay.report import aggregate, shown_report
 )
 def test_a_line_begins_with_its_answer_in_a_word(line, shown):
     """The weight stands apart from it, however long it is."""
-    report = aggregate([CriterionReport(name="tone", weight=2, **line)])
-    assert shown_report("a", report).split("\n")[1].strip() == shown
+    report = EvaluationReport(report=[CriterionReport(name="tone", weight=2, **line)])
+    assert str(report).split("\n")[1].strip() == shown
