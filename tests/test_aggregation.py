@@ -98,10 +98,8 @@ async def test_a_function_is_an_aggregation_of_its_own():
     partial = await report([(1, 0.7), (1, 0.2), (1, None)], worst)
     assert (partial.raw_score, partial.partial_reward) == (None, 0.2)
     nothing = await report([(1, 1.0)], lambda lines: math.nan)
-    assert (nothing.raw_score, nothing.errors) == (
-        None,
-        {"<lambda>": "RubricError: aggregation '<lambda>' returned nan: return a finite number"},
-    )
+    assert nothing.raw_score is None
+    assert "nan" in nothing.errors["<lambda>"]
 
 
 async def test_nothing_at_stake_has_no_score():

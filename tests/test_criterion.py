@@ -106,9 +106,9 @@ def test_a_copy_is_checked_anew():
     """What is wrong is said with the name of the criterion."""
     criterion = Criterion(requirement="Is kind")
     assert criterion.with_fields(weight=2).weight == 2.0
-    with pytest.raises(RubricError, match="criterion 'is_kind': weight 1e-200 is next to nothing"):
+    with pytest.raises(RubricError, match=r"'is_kind'.*1e-200"):
         criterion.with_fields(weight=1e-200)
-    with pytest.raises(RubricError, match="5 asks no question"):
+    with pytest.raises(RubricError, match="5"):
         Criterion.of(5)
 
 

@@ -246,19 +246,17 @@ def test_what_compares_needs_a_group():
     """As with a check that compares, a rollout alone is refused."""
     rubric = Rubric([right], shaping=[{"group_length": {}}])
     assert rubric.compares
-    with pytest.raises(
-        RubricError, match="'group_length' compares the rollouts of a group: use score_group"
-    ):
+    with pytest.raises(RubricError, match=r"'group_length'.*use score_group"):
         rubric.score_rollout_sync(completion="4")
 
 
 @pytest.mark.parametrize(
     ("shaping", "message"),
     [
-        ("- clip: {low: 2, high: 1}", "give a low, a high, or a low below a high"),
-        ("- clip", "give a low"),
+        ("- clip: {low: 2, high: 1}", "clip.*low.*high"),
+        ("- clip", "clip.*low.*high"),
         ("- clipp: {low: 1}", "did you mean 'clip'"),
-        ("- {clip: {low: 1}, rescale: {}}", "there is no shaping"),
+        ("- {clip: {low: 1}, rescale: {}}", "clip.*rescale"),
         ("- rescale: {factor: -1}", "factor is -1"),
         ("- rescale: {factor: 0}", "factor is 0"),
         ("- soft_overlong: {most: 10, cache: 0}", "cache is 0"),
@@ -269,7 +267,7 @@ def test_what_compares_needs_a_group():
         ("- format_gate: {criterion: contain}", "did you mean 'contains'"),
         ("- {format_gate: 3}", "format_gate"),
         ("- math:floor", "pass allow_code=True"),
-        ("  clip", "shaping is 'clip': give a list"),
+        ("  clip", "'clip'.*list"),
     ],
 )
 def test_a_file_that_shapes_wrongly_says_where(shaping, message):
@@ -370,5 +368,5 @@ async def test_a_length_that_cannot_be_counted_is_that_rollouts_own_trouble():
     rows = [{"completion": "a", "tokens": 2}, {"completion": "b"}, {"completion": "c", "tokens": 4}]
     short, lost, long = await rubric.score(rows)
     assert lost.raw_score is None
-    assert "its field 'tokens' is None" in lost.errors["group_length"]
+    assert "'tokens' is None" in lost.errors["group_length"]
     assert short.raw_score > long.raw_score

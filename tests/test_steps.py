@@ -253,7 +253,7 @@ async def test_what_is_not_shown_is_not_asked_about():
     rubric = Rubric([JUDGED], autograder=PerCriterionGrader(FakeModel("MET")), shows="no_tools")
     [report] = await rubric.score([state()])
     [error] = report.errors.values()
-    assert "is asked about m2.call1, which the judge is not shown: let `shows` show it" in error
+    assert all(part in error for part in ("m2.call1", "not shown", "`shows`"))
     for scope in ("call", "step"):
         about = Criterion(requirement="It is polite", scope=scope)
         [report] = await Rubric(
@@ -264,8 +264,8 @@ async def test_what_is_not_shown_is_not_asked_about():
         [state()]
     )
     [error] = report.errors.values()
-    assert "gives one number for all criteria, and some are asked about steps" in error
-    with pytest.raises(JudgeError, match="is asked about each call: score by a Rubric"):
+    assert "steps" in error
+    with pytest.raises(JudgeError, match="each call"):
         await PerCriterionGrader(FakeModel("MET")).grade(SAID, [JUDGED])
 
 
@@ -424,14 +424,11 @@ def test_a_file_says_what_is_asked_about_steps():
         != rubric.criteria[0].with_fields(combine="all").question_hash
     )
     for wrong, said in [
-        ("scope: stepp", "scope is 'stepp': give 'rollout', 'step' or 'call'"),
-        (
-            "combine: any",
-            "combine is 'any', and it is asked about the whole rollout: set scope to step or call",
-        ),
-        ("scope: step\n  credit: cited", "leave one of credit and scope out"),
+        ("scope: stepp", "'stepp'.*'rollout', 'step' or 'call'"),
+        ("combine: any", "combine.*'any'.*scope"),
+        ("scope: step\n  credit: cited", "credit.*'cited'.*scope"),
     ]:
-        with pytest.raises(RubricFileError, match=re.escape(said)):
+        with pytest.raises(RubricFileError, match=said):
             Rubric.from_yaml(f"- requirement: Is kind\n  {wrong}\n")
 
 
@@ -447,9 +444,7 @@ def test_a_function_that_compares_rollouts_has_no_steps():
     def ranks(completions) -> list[float]:
         return [0.0 for _ in completions]
 
-    with pytest.raises(
-        RubricError, match="criterion 'ranks' scores a whole group, and has a scope"
-    ):
+    with pytest.raises(RubricError, match=r"'ranks'.*scope"):
         Rubric([Criterion(check=ranks, scope="step")])
 
 
@@ -484,7 +479,6 @@ async def test_a_rollout_of_very_many_steps_is_an_error_of_its_own():
     turns = [{"role": "assistant", "content": "ok"}] * 100_000
     rubric = Rubric([Criterion(check=lambda step: step.text == "ok", name="says ok", scope="step")])
     long, short = await rubric.score([{"completion": turns}, {"completion": turns[:2]}])
-    assert long.errors == {
-        "says ok": "RubricError: the rollout has 100,000 steps, and at most 3,000 are asked about"
-    }
+    assert list(long.errors) == ["says ok"]
+    assert all(part in long.errors["says ok"] for part in ("100,000 steps", "3,000"))
     assert short.score == 1.0
