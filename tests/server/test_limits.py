@@ -128,9 +128,11 @@ class TestDeadline:
         assert metrics["assay_deadlines_total"] == 1
 
     def test_a_group_has_one_deadline(self, asking):
-        """Where rollouts are compared, none has a score without the others."""
+        """Where rollouts are compared, none has a score without the others, and none is asked about again alone."""
+        asked = []
 
         async def slowest(completions) -> list[float]:
+            asked.append(len(completions))
             await asyncio.sleep(60)
             return [1.0] * len(completions)
 
@@ -146,6 +148,7 @@ class TestDeadline:
                 "items"
             ]
         assert [item["reward"] for item in items] == [None, None]
+        assert asked == [2]
 
     def test_many_at_once_have_a_deadline_too(self, asking):
         """A function that takes many rollouts at once and waits for one of them is asked again for each."""
