@@ -1,4 +1,4 @@
-"""Reports as values: what their lines say in a word, what they come to, and how they are written and read back."""
+"""Reports as values: what their lines hold, what they come to, and how they are written and read back."""
 
 import asyncio
 import json
@@ -37,38 +37,20 @@ def report_of(*criteria, **options):
 
 
 @pytest.mark.parametrize(
-    ("fields", "word"),
-    [
-        ({"value": 0.25}, "0.25"),
-        ({"value": 1 / 3}, "0.3333"),
-        ({"value": 1.0, "verdict": "MET"}, "MET"),
-        ({"verdict": "N/A"}, "N/A"),
-        ({"error": "ValueError: no"}, "error"),
-        ({"asked": False}, "not asked"),
-        ({"asked": False, "error": "ValueError: no"}, "error"),
-        ({}, ""),
-    ],
-)
-def test_a_line_says_its_answer_in_a_word(fields, word):
-    """The verdict before the number, and an error before both."""
-    assert CriterionReport(**fields).said == word
-
-
-@pytest.mark.parametrize(
-    ("answer", "word", "value"),
+    ("answer", "verdict", "value"),
     [
         (True, "good", 1.0),
         (False, "poor", 0.0),
-        (0.5, "0.5", 0.5),
+        (0.5, None, 0.5),
         (Score(0.5, verdict="fair"), "fair", 0.5),
-        (FAILED, "error", None),
+        (FAILED, None, None),
         (Score.not_applicable(), "N/A", None),
     ],
 )
-def test_the_answer_of_a_check_is_shown_on_its_line(answer, word, value):
+def test_the_answer_of_a_check_has_a_verdict_where_it_chooses(answer, verdict, value):
     """A bare yes is the best choice, and a bare no the worst."""
     [shown] = report_of(criterion("depth", answer, choices=["poor", "fair", "good"])).lines
-    assert (shown.said, shown.value) == (word, value)
+    assert (shown.verdict, shown.value) == (verdict, value)
 
 
 def test_a_verdict_decides_whether_a_line_passed():

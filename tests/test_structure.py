@@ -226,9 +226,9 @@ class TestNested:
     def test_a_rubric_inside_itself_is_refused(self):
         """Directly and through others."""
         rubric = Rubric([fixed(1.0)])
-        with pytest.raises(RubricError, match="inside itself"):
+        with pytest.raises(RubricError, match="itself"):
             rubric.add_reward_func(rubric)
-        with pytest.raises(RubricError, match="inside itself"):
+        with pytest.raises(RubricError, match="itself"):
             rubric.add_reward_func(Rubric([Rubric([rubric])]))
 
 

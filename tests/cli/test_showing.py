@@ -13,6 +13,10 @@ from assay import CriterionReport, EvaluationReport
         ({"value": 0.25}, "0.25   +2  tone"),
         ({"error": "Timeout: no reply"}, "error  +2  tone: Timeout: no reply"),
         ({"asked": False}, "not asked +2  tone"),
+        ({"asked": False, "error": "Timeout: no reply"}, "error  +2  tone: Timeout: no reply"),
+        ({"value": 1 / 3}, "0.3333 +2  tone"),
+        ({"verdict": "N/A"}, "N/A    +2  tone"),
+        ({"value": 0.0, "verdict": "UNMET", "reason": "so"}, "UNMET  +2  tone: so"),
     ],
 )
 def test_a_line_begins_with_its_answer_in_a_word(line, shown):
