@@ -90,6 +90,12 @@ def test_gdpo_normalises_each_criterion_within_its_group():
     assert found == pytest.approx([large, -large, large, -large], rel=1e-3)
 
 
+def test_a_fault_counts_against_a_rollout_in_gdpo():
+    """Its weight is negative, so that the first rollout, which has more of it, has the lower advantage."""
+    found = gdpo_advantages({"rude": [1.0, 0.0]}, {"rude": -2.0})
+    assert found == pytest.approx([-(0.5**0.5), 0.5**0.5], rel=1e-3)
+
+
 def test_gdpo_adds_epsilon_to_every_deviation():
     """1 and 0 deviate by √½: 0.5 / (√½ + 1) is 0.2929, which deviates by 0.4142 and comes to 0.2929 / 1.4142."""
     found = gdpo_advantages({"right": [1.0, 0.0]}, epsilon=1.0)

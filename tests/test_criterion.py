@@ -106,6 +106,8 @@ def test_a_copy_is_checked_anew():
     """What is wrong is said with the name of the criterion."""
     criterion = Criterion(requirement="Is kind")
     assert criterion.with_fields(weight=2).weight == 2.0
+    assert criterion.with_fields(weight=-1e-100).weight == -1e-100
+    assert criterion.with_fields(weight=1e100).weight == 1e100
     with pytest.raises(RubricError, match=r"'is_kind'.*1e-200"):
         criterion.with_fields(weight=1e-200)
     with pytest.raises(RubricError, match="5"):
