@@ -864,7 +864,7 @@ LONG_TEXTS: dict[str, tuple[str, str]] = {
 
 
 def linear_main() -> None:
-    from assay.checks.math_equal import MathEqual
+    from assay.checks import MathEqual
     from assay.math import MathOptions, verify
 
     rules, checks = MathOptions(symbolic=False, solved=True), (MathEqual(), MathEqual(strict=True))

@@ -45,9 +45,8 @@ from harness import (
 
 
 def score_main() -> None:
-    from assay import Criterion, Rubric
+    from assay import Criterion, Rubric, rows_of
     from assay.runs import score_rows
-    from assay.tables import rows_of
 
     rows, file, folder, *noted = sys.argv[1:]
     rubric = Rubric.from_file(file)

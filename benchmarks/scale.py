@@ -41,12 +41,11 @@ from harness import (
     worker,
 )
 
-from assay import MathRubric, Rubric
+from assay import MathRubric, Rubric, rows_of
 from assay.backends import Processes, RayTasks, score_shards
 from assay.backends.driver import Results, TakeTask
 from assay.backends.worker import Job, score_shard
 from assay.runs import Summary, score_rows
-from assay.tables import rows_of
 
 # Score a file of rollouts by one backend, and print what it took: `scale.py --worker scale BACKEND RUBRIC ROWS FOLDER`.
 

@@ -17,9 +17,8 @@ from typing import Any
 
 from harness import Check, Table, add_options, as_table, plain_table, save_results, say
 
-from assay import Criterion, Rubric
+from assay import Criterion, EvaluationReport, Rubric
 from assay.checks import Trajectory
-from assay.report import EvaluationReport
 
 VARIABLE = "ASSAY_DATA"
 FILE = Path("judge") / "tau_bench_airline" / "gpt-4o-airline.json"

@@ -29,6 +29,7 @@ from assay.trust import (
     Estimate,
     Joined,
     LabelledItem,
+    Measures,
     Question,
     agreement_of,
     cohen_kappa,
@@ -36,7 +37,7 @@ from assay.trust import (
     krippendorff_alpha,
 )
 from assay.trust.agreement import consensus
-from assay.trust.coefficients import AnswerPair, Measures, matthews, measure
+from assay.trust.coefficients import AnswerPair, matthews, measure
 
 # What every part of `trust.py` gives back, and how a figure is held against another.
 

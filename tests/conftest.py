@@ -56,6 +56,28 @@ def _score(criterion, said):
     return Score(float(said))
 
 
+def _report(rubric, answers):
+    """The report that these answers come to: checks and the judge give them, whatever the text is."""
+    from assay import Autograder, GradingError, Rubric
+
+    class KnownAnswers(Autograder):
+        async def judge(self, to_grade, rubric, query=None):
+            return [answers[criterion.name] for criterion in rubric]
+
+    def check_that_gives(answer):
+        return lambda: answer
+
+    criteria = [
+        c if c.judged else c.with_fields(check=check_that_gives(answers[c.name]))
+        for c in rubric.criteria
+    ]
+    known = Rubric(criteria, aggregation=rubric.aggregation, autograder=KnownAnswers())
+    try:
+        return known.grade_sync("text")
+    except GradingError as error:  # some answers are errors
+        return error.report
+
+
 @pytest.fixture
 def make_run(tmp_path):
     """Write a run: `rubric`, and rows of (example, {criterion: answer}) or with more fields.
@@ -78,7 +100,6 @@ def make_run(tmp_path):
 
 
 def _row(rubric, row):
-    from assay.report import aggregate, line_of
     from assay.runs import Row
 
     if not isinstance(row, dict):
@@ -90,6 +111,6 @@ def _row(rubric, row):
     }
     if "error" in row:
         return Row(example, row.get("sample", 0), fields, error=row["error"])
-    lines = [line_of(c, _score(c, row["said"][c.name])) for c in rubric.criteria]
-    report = aggregate(lines, rubric.criteria, aggregation=rubric.aggregation)
+    answers = {c.name: _score(c, row["said"][c.name]) for c in rubric.criteria}
+    report = _report(rubric, answers)
     return Row(example, row.get("sample", 0), fields, report)

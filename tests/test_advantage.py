@@ -83,6 +83,25 @@ def test_gdpo_normalises_each_criterion_by_itself():
     )
 
 
+def test_gdpo_normalises_each_criterion_within_its_group():
+    """1 and 0 in one group are as far apart as 5 and 1 in the other: ±√½, and over all four ±√¾."""
+    found = gdpo_advantages({"right": [1.0, 0.0, 5.0, 1.0]}, groups=["a", "a", "b", "b"])
+    large = 0.75**0.5
+    assert found == pytest.approx([large, -large, large, -large], rel=1e-3)
+
+
+def test_a_fault_counts_against_a_rollout_in_gdpo():
+    """Its weight is negative, so that the first rollout, which has more of it, has the lower advantage."""
+    found = gdpo_advantages({"rude": [1.0, 0.0]}, {"rude": -2.0})
+    assert found == pytest.approx([-(0.5**0.5), 0.5**0.5], rel=1e-3)
+
+
+def test_gdpo_adds_epsilon_to_every_deviation():
+    """1 and 0 deviate by √½: 0.5 / (√½ + 1) is 0.2929, which deviates by 0.4142 and comes to 0.2929 / 1.4142."""
+    found = gdpo_advantages({"right": [1.0, 0.0]}, epsilon=1.0)
+    assert found == pytest.approx([0.20711, -0.20711], rel=1e-4)
+
+
 def test_gdpo_tells_what_is_missing_from_what_does_not_apply():
     """Without rewards, a gap is an unscored rollout; with them it adds 0 where the rollout has a reward."""
     columns = {"right": [1.0, 0.0, 1.0], "cites": [1.0, 0.0, None]}
@@ -102,6 +121,7 @@ def test_gdpo_tells_what_is_missing_from_what_does_not_apply():
         (lambda: advantages([1.0], baselines=[0.0]), "'mean' takes no baselines"),
         (lambda: advantages([1.0], "rloo", baselines=[]), "1 rewards and 0 baselines"),
         (lambda: advantages([1.0, 2.0], groups=["a"]), "2 rewards and 1 groups"),
+        (lambda: advantages([1.0], groups=["a", "a"]), "1 rewards and 2 groups"),
         (lambda: advantages([math.nan, 1.0]), "NaN or infinite"),
         (lambda: advantages([math.inf]), "NaN or infinite"),
         (lambda: advantages([1.0], "rloo", baselines=[math.nan]), "NaN or infinite"),

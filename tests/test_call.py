@@ -164,11 +164,11 @@ def test_kwargs_hold_everything():
 @pytest.mark.parametrize(
     ("function", "words"),
     [
-        (len, "'len' takes 'obj' by position only"),
-        (max, "'max' has no signature"),
-        (Owner.method, "'method' wants 'self'"),
-        (lambda completion, answers: 1.0, "mixes 'completion' .* with 'answers'"),
-        (lambda completion, reward: 1.0, "'reward', which is what scoring writes"),
+        (len, "'len'.*'obj'"),
+        (max, "'max'"),
+        (Owner.method, "'method'.*'self'"),
+        (lambda completion, answers: 1.0, "'completion'.*'answers'"),
+        (lambda completion, reward: 1.0, "'reward'"),
     ],
 )
 def test_what_cannot_be_called_is_refused_at_construction(function, words):
@@ -183,14 +183,14 @@ def test_returning_a_list_from_one_rollout_is_refused_at_construction():
     def confused(completion) -> list[float]:
         return [1.0]
 
-    with pytest.raises(SignatureError, match="returns a list but takes 'completion'"):
+    with pytest.raises(SignatureError, match=r"list.*'completion'"):
         Rubric([confused])
 
 
 async def test_an_argument_that_nothing_supplies_is_refused_when_first_known():
     """Not at construction, since a column may have that name; at the first state without it."""
     rubric = Rubric([lambda completion, source: 1.0])
-    with pytest.raises(SignatureError, match=r"'check_1' needs an argument 'source' that nothing"):
+    with pytest.raises(SignatureError, match=r"'check_1'.*'source'"):
         await rubric.score_rollout({"prompt": "", "completion": "x"})
     with pytest.raises(SignatureError, match="'completion'"):
         await rubric.score_rollout({"prompt": "", "source": "book"})
@@ -202,7 +202,7 @@ async def test_an_argument_that_one_rollout_lacks_is_an_error_there_only():
     states = [{"source": 1}, {}, {"source": 3}]
     await rubric.score_group(states)
     assert [state["advantage"] for state in states] == [-1.0, None, 1.0]
-    assert "no field 'source'" in states[1]["errors"]["check_1"]
+    assert "'source'" in states[1]["errors"]["check_1"]
 
 
 async def test_the_same_holds_in_later_chunks_of_a_long_batch():

@@ -6,9 +6,8 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from assay import Criterion, EvaluationReport, Rubric
+from assay import Criterion, CriterionReport, EvaluationReport, Rubric
 from assay.display import Page, Section
-from assay.report import CriterionReport
 
 CELLS = {
     "rubric": """

@@ -237,7 +237,7 @@ class TestNothingApplies:
         states = [dict(row) for row in rows]
         asyncio.run(Rubric(CONDITIONAL).score_group(states))
         assert [state["advantage"] for state in states] == [0.5, None, -0.5]
-        assert "no counted criterion applies" in states[1]["errors"]["rubric"]
+        assert states[1]["errors"]["rubric"].startswith("NotApplicable: ")
         summary = asyncio.run(score_rows(Rubric(CONDITIONAL), rows))
         assert (summary.scored, summary.unscored, summary.reward.mean) == (2, 1, 0.5)
         assert summary.errors == {}
@@ -323,17 +323,18 @@ class TestNoText:
     @pytest.mark.parametrize(
         ("completion", "kind"),
         [
-            (True, "the completion is True, of the type bool, and no text"),
-            (None, "the completion is null, and no text"),
-            (["4"], "the completion is ['4'], of the type list, and no text"),
-            (said(None), "the content of the assistant's last message is null, and no text"),
+            (True, "completion is True"),
+            (None, "completion is null"),
+            (["4"], "completion is ['4']"),
+            (said(None), "last message is null"),
         ],
     )
     async def test_the_error_names_the_kind(self, completion, kind):
         """On every line that reads the completion, and on no other."""
         rubric = Rubric([MaxWords(3), lambda answer: answer == "4"])
         [report] = await rubric.score([{"completion": completion, "answer": "4"}])
-        assert report.errors["max_words"].startswith(f"TypeError: {kind}: give")
+        assert report.errors["max_words"].startswith("TypeError: ")
+        assert kind in report.errors["max_words"]
         assert report.metrics == {"check_2": 1.0}
 
     async def test_a_judge_is_not_asked_about_it(self):
@@ -347,7 +348,7 @@ class TestNoText:
         assert len(model.calls) == 1
 
     async def test_on_error_raise_raises(self):
-        with pytest.raises(TypeError, match="of the type bool"):
+        with pytest.raises(TypeError, match="True"):
             await Rubric([MaxWords(3)], on_error="raise").score([{"completion": True}])
 
     async def test_calls_of_tools_need_no_words(self):
@@ -495,9 +496,9 @@ class TestOwnMethodsThatFail:
                     state["reward"] = "much"
 
         [report] = await Loud().score([{"completion": "4"}])
-        assert report.errors == {
-            "score_group of Loud": "ValueError: score_group of Loud wrote 'much' as the reward, not a finite number"
-        }
+        assert report.raw_score is None
+        [error] = report.errors.values()
+        assert all(part in error for part in ("score_group of Loud", "'much'", "finite number"))
 
     async def test_a_criterion_that_fails_inside_keeps_its_error(self):
         """Natively there is nothing to add to, and through verifiers' names no number passes for a score."""

@@ -17,6 +17,7 @@ from assay import (
     Rubric,
     RubricError,
     Score,
+    SignatureError,
 )
 from assay.testing import FakeModel, Fixed, make_rollout, make_state
 
@@ -31,7 +32,7 @@ class TestNumbers:
     async def test_a_number_that_cannot_be_added_up_is_an_error(self, value):
         """An overflow would be a wrong number, or an exception for the whole batch."""
         report = await one(Rubric([Fixed(value), Fixed(0.5)]))
-        assert "not a finite number" in report.report[0].error
+        assert "finite number" in report.report[0].error
         assert (report.raw_score, report.partial_reward) == (None, 0.5)
 
     @pytest.mark.parametrize("weight", [1e308, -1e308, 1e101])
@@ -88,7 +89,8 @@ class TestChecks:
 
         states = [make_state("a"), make_state("b")]
         await Rubric([group]).score_group(states)
-        assert all("return a list of 2 numbers" in s["errors"]["group"] for s in states)
+        assert [list(s["errors"]) for s in states] == [["group"]] * 2
+        assert [s["reward"] for s in states] == [None, None]
 
     async def test_an_error_that_cannot_be_shown_is_still_an_error(self):
         """And so is a result that cannot be."""
@@ -102,7 +104,7 @@ class TestChecks:
                 raise RuntimeError("no")
 
         report = await one(Rubric([Fixed(SilentError()), Fixed(Opaque())]))
-        assert report.report[0].error == "SilentError: its message cannot be shown"
+        assert report.report[0].error.startswith("SilentError: ")
         assert "Opaque" in report.report[1].error
 
     async def test_a_long_message_is_cut(self):
@@ -128,7 +130,7 @@ class TestChecks:
     @pytest.mark.parametrize("check", [float, lambda *args: 1.0])
     def test_what_takes_nothing_by_name_is_refused(self, check):
         """Called with nothing it would give a number all the same."""
-        with pytest.raises(TypeError, match=r"by position only|\*args alone"):
+        with pytest.raises(SignatureError):
             Rubric([check])
 
     def test_a_word_that_begins_like_a_list_is_no_list(self):
@@ -167,7 +169,7 @@ class TestNested:
                 return []
 
         report = await one(Rubric([Short()]))
-        assert "0 reports on 1 rollouts" in report.errors["short"]
+        assert list(report.errors) == ["short"]
 
 
 class TestDoors:
@@ -209,7 +211,7 @@ class TestDoors:
         rubric = Rubric([{"requirement": "Is kind"}], autograder=PerCriterionGrader(model))
         states = [{"completion": []}, {"completion": {"role": "assistant", "content": "hi"}}]
         await rubric.score_group(states)
-        assert "the completion is [], of the type list" in states[0]["errors"]["is_kind"]
+        assert "completion is []" in states[0]["errors"]["is_kind"]
         assert states[1]["reward"] == 1.0
         assert len(model.calls) == 1
 
@@ -242,14 +244,13 @@ class TestDoors:
         """Those of a group too, whatever its checks are."""
         reports = await Rubric([lambda: 1.0]).score_group([make_state(), make_state()])
         assert pickle.loads(pickle.dumps(reports)) == reports == copy.deepcopy(reports)
-        assert "2 rollouts" in repr(reports)
 
     async def test_weights_of_the_wrong_kind_are_refused(self):
         """With a sentence; a generator is as good as a list."""
-        with pytest.raises(RubricError, match=r"weights is 2\.0"):
+        with pytest.raises(RubricError, match=r"weights.*2\.0"):
             Rubric([Fixed(1.0)], weights=2.0)
         assert Rubric([Fixed(1.0)], weights=(w for w in [0.5])).weights == [0.5]
-        with pytest.raises(TypeError, match="takes a list of states"):
+        with pytest.raises(TypeError, match="list of states"):
             await Rubric([Fixed(1.0)]).score_group(make_state())
 
 
@@ -257,8 +258,8 @@ async def test_a_formula_that_gives_no_number_leaves_the_rollout_unscored():
     """None is no score; whoever asks for errors to be raised gets this one too."""
     report = await one(Rubric([Fixed(1.0)], aggregation=lambda lines: None))
     assert not report.scored
-    assert "returned None" in report.errors["<lambda>"]
-    with pytest.raises(RubricError, match="returned None"):
+    assert "None" in report.errors["<lambda>"]
+    with pytest.raises(RubricError, match="None"):
         await one(Rubric([Fixed(1.0)], aggregation=lambda lines: None, on_error="raise"))
 
 
@@ -281,5 +282,5 @@ async def test_a_judges_number_is_held_to_the_same_bound(value):
     criteria = [Criterion(requirement="a"), Criterion(requirement="b")]
     report = await Loud().grade("x", criteria)
     assert (report.answered, report.raw_score, report.score) == (0, None, None)
-    with pytest.raises(GradingError, match="not a finite number"):
+    with pytest.raises(GradingError, match="finite"):
         await Rubric(criteria, autograder=Loud()).grade("x")

@@ -127,9 +127,10 @@ ENDS = ["", "x1!\n"]
 
 def parsers() -> list[Callable[[str], Any]]:
     """The parsers, and what finds answers in free text."""
+    from assay import ToolRubric
     from assay import parsers as p
     from assay.presets.smolagents import names_called
-    from assay.presets.tool_rubric import ToolParser, ToolRubric
+    from assay.presets.tool_rubric import ToolParser
 
     xml = p.XMLParser(["think", ("tool", "answer")])
     return [
@@ -193,15 +194,14 @@ def mathematics() -> list[Callable[[str], Any]]:
 
 def judges() -> list[Callable[[str], Any]]:
     """What reads the replies of judges, and what prepares a text for them."""
-    from assay import Criterion
+    from assay import Criterion, JudgeRubric, Request
     from assay.graders import PerCriterionOutput
     from assay.graders.judge_input import opening, transcript
     from assay.graders.length import parse_thinking_output, thinking_and_rest
     from assay.graders.model_grader import foregone
     from assay.messages import parts_of
-    from assay.models.model import Request
     from assay.models.structured import read
-    from assay.presets.judge_rubric import JudgeRubric, Points, read_rating
+    from assay.presets.judge_rubric import Points, read_rating
     from assay.redaction import redacted
 
     request = Request.of("", "", schema=PerCriterionOutput)
@@ -247,7 +247,7 @@ def test_a_text_made_of_beginnings_is_read_in_linear_time(family: str) -> None:
 
 def read_all(family: str) -> None:
     """Read every text by every reader of a family. Refusals are fine; a broken recursion is not."""
-    from assay.errors import AssayError
+    from assay import AssayError
 
     for number, reader in enumerate(FAMILIES[family]()):
         name = getattr(reader, "__qualname__", type(reader).__name__)

@@ -105,7 +105,7 @@ async def test_a_check_that_compares_fails_its_group_and_says_so():
     rewards, errors = await scored(Rubric([shortest, lambda: 1.0]), states("a", "bad"))
     assert rewards == [None, None]
     assert errors[0] == errors[1]
-    assert "it compares the 2 rollouts of the group" in errors[0]["shortest"]
+    assert "2 rollouts" in errors[0]["shortest"]
 
 
 async def test_a_rubric_inside_another_fails_for_one_rollout_alone():
@@ -135,7 +135,7 @@ class TestOwnFormula:
         with pytest.raises(ZeroDivisionError):
             await rubric.score([{"completion": ""}])
         rubric = Rubric([lambda: 1.0], aggregation=lambda lines: "much", on_error="raise")
-        with pytest.raises(RubricError, match="return a finite number"):
+        with pytest.raises(RubricError, match="finite number"):
             await rubric.score([{"completion": ""}])
 
 

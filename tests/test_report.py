@@ -1,52 +1,68 @@
-"""Reports as values: what their lines say in a word, what they come to, and how they are written and read back."""
+"""Reports as values: what their lines hold, what they come to, and how they are written and read back."""
 
+import asyncio
 import json
 import pickle
 
 import pytest
 
-from assay import Criterion, EvaluationReport, Rubric, RubricGroup, Score
-from assay.report import CriterionReport, aggregate, answer_said
-from assay.testing import make_rollout
+from assay import (
+    Criterion,
+    CriterionReport,
+    EvaluationReport,
+    PerCriterionGrader,
+    PerCriterionOutput,
+    Rollout,
+    Rubric,
+    RubricGroup,
+    Score,
+)
+
+FAILED = Score.failed("ValueError: no")
 
 
 def line(name, value=1.0, **fields):
     return CriterionReport(name=name, value=value, **fields)
 
 
-@pytest.mark.parametrize(
-    ("fields", "word"),
-    [
-        ({"value": 0.25}, "0.25"),
-        ({"value": 1 / 3}, "0.3333"),
-        ({"value": 1.0, "verdict": "MET"}, "MET"),
-        ({"verdict": "N/A"}, "N/A"),
-        ({"error": "ValueError: no"}, "error"),
-        ({"asked": False}, "not asked"),
-        ({"asked": False, "error": "ValueError: no"}, "error"),
-        ({}, ""),
-    ],
-)
-def test_a_line_says_its_answer_in_a_word(fields, word):
-    """The verdict before the number, and an error before both."""
-    assert CriterionReport(**fields).said == word
+def criterion(name, answer, **fields):
+    """A criterion whose check gives this answer about every rollout."""
+    return Criterion(check=lambda: answer, name=name, **fields)
+
+
+def report_of(*criteria, **options):
+    """The report of a rubric of these criteria on a rollout."""
+    [report] = asyncio.run(Rubric(criteria, **options).score([Rollout(completion="a")]))
+    return report
 
 
 @pytest.mark.parametrize(
-    ("answer", "word"),
+    ("answer", "verdict", "value"),
     [
-        (True, "good"),
-        (False, "poor"),
-        (0.5, "0.5"),
-        (Score(0.5, verdict="fair"), "fair"),
-        (Score.failed("ValueError: no"), "error"),
-        (Score.not_applicable(), "N/A"),
+        (True, "good", 1.0),
+        (False, "poor", 0.0),
+        (0.5, None, 0.5),
+        (Score(0.5, verdict="fair"), "fair", 0.5),
+        (FAILED, None, None),
+        (Score.not_applicable(), "N/A", None),
     ],
 )
-def test_an_answer_says_the_same_without_a_line(answer, word):
+def test_the_answer_of_a_check_has_a_verdict_where_it_chooses(answer, verdict, value):
     """A bare yes is the best choice, and a bare no the worst."""
-    criterion = Criterion(requirement="Depth", choices=["poor", "fair", "good"])
-    assert answer_said(criterion, answer) == word
+    [shown] = report_of(criterion("depth", answer, choices=["poor", "fair", "good"])).lines
+    assert (shown.verdict, shown.value) == (verdict, value)
+
+
+def test_a_verdict_decides_whether_a_line_passed():
+    """Its value may differ, as where a panel takes the mean of several verdicts."""
+    lines = report_of(
+        criterion("met", Score(0.6, verdict="MET")),
+        criterion("unmet", Score(1.0, verdict="UNMET")),
+        criterion("number", 0.6),
+        criterion("enough", 0.6, pass_at=0.6),
+        criterion("fault", 0.6, weight=-1),
+    ).lines
+    assert [line.passed for line in lines] == [True, False, False, True, True]
 
 
 def test_only_what_was_asked_and_has_no_error_is_answered():
@@ -65,12 +81,9 @@ def test_only_what_was_asked_and_has_no_error_is_answered():
 
 def test_a_report_is_written_and_read_back():
     """Fields, lines and vetoes are the same after JSON."""
-    criteria = [
-        Criterion(check=len, name="gate", required=True, cap=0.25),
-        Criterion(check=len, name="b", weight=3),
-    ]
-    report = aggregate(
-        [line("gate", 0.0, passed=False), line("b", 1.0, weight=3, tags=("style",))], criteria
+    report = report_of(
+        criterion("gate", 0.0, required=True, cap=0.25),
+        criterion("b", 1.0, weight=3, tags=("style",)),
     )
     assert (report.score, report.raw_score, report.vetoed_by) == (0.25, 1.0, ("gate",))
     again = EvaluationReport.from_dict(json.loads(report.model_dump_json()))
@@ -80,20 +93,126 @@ def test_a_report_is_written_and_read_back():
     assert EvaluationReport.from_dict({"score": 0.5}).to_dict()["report"] is None
 
 
+def test_an_outcome_of_zero_is_written_and_read_back():
+    """A shaping paid 0.5 for it."""
+    report = report_of(criterion("a", 0.0), shaping=[{"rescale": {"shift": 0.5}}])
+    again = EvaluationReport.from_dict(json.loads(report.model_dump_json()))
+    assert (again.raw_score, again.outcome) == (0.5, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("cap", "value", "score"),
+    [(0.5, 1.0, 0.5), (0.5, 0.5, 0.375), (0.75, 1.0, 0.75), (0.9, 1.0, 0.75), (0.0, 1.0, 0.0)],
+)
+def test_a_veto_caps_the_score_and_never_raises_it(cap, value, score):
+    """Without the veto, the score is three quarters of the value of `b`."""
+    report = report_of(
+        criterion("gate", 0.0, required=True, cap=cap), criterion("b", value, weight=3)
+    )
+    assert (report.score, report.vetoed_by) == (score, ("gate",))
+
+
+def test_only_a_counted_criterion_has_a_veto():
+    """One that is only reported has none; one with the weight 0 counts by its veto alone."""
+    shown = report_of(
+        criterion("gate", 0.0, required=True, report_only=True), criterion("b", 1.0, weight=3)
+    )
+    assert (shown.score, shown.vetoed_by) == (1.0, ())
+    weightless = report_of(
+        criterion("gate", 0.0, required=True, weight=0, cap=0.25), criterion("b", 1.0, weight=3)
+    )
+    assert (weightless.score, weightless.vetoed_by) == (0.25, ("gate",))
+
+
+def test_a_tag_has_the_score_of_its_counted_lines():
+    """Of style 2 of 3 points are gained; what is only reported counts in no tag."""
+    report = report_of(
+        criterion("a", 1.0, weight=2, tags=("style",)),
+        criterion("b", 0.0, tags=("style", "facts")),
+        criterion("c", 0.0, weight=5, tags=("style",), report_only=True),
+    )
+    assert report.tag_scores == {"style": pytest.approx(2 / 3), "facts": 0.0}
+
+
+@pytest.mark.parametrize(("aggregation", "score"), [("weighted", 0.0), ("healthbench", -2.0)])
+def test_the_score_of_a_tag_goes_below_0_where_scores_do(aggregation, score):
+    """A fault of 3 beside 1 point that is gained."""
+    report = report_of(
+        criterion("a", 1.0, tags=("style",)),
+        criterion("b", 1.0, weight=-3, tags=("style",)),
+        aggregation=aggregation,
+    )
+    assert report.tag_scores == {"style": score}
+
+
+def test_only_a_judged_rubric_has_the_number_of_a_judge():
+    def judge(system_prompt, user_prompt):
+        return PerCriterionOutput(criterion_status="MET", explanation="so")
+
+    assert report_of(criterion("a", 1.0)).llm_raw_score is None
+    assert report_of(criterion("a", 1.0, required=True)).llm_raw_score is None
+    judged = Rubric([criterion("a", 1.0), Criterion(requirement="Is polite", weight=2)])
+    report = judged.grade_sync("a", autograder=PerCriterionGrader(generate_fn=judge))
+    assert (report.raw_score, report.llm_raw_score) == (3.0, 3.0)
+
+
 def test_why_a_rollout_is_unscored_is_told_by_name():
     """Only counted lines matter, unless none of them failed; and nothing is missing where there is a reward."""
-    failed = {"error": "ValueError: no"}
-    assert aggregate([line("a")]).why_unscored == {}
-    both = aggregate(
-        [line("a", None, **failed), line("b", None, counted=False, **failed), line("c")]
+    assert report_of(criterion("a", 1.0)).why_unscored == {}
+    both = report_of(
+        criterion("a", FAILED), criterion("b", FAILED, report_only=True), criterion("c", 1.0)
     )
     assert both.why_unscored == {"a": "ValueError: no"}
     assert both.errors == {"a": "ValueError: no", "b": "ValueError: no"}
-    idle = aggregate([line("a", None, verdict="N/A")])
-    assert idle.why_unscored == {
-        "rubric": "NotApplicable: no counted criterion applies to this rollout"
-    }
-    assert not idle.applies
+
+
+@pytest.mark.parametrize("aggregation", ["weighted", "sum", "mean", "healthbench", "all_pass"])
+def test_a_rollout_to_which_nothing_applies_is_unscored(aggregation):
+    """Under every rule; it has no zero."""
+    report = report_of(criterion("a", Score.not_applicable()), aggregation=aggregation)
+    assert (report.score, report.raw_score, report.scored, report.applies) == (
+        None,
+        None,
+        False,
+        False,
+    )
+    assert list(report.why_unscored) == ["rubric"]
+    assert report.why_unscored["rubric"].startswith("NotApplicable: ")
+
+
+def test_a_reward_without_a_score_is_a_reward():
+    """Where only faults are asked about, a rule without bounds has no score to give."""
+    report = report_of(criterion("rude", 1.0, weight=-2), aggregation="healthbench")
+    assert (report.score, report.raw_score) == (None, -2.0)
+    assert report.scored
+    assert report.applies
+    assert report.why_unscored == {}
+
+
+def test_a_whole_that_a_judge_scored_applies_without_lines():
+    report = EvaluationReport(score=0.5, raw_score=1.0)
+    assert (report.scored, report.applies, report.coverage) == (True, True, 1.0)
+
+
+def test_a_report_that_misses_an_answer_has_no_reward_of_any_kind():
+    """What was answered stands apart."""
+    report = EvaluationReport(
+        score=0.5,
+        raw_score=1.0,
+        llm_raw_score=2.0,
+        unshaped=3.0,
+        step_rewards={"m1": 1.0},
+        asked=2,
+        answered=1,
+    )
+    assert (report.score, report.raw_score, report.llm_raw_score) == (None, None, None)
+    assert (report.outcome, report.step_rewards) == (None, {"m1": None})
+    assert (report.partial_reward, report.coverage) == (1.0, 0.5)
+
+
+def test_only_lines_about_steps_are_steps():
+    about = CriterionReport(lines=(line("m1", 0.5, step=True), line("judge-a", 1.0)))
+    assert about.steps == {"m1": 0.5}
 
 
 def test_what_was_not_needed_is_not_covered():
@@ -126,8 +245,10 @@ def test_a_report_that_says_nothing_else_has_no_line():
 
 def test_lines_of_one_name_are_added_in_metrics():
     """And their disagreements are told by name, where there are any."""
-    report = aggregate(
-        [line("a", 0.5), line("a", 0.25, disagreement=0.5), line("b", None, error="E: no")]
+    report = EvaluationReport(
+        report=[line("a", 0.5), line("a", 0.25, disagreement=0.5), line("b", None, error="E: no")],
+        asked=3,
+        answered=2,
     )
     assert report.metrics == {"a": 0.75}
     assert report.disagreements == {"a": 0.5}
@@ -142,7 +263,7 @@ def test_a_sum_of_reports_keeps_what_only_one_of_them_says():
     two = EvaluationReport(
         score=1.0, raw_score=2.0, gain=2.0, asked=1, answered=1, report=[line("b", 1.0, weight=2)]
     )
-    both = EvaluationReport.summed([one, two])
+    both = one + two
     assert (both.score, both.raw_score, both.gain, both.asked, both.answered) == (
         0.75,
         3.0,
@@ -151,44 +272,46 @@ def test_a_sum_of_reports_keeps_what_only_one_of_them_says():
         2,
     )
     assert (both.llm_raw_score, both.reason, [one.name for one in both.lines]) == (7.0, "so", ["b"])
-    assert EvaluationReport.summed([one, one]).llm_raw_score is None
-    assert EvaluationReport.summed([one, one]).report is None
-    assert EvaluationReport.summed([]) == EvaluationReport()
-    assert EvaluationReport.summed([EvaluationReport(), two]) is two
+    assert (one + one).llm_raw_score is None
+    assert (one + one).report is None
+    assert EvaluationReport() + EvaluationReport() == EvaluationReport()
+    assert EvaluationReport() + two == two
+
+
+def test_a_sum_of_reports_is_covered_as_far_as_its_parts_are():
+    """Each part has one answer and one line that was not needed; what judges were shown is said once."""
+    part = EvaluationReport(
+        raw_score=1.0, gain=2.0, asked=1, answered=1, unneeded=1, shown="last; left out: 3 texts"
+    )
+    both = part + part
+    assert (both.unneeded, both.coverage) == (2, 0.5)
+    assert both.shown == "last; left out: 3 texts"
 
 
 def test_a_sum_over_different_scales_is_a_share():
     """Between 0 and 1, and unscored where a part misses an answer."""
-    one = aggregate([line("a", 1.0, weight=2)], scale="raw")
-    two = aggregate([line("b", 0.0, weight=2)])
+    one = report_of(criterion("a", 1.0, weight=2), aggregation="sum")
+    two = report_of(criterion("b", 0.0, weight=2))
     assert (one + two).scale == "unit"
     assert (one + two).score == 0.5
-    missing = one + aggregate([line("c", None, error="E: no")])
+    missing = one + report_of(criterion("c", FAILED))
     assert (missing.score, missing.raw_score, missing.partial_reward) == (None, None, 2.0)
 
 
-async def test_reports_on_a_batch_are_a_sequence():
-    """They have places and slices, equal a list of the same reports, and are pickled as one."""
+async def test_reports_on_a_group_come_in_order_and_can_be_pickled():
     reports = await Rubric([lambda completion: float(len(completion))]).score_group(
         [{"completion": text} for text in ("a", "bb", "ccc")]
     )
     assert len(reports) == 3
-    assert reports[-1].raw_score == 3.0
-    assert [report.raw_score for report in reports[1:]] == [2.0, 3.0]
-    assert reports == list(reports)
-    assert reports != list(reports)[:2]
-    assert repr(reports) == "<Reports on 3 rollouts>"
-    assert pickle.loads(pickle.dumps(reports)) == list(reports)
-    with pytest.raises(IndexError):
-        reports[3]
+    assert [report.raw_score for report in reports] == [1.0, 2.0, 3.0]
+    assert list(pickle.loads(pickle.dumps(reports))) == list(reports)
 
 
-async def test_lines_of_a_report_are_a_sequence():
-    """They equal plain lines, and say what plain lines say."""
-    [report] = await Rubric([lambda: 0.5, lambda: Score.failed("E: no")]).score([make_rollout()])
-    assert len(report.lines) == 2
-    assert report.lines == list(report.lines)
-    assert repr(report.lines) == repr(list(report.lines))
+async def test_a_report_can_be_pickled_although_its_checks_cannot():
+    [report] = await Rubric([lambda: 0.5, lambda: Score.failed("E: no")]).score(
+        [Rollout(completion="a")]
+    )
+    assert [line.name for line in report.lines] == ["check_1", "check_2"]
     assert report.errors == {"check_2": "E: no"}
     assert report.metrics == {"check_1": 0.5}
     assert pickle.loads(pickle.dumps(report)) == report
@@ -203,6 +326,5 @@ async def test_a_group_of_which_nothing_applies_is_unscored():
     assert not state.get("errors")
     await RubricGroup([idle, idle]).score_group([state])
     assert state["reward"] is None
-    assert state["errors"] == {
-        "rubric": "NotApplicable: no counted criterion applies to this rollout"
-    }
+    assert list(state["errors"]) == ["rubric"]
+    assert state["errors"]["rubric"].startswith("NotApplicable: ")

@@ -116,7 +116,7 @@ async def test_a_check_that_raises_leaves_a_line_in_report_state_and_log(caplog)
     assert states[0]["metrics"] == {"exact": 1.0}
     assert states[0]["advantage"] is None
     assert len(caplog.records) == 1
-    assert "'broken' has no answer for 3 of 3 rollouts" in caplog.text
+    assert all(part in caplog.text for part in ("'broken'", "3 of 3", "no such field"))
 
 
 async def test_on_error_raise_raises_the_original():
@@ -134,7 +134,7 @@ async def test_on_error_raise_raises_the_original():
     for check in (broken, broken_later, broken_group):
         with pytest.raises(KeyError):
             await Rubric([check], on_error="raise").score_group([make_state()])
-    with pytest.raises(RubricError, match="no answer"):
+    with pytest.raises(RubricError, match="nan"):
         await Rubric([lambda: math.nan], on_error="raise").score_group([make_state()])
 
 
@@ -151,16 +151,9 @@ async def test_a_check_that_raises_stop_iteration_does_not_shift_its_neighbours(
 
 
 @pytest.mark.parametrize(
-    ("values", "words"),
-    [
-        ([1.0], "1 numbers for 2 rollouts"),
-        ([1.0, 2.0, 3.0], "3 numbers for 2 rollouts"),
-        (1.0, "return a list of 2 numbers"),
-        ("ab", "return a list of 2 numbers"),
-        (None, "return a list of 2 numbers"),
-    ],
+    "values", [[1.0], [1.0, 2.0, 3.0], 1.0, "ab", None], ids=lambda values: repr(values)
 )
-async def test_a_group_result_of_the_wrong_size_is_an_error_for_all(values, words):
+async def test_a_group_result_of_the_wrong_size_is_an_error_for_all(values):
     """Nobody can tell whose number is missing."""
 
     def group(completions):
@@ -168,8 +161,8 @@ async def test_a_group_result_of_the_wrong_size_is_an_error_for_all(values, word
 
     states = [make_state("a"), make_state("b")]
     await Rubric([group]).score_group(states)
-    assert all(words in state["errors"]["group"] for state in states)
-    assert [state["advantage"] for state in states] == [None, None]
+    assert all("2" in state["errors"]["group"] for state in states)
+    assert [(state["reward"], state["advantage"]) for state in states] == [(None, None)] * 2
 
 
 async def test_a_bad_number_in_a_group_result_is_an_error_for_one():
@@ -266,15 +259,15 @@ def test_names_are_resolved_once_and_never_twice_the_same():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"funcs": exact}, "put it in brackets"),
-        ({"funcs": "exact"}, "put it in brackets"),
-        ({"funcs": [42]}, "42 asks no question"),
+        ({"funcs": exact}, "exact"),
+        ({"funcs": "exact"}, "exact"),
+        ({"funcs": [42]}, "42"),
         ({"funcs": [exact], "weights": [math.nan]}, "finite number"),
         ({"funcs": [exact], "weights": [math.inf]}, "finite number"),
         ({"funcs": [exact], "on_error": "ignore"}, "'ignore'"),
-        ({"funcs": [exact], "aggregation": "median"}, "'median' is not known"),
-        ({"funcs": [{"requirement": " "}]}, "is blank"),
-        ({"funcs": [{"requirement": "x", "choices": ["a", "A"]}]}, "no scale"),
+        ({"funcs": [exact], "aggregation": "median"}, "'median'"),
+        ({"funcs": [{"requirement": " "}]}, "requirement"),
+        ({"funcs": [{"requirement": "x", "choices": ["a", "A"]}]}, "choices"),
         ({"funcs": [{"requirement": "x", "points": 3}]}, "points"),
     ],
 )
@@ -287,7 +280,7 @@ def test_what_cannot_be_built_is_refused_with_the_value(arguments, words):
 async def test_a_judged_criterion_without_a_grader_is_refused():
     """The sentence names the criterion and what to pass."""
     rubric = Rubric([exact, Criterion(requirement="Cites a source")])
-    with pytest.raises(RubricError, match=r"criterion 2 \('Cites a source'\).*pass autograder="):
+    with pytest.raises(RubricError, match=r"Cites a source.*autograder="):
         await rubric.grade("x")
 
 
@@ -295,7 +288,7 @@ async def test_grade_raises_with_the_partial_report_when_a_line_is_missing():
     """A number over half of the criteria would be a wrong number."""
     model = FakeModel(["MET", TimeoutError("no reply")])
     rubric = Rubric([{"requirement": "Is kind"}, {"requirement": "Is short"}])
-    with pytest.raises(GradingError, match="1 of 2 criteria have no answer") as caught:
+    with pytest.raises(GradingError, match=r"1 of 2.*is_short") as caught:
         await rubric.grade("x", autograder=PerCriterionGrader(generate_fn=model))
     report = caught.value.report
     assert [line.verdict for line in report.report] == ["MET", None]
@@ -330,13 +323,13 @@ def test_sync_doors_work_without_and_within_a_loop():
 
 def test_columns_of_different_length_are_refused():
     """Zipping them would score some and drop others."""
-    with pytest.raises(ValueError, match=r"2 prompts, 1 completions"):
+    with pytest.raises(ValueError, match=r"2 prompts.*1 completions"):
         Rubric([exact]).score_rollouts(["a", "b"], ["a"], ["a", "b"], [{}, {}])
 
 
 async def test_what_is_no_state_is_refused():
     """With the value."""
-    with pytest.raises(TypeError, match="a state is 'text'"):
+    with pytest.raises(TypeError, match="'text'"):
         await Rubric([exact]).score_group([make_state(), "text"])
 
 
@@ -442,7 +435,7 @@ def test_a_mapping_is_read_as_a_rubric_file_would_have_it():
         "inner": 1.0,
         "reward": 1.5,
     }
-    with pytest.raises(RubricError, match=r"index 0: 'wieght' is no field: did you mean 'weight'"):
+    with pytest.raises(RubricError, match=r"'wieght'.*'weight'"):
         Rubric([{"requirement": "Is kind", "wieght": 2}])
 
 
@@ -460,19 +453,20 @@ async def test_a_check_that_says_no_gets_the_worst_choice_on_offer():
 
 def test_a_rubric_shows_its_criteria_and_weights():
     """The first eight of them, after its name."""
-    assert (
-        repr(Rubric([exact, {"requirement": "Is kind", "weight": -2}]))
-        == "<Rubric [exact +1, is_kind -2]>"
-    )
-    many = Rubric([Criterion(check=exact, name=f"c{n}") for n in range(10)], name="style")
-    assert repr(many) == f"<Rubric style [{', '.join(f'c{n} +1' for n in range(8))}, … 2 more]>"
+    shown = repr(Rubric([exact, {"requirement": "Is kind", "weight": -2}]))
+    assert all(part in shown for part in ("exact", "+1", "is_kind", "-2"))
+    many = repr(Rubric([Criterion(check=exact, name=f"c{n}") for n in range(10)], name="style"))
+    assert "style" in many
+    assert all(f"c{n}" in many for n in range(8))
+    assert not any(f"c{n}" in many for n in (8, 9))
+    assert "2 more" in many
 
 
 def test_an_empty_rubric_is_a_rubric():
     """It is true in a condition, and an option that is not on offer is refused."""
     assert len(Rubric([])) == 0
     assert Rubric([])
-    with pytest.raises(RubricError, match="on_error is 'ignore': give 'record' or 'raise'"):
+    with pytest.raises(RubricError, match=r"'ignore'.*'record'.*'raise'"):
         Rubric([], on_error="ignore")
 
 
@@ -491,10 +485,10 @@ async def test_a_nested_rubric_of_which_nothing_applies_does_not_apply():
     inner = Rubric([lambda: Score.not_applicable()], name="inner")
     [report] = await Rubric([inner, lambda: 0.5]).score([make_rollout()])
     assert (report.report[0].verdict, report.score) == ("N/A", 0.5)
-    assert report.report[0].reason == "no counted criterion of it applies to this rollout"
+    assert report.report[0].reason
     uncounted = Rubric([lambda: 1.0], weights=[0], name="inner")
     [report] = await Rubric([uncounted]).score([make_rollout()])
-    assert report.report[0].error == "GradingError: nothing in it counts"
+    assert report.report[0].error.startswith("GradingError: ")
 
 
 async def test_a_nested_rubric_that_fails_on_one_rollout_answers_for_the_others():
@@ -523,7 +517,8 @@ async def test_a_scorer_must_give_a_report_a_rollout():
             return []
 
     [report] = await Rubric([Short()]).score([make_rollout()])
-    assert report.errors == {"short": "ValueError: it gave 0 reports on 1 rollouts"}
+    assert list(report.errors) == ["short"]
+    assert not report.scored
 
 
 async def test_a_judge_that_raises_leaves_its_lines_without_an_answer():
@@ -548,17 +543,14 @@ async def test_more_than_one_rollout_shares_one_line_in_the_log(caplog):
 
     with caplog.at_level(logging.ERROR, logger="assay"):
         await Rubric([odd]).score([make_rollout(text) for text in "abc"])
-    assert [record.getMessage() for record in caplog.records] == [
-        "criterion 'odd' has no answer for 2 of 3 rollouts; the first: KeyError: 'a'"
-    ]
+    [message] = [record.getMessage() for record in caplog.records]
+    assert all(part in message for part in ("'odd'", "2 of 3", "KeyError: 'a'"))
 
 
 def test_a_grading_error_names_three_lines_and_counts_the_rest():
     """The partial report comes with it."""
     rubric = Rubric([Criterion(check=lambda: None, name=f"c{n}") for n in range(5)] + [lambda: 0.5])
-    with pytest.raises(
-        GradingError, match=r"5 of 6 criteria have no answer \(c0: .*; c2: .*; and 2 more\)"
-    ) as caught:
+    with pytest.raises(GradingError, match=r"5 of 6.*c0: .*c2: .*2 more") as caught:
         rubric.grade_sync("x")
     assert caught.value.report.partial_reward == 0.5
     assert "c3" not in str(caught.value)
@@ -609,7 +601,9 @@ def test_only_what_a_model_answers_is_what_a_model_said():
 async def test_a_text_that_is_no_choice_on_offer_is_no_number():
     """The error shows the text, and not a verdict."""
     [report] = await Rubric([lambda: "0.5"]).score([make_rollout()])
-    assert report.errors == {"check_1": "ValueError: the check returned '0.5', not a finite number"}
+    assert list(report.errors) == ["check_1"]
+    assert "'0.5'" in report.errors["check_1"]
+    assert report.lines[0].verdict is None
 
 
 def test_a_rubric_of_built_in_checks_goes_through_pickle():

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from assay import Criterion, Rollout, Rubric, RubricError, RubricFileError, RubricGroup
+from assay import Criterion, Rollout, Rubric, RubricError, RubricFileError, RubricGroup, Score
 from assay.integrations import as_trl_reward, compute_score_of, reward_func_of
 from assay.models.http import HttpAddress
 from assay.runs import Run, score_rows
@@ -44,6 +44,10 @@ def test_a_reward_is_clipped_and_rescaled_in_order():
     assert rewards(parts, ["4", "5", "down"]) == [1.0, -0.25, None]
 
 
+def test_a_clip_to_one_number_pays_that_number():
+    assert rewards([{"clip": {"low": 0.5, "high": 0.5}}], ["4", "5"]) == [0.5, 0.5]
+
+
 def test_an_answer_that_is_too_long_is_paid_less():
     """DAPO with a limit of 10 and a cache of 4: nothing off 6 words, a half off 8, all off 10 and more."""
     texts = ["4 " * n for n in (6, 8, 10, 50)]
@@ -74,11 +78,72 @@ def test_length_counts_among_right_answers_alone():
     assert rewards([{"group_length": {}}], ["no", "down"]) == [0.0, None]
 
 
+def test_the_length_penalty_is_measured_in_standard_deviations():
+    """Lengths 2, 4, 4, 4, 5, 5, 7, 9: their mean is 5 and their standard deviation 2."""
+    lengths = [2, 4, 4, 4, 5, 5, 7, 9]
+    paid = rewards([{"group_length": {"alpha": 0.4}}], ["4 " * length for length in lengths])
+    expected = [1 - 0.4 / (1 + math.exp(-(length - 5) / 2)) for length in lengths]
+    assert paid == pytest.approx(expected)
+
+
+def share(completion):
+    return float(completion.split()[0])
+
+
+@pytest.mark.parametrize(
+    ("options", "paid"),
+    [
+        ({}, [0.45, 0.49]),
+        ({"right": 0.49, "alpha": 0.2}, [0.4, 0.39]),
+        ({"right": 0.6}, [0.5, 0.49]),
+    ],
+)
+async def test_an_answer_that_scores_exactly_right_pays_the_length_penalty(options, paid):
+    """All lengths are equal, so that a right answer loses half of alpha; by default a score of 0.5 is right."""
+    reports = await Rubric([share], shaping=[{"group_length": options}]).score(
+        [Rollout(completion="0.5"), Rollout(completion="0.49")]
+    )
+    assert [report.raw_score for report in reports] == pytest.approx(paid)
+
+
+async def test_where_nothing_can_be_gained_the_outcome_tells_what_is_right():
+    """Not the reward, which a part before may have raised: -1 is wrong, and keeps its 4."""
+    rubric = Rubric(
+        [Criterion(check=lambda completion: completion == "rude", name="rude", weight=-1)],
+        aggregation="healthbench",
+        shaping=[{"rescale": {"shift": 5}}, {"group_length": {"right": 0, "alpha": 0.2}}],
+    )
+    polite, rude = await rubric.score([Rollout(completion="kind"), Rollout(completion="rude")])
+    assert polite.score is None
+    assert (polite.raw_score, rude.raw_score) == (pytest.approx(4.9), 4.0)
+
+
+def test_a_penalty_of_zero_takes_nothing_off():
+    parts = [
+        {"group_length": {"alpha": 0}},
+        {"repetition": {"most": 0}},
+        {"soft_overlong": {"most": 2, "cache": 1, "factor": 0}},
+    ]
+    assert rewards(parts, ["4 4 4 4 4", "4"]) == [1.0, 1.0]
+
+
+def test_length_can_be_counted_in_characters():
+    """Eight characters, of which two are spaces, lie in the middle between 6 and 10."""
+    part = {"soft_overlong": {"most": 10, "cache": 4, "count": "characters"}}
+    assert rewards([part], ["4 is it.", "4 " * 5]) == [0.5, 0.0]
+
+
 def test_repetition_is_paid_less():
     """Of the four runs of three words in `a b c a b c`, one stood there before."""
     assert repeated_share("a b c a b c") == 0.25
     assert repeated_share("a b") == 0.0
     assert rewards([{"repetition": {"most": 2}}], ["4 b c 4 b c", "4 b c"]) == [0.5, 1.0]
+
+
+def test_repetition_is_counted_over_runs_of_the_size_given_whatever_their_case():
+    """Of the three runs of two words in `4 b 4 B`, one repeats another; no run of three words does."""
+    assert rewards([{"repetition": {"size": 2}}], ["4 b 4 B"]) == pytest.approx([2 / 3])
+    assert rewards([{"repetition": {}}], ["4 b 4 B"]) == [1.0]
 
 
 def test_a_gate_closes_where_the_format_is_wrong():
@@ -91,6 +156,32 @@ def test_a_gate_closes_where_the_format_is_wrong():
     assert rewards(
         [{"rescale": {"shift": -2}}, {"format_gate": {"criterion": "tagged"}}], ["<4>", "4"]
     ) == [-1.0, -1.0]
+
+
+@pytest.mark.parametrize(
+    ("value", "options", "paid"),
+    [
+        (0.9, {}, 0.0),
+        (0.5, {"least": 0.5}, 1.0),
+        (0.49, {"least": 0.5}, 0.0),
+        (0.49, {"least": 0.5, "pays": -1}, -1.0),
+    ],
+)
+def test_a_gate_is_open_from_its_least_value_on(value, options, paid):
+    """By default nothing below 1 opens it."""
+    gated = Rubric(
+        [right, Criterion(check=lambda completion: value, name="form", weight=0)],
+        shaping=[{"format_gate": {"criterion": "form", **options}}],
+    )
+    assert gated.grade_sync("4").raw_score == paid
+
+
+def test_a_gate_stays_open_where_its_criterion_does_not_apply():
+    rubric = Rubric(
+        [right, Criterion(check=lambda completion: Score.not_applicable(), name="form", weight=0)],
+        shaping=[{"format_gate": {"criterion": "form"}}],
+    )
+    assert rubric.grade_sync("4").raw_score == 1.0
 
 
 def test_the_score_stays_what_was_right():
@@ -110,6 +201,14 @@ def test_the_score_stays_what_was_right():
         "4"
     )
     assert (whole.raw_score, whole.outcome) == (1.0, 1.5)
+
+
+def test_a_group_of_shaped_groups_adds_up_what_was_right():
+    """Gained are 2 + 1 inside and 1 beside it, of 4: the score is 1, whatever both shapings pay."""
+    shaped = Rubric([right], weights=[2], shaping=[{"rescale": {"factor": 0.25}}])
+    inner = RubricGroup([shaped, Rubric([right])], shaping=[{"clip": {"high": 1.0}}])
+    report = RubricGroup([inner, Rubric([right])]).grade_sync("4")
+    assert (report.raw_score, report.score) == (2.0, 1.0)
 
 
 def test_without_shaping_the_outcome_is_the_reward():
@@ -134,6 +233,9 @@ def test_a_part_of_your_own_is_a_function_of_the_group():
     assert rewards([lambda earned: [max(one.reward for one in earned)]], ["down"]) == [None]
     assert rewards([picky], ["4", "5"]) == [1.0, None]
     assert rewards([lambda earned: [math.nan] * len(earned)], ["4", "5"]) == [None, None]
+    assert rewards([lambda earned: [1.0, None]], ["4"]) == [None]
+    assert rewards([lambda earned: [1e100, -1e100]], ["4", "5"]) == [1e100, -1e100]
+    assert rewards([lambda earned: [2e100, -2e100]], ["4", "5"]) == [None, None]
     report = Rubric([right], shaping=[picky]).score_rollout_sync(completion="5")
     assert (report["reward"], report["partial_reward"]) == (None, 0.0)
     with pytest.raises(ZeroDivisionError):
@@ -144,26 +246,28 @@ def test_what_compares_needs_a_group():
     """As with a check that compares, a rollout alone is refused."""
     rubric = Rubric([right], shaping=[{"group_length": {}}])
     assert rubric.compares
-    with pytest.raises(
-        RubricError, match="'group_length' compares the rollouts of a group: use score_group"
-    ):
+    with pytest.raises(RubricError, match=r"'group_length'.*use score_group"):
         rubric.score_rollout_sync(completion="4")
 
 
 @pytest.mark.parametrize(
     ("shaping", "message"),
     [
-        ("- clip: {low: 2, high: 1}", "give a low, a high, or a low below a high"),
-        ("- clip", "give a low"),
+        ("- clip: {low: 2, high: 1}", "clip.*low.*high"),
+        ("- clip", "clip.*low.*high"),
         ("- clipp: {low: 1}", "did you mean 'clip'"),
-        ("- {clip: {low: 1}, rescale: {}}", "there is no shaping"),
+        ("- {clip: {low: 1}, rescale: {}}", "clip.*rescale"),
         ("- rescale: {factor: -1}", "factor is -1"),
+        ("- rescale: {factor: 0}", "factor is 0"),
+        ("- soft_overlong: {most: 10, cache: 0}", "cache is 0"),
+        ("- group_length: {alpha: -0.1}", "alpha is -0.1"),
+        ("- repetition: {size: 0}", "size is 0"),
         ("- soft_overlong: {most: 10}", "cache"),
         ("- soft_overlong: {most: 10, cache: 3, unit: words}", "unit"),
         ("- format_gate: {criterion: contain}", "did you mean 'contains'"),
         ("- {format_gate: 3}", "format_gate"),
         ("- math:floor", "pass allow_code=True"),
-        ("  clip", "shaping is 'clip': give a list"),
+        ("  clip", "'clip'.*list"),
     ],
 )
 def test_a_file_that_shapes_wrongly_says_where(shaping, message):
@@ -264,5 +368,5 @@ async def test_a_length_that_cannot_be_counted_is_that_rollouts_own_trouble():
     rows = [{"completion": "a", "tokens": 2}, {"completion": "b"}, {"completion": "c", "tokens": 4}]
     short, lost, long = await rubric.score(rows)
     assert lost.raw_score is None
-    assert "its field 'tokens' is None" in lost.errors["group_length"]
+    assert "'tokens' is None" in lost.errors["group_length"]
     assert short.raw_score > long.raw_score

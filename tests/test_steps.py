@@ -8,6 +8,8 @@ import pytest
 
 from assay import (
     Criterion,
+    EvaluationReport,
+    JudgeError,
     PerCriterionGrader,
     PerCriterionOneShotGrader,
     Rollout,
@@ -15,13 +17,12 @@ from assay import (
     RubricError,
     RubricFileError,
     RubricGroup,
+    Score,
 )
 from assay.checks import Called, MaxWords
-from assay.errors import JudgeError
 from assay.graders import RubricAsJudgeGrader
 from assay.integrations.step import Step
 from assay.probe.trials import targets_of
-from assay.report import EvaluationReport, Score
 from assay.runs import Run, rescore, score_rows
 from assay.testing import FakeModel, make_state
 
@@ -77,6 +78,7 @@ def is_quiet(step):
         ({"combine": "first_failure", "pass_at": 0.0}, 1.0, None, ""),
         ({"combine": "any", "weight": -1.0}, 1.0, None, "[m5]"),
         ({"combine": "first_failure", "weight": -1.0}, 2 / 3, None, "[m5]"),
+        ({"combine": "first_failure", "weight": 0.0, "pass_at": 0.5}, 2 / 3, None, "[m7]"),
     ],
 )
 async def test_the_values_of_steps_come_to_one(fields, value, verdict, reason):
@@ -193,6 +195,44 @@ async def test_a_rollout_without_steps_is_left_out():
     assert line.steps == {"m2": 1.0, "m5": None, "m7": 1.0}
 
 
+@pytest.mark.parametrize(("combine", "value"), [("mean", 0.75), ("all", 0.5), ("any", 1.0)])
+async def test_a_step_to_which_the_question_does_not_apply_is_left_out(combine, value):
+    """m5 says nothing: it lowers no value, and its turn is paid what the rollout is paid."""
+    answers = {"I look it up.": 0.5, "": Score.not_applicable()}
+    criterion = Criterion(
+        check=lambda step: answers.get(step.text, 1.0), name="quiet", scope="step", combine=combine
+    )
+    line, report = await line_of(criterion)
+    assert (line.value, report.raw_score) == (value, value)
+    assert paid(report) == [0.5, value, 1.0]
+
+
+async def test_only_what_the_model_did_is_a_step():
+    """Neither a turn of the assistant in the prompt, nor a message that holds nothing but reasoning."""
+    prompt = [
+        {"role": "user", "content": "Hello"},
+        {"role": "assistant", "content": "Hello, what can I do?"},
+        {"role": "user", "content": "2 + 2?"},
+    ]
+    completion = [
+        {"role": "assistant", "content": "", "reasoning_content": "They want a sum."},
+        {"role": "user", "content": "Well?"},
+        {"role": "assistant", "content": "4"},
+    ]
+    rubric = Rubric([Criterion(check=is_short, scope="step")])
+    [report] = await rubric.score([{"prompt": prompt, "completion": completion}])
+    assert (report.lines[0].steps, report.step_rewards) == ({"m6": 1.0}, {"m6": 1.0})
+
+
+async def test_a_group_adds_up_turns_where_one_rubric_does_not_apply():
+    """It adds nothing, as to the reward of the rollout; a rubric without steps adds its whole reward to every turn."""
+    steps = Rubric([Criterion(check=is_quiet, scope="step", combine="mean")])
+    idle = Rubric([lambda: Score.not_applicable()])
+    whole = Rubric([lambda: 2.0])
+    [report] = await RubricGroup([steps, idle, whole]).score([state()])
+    assert (report.raw_score, paid(report)) == (2.5, [2.5, 3.0, 2.0])
+
+
 async def test_a_reply_by_itself_is_one_step():
     """It is shown as it is, and so it is asked about as it is."""
     model = judge_by("MET")
@@ -213,7 +253,7 @@ async def test_what_is_not_shown_is_not_asked_about():
     rubric = Rubric([JUDGED], autograder=PerCriterionGrader(FakeModel("MET")), shows="no_tools")
     [report] = await rubric.score([state()])
     [error] = report.errors.values()
-    assert "is asked about m2.call1, which the judge is not shown: let `shows` show it" in error
+    assert all(part in error for part in ("m2.call1", "not shown", "`shows`"))
     for scope in ("call", "step"):
         about = Criterion(requirement="It is polite", scope=scope)
         [report] = await Rubric(
@@ -224,8 +264,8 @@ async def test_what_is_not_shown_is_not_asked_about():
         [state()]
     )
     [error] = report.errors.values()
-    assert "gives one number for all criteria, and some are asked about steps" in error
-    with pytest.raises(JudgeError, match="is asked about each call: score by a Rubric"):
+    assert "steps" in error
+    with pytest.raises(JudgeError, match="each call"):
         await PerCriterionGrader(FakeModel("MET")).grade(SAID, [JUDGED])
 
 
@@ -269,6 +309,8 @@ async def test_every_aggregation_pays_turns_by_its_own_rule():
         (4.0, "It pays too much [m5.call1] and says otherwise [m7].", [4.0, 2.0, 2.0]),
         (4.0, 'It pays too much [m5.call1: "20"].', [4.0, 0.0, 4.0]),
         (4.0, "It cites [m9], which is not there.", [0.0, 0.0, 0.0]),
+        (4.0, "It was asked for [m1], and pays too much [m5.call1].", [4.0, 0.0, 4.0]),
+        (4.0, 'It pays too much [m5.call1: "9999"] and says otherwise [m7].', [4.0, 4.0, 0.0]),
         (4.0, "It says nothing.", [0.0, 0.0, 0.0]),
         (-4.0, "It pays too much [m5.call1].", [0.0, -4.0, 0.0]),
     ],
@@ -382,14 +424,11 @@ def test_a_file_says_what_is_asked_about_steps():
         != rubric.criteria[0].with_fields(combine="all").question_hash
     )
     for wrong, said in [
-        ("scope: stepp", "scope is 'stepp': give 'rollout', 'step' or 'call'"),
-        (
-            "combine: any",
-            "combine is 'any', and it is asked about the whole rollout: set scope to step or call",
-        ),
-        ("scope: step\n  credit: cited", "leave one of credit and scope out"),
+        ("scope: stepp", "'stepp'.*'rollout', 'step' or 'call'"),
+        ("combine: any", "combine.*'any'.*scope"),
+        ("scope: step\n  credit: cited", "credit.*'cited'.*scope"),
     ]:
-        with pytest.raises(RubricFileError, match=re.escape(said)):
+        with pytest.raises(RubricFileError, match=said):
             Rubric.from_yaml(f"- requirement: Is kind\n  {wrong}\n")
 
 
@@ -405,9 +444,7 @@ def test_a_function_that_compares_rollouts_has_no_steps():
     def ranks(completions) -> list[float]:
         return [0.0 for _ in completions]
 
-    with pytest.raises(
-        RubricError, match="criterion 'ranks' scores a whole group, and has a scope"
-    ):
+    with pytest.raises(RubricError, match=r"'ranks'.*scope"):
         Rubric([Criterion(check=ranks, scope="step")])
 
 
@@ -442,7 +479,6 @@ async def test_a_rollout_of_very_many_steps_is_an_error_of_its_own():
     turns = [{"role": "assistant", "content": "ok"}] * 100_000
     rubric = Rubric([Criterion(check=lambda step: step.text == "ok", name="says ok", scope="step")])
     long, short = await rubric.score([{"completion": turns}, {"completion": turns[:2]}])
-    assert long.errors == {
-        "says ok": "RubricError: the rollout has 100,000 steps, and at most 3,000 are asked about"
-    }
+    assert list(long.errors) == ["says ok"]
+    assert all(part in long.errors["says ok"] for part in ("100,000 steps", "3,000"))
     assert short.score == 1.0

@@ -89,7 +89,7 @@ class TestWhen:
         rubric, _ = self.rubric({"Gives a figure": ValueError("no")})
         report = await one(rubric)
         assert [line.answered for line in report.report] == [False, False, False]
-        assert "depends on 'gives_a_figure'" in report.report[1].error
+        assert "'gives_a_figure'" in report.report[1].error
 
     async def test_conditions_chain_over_checks_and_models(self):
         """A check that waits for a verdict that waits for a check."""
@@ -107,10 +107,10 @@ class TestWhen:
     @pytest.mark.parametrize(
         ("whens", "words"),
         [
-            ({"a": "nowhere"}, "no such criterion"),
-            ({"a": "b", "b": "a"}, "wait for each other"),
-            ({"a": "a"}, "wait for each other"),
-            ({"a": {"b": "PERHAPS"}}, "'PERHAPS', which can never be"),
+            ({"a": "nowhere"}, "'nowhere'"),
+            ({"a": "b", "b": "a"}, "'a'.*'b'"),
+            ({"a": "a"}, "'a'"),
+            ({"a": {"b": "PERHAPS"}}, "'PERHAPS'"),
         ],
     )
     def test_conditions_that_cannot_hold_are_refused(self, whens, words):
@@ -131,7 +131,7 @@ async def test_a_condition_on_what_was_judged_as_a_whole_has_no_answer():
         autograder=RubricAsJudgeGrader(generate_fn=FakeModel(80)),
     )
     report = await one(rubric)
-    assert "judged as part of the whole" in report.errors["unit"]
+    assert "gives_a_figure" in report.errors["unit"]
     assert not report.scored
 
 
@@ -226,9 +226,9 @@ class TestNested:
     def test_a_rubric_inside_itself_is_refused(self):
         """Directly and through others."""
         rubric = Rubric([fixed(1.0)])
-        with pytest.raises(RubricError, match="cannot be inside itself"):
+        with pytest.raises(RubricError, match="itself"):
             rubric.add_reward_func(rubric)
-        with pytest.raises(RubricError, match="cannot be inside itself"):
+        with pytest.raises(RubricError, match="itself"):
             rubric.add_reward_func(Rubric([Rubric([rubric])]))
 
 

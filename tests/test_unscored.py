@@ -2,13 +2,13 @@
 
 import pytest
 
+from assay import RubricError
 from assay.aggregation import UnscoredError, fill_gaps, refuse_policy
-from assay.errors import RubricError
 
 
 def test_by_default_nobody_pays_for_a_missing_score():
     """And the error says how many, and why."""
-    with pytest.raises(UnscoredError, match=r"1 of 2 rollouts have no score \(judge: down\)"):
+    with pytest.raises(UnscoredError, match=r"1 of 2 .*judge: down"):
         fill_gaps([1.0, None], errors=["", "judge: down"])
 
 
@@ -23,7 +23,7 @@ def test_the_group_mean_leaves_the_baseline_where_it_was():
 
 
 def test_a_group_without_a_score_has_no_mean():
-    with pytest.raises(UnscoredError, match="no rollout of a group has a score"):
+    with pytest.raises(UnscoredError, match="group"):
         fill_gaps([None, 1.0], "group_mean", ["a", "b"])
 
 
@@ -36,10 +36,10 @@ def test_scores_that_are_all_there_are_left_alone():
 
 
 def test_an_unknown_policy_is_refused_at_once():
-    with pytest.raises(RubricError, match="unscored is 'skip': give one of 'raise'"):
+    with pytest.raises(RubricError, match=r"'skip'.*'raise'"):
         refuse_policy("skip")
 
 
 def test_a_trainer_says_what_it_cannot_do():
-    with pytest.raises(RubricError, match="verl cannot do unscored='drop': give 'raise' or 'zero'"):
+    with pytest.raises(RubricError, match=r"verl.*'drop'.*'raise' or 'zero'"):
         refuse_policy("drop", ("raise", "zero"), "verl")

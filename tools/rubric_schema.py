@@ -12,9 +12,10 @@ from typing import Any, Final, cast, get_args
 
 from pydantic import TypeAdapter
 
+from assay import Criterion
 from assay.aggregation import AGGREGATIONS
 from assay.checks import BUILTIN, BuiltinCheck
-from assay.criterion import LARGEST, TIMEOUT, Criterion
+from assay.criterion import LARGEST, TIMEOUT
 from assay.loading import SCHEMA_FILE
 from assay.loading.rubric_reader import REFERENCE
 from assay.messages import SHOWS

@@ -5,10 +5,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from assay import Rubric
+from assay import Rubric, rows_of
 from assay.backends.worker import ShardFailure, score_shard
 from assay.runs import Run, score_rows
-from assay.tables import rows_of
 from assay.wording import described
 
 

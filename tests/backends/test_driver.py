@@ -7,11 +7,10 @@ from collections import Counter
 
 import pytest
 
-from assay import Rubric
+from assay import Rubric, rows_of
 from assay.backends import given, score_shards
 from assay.models import dry_run
 from assay.runs import Run, RunError, score_rows
-from assay.tables import rows_of
 
 
 class TestSameRun:

@@ -8,10 +8,9 @@ from multiprocessing import active_children
 
 import pytest
 
-from assay import PerCriterionGrader, Rubric
+from assay import PerCriterionGrader, Price, Rubric
 from assay.backends import Processes, score_shards
 from assay.models import Limits, budget, model_of
-from assay.models.model import Price
 from assay.testing import ModelServer
 
 DOLLAR = 1_000_000.0

@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from assay import Rubric
+from assay import Rubric, rows_of
 from assay.runs import score_rows
-from assay.tables import rows_of
 
 pytest.importorskip("ray")
 pytestmark = pytest.mark.slow

@@ -2,9 +2,9 @@
 
 import pytest
 
+from assay import TableError, rows_of
 from assay.backends import shards_of
 from assay.runs import RunError
-from assay.tables import TableError, rows_of
 
 
 def read(shards):

@@ -6,8 +6,9 @@ import sys
 import psycopg
 import pytest
 
+from assay import MissingExtraError
 from assay.cache import VerdictCache, open_store
-from assay.errors import CacheError, MissingExtraError
+from assay.errors import CacheError
 
 
 def test_without_the_driver_the_extra_is_named(monkeypatch):

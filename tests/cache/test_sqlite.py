@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from assay.cache import default_place, open_store
-from assay.cache.store import Store, is_on_network_disk, mounted_kind
+from assay.cache import Store, default_place, open_store
+from assay.cache.store import is_on_network_disk, mounted_kind
 from assay.errors import CacheError
 
 
@@ -101,6 +101,10 @@ MOUNTS = """\
 files:/home /home nfs4 rw 0 0
 /dev/sdb1 /home/ada/my\\040disk xfs rw 0 0
 mds:/scratch /scratch lustre rw 0 0
+/dev/sdc1 /data ext4 rw 0 0
+files:/data /data nfs4 rw 0 0
+files:/cache /cache nfs4 rw 0 0
+/dev/sdd1 /cache ext4 rw 0 0
 """
 
 
@@ -112,10 +116,12 @@ mds:/scratch /scratch lustre rw 0 0
         ("/home/ada/my disk/x", "xfs"),
         ("/scratch", "lustre"),
         ("/homes/x", "ext4"),
+        ("/data/x", "nfs4"),
+        ("/cache/x", "ext4"),
     ],
 )
 def test_the_nearest_mount_decides_what_disk_a_path_is_on(path, kind):
-    """By whole parts of the path."""
+    """Whole parts of the path are compared; of two mounts on one folder the later one hides the earlier."""
     assert mounted_kind(Path(path), MOUNTS) == kind
 
 

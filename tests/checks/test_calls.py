@@ -316,6 +316,7 @@ DOWN = ("search", {}, "Error: down")
             False,
             "m2.call1 (search) fails",
         ),
+        ([("search", {}, "Tracebacks are explained in chapter 4.")], False, None),
         ([("search", {}, "{" * 99_999 + '"error"')], False, None),
     ],
 )

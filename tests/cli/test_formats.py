@@ -1,5 +1,6 @@
 """Formats: the same rows as a table, as JSON, as CSV, as JUnit's XML and as Markdown."""
 
+import asyncio
 import csv
 import io
 import json
@@ -10,20 +11,29 @@ from xml.etree import ElementTree
 
 import pytest
 
-from assay import Criterion, EvaluationReport
-from assay.cli.formats import FORMATS, brief_row, whole_row
-from assay.report import CriterionReport, Lines, Score, aggregate
+from assay import (
+    Criterion,
+    CriterionReport,
+    EvaluationReport,
+    PerCriterionGrader,
+    Rollout,
+    Rubric,
+    Score,
+)
+from assay.cli import FORMATS, brief_row, whole_row
 from assay.runs import Row, Spending, Summary, summarize
 from assay.runs.stats import Thresholds
-
-CRITERIA = (
-    Criterion(check=lambda: 1, name="right", weight=3),
-    Criterion(check=lambda: 1, name="short", weight=1),
-)
+from assay.testing import FakeModel
 
 
 def report(right: Any, short: Any) -> EvaluationReport:
-    return aggregate(Lines(CRITERIA, (right, short)), CRITERIA)
+    """The report on a rollout, from the answers of two checks."""
+    criteria = [
+        Criterion(check=lambda: right, name="right", weight=3),
+        Criterion(check=lambda: short, name="short", weight=1),
+    ]
+    [found] = asyncio.run(Rubric(criteria).score([Rollout(completion="4")]))
+    return found
 
 
 GOOD = Row("a", fields={"task": "sums"}, report=report(True, True), timing={"scoring": 0.25})
@@ -97,11 +107,12 @@ class TestCsv:
         asked = [
             Criterion(requirement=f"{wordy}{end}", check=None) for end in ("here", "there", "here")
         ]
+        judge = PerCriterionGrader(FakeModel("MET"))
         rows = [
             Row(
                 str(place),
                 fields={"rubric": [{"requirement": criterion.requirement}]},
-                report=aggregate(Lines([criterion], [Score(1.0, "", "MET")]), [criterion]),
+                report=Rubric([criterion], autograder=judge).grade_sync("4"),
             )
             for place, criterion in enumerate(asked)
         ]
@@ -226,7 +237,10 @@ class TestForPeople:
     def test_a_criterion_that_came_with_a_row_cannot_steer_it_either(self, capsys: Any) -> None:
         """Nor take more than its line: one for the header, one for each of two criteria, one row."""
         lines = [CriterionReport(name=f"\x1b[2J\n{n}", value=0.0, passed=False) for n in range(2)]
-        row = Row("a\nb", report=aggregate(lines))
+        found = EvaluationReport(
+            score=0.0, raw_score=0.0, gain=2.0, report=lines, asked=2, answered=2
+        )
+        row = Row("a\nb", report=found)
         out = printed(capsys, "table", [row], rows=brief_row, known=True)
         assert "\x1b" not in out
         *_, first, second, blank, last = out.splitlines()

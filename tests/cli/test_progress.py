@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from assay.cli.runner import Stopping, shown_progress
-from assay.runs.pipeline import Progress
+from assay.cli import shown_progress
+from assay.cli.runner import Stopping
+from assay.runs import Progress
 
 HALF = Progress(done=50, total=100, errors=2, hits=30, calls=20, tokens=1234, cost=0.5, seconds=65)
 

@@ -15,10 +15,10 @@ import click
 import pytest
 from click.types import FuncParamType
 
-from assay.cli import main
-from assay.cli.options import CommandOptions
-from assay.cli.root import COMMANDS, Group, code_of, root
-from assay.errors import CacheError, MissingExtraError, Overloaded, Refused, RubricError, Unreadable
+from assay import MissingExtraError, Overloaded, Refused, RubricError, Unreadable
+from assay.cli import CommandOptions, Group, main
+from assay.cli.root import COMMANDS, code_of, root
+from assay.errors import CacheError
 from assay.runs import RunError, RunRefused
 
 HEAVY = {"pydantic", "yaml", "asyncio", "rich", "assay.rubric", "assay.math", "assay.models"}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from assay.report import CriterionReport, aggregate, shown_report
+from assay import CriterionReport, EvaluationReport
 
 
 @pytest.mark.parametrize(
@@ -13,9 +13,13 @@ from assay.report import CriterionReport, aggregate, shown_report
         ({"value": 0.25}, "0.25   +2  tone"),
         ({"error": "Timeout: no reply"}, "error  +2  tone: Timeout: no reply"),
         ({"asked": False}, "not asked +2  tone"),
+        ({"asked": False, "error": "Timeout: no reply"}, "error  +2  tone: Timeout: no reply"),
+        ({"value": 1 / 3}, "0.3333 +2  tone"),
+        ({"verdict": "N/A"}, "N/A    +2  tone"),
+        ({"value": 0.0, "verdict": "UNMET", "reason": "so"}, "UNMET  +2  tone: so"),
     ],
 )
 def test_a_line_begins_with_its_answer_in_a_word(line, shown):
     """The weight stands apart from it, however long it is."""
-    report = aggregate([CriterionReport(name="tone", weight=2, **line)])
-    assert shown_report("a", report).split("\n")[1].strip() == shown
+    report = EvaluationReport(report=[CriterionReport(name="tone", weight=2, **line)])
+    assert str(report).split("\n")[1].strip() == shown

@@ -6,8 +6,8 @@ import datasets
 import pandas as pd
 import pytest
 
+from assay import TableError
 from assay.envs import MultiTurnEnv, SingleTurnEnv
-from assay.tables import TableError
 
 SYSTEM = {"role": "system", "content": "Add."}
 SHOT = [{"role": "user", "content": "1 + 1?"}, {"role": "assistant", "content": "2"}]

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel, Field
 
-from assay import State
-from assay.errors import MissingExtraError
-from assay.models.callable_tool import ArgumentsError, CallableTool, ToolError, described_by
+from assay import MissingExtraError, State
+from assay.envs import ToolError
+from assay.models.callable_tool import ArgumentsError, CallableTool, described_by
 
 
 class Point(BaseModel):

@@ -12,6 +12,7 @@ from assay import (
     Autograder,
     Criterion,
     EvaluationReport,
+    GradingError,
     Guarded,
     Panel,
     PerBatchGrader,
@@ -22,7 +23,6 @@ from assay import (
     RubricFileError,
 )
 from assay.concurrency import run_sync as run
-from assay.errors import GradingError
 from assay.graders.evidence import citations_of
 from assay.messages import parts_of
 from assay.models import model_of

@@ -7,6 +7,9 @@ from typing import Any
 import pytest
 
 from assay import (
+    CriterionReport,
+    EvaluationReport,
+    GradingError,
     JudgeRubric,
     PerCriterionGrader,
     Rollout,
@@ -17,12 +20,10 @@ from assay import (
     Tournament,
 )
 from assay.concurrency import run_sync as run
-from assay.errors import GradingError
 from assay.graders import Anchor, Anchored, Referenced
 from assay.graders.judge_input import transcript
 from assay.messages import parts_of
 from assay.models import model_of
-from assay.report import CriterionReport, EvaluationReport
 from assay.runs import Run, rescore, score_rows
 from assay.testing import FakeModel, ModelServer
 

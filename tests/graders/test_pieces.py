@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from assay import PerBatchGrader, PerCriterionGrader, Rubric
+from assay import GradingError, PerBatchGrader, PerCriterionGrader, Rubric
 from assay.cli import main
-from assay.errors import GradingError
 from assay.graders.pieces import fits, pieces_of, size_of
 from assay.messages import Part, parts_of
 from assay.models import dry_run, model_of

@@ -26,8 +26,8 @@ from assay import (
     model_of,
     score_rows,
 )
+from assay.envs import ToolError
 from assay.graders import WebPages, show_image
-from assay.models.callable_tool import ToolError
 from assay.runs import Run
 from assay.testing import ModelServer, tool_call
 from assay.tools import Workspace

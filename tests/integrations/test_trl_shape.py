@@ -167,7 +167,7 @@ def test_a_criterion_that_depends_on_others_cannot_stand_alone():
     rubric = Rubric(
         [{"name": "a", "requirement": "A"}, {"name": "b", "requirement": "B", "when": "a"}]
     )
-    with pytest.raises(RubricError, match="criterion 'b' depends on others"):
+    with pytest.raises(RubricError, match="'b'"):
         as_trl_rewards(rubric)
 
 

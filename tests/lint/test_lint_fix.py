@@ -6,8 +6,7 @@ from importlib.resources import files
 
 import pytest
 
-from assay import Rubric
-from assay.errors import RubricFileError
+from assay import Rubric, RubricFileError
 from assay.lint import fix_rubric, lint
 from assay.testing import FakeModel, ModelServer
 

@@ -2,9 +2,8 @@
 
 import pytest
 
-from assay import Criterion, Rubric
+from assay import Criterion, Rubric, RubricError
 from assay.criterion import LARGEST
-from assay.errors import RubricError
 from assay.lint import Finding, lint
 
 

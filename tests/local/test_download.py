@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from assay.errors import Overloaded, Refused
+from assay import Overloaded, Refused
 from assay.local.weights import QWEN, pull
 
 DATA = b"GGUF" + bytes(range(256)) * 20_000

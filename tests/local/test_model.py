@@ -10,11 +10,9 @@ import sys
 
 import pytest
 
-from assay import PerCriterionGrader, Rubric
-from assay.errors import Refused
+from assay import PerCriterionGrader, Refused, Rubric, dry_run
 from assay.local.local_model import NOT_A_JUDGEMENT, LocalModel
 from assay.models import model_of
-from assay.models.budgets import dry_run
 
 pytestmark = pytest.mark.slow
 

@@ -17,8 +17,7 @@ import openai
 import pytest
 from pydantic import BaseModel
 
-from assay import PerCriterionGrader, Rubric
-from assay.errors import Refused, Truncated
+from assay import PerCriterionGrader, Refused, Rubric, Truncated
 from assay.models import budget, model_of
 from assay.models.model import json_schema
 

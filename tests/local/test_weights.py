@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from assay.errors import MissingExtraError, Refused
+from assay import MissingExtraError, Refused
 from assay.local.llama_server import LocalServer
 from assay.local.local_model import LocalModel
 from assay.local.weights import KNOWN, QWEN, SMOKE, fingerprint, weights_file

@@ -87,6 +87,10 @@ def bare_verdict(gold: str, answer: str) -> bool:
         (MathOptions(rename_variables=True), "2x+1", "2y+1", True),
         (MathOptions(positive=True), r"\sqrt{x^2}", "x", True),
         (MathOptions(solved=True), "x=2", "2x+3=7", False),
+        (MathOptions(solved=True), "x=5", "x=2+3", False),
+        (MathOptions(solved=True), "x=5", "2+3=x", False),
+        (MathOptions(solved=True), "x=5", "2+3", False),
+        (MathOptions(solved=True), "5", "x=2+3", False),
         (MathOptions(symbolic=False), r"\sum_{k=1}^{n} k", r"\frac{n(n+1)}{2}", False),
     ],
 )

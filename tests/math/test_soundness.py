@@ -63,6 +63,8 @@ def test_a_reward_asks_for_a_solved_answer_and_verify_does_not(row: dict[str, An
         ("x=2", "2=x"),
         ("2", "x=2"),
         ("x=2", "2"),
+        ("x=5", "x=2+3=5"),
+        ("y=x", "x=y"),
         ("(4,\\infty)", "x>4"),
         ("x>4", "4<x"),
         ("(3,7)", "3<x<7"),

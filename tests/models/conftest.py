@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from assay import configure
 from assay.models import Limits, Model, Request, model_of
-from assay.models.resolve import configure
 from assay.testing import ModelServer
 
 QUICK = Limits(timeout=5.0, deadline=20.0)

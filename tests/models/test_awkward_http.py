@@ -10,8 +10,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from assay import Limits, Request, model_of
-from assay.errors import ModelError
+from assay import Limits, ModelError, Request, model_of
 
 Speak = Callable[[asyncio.StreamWriter, str], Awaitable[bool]]
 """Answers one request; whether another may come over the same connection."""

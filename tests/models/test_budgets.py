@@ -19,8 +19,7 @@ from assay import (
     dry_run,
 )
 from assay.graders import PerCriterionOutput
-from assay.models import Price, Usage, model_of, price_of
-from assay.models.budgets import Ledger
+from assay.models import Ledger, Price, Usage, model_of, price_of
 from assay.models.endpoint_model import EndpointModel
 from assay.testing import Fault
 

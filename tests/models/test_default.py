@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from assay import GradingError, JudgeError, PerCriterionGrader, Refused, Rubric, RubricAsJudgeGrader
-from assay.models import configure, default_model
-from assay.models.resolve import BY_KEY, price_of
+from assay.models import configure, default_model, price_of
+from assay.models.resolve import BY_KEY
 from assay.testing import FakeModel
 
 RUBRIC = Rubric.from_dict([{"requirement": "Holds"}])

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from assay.errors import MissingExtraError, Refused
+from assay import MissingExtraError, Refused
 from assay.models import http, model_of
 from assay.models.http import HttpAddress
 from assay.models.provider_formats import RawReply

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from assay.models.limiter import REST, START, Limiter, Limits
+from assay import Limits
+from assay.models.limiter import REST, START, Limiter
 
 
 class Endpoint:

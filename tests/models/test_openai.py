@@ -6,10 +6,8 @@ from typing import Any
 
 import pytest
 
-from assay import Overloaded, Truncated
-from assay.errors import Refused, Unreadable
+from assay import CriterionEvaluation, Overloaded, Refused, Truncated, Unreadable
 from assay.graders import ChoiceOutput, OneShotOutput, PerCriterionOutput, RubricAsJudgeOutput
-from assay.graders.verdicts import CriterionEvaluation
 from assay.models import Limits, Request, Usage
 from assay.models.model import json_schema
 from assay.models.provider_formats import OpenAIFormat

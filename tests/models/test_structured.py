@@ -2,9 +2,8 @@
 
 import pytest
 
-from assay import OffMenu, Unreadable
+from assay import ChoiceOutput, OffMenu, Unreadable
 from assay.graders import OneShotOutput, PerCriterionOutput, RubricAsJudgeOutput
-from assay.graders.verdicts import ChoiceOutput
 from assay.models import Request
 from assay.models.structured import read
 

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from assay import Rubric
+from assay import Rubric, extract_boxed_answer, extract_hash_answer
 from assay.parsers import FormatReward, MaybeThinkParser, Parser, ThinkParser, XMLParser
-from assay.parsers.extract import extract_boxed_answer, extract_hash_answer
 
 
 def said(content: Any) -> dict[str, Any]:

@@ -4,8 +4,7 @@ import math
 
 import pytest
 
-from assay import Autograder, Panel, Rubric, Run, Score, score_rows
-from assay.errors import AssayError
+from assay import AssayError, Autograder, Panel, Rubric, Run, Score, score_rows
 from assay.trust import Label, agree
 
 

@@ -3,8 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.report import CriterionReport, aggregate
-from assay.runs.row import Row
+from assay import CriterionReport, EvaluationReport
+from assay.runs import Row
 from assay.runs.stats import Mean, Passes, PassRates
 from assay.runs.summary import Tally
 
@@ -16,10 +16,19 @@ EXAMPLES = st.lists(
 
 
 def row(example, sample, value):
+    is_answered = value is not None
     line = CriterionReport(
-        name="c", value=value, error=None if value is not None else "Down: no", tags=("t",)
+        name="c", value=value, error=None if is_answered else "Down: no", tags=("t",)
     )
-    return Row(str(example), sample, {"task": str(example % 2)}, report=aggregate([line]))
+    report = EvaluationReport(
+        score=value,
+        raw_score=value,
+        report=[line],
+        gain=1.0 if is_answered else 0.0,
+        asked=1,
+        answered=int(is_answered),
+    )
+    return Row(str(example), sample, {"task": str(example % 2)}, report=report)
 
 
 def rows_of(examples):

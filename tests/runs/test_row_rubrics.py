@@ -4,9 +4,8 @@ import json
 
 import pytest
 
-from assay import Criterion, PerCriterionGrader, Rollout, Rubric, State
+from assay import Criterion, PerCriterionGrader, Rollout, Rubric, State, rows_of
 from assay.runs import RowRubrics, Run, score_rows
-from assay.tables import rows_of
 from assay.testing import FakeModel
 
 PARIS = [{"check": {"contains": "Paris"}}]

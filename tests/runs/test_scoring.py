@@ -16,10 +16,11 @@ from assay import (
     RubricGroup,
     Samples,
     SignatureError,
+    TableError,
+    rows_of,
 )
 from assay.models import budget, model_of
 from assay.runs import Run, RunAbout, RunError, data_about, score_rows
-from assay.tables import TableError, rows_of
 from assay.testing import FakeModel, ModelServer
 
 PARIS = Rubric.from_dict([{"check": {"contains": "Paris"}}])
@@ -158,7 +159,7 @@ class TestChecks:
 
     async def test_a_rubric_that_does_not_fit_the_data_is_said_at_the_first_row(self, tmp_path):
         """And the folder can be used again."""
-        with pytest.raises(SignatureError, match="needs an argument 'price'"):
+        with pytest.raises(SignatureError, match="'price'"):
             await score_rows(Rubric([lambda price: 1.0]), texts("x"), folder=tmp_path)
         await score_rows(PARIS, texts("x"), folder=tmp_path)
 
@@ -168,7 +169,9 @@ class TestChecks:
         rows = [{"price": 1.0}, {}, {"price": 0.5}]
         await score_rows(rubric, rows, folder=tmp_path)
         among = Run.open(tmp_path).row("1")
-        assert among.errors == {"cheap": "SignatureError: this rollout has no field 'price'"}
+        assert list(among.errors) == ["cheap"]
+        assert among.errors["cheap"].startswith("SignatureError: ")
+        assert "'price'" in among.errors["cheap"]
         await score_rows(rubric, rows, folder=tmp_path, resume=True)
         assert Run.open(tmp_path).row("1").report == among.report
 

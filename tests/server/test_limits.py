@@ -128,9 +128,11 @@ class TestDeadline:
         assert metrics["assay_deadlines_total"] == 1
 
     def test_a_group_has_one_deadline(self, asking):
-        """Where rollouts are compared, none has a score without the others."""
+        """Where rollouts are compared, none has a score without the others, and none is asked about again alone."""
+        asked = []
 
         async def slowest(completions) -> list[float]:
+            asked.append(len(completions))
             await asyncio.sleep(60)
             return [1.0] * len(completions)
 
@@ -146,6 +148,7 @@ class TestDeadline:
                 "items"
             ]
         assert [item["reward"] for item in items] == [None, None]
+        assert asked == [2]
 
     def test_many_at_once_have_a_deadline_too(self, asking):
         """A function that takes many rollouts at once and waits for one of them is asked again for each."""
@@ -161,6 +164,25 @@ class TestDeadline:
             items = asking(server.url, "/v1/score", {"rollouts": rollouts}).data["items"]
         assert [item["reward"] for item in items] == [1.0, None, 1.0]
         assert "not scored within 0.05 s" in items[1]["errors"]["in_batches"]
+
+    def test_a_batch_that_was_cancelled_is_not_asked_again(self, asking):
+        """Each of 4 rollouts is asked once in the batch and once by itself, and not a third time."""
+        asked = []
+
+        async def in_batches(completions) -> list[float]:
+            return [1.0] * len(completions)
+
+        async def waits(completion):
+            asked.append(completion)
+            await asyncio.sleep(60)
+
+        in_batches.independent = True
+        settings = Settings(port=0, bounds=Bounds(item_seconds=0.05))
+        rollouts = [{"completion": text} for text in "abcd"]
+        with RewardServer(Rubric([in_batches, waits]), settings) as server:
+            items = asking(server.url, "/v1/score", {"rollouts": rollouts}).data["items"]
+        assert [item["reward"] for item in items] == [None] * 4
+        assert sorted(asked) == sorted("abcd" * 2)
 
     def test_a_group_that_only_waits_has_a_deadline_too(self, asking):
         """Also where nothing else in the rubric waits."""

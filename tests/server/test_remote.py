@@ -187,7 +187,7 @@ class TestBatches:
         assert [report.raw_score for report in reports] == [0.0, 1.0, 0.0, 0.0]
         with pytest.raises(ValueError, match="'longest' compares rollouts"):
             await remote.score([make_rollout("x")] * 5)
-        with pytest.raises(RubricError, match="scores a whole group: use score_group"):
+        with pytest.raises(RubricError, match="use score_group"):
             await remote.score_rollout(make_state("4"))
 
     async def test_what_json_cannot_carry_is_named(self, serving):

@@ -11,18 +11,6 @@ from assay.server.service import RubricService
 from assay.testing import make_rollout
 
 
-class Counting(Rubric):
-    """Keeps the sizes of the batches that it scores, and has no score for a bad one."""
-
-    own_methods = frozenset()
-
-    async def score(self, rollouts, **options):
-        self.__dict__.setdefault("sizes", []).append(len(rollouts))
-        if any(rollout.completion == "bad" for rollout in rollouts):
-            raise ValueError("bad")
-        return await super().score(rollouts, **options)
-
-
 def length(completion):
     return float(len(completion))
 
@@ -31,9 +19,22 @@ def difficulty(difficulty):
     return difficulty
 
 
+def counting():
+    """A rubric that pays the length of a completion, and the list of the sizes of the batches that it has scored."""
+    sizes = []
+
+    def lengths(completions) -> list[float]:
+        sizes.append(len(completions))
+        return [float(len(completion)) for completion in completions]
+
+    lengths.independent = True
+    return Rubric([lengths]), sizes
+
+
 async def test_requests_of_one_turn_are_one_batch_in_order():
     """Three requests of 1, 2 and 0 rollouts are scored by one call."""
-    service = RubricService(Counting([length]), 60)
+    rubric, sizes = counting()
+    service = RubricService(rubric, 60)
     asked = [[make_rollout("a")], [make_rollout("bb"), make_rollout("ccc")], []]
     found = await asyncio.gather(*map(service.reports, asked))
     assert [[report.raw_score for report in reports] for reports in found] == [
@@ -41,17 +42,18 @@ async def test_requests_of_one_turn_are_one_batch_in_order():
         [2.0, 3.0],
         [],
     ]
-    assert service.rubric.sizes == [3]
+    assert sizes == [3]
 
 
 async def test_a_request_that_is_alone_waits_for_no_other():
     """It is scored when it comes, as others that are alone are."""
-    service = RubricService(Counting([length]), 60)
+    rubric, sizes = counting()
+    service = RubricService(rubric, 60)
     found = await asyncio.gather(
         *(service.reports([make_rollout(text)], alone=True) for text in ("a", "bb"))
     )
     assert [reports[0].raw_score for reports in found] == [1.0, 2.0]
-    assert service.rubric.sizes == [1, 1]
+    assert sizes == [1, 1]
 
 
 LANGUAGE = ContextVar("language", default="none")
@@ -68,8 +70,14 @@ async def test_checks_see_the_context_that_a_server_was_started_in(at_once):
 
 
 async def test_what_raises_together_is_scored_alone():
-    """One request raises; the other has its score."""
-    service = RubricService(Counting([length]), 60)
+    """One request raises; the other has its score, though the rubric raises what fails."""
+
+    def length(completion):
+        if completion == "bad":
+            raise ValueError("bad")
+        return float(len(completion))
+
+    service = RubricService(Rubric([length], on_error="raise"), 60)
     [[bad], [good]] = await asyncio.gather(
         service.reports([make_rollout("bad")]), service.reports([make_rollout("good")])
     )
@@ -108,7 +116,7 @@ async def test_a_field_that_one_request_lacks_is_its_own_affair():
 async def test_nobody_has_the_field():
     """Then every line says so, and nothing is raised."""
     [report] = await RubricService(Rubric([difficulty]), 60).reports([make_rollout("x")])
-    assert "needs an argument 'difficulty'" in report.errors["difficulty"]
+    assert "'difficulty'" in report.errors["difficulty"]
 
 
 @pytest.mark.parametrize("count", [1, 33, 600])

@@ -13,13 +13,12 @@ import pyarrow.parquet
 import pytest
 from PIL import Image
 
-from assay import PerCriterionGrader, Rubric, media_access
+from assay import PerCriterionGrader, Rubric, media_access, rows_of
 from assay.cli import main
 from assay.media import medium_of
 from assay.messages import MEDIA_COLUMNS, parts_of
 from assay.models import model_of
 from assay.runs import Run, score_rows
-from assay.tables import rows_of
 from assay.testing import ModelServer
 
 TEXT = {"type": "text", "text": "What is this?"}

@@ -12,8 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from assay.errors import AssayError, MissingExtraError
-from assay.tables import TableError, rows_of
+from assay import AssayError, MissingExtraError, TableError, rows_of
 
 ROWS = [{"question": "2+2?", "answer": "4"}, {"question": "3+3?", "answer": "6"}]
 LINES = b"".join(json.dumps(row).encode() + b"\n" for row in ROWS)

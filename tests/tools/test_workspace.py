@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from assay import State
 from assay.models.callable_tool import CallableTool
 from assay.tools import Workspace
-from assay.types import State
 
 
 @pytest.fixture

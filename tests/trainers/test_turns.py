@@ -7,9 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from assay import Criterion, PerCriterionGrader, Rubric, VersionedRubric
+from assay import Criterion, PerCriterionGrader, Rubric, RubricError, VersionedRubric
 from assay.aggregation import UnscoredError
-from assay.errors import RubricError
 from assay.integrations import Dialogue, RewardMonitor, as_skyrl_env
 from assay.integrations.trainer_envs import feedback_of
 from assay.testing import FakeModel

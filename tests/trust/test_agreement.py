@@ -8,8 +8,17 @@ from sklearn.metrics import accuracy_score, cohen_kappa_score
 
 from assay import Panel, PerCriterionGrader, Rubric, Score
 from assay.testing import FakeModel
-from assay.trust import Joined, Label, LabelledItem, Question, TrustError, agree, krippendorff_alpha
-from assay.trust.agreement import agreement_of, consensus
+from assay.trust import (
+    Joined,
+    Label,
+    LabelledItem,
+    Question,
+    TrustError,
+    agree,
+    agreement_of,
+    krippendorff_alpha,
+)
+from assay.trust.agreement import consensus
 
 POLITE = {"polite": Question("polite")}
 
@@ -88,6 +97,24 @@ class TestTheJudge:
         assert judge.accuracy.value == 0.6
         assert judge.linear_kappa.value == 1.0
         assert judge.bias.value == 0.0
+
+    def test_the_bias_of_choices_is_measured_between_0_and_1(self):
+        """Of three choices each is worth 0.5 more than the one before, of five 0.25; 2 of 4 verdicts are a rank higher."""
+        three = {"polite": Question("polite", ("rude", "neutral", "polite"))}
+        verdicts = [
+            ("rude", "neutral"),
+            ("neutral", "polite"),
+            ("rude", "rude"),
+            ("polite", "polite"),
+        ]
+        rows = [({"ann": person}, judge) for person, judge in verdicts]
+        assert agreement_of(Joined(items(rows), three)).criteria[0].judge.bias.value == 0.25
+        five = {"polite": Question("polite", ("1", "2", "3", "4", "5"))}
+        rows = [
+            ({"ann": person}, judge) for person, judge in [("1", "2"), ("4", "3"), ("1", "5")] * 2
+        ]
+        bias = agreement_of(Joined(items(rows), five)).criteria[0].judge.bias
+        assert bias.value == pytest.approx((0.25 - 0.25 + 1) / 3)
 
     def test_numbers_have_a_bias_and_an_alpha(self):
         """0.1 too high on average; what needs choices says so."""

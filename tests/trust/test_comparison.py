@@ -136,6 +136,27 @@ def test_criteria_in_other_words_are_not_compared(make_run):
     assert found.missing == {"first": (), "second": ("is_new",)}
 
 
+def test_what_is_not_compared_is_noted_where_a_comparison_is_shown(make_run):
+    """A reworded criterion, one that is new, one that is gone, and examples that one run alone has."""
+    first = [{"requirement": "Is polite"}, {"requirement": "Is short"}, {"requirement": "Is old"}]
+    second = [
+        {"requirement": "Is very polite", "name": "is_polite"},
+        {"requirement": "Is short"},
+        {"requirement": "Is new"},
+    ]
+    said = {"is_polite": "MET", "is_short": "MET"}
+    found = compare(
+        make_run("a", first, [("0", said | {"is_old": "MET"})]),
+        make_run("b", second, [(n, said | {"is_new": "MET"}) for n in ("0", "1")]),
+    )
+    for shown in (str(found), found._repr_html_()):
+        notes = [line for line in shown.splitlines() if "is_polite" in line]
+        assert len(notes) == 1
+        assert "not compared" in notes[0]
+        assert all(name in shown for name in ("is_new", "is_old"))
+        assert "1 example only in the second run" in shown
+
+
 def test_runs_on_other_data_are_refused(make_run):
     """With an example of each."""
     first = make_run("a", RUBRIC, rows("M"))

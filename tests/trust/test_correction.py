@@ -78,6 +78,18 @@ class TestTheMean:
         found = corrected_mean("polite", judge, people + [None] * (200 - len(people)))
         assert words in found.refusal
 
+    @pytest.mark.parametrize("scale", [1.0, 0.8])
+    def test_the_least_number_of_labels_is_enough(self, scale):
+        """30 labelled examples are corrected; of 29 it says that 1 more is needed. Verdicts and numbers alike."""
+        judge = [scale, 0.0] * 100
+        people = [scale, 0.0] * 15
+        enough = corrected_mean("polite", judge, people + [None] * 170)
+        assert (enough.refusal, enough.labels) == ("", 30)
+        assert enough.best.value == pytest.approx(scale / 2)
+        too_few = corrected_mean("polite", judge, people[:29] + [None] * 171)
+        assert "label 1 more" in too_few.refusal
+        assert too_few.best.value is None
+
     def test_repeated_rollouts_are_not_more_labels(self):
         """40 labelled rollouts of 10 examples are 10."""
         judge, people = [1.0, 0.0] * 20, [1.0, 0.0] * 20
@@ -127,6 +139,31 @@ class TestRuns:
         polite, rude = found.criteria
         assert polite.best.value == pytest.approx(1 / 3, abs=0.02)
         assert "not clearly better than chance" in rude.refusal
+
+    def test_a_run_that_is_labelled_throughout_has_the_score_of_people(self, make_run):
+        found = correct(make_run("run", RUBRIC, rows(60)), labels(60))
+        assert found.no_score == ""
+        assert (found.score.rollouts, found.score.labels) == (60, 60)
+        assert found.score.best.value == found.score.people.value == pytest.approx(1 / 3)
+
+    def test_labels_that_cover_no_rollout_whole_give_no_score(self, make_run):
+        """One half of the rollouts has labels on one criterion, the other half on the other."""
+        given = [*labels(60, ["is_polite"]), *labels(120, ["is_rude"])[60:]]
+        found = correct(make_run("run", RUBRIC, rows()), given)
+        assert found.score is None
+        assert "no rollout is labelled on every criterion" in found.no_score
+
+    def test_no_interval_of_a_score_reaches_above_1(self, make_run):
+        """Of 100 rollouts judge and people call 1 polite and rude, which is worth 2/3, and all others perfect."""
+
+        def answers(n):
+            return {"is_polite": "MET", "is_rude": verdict(n == 3)}
+
+        run = make_run("run", RUBRIC, [(str(n), answers(n)) for n in range(100)])
+        given = [Label(str(n), name, said) for n in range(35) for name, said in answers(n).items()]
+        score = correct(run, given).score
+        assert score.people.value == pytest.approx(1 - 1 / 3 / 35)
+        assert (score.judge.high, score.people.high, score.best.high) == (1.0, 1.0, 1.0)
 
     def test_it_becomes_json(self, make_run):
         """Without NaN."""

@@ -12,8 +12,7 @@ import uvicorn
 from playwright.sync_api import expect, sync_playwright
 
 from assay import Autograder, Criterion, CriterionReport, Rubric, Score
-from assay.runs import Journal, Row, RunAbout, score_rows
-from assay.runs.spending import Spending
+from assay.runs import Journal, Row, RunAbout, Spending, score_rows
 from assay.viewer.page_server import viewer_app
 from assay.viewer.viewed_runs import ViewedRuns
 

@@ -11,7 +11,7 @@ import uvicorn
 
 from assay import Criterion, Rubric
 from assay.runs import Run, score_rows
-from assay.trust.labels import read_labels
+from assay.trust import read_labels
 from assay.viewer.page_export import write_report
 from assay.viewer.page_server import viewer_app
 from assay.viewer.viewed_runs import ViewedRuns

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from assay import Criterion, CriterionReport, EvaluationReport, Rubric
-from assay.runs import Journal, Row, RunAbout
-from assay.runs.spending import Spending
+from assay.runs import Journal, Row, RunAbout, Spending
 from assay.viewer.filters import FilterError
 from assay.viewer.viewed_runs import ViewedRuns
 

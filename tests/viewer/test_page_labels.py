@@ -4,7 +4,7 @@ import pytest
 from playwright.sync_api import expect
 
 from assay.runs import Run
-from assay.trust.labels import read_labels
+from assay.trust import read_labels
 
 
 @pytest.fixture

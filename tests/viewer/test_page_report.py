@@ -5,7 +5,7 @@ import json
 import pytest
 from playwright.sync_api import expect
 
-from assay.trust.labels import read_labels
+from assay.trust import read_labels
 from assay.viewer.page_export import write_report
 
 LARGEST = 1_000_000

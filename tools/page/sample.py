@@ -10,8 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from assay import Autograder, Criterion, CriterionReport, Rubric, Score
-from assay.runs import Journal, Row, RunAbout, score_rows
-from assay.runs.spending import Spending
+from assay.runs import Journal, Row, RunAbout, Spending, score_rows
 
 JUDGES = ("judge-a", "judge-b", "judge-c")
 

@@ -352,9 +352,10 @@ def _left_to_do(gold: tree.Node, answer: tree.Node) -> str | None:
                 and not _gives(answer, gold.sides[0])
             ):
                 return "the equation is not solved"
-            return _left_to_do(
-                gold.sides[-1] if tree.is_assignment(gold) else gold, answer.sides[-1]
-            )
+            value = answer.sides[-1]
+            if isinstance(value, tree.Symbol):  # `5 = x` says what `x = 5` says
+                value = answer.sides[-2]
+            return _left_to_do(gold.sides[-1] if tree.is_assignment(gold) else gold, value)
         return None
     if isinstance(answer, tree.SetOperation | tree.Listing):
         if (

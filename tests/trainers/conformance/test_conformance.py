@@ -19,9 +19,8 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from assay import Criterion, Rubric
+from assay import Criterion, Rubric, RubricError
 from assay.aggregation import UnscoredError
-from assay.errors import RubricError
 from assay.integrations import (
     areal_reward_of,
     as_skyrl_env,
