@@ -25,7 +25,7 @@ from assay.graders.model_grader import GraderOptions, Opened, PerCriterionGrader
 from assay.media import KINDS, Attachment, Medium, type_of
 from assay.messages import Part, ToolCall, parts_of
 from assay.models.budgets import budget, is_dry_run
-from assay.models.callable_tool import CallableTool, ToolError, assistant_message, content_of
+from assay.models.callable_tool import CallableTool, ToolError, assistant_message, result_content
 from assay.models.model import Model, Reply, Request, ask_judge, media_of
 from assay.models.structured import read
 from assay.report import Score
@@ -197,7 +197,7 @@ class ToolJudge(PerCriterionGrader):
                 found = await (work() if tool.is_async else asyncio.wrap_future(in_thread(work)))
             if isinstance(found, bytes):
                 return self._image(found)
-            found = content_of(found)
+            found = result_content(found)
         except TimeoutError:
             return failure(f"no result within {seconds:g} seconds")
         except Exception as error:  # noqa: BLE001 - whatever a tool raises, the model is told
