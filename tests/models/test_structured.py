@@ -6,7 +6,7 @@ from assay import OffMenu, Unreadable
 from assay.graders import OneShotOutput, PerCriterionOutput, RubricAsJudgeOutput
 from assay.graders.verdicts import ChoiceOutput
 from assay.models import Request
-from assay.models.structured import read
+from assay.models.structured import read_structured
 
 MET = '{"explanation": "so", "criterion_status": "MET"}'
 UNMET = '{"explanation": "so", "criterion_status": "UNMET"}'
@@ -15,7 +15,7 @@ ODD = '{"explanation": "so", "criterion_status": "MAYBE"}'
 
 def verdict_in(text: str) -> str:
     request = Request.of("s", "u", schema=PerCriterionOutput)
-    return read(text, request).criterion_status
+    return read_structured(text, request).criterion_status
 
 
 READABLE = {
@@ -97,13 +97,13 @@ def test_a_check_can_refuse_what_a_schema_cannot() -> None:
     """Labels that differ from criterion to criterion stand in no schema."""
     request = Request(({"role": "user", "content": "u"},), PerCriterionOutput, lambda value: "no!")
     with pytest.raises(OffMenu, match="no!"):
-        read(MET, request)
+        read_structured(MET, request)
 
 
 def test_lists_of_verdicts_are_read_too() -> None:
     """Spelling is mended inside them."""
     text = '{"criteria_evaluations": [{"criterion_number": 1, "explanation": "", "criterion_status": "unmet"}]}'
-    value = read(f"So: {text}", Request.of("s", "u", schema=OneShotOutput))
+    value = read_structured(f"So: {text}", Request.of("s", "u", schema=OneShotOutput))
     assert value.criteria_evaluations[0].criterion_status == "UNMET"
 
 
@@ -111,7 +111,9 @@ def test_lists_of_verdicts_are_read_too() -> None:
 def test_numbers_are_read(said: str) -> None:
     """Also from a string."""
     text = f'{{"explanation": "so", "overall_score": {said}}}'
-    assert read(text, Request.of("s", "u", schema=RubricAsJudgeOutput)).overall_score == 85
+    assert (
+        read_structured(text, Request.of("s", "u", schema=RubricAsJudgeOutput)).overall_score == 85
+    )
 
 
 @pytest.mark.parametrize("said", ["8", "85", "8.", "8.5", "-", "85\n", "8 "])
@@ -120,7 +122,7 @@ def test_a_number_where_a_reply_was_cut_is_none(said: str, quote: str) -> None:
     """More of its digits may be missing."""
     text = '{"explanation": "so", "overall_score": '.replace('"', quote) + said
     with pytest.raises(Unreadable):
-        read(text, Request.of("s", "u", schema=RubricAsJudgeOutput))
+        read_structured(text, Request.of("s", "u", schema=RubricAsJudgeOutput))
 
 
 def test_two_different_numbers_are_none() -> None:
@@ -128,8 +130,8 @@ def test_two_different_numbers_are_none() -> None:
     first, second = (f'{{"explanation": "so", "overall_score": {n}}}' for n in (20, 90))
     request = Request.of("s", "u", schema=RubricAsJudgeOutput)
     with pytest.raises(Unreadable, match=r"two different verdicts.*20.*90"):
-        read(f"{first}\n{second}", request)
-    assert read(f"{second}\n{second}", request).overall_score == 90
+        read_structured(f"{first}\n{second}", request)
+    assert read_structured(f"{second}\n{second}", request).overall_score == 90
 
 
 def test_labels_that_differ_are_two_verdicts_only_when_both_were_on_offer() -> None:
@@ -140,9 +142,9 @@ def test_labels_that_differ_are_two_verdicts_only_when_both_were_on_offer() -> N
         lambda value: None if value.choice in ("good", "bad") else "not on offer",
     )
     said = '{{"explanation": "so", "choice": "{}"}}'.format
-    assert read(said("good or bad") + said("good"), request).choice == "good"
+    assert read_structured(said("good or bad") + said("good"), request).choice == "good"
     with pytest.raises(Unreadable, match="two different verdicts"):
-        read(said("bad") + said("good"), request)
+        read_structured(said("bad") + said("good"), request)
 
 
 @pytest.mark.parametrize("said", ["NaN", "Infinity", '"nan"'])
@@ -150,9 +152,9 @@ def test_numbers_that_are_none_are_not(said: str) -> None:
     """NaN would be clamped to a full score somewhere."""
     text = f'{{"explanation": "so", "overall_score": {said}}}'
     with pytest.raises(Unreadable):
-        read(text, Request.of("s", "u", schema=RubricAsJudgeOutput))
+        read_structured(text, Request.of("s", "u", schema=RubricAsJudgeOutput))
 
 
 def test_without_a_schema_there_is_nothing_to_read() -> None:
     """A text is a text."""
-    assert read("anything", Request.of("s", "u")) is None
+    assert read_structured("anything", Request.of("s", "u")) is None

@@ -20,7 +20,7 @@ from assay.models.provider_formats import (
     whole,
 )
 from assay.models.retry import Endpoint, SendAttempt
-from assay.models.structured import read
+from assay.models.structured import read_structured
 
 # Sends a payload to the endpoint; a `TimeoutError` when no answer comes in so many seconds.
 SendPayload = Callable[[Payload, float], Awaitable[RawReply]]
@@ -64,14 +64,14 @@ class EndpointModel:
                 return (
                     first
                     if request.schema is None
-                    else first._replace(value=read(first.text, request))
+                    else first._replace(value=read_structured(first.text, request))
                 )
             except Unreadable as error:
                 again = _again(request, first, error)
             # Some endpoints write nothing under a schema, so an empty reply is asked for in words.
             second = await self._ask(again, frozenset() if first.text.strip() else {"schema"})
             try:
-                value = read(second.text, request)
+                value = read_structured(second.text, request)
             except Unreadable as error:
                 raise type(error)(
                     f"{self.id} was asked twice, and its reply is of no use: {error}"

@@ -31,7 +31,7 @@ from assay.models.provider_formats import (
 from assay.models.reply_cache import Cached, CacheSource, cache_of
 from assay.models.retry import Endpoint
 from assay.models.sdk import Protocol, SdkSend, address_and_key_of, creating, keywords_of
-from assay.models.structured import read
+from assay.models.structured import read_structured
 from assay.redaction import keep_secret, parted_from_login, redacted_settings, telltale
 from assay.wording import did_you_mean, short_repr
 
@@ -335,7 +335,7 @@ class FunctionModel:
         if isinstance(said, Reply):
             return whole(said, self.id, request)
         if isinstance(said, str):
-            return Reply(said, value=read(said, request))
+            return Reply(said, value=read_structured(said, request))
         return Reply(
             said.model_dump_json() if isinstance(said, BaseModel) else str(said), value=said
         )
