@@ -6,13 +6,20 @@ import pytest
 
 from assay import GradingError, JudgeError, PerCriterionGrader, Refused, Rubric, RubricAsJudgeGrader
 from assay.models import configure, default_model
-from assay.models.resolve import BY_KEY, price_of
+from assay.models.known_models import price_of
+from assay.models.providers import PROVIDERS
 from assay.testing import FakeModel
 
+# The model that is proposed for each variable of a key.
+PROPOSALS = {
+    provider.key_variable: f"{provider.name}/{provider.proposed_model}"
+    for provider in PROVIDERS.values()
+    if provider.proposed_model
+}
 RUBRIC = Rubric.from_dict([{"requirement": "Holds"}])
 
 
-@pytest.mark.parametrize("variable", BY_KEY)
+@pytest.mark.parametrize("variable", PROPOSALS)
 async def test_nobody_is_asked_behind_anybodys_back(
     monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
@@ -20,15 +27,17 @@ async def test_nobody_is_asked_behind_anybodys_back(
     with pytest.raises(Refused, match=r"set ASSAY_MODEL to .*openai/.*http:.*local"):
         default_model()
     monkeypatch.setenv(variable, "k")
-    with pytest.raises(Refused, match=f"{variable} is set, so set ASSAY_MODEL={BY_KEY[variable]} "):
+    with pytest.raises(
+        Refused, match=f"{variable} is set, so set ASSAY_MODEL={PROPOSALS[variable]} "
+    ):
         default_model()
-    with pytest.raises(GradingError, match=f"so set ASSAY_MODEL={BY_KEY[variable]} "):
+    with pytest.raises(GradingError, match=f"so set ASSAY_MODEL={PROPOSALS[variable]} "):
         await RUBRIC.grade("x", autograder=PerCriterionGrader())
 
 
-def test_the_models_to_try_a_key_with_have_a_price() -> None:
+def test_the_models_that_are_proposed_have_a_price() -> None:
     """So that what they cost is known."""
-    assert all(price_of(*name.split("/")) for name in BY_KEY.values())
+    assert all(price_of(*name.split("/")) for name in PROPOSALS.values())
 
 
 async def test_a_grader_without_a_model_asks_the_default() -> None:

@@ -11,8 +11,8 @@ from assay.errors import Refused, Unreadable
 from assay.graders import ChoiceOutput, OneShotOutput, PerCriterionOutput, RubricAsJudgeOutput
 from assay.graders.verdicts import CriterionEvaluation
 from assay.models import Limits, Request, Usage
-from assay.models.model import json_schema
-from assay.models.provider_formats import OpenAIFormat
+from assay.models.finish_reasons import check_complete
+from assay.models.openai_chat import OpenAIChatFormat
 from assay.testing import Fault
 
 
@@ -62,16 +62,15 @@ async def test_the_schema_goes_along_strict_and_reason_first(
     assert schema["additionalProperties"] is False
 
 
-@pytest.mark.parametrize("model", [PerCriterionOutput, ChoiceOutput])
-def test_a_schema_is_one_constant(model: Any) -> None:
-    """The same object each time: endpoints compile a grammar for every new one, and count them."""
-    wire = OpenAIFormat()
-    formats = [
-        wire.payload(Request.of("s", str(n), schema=model), "m", set()).body["response_format"]
+@pytest.mark.parametrize("schema", [PerCriterionOutput, ChoiceOutput])
+def test_a_schema_is_sent_the_same_with_every_request(schema: Any) -> None:
+    """To the byte: endpoints compile a grammar for every new one, and count them."""
+    wire_format = OpenAIChatFormat()
+    payloads = [
+        wire_format.write_request(Request.of("s", str(n), schema=schema), "m", set())
         for n in range(3)
     ]
-    assert formats[0] is formats[1] is formats[2]
-    assert json_schema(model) is json_schema(model)
+    assert len({json.dumps(payload.body["response_format"]) for payload in payloads}) == 1
 
 
 async def test_settings_go_along_only_when_given(serve: Any, model_at: Any, question: Any) -> None:
@@ -125,7 +124,7 @@ async def test_a_cut_off_reply_is_an_error(serve: Any, model_at: Any, question: 
     """Even one that looks whole: nobody knows what would have come. It is not asked again."""
     whole = '{"explanation": "so", "criterion_status": "MET"}'
     server = serve(faults=[Fault.truncated(whole)])
-    with pytest.raises(Truncated, match="stopped in the middle after 12 tokens"):
+    with pytest.raises(Truncated, match="cut off after 12 tokens"):
         await model_at(server)(question(schema=PerCriterionOutput))
     assert len(server.asked) == 1
 
@@ -139,11 +138,9 @@ async def test_a_cut_off_reply_is_an_error(serve: Any, model_at: Any, question: 
 )
 def test_a_refusal_is_an_error(message: Any, finish: str, error: type[Exception]) -> None:
     """It is no verdict, and no empty reply either."""
-    from assay.models.provider_formats import whole
-
     data = {"choices": [{"message": message, "finish_reason": finish}]}
     with pytest.raises(error):
-        whole(OpenAIFormat().reply(data), "somewhere", Request.of("s", "u"))
+        check_complete(OpenAIChatFormat().read_reply(data), "somewhere", Request.of("s", "u"))
 
 
 async def test_one_token_that_was_asked_for_is_whole(
@@ -162,7 +159,7 @@ async def test_one_token_that_was_asked_for_is_whole(
 def test_cut_off_has_many_names(reason: str) -> None:
     """All of them are errors."""
     data = {"choices": [{"message": {"content": "x"}, "finish_reason": reason}]}
-    assert OpenAIFormat().reply(data).finish_reason == "length"
+    assert OpenAIChatFormat().read_reply(data).finish_reason == "length"
 
 
 async def test_an_endpoint_that_does_not_count_is_counted_for(question: Any) -> None:

@@ -63,13 +63,13 @@ async def test_no_address_gets_another_ones_key(
 
 
 WRONG = {
-    "gpt-5-mini": "names no model: give a name such as 'openai/gpt-5-mini'",
-    "openai/": "names no model",
+    "gpt-5-mini": "does not name a model: give a name such as 'openai/gpt-5-mini'",
+    "openai/": "does not name a model",
     "opneai/gpt-5-mini": "did you mean 'openai'",
     "openai/gpt-5-mini": "needs a key: set OPENAI_API_KEY, or pass api_key=",
     "http://127.0.0.1:8000/v1": "add #name",
-    "vllm/qwen": "a server of your own goes by its address, such as http://127.0.0.1:8000/v1#name",
-    "azure/gpt-5-mini": r"a model in a cloud by a client: model_of\(openai.AzureOpenAI\(...\), 'gpt-5-mini'\)",
+    "vllm/qwen": "for a server of your own give its URL, such as http://127.0.0.1:8000/v1#name",
+    "azure/gpt-5-mini": r"for a model in a cloud a client: model_of\(openai.AzureOpenAI\(...\), 'gpt-5-mini'\)",
     "unheard-of/x": "use gemini, openai, anthropic",
 }
 
@@ -84,7 +84,7 @@ def test_a_name_that_does_not_do_says_what_would(name: str) -> None:
 @pytest.mark.parametrize("thing", [None, 42, object()])
 def test_what_is_no_model_is_refused(thing: Any) -> None:
     """With what would be one."""
-    with pytest.raises(Refused, match="is no model: give a name"):
+    with pytest.raises(Refused, match="is not a model: give a name"):
         model_of(thing)
 
 
