@@ -1,6 +1,7 @@
 """Call endpoints through Anthropic's Messages API.
 
-It has no parameter for a schema, so a structured reply is requested as the input of a tool that the model has to call.
+It has no parameter for a schema, so a structured reply is requested as the input of a tool that the
+model has to call.
 """
 
 import json
@@ -65,7 +66,10 @@ class AnthropicFormat(WireFormat):
         return Payload(body, used)
 
     def read_reply(self, data: Mapping[str, Any]) -> Reply:
-        """Return the input of the reply tool as JSON, or else the text; the model's thinking is left out."""
+        """Return the input of the reply tool as JSON, or else the text.
+
+        The model's thinking is left out.
+        """
         texts: list[str] = []
         calls: list[ToolCall] = []
         structured_reply: str | None = None
@@ -109,7 +113,10 @@ class AnthropicFormat(WireFormat):
 def _write_messages(
     request: Request, omitted: Set[str]
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return the blocks of the system prompt, and the turns: one for neighbouring messages of one role."""
+    """Return the blocks of the system prompt, and the turns of the conversation.
+
+    Neighbouring messages of one role are one turn.
+    """
     messages = prepare_messages(request, omitted)
     last_shared = 0  # the number of the last message that other requests begin with too
     if request.shared:
@@ -177,9 +184,10 @@ def _write_tool_call(call: ToolCall) -> dict[str, Any]:
 
 
 def _parse_arguments(arguments: str) -> dict[str, Any]:
-    """Return the arguments of a call; {} if they are not a JSON object, because the API accepts nothing else.
+    """Return the arguments of a call; {} if they are not a JSON object.
 
-    The result of such a call, which follows it, already says what was wrong with the arguments.
+    The API accepts only objects. The result of such a call, which follows it, already says what was
+    wrong with the arguments.
     """
     try:
         value = json.loads(arguments)
@@ -199,7 +207,8 @@ def _set_cache_breakpoint(blocks: list[dict[str, Any]]) -> None:
 def _write_tool(tool: Tool) -> dict[str, Any]:
     if tool.name == REPLY_TOOL:
         raise Refused(
-            f"a tool is called {REPLY_TOOL!r}, the name of the tool for structured replies: rename it"
+            f"a tool is called {REPLY_TOOL!r}, "
+            "which is the name of the tool for structured replies: rename it"
         )
     return {
         "name": tool.name,

@@ -1,4 +1,4 @@
-"""Describe Python functions to a model as tools, check the arguments of its calls, and write calls as messages."""
+"""Describe Python functions to a model as tools, and check the arguments of its calls."""
 
 import inspect
 import json
@@ -18,7 +18,8 @@ from assay.wording import did_you_mean, short_repr
 
 MAX_PROBLEMS = 3  # problems with arguments that are reported to a model at once
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-# Fields of the arguments model are named so, because pydantic reserves names such as `copy` and `model_config`.
+# Fields of the arguments model are named so, because pydantic reserves names such as `copy` and
+# `model_config`.
 _FIELD_PREFIX = "argument_"
 # The types of parts that a tool may return as the content of a message.
 _CONTENT_PARTS = frozenset({"text", "image_url", "input_audio"})
@@ -35,7 +36,8 @@ class ArgumentsError(AssayError, ValueError):
 class CallableTool:
     """A function that a model may call, described by its docstring and its signature.
 
-    Parameters annotated with `State` receive the state of the rollout and are not shown to the model.
+    Parameters annotated with `State` receive the state of the rollout and are not shown to the
+    model.
     """
 
     def __init__(self, function: Callable[..., Any], hidden: Sequence[str] = ()) -> None:
@@ -57,7 +59,10 @@ class CallableTool:
         self.declared = Tool(self.name, description, json.dumps(schema))
 
     def arguments(self, given: str, state: State) -> dict[str, Any]:
-        """Return the arguments for a call from the JSON that a model wrote; raise `ArgumentsError` if they are wrong."""
+        """Return the arguments for a call from the JSON that a model wrote.
+
+        Raise `ArgumentsError` if they are wrong.
+        """
         values: object = {}
         if given.strip():
             try:
@@ -82,7 +87,10 @@ class CallableTool:
 
 
 def get_tool_name(function: Any) -> str:
-    """Return the name under which a function is offered as a tool; raise `ToolError` if providers would refuse it."""
+    """Return the name under which a function is offered as a tool.
+
+    Raise `ToolError` if providers would refuse it.
+    """
     inner = _unwrap_partials(function)
     name = getattr(inner, "__name__", None) or getattr(inner, "name", None)
     if not isinstance(name, str):
@@ -101,7 +109,10 @@ def _unwrap_partials(function: Any) -> Any:
 
 
 def _find_docstring(function: Any) -> str | None:
-    """Return the docstring of a function; of a callable object, its attribute `description` if it has one."""
+    """Return the docstring of a function.
+
+    A callable object may have an attribute `description` instead.
+    """
     if not inspect.isroutine(function):
         description = getattr(function, "description", None)
         if description:
@@ -184,7 +195,8 @@ def _read_type_hints(
     if not inspect.isroutine(annotated) and not inspect.isclass(annotated):
         annotated = type(annotated).__call__
     if hidden:
-        # The annotation of a hidden parameter may be unreadable, such as a name that only type checkers import.
+        # The annotation of a hidden parameter may be unreadable, such as a name that only type
+        # checkers import.
         visible = update_wrapper(lambda: None, cast("Any", annotated))
         visible.__annotations__ = {
             parameter: annotation
@@ -245,7 +257,10 @@ def _describe_problems(error: ValidationError, arguments_model: type[BaseModel])
 
 
 def result_content(result: Any) -> Any:
-    """Return the result of a tool as the content of a message: text and parts as they are, anything else as JSON."""
+    """Return the result of a tool as the content of a message.
+
+    A text, or a list of parts, is returned as it is; anything else is written as JSON.
+    """
     if isinstance(result, str) or _is_list_of_parts(result):
         return result
     try:
@@ -257,7 +272,7 @@ def result_content(result: Any) -> Any:
 
 
 def _is_list_of_parts(result: Any) -> bool:
-    """Return True if a result is a list of texts, images and audio clips in the form of messages."""
+    """Return True if a result is a list of texts, images and audio clips, written as parts."""
     if not isinstance(result, list) or not result:
         return False
     for part in cast("list[Any]", result):
@@ -269,7 +284,10 @@ def _is_list_of_parts(result: Any) -> bool:
 
 
 def assistant_message(reply: Reply, turn: int) -> dict[str, Any]:
-    """Return a reply as a message. Tool calls without an id get one, from the turn and their position."""
+    """Return a reply as a message.
+
+    Tool calls without an id get one, from the turn and their position.
+    """
     message: dict[str, Any] = {"role": "assistant", "content": reply.text}
     if reply.tool_calls:
         written_calls: list[dict[str, Any]] = []

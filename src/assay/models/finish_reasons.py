@@ -1,7 +1,8 @@
 """Decide from its finish reason whether a reply is complete.
 
-Every endpoint has words of its own for why a reply ended. A wire format translates the usual ones with
-`normalize_finish_reason`; `check_complete` raises an error for a reply that was cut off, filtered or declined.
+Every endpoint has words of its own for why a reply ended. A wire format translates the usual ones
+with `normalize_finish_reason`; `check_complete` raises an error for a reply that was cut off,
+filtered or declined.
 """
 
 from typing import Any
@@ -41,7 +42,11 @@ _FILTERED = ("filter", "safety", "recitation", "blocklist", "prohibited", "spii"
 
 
 def normalize_finish_reason(reason: Any) -> str:
-    """Return `length` for a reply that was cut off, `stop` for a complete one, and other reasons in lower case."""
+    """Return the finish reason in the words of chat completions.
+
+    That is `length` for a reply that was cut off and `stop` for a complete one. Unknown reasons are
+    returned in lower case.
+    """
     word = str(reason or "stop").lower()
     if word in _CUT_OFF:
         return "length"
@@ -51,9 +56,10 @@ def normalize_finish_reason(reason: Any) -> str:
 
 
 def check_complete(reply: Reply, model_id: str, request: Request) -> Reply:
-    """Return the reply if it is complete; otherwise raise an error, because half an answer is not an answer.
+    """Return the reply if it is complete; otherwise raise `Refused`, `Unreadable` or `Truncated`.
 
-    A model under test (`request.verbatim`) may be cut off or decline; only a content filter is an error there.
+    A model under test (`request.verbatim`) may be cut off or decline; only a content filter is an
+    error there.
     """
     if _asks_for_one_token(request):
         # The reply is as long as requested, so it is not cut off although the limit was reached.
@@ -70,8 +76,8 @@ def check_complete(reply: Reply, model_id: str, request: Request) -> Reply:
     end_of_text = f"…{reply.text[-SHOWN_END:]!r}"
     if reason == "length":
         raise Truncated(
-            f"the reply of {model_id} was cut off after {reply.usage.completion} tokens: {end_of_text}; "
-            "allow more max_tokens, or ask for a shorter reason"
+            f"the reply of {model_id} was cut off after {reply.usage.completion} tokens: "
+            f"{end_of_text}; allow more max_tokens, or ask for a shorter reason"
         )
     raise Truncated(
         f"{model_id} ended its reply with the reason {reply.finish_reason!r:.80}, "

@@ -1,4 +1,7 @@
-"""Call Gemini through `generate_content` of a `google-genai` client. By its name, `gemini/...`, it is called as OpenAI is."""
+"""Call Gemini through `generate_content` of a `google-genai` client.
+
+A model that is named `gemini/...` is called through chat completions instead: see `providers`.
+"""
 
 from collections.abc import Mapping, Sequence, Set
 from typing import Any, cast
@@ -50,7 +53,8 @@ class GeminiFormat(WireFormat):
                 contents.append({"role": "model", "parts": parts})
             else:
                 raise Refused(
-                    f"a message has the role {role!r}, which a client of google-genai does not accept: "
+                    f"a message has the role {role!r}, "
+                    "which a client of google-genai does not accept: "
                     f"name the model instead, as 'gemini/{model_name}'"
                 )
         if request.max_tokens is not None:
@@ -100,7 +104,10 @@ class GeminiFormat(WireFormat):
 
 
 def _write_content(message: Message, model_name: str) -> list[dict[str, Any]]:
-    """Return the content of a message as Gemini's parts; raise `Refused` for what is neither text nor media."""
+    """Return the content of a message as Gemini's parts.
+
+    Raise `Refused` for what is neither text nor media.
+    """
     content = write_parts(message, _write_part).get("content")
     if isinstance(content, str):
         return [_write_part(content)]
@@ -112,7 +119,8 @@ def _write_content(message: Message, model_name: str) -> list[dict[str, Any]]:
             parts.append(part)
         else:
             raise Refused(
-                f"a message holds {short_repr(part)}, but a client of google-genai is sent only texts and media: "
+                f"a message holds {short_repr(part)}, "
+                "but a client of google-genai is sent only texts and media: "
                 f"name the model instead, as 'gemini/{model_name}'"
             )
     return parts

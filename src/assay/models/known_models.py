@@ -1,4 +1,4 @@
-"""Look up what is known about a model by its name: its price, the media it accepts, and its context window."""
+"""Look up a model by its name: its price, the media it accepts, and its context window."""
 
 import os
 import re
@@ -11,7 +11,8 @@ from typing import Any
 from assay.lazy import table_of
 from assay.models.model import Price
 
-# The end of a name that fixes a version: gpt-5-mini-2025-08-07, claude-sonnet-4-5@20250929, mistral-large-latest.
+# The end of a name that fixes a version: gpt-5-mini-2025-08-07, claude-sonnet-4-5@20250929,
+# mistral-large-latest.
 _VERSION = re.compile(r"[-@](?:\d{8}|\d{4}-\d{2}-\d{2}|latest)$")
 # What Amazon Bedrock adds to the name of a model: us.anthropic.claude-haiku-4-5-20251001-v1:0.
 _BEDROCK_AFFIXES = re.compile(r"^(?:[a-z-]+\.)?anthropic\.|-v\d+(?::\d+)?$")
@@ -20,8 +21,8 @@ _BEDROCK_AFFIXES = re.compile(r"^(?:[a-z-]+\.)?anthropic\.|-v\d+(?::\d+)?$")
 def price_of(provider: str, name: str) -> Price | None:
     """Return the price of a provider's model; None if it is unknown.
 
-    The user's table, which the environment variable `ASSAY_PRICES` names, comes before ours. An endpoint that is not a
-    provider's is listed there under its URL.
+    The user's table, which the environment variable `ASSAY_PRICES` names, comes before ours. An
+    endpoint that is not a provider's is listed there under its URL.
 
     >>> price_of("openai", "gpt-5-mini-2025-08-07") == price_of("openai", "gpt-5-mini")
     True
@@ -53,8 +54,10 @@ def _read_prices(path: Path) -> Mapping[str, Mapping[str, Price]]:
         return _parse_prices(tomllib.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise ValueError(
-            f"the price table {path} cannot be read ({error}): write a table [provider] with lines such as "
-            '"model" = { input = 0.25, cached = 0.025, output = 2.00 }, in dollars per million tokens'
+            f"the price table {path} cannot be read ({error}): "
+            "write a table [provider] with lines such as "
+            '"model" = { input = 0.25, cached = 0.025, output = 2.00 }, '
+            "in dollars per million tokens"
         ) from None
 
 
@@ -75,7 +78,10 @@ def known_media(name: str) -> frozenset[str]:
 
 
 def known_window(name: str) -> int | None:
-    """Return the tokens of prompt and reply that a model of this name can hold; None if the name is unknown."""
+    """Return the tokens of prompt and reply that a model of this name can hold.
+
+    Return None if the name is unknown.
+    """
     return _find_by_prefix(table_of("assay.models", "windows.toml"), name)
 
 

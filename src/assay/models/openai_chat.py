@@ -1,4 +1,7 @@
-"""Call endpoints through OpenAI's chat completions, the format that most providers and inference servers accept."""
+"""Call endpoints through OpenAI's chat completions.
+
+Most providers and inference servers accept this format.
+"""
 
 import json
 from collections.abc import Mapping, Set
@@ -41,7 +44,10 @@ class OpenAIChatFormat(WireFormat):
     def __init__(
         self, extra: Mapping[str, Any] | None = None, *, token_limit_name: str = OLD_TOKEN_LIMIT
     ) -> None:
-        """`token_limit_name` is the name of the token limit that is tried first; the other name comes second."""
+        """`token_limit_name` is the name under which the token limit is sent.
+
+        If the endpoint refuses that name, the limit is sent under the other one.
+        """
         super().__init__(extra)
         if token_limit_name == NEW_TOKEN_LIMIT:
             self._token_limit_names = (NEW_TOKEN_LIMIT, OLD_TOKEN_LIMIT)
@@ -57,8 +63,8 @@ class OpenAIChatFormat(WireFormat):
         if request.tools:
             body["tools"] = [_write_tool(tool) for tool in request.tools]
             if request.schema is not None:
-                # The model must not call the tools now. They are listed nevertheless, because a prompt begins with them
-                # and providers cache how prompts begin.
+                # The model must not call the tools now. They are listed nevertheless, because a
+                # prompt begins with them and providers cache how prompts begin.
                 body["tool_choice"] = "none"
         used = parameters_to_send(request, omitted, "schema", "temperature", "seed", "logprobs")
         if request.schema is not None and "schema" in used:
@@ -139,7 +145,8 @@ def _write_part(part: str | Medium) -> dict[str, Any]:
     audio_format = AUDIO_FORMATS.get(part.media_type)
     if audio_format is None:
         raise Refused(
-            f"{part.address} is {part.media_type}, but this endpoint accepts only wav and mp3: convert it"
+            f"{part.address} is {part.media_type}, "
+            "but this endpoint accepts only wav and mp3: convert it"
         )
     return {"type": "input_audio", "input_audio": {"data": part.base64, "format": audio_format}}
 
@@ -154,7 +161,7 @@ def _write_tool(tool: Tool) -> dict[str, Any]:
 
 
 def _write_response_format(schema: type[BaseModel]) -> dict[str, Any]:
-    # `json_schema` returns the same for each schema: a provider compiles every new one, and limits how many.
+    # Providers compile every new schema and limit how many, so it must not vary between requests.
     described = {"name": schema.__name__, "strict": True, "schema": json_schema(schema)}
     return {"type": "json_schema", "json_schema": described}
 

@@ -1,4 +1,7 @@
-"""Call endpoints through OpenAI's Responses API, which has no seeds and, as used here, no log-probabilities and tools."""
+"""Call endpoints through OpenAI's Responses API.
+
+It has no seeds. Log-probabilities, tools and audio are not used through it.
+"""
 
 from collections.abc import Mapping, Set
 from typing import Any
@@ -33,7 +36,8 @@ class OpenAIResponsesFormat(WireFormat):
     def write_request(self, request: Request, model_name: str, omitted: Set[str]) -> Payload:
         if request.tools:
             raise Refused(
-                f"tools are not offered to {model_name} through the Responses API: remove `api=responses`"
+                f"tools are not offered to {model_name} through the Responses API: "
+                "remove `api=responses`"
             )
         messages = prepare_messages(request, omitted)
         if not request.verbatim:

@@ -1,4 +1,7 @@
-"""List the providers that can be named in front of a model, as in `openai/gpt-5-mini`: one entry for each."""
+"""List the providers, with one entry for each.
+
+The name of a provider comes before that of a model: `openai/gpt-5-mini`. To add one, add an entry.
+"""
 
 import os
 from dataclasses import dataclass
@@ -10,27 +13,33 @@ from assay.models.wire_format import WireFormat
 
 @dataclass(frozen=True, kw_only=True)
 class Provider:
-    """An endpoint with a name. Only the name, the URL and the key's variable are needed in most entries."""
+    """An endpoint with a name.
+
+    Only the name, the URL and the key's variable are needed in most entries.
+    """
 
     name: str  # written before the slash in the name of a model
     url: str  # the base URL, to which the wire format appends its path
     key_variable: str | None  # the environment variable that holds the key; None if there is no key
     wire_format: type[WireFormat] = OpenAIChatFormat
-    # The environment variable by which the provider's SDK is given another base URL. Some SDKs expect that URL without
-    # its last part, the `url_suffix`: then it is appended, unless it is there.
+    # The environment variable by which the provider's SDK is given another base URL. Some SDKs
+    # expect that URL without its last part, the `url_suffix`: then it is appended, unless it is
+    # there.
     url_variable: str | None = None
     url_suffix: str = ""
-    # A cheap model to propose to users whose environment holds the key but names no model. It needs a price.
+    # A cheap model to propose to users whose environment holds the key but names no model. It needs
+    # a price.
     proposed_model: str | None = None
-    # The name of the token limit in chat completions; the other name is used if the endpoint refuses this one.
+    # The name of the token limit in chat completions; the other name is used if the endpoint
+    # refuses this one.
     token_limit_name: str = OLD_TOKEN_LIMIT
-    unsupported_media: frozenset[str] = (
-        frozenset()
-    )  # kinds of media that the URL accepts for no model
+    # Kinds of media that the endpoint at `url` accepts for none of its models.
+    unsupported_media: frozenset[str] = frozenset()
     has_prompt_cache: bool = True  # whether prompts with a known beginning are read faster
 
 
-# In the order in which they are listed in messages. The first whose key is set is proposed as the default model.
+# In the order in which they are listed in messages. The first whose key is set is proposed as the
+# default model.
 _ENTRIES = (
     Provider(
         name="gemini",
@@ -106,7 +115,10 @@ PROVIDERS = {provider.name: provider for provider in _ENTRIES}
 
 
 def provider_at(url: str) -> Provider | None:
-    """Return the provider with this base URL, which may lack the `url_suffix`; None for any other URL."""
+    """Return the provider with this base URL, which may lack the `url_suffix`.
+
+    Return None for any other URL.
+    """
     url = url.rstrip("/")
     for provider in PROVIDERS.values():
         if url in (provider.url, provider.url.removesuffix(provider.url_suffix)):
@@ -117,8 +129,8 @@ def provider_at(url: str) -> Provider | None:
 def has_prompt_cache(model_id: str) -> bool:
     """Return True if the endpoint of a model is known to cache how prompts begin.
 
-    Inference servers, whose models have a URL as their id, do. The engine for local models does too, but it orders its
-    requests itself, so callers need not.
+    Inference servers, whose models have a URL as their id, do. The engine for local models does
+    too, but it orders its requests itself, so callers need not.
     """
     if model_id.startswith(("http://", "https://")):
         return True
@@ -127,9 +139,9 @@ def has_prompt_cache(model_id: str) -> bool:
 
 
 def propose_model() -> tuple[str, str] | None:
-    """Return the first key variable that is set, and a model of its provider; None if no key is in the environment.
+    """Return the first key variable that is set, and a model of its provider.
 
-    For example `("OPENAI_API_KEY", "openai/gpt-5-mini")`.
+    Return None if no key is in the environment. Example: `("OPENAI_API_KEY", "openai/gpt-5-mini")`.
     """
     for provider in PROVIDERS.values():
         if provider.key_variable is None or provider.proposed_model is None:

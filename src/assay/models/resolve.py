@@ -1,4 +1,7 @@
-"""Make the `Model` that a name, a URL, an SDK's client or a function stands for; and find the default model."""
+"""Make the `Model` that a name, a URL, an SDK's client or a function stands for.
+
+This module also finds the default model, which is used where no model is named.
+"""
 
 import inspect
 import os
@@ -55,16 +58,22 @@ def model_of(
     media: str | Sequence[str] | None = None,
     **extra: Any,
 ) -> Model:
-    """Return the model that a name, a URL, a client or a function stands for; a `Model` is returned as it is.
+    """Return the model that a name, a URL, a client or a function stands for.
 
-    A name is `openai/gpt-5-mini` or `local`, and a URL is `http://127.0.0.1:8000/v1#name`. A client is one of an SDK;
-    `name` is then the name of its model. A function takes `(system_prompt, user_prompt)`.
+    A `Model` is returned as it is.
+
+    A name is `openai/gpt-5-mini` or `local`, and a URL is `http://127.0.0.1:8000/v1#name`. A client
+    is one of an SDK; `name` is then the name of its model. A function takes `(system_prompt,
+    user_prompt)`.
 
     - `limits` hold for all calls of this process to the same endpoint with the same key.
     - `price` is for a model that is not in the price table.
-    - `cache` is the place of a verdict cache, or True for the default place: known answers are not asked for again.
-    - `shared=False` sends equal requests that are under way at the same time separately, instead of once.
-    - `media` lists what the model accepts (`image`, `audio`, `file` for PDF), if its name does not tell.
+    - `cache` is the place of a verdict cache, or True for the default place. Requests that were
+      answered before are then answered from the cache.
+    - `shared=False` sends equal requests that are under way at the same time separately; by
+      default they are sent once.
+    - `media` lists the media that the model accepts (`image`, `audio`, `file` for PDF), if they
+      are not known by its name.
     - `api="responses"`, or `?api=responses` after a name or a URL, uses OpenAI's Responses API.
     - Further arguments, such as `reasoning_effort="low"`, are sent with every call.
     """
@@ -114,7 +123,8 @@ def _make_model(
 def _set_media(model: Model, media: str | Sequence[str]) -> None:
     if not isinstance(model, EndpointModel):
         raise Refused(
-            f"media= is for a model at an endpoint, which {model.id} is not: give the model an attribute `media`"
+            f"media= is for a model at an endpoint, which {model.id} is not: "
+            "give the model an attribute `media`"
         )
     kinds = frozenset((media,) if isinstance(media, str) else media)
     for unknown in sorted(kinds - MEDIA):
@@ -144,7 +154,8 @@ def _connect_over_http(source: str, api_key: str | None, extra: Mapping[str, Any
         url, _, model_name = source.partition("#")
         if not model_name:
             raise Refused(
-                f"{source!r} is a URL without the name of a model: add #name, with a name that the endpoint lists"
+                f"{source!r} is a URL without the name of a model: "
+                "add #name, with a name that the endpoint lists"
             )
         provider = provider_at(url)
         if provider is None:
@@ -182,7 +193,8 @@ def _split_name(source: str) -> tuple[Provider, str]:
         raise Refused(f"{source!r} does not name a model: {_HOW_TO_NAME_A_MODEL}")
     if provider_name not in PROVIDERS:
         raise Refused(
-            f"{source!r} begins with an unknown provider: {did_you_mean(provider_name, PROVIDERS)}; "
+            f"{source!r} begins with an unknown provider: "
+            f"{did_you_mean(provider_name, PROVIDERS)}; "
             "for a server of your own give its URL, such as http://127.0.0.1:8000/v1#name, "
             "and for a model in a cloud a client: model_of(openai.AzureOpenAI(...), 'gpt-5-mini')"
         )
@@ -206,7 +218,8 @@ def _connect_by_client(
 ) -> _Connection:
     if not model_name:
         raise Refused(
-            f"{short_repr(client)} is a client, but no model is named: pass the name of a model as well"
+            f"{short_repr(client)} is a client, but no model is named: "
+            "pass the name of a model as well"
         )
     client_url, key = read_url_and_key(client)
     url, _, password = parted_from_login(client_url)
@@ -217,7 +230,8 @@ def _connect_by_client(
     if provider is not None:
         url = provider.url
     elif not url:
-        # A client that does not show its URL, such as a mock, stands for the company that made its format.
+        # A client that does not show its URL, such as a mock, stands for the company that made its
+        # format.
         provider = PROVIDERS[wire_format.maker]
         url = wire_format.maker
     return _Connection(
@@ -238,7 +252,8 @@ def _make_format(
         api = extra["api"]
         if api != "responses" or format_class is not OpenAIChatFormat:
             raise Refused(
-                f"api is {api!r}: give 'responses', for OpenAI and endpoints that are compatible with it"
+                f"api is {api!r}: give 'responses', "
+                "for OpenAI and endpoints that are compatible with it"
             )
         fields = {name: value for name, value in extra.items() if name != "api"}
         return OpenAIResponsesFormat(fields)
@@ -268,7 +283,8 @@ def _make_endpoint_model(
         price=price,
     )
     unsupported_media = connection.wire_format.unsupported_media
-    # A client of google-genai does not call the URL of the provider's entry, so what that lacks does not matter.
+    # A client of google-genai does not call the URL of the provider's entry, so what that lacks
+    # does not matter.
     if provider is not None and not isinstance(connection.wire_format, GeminiFormat):
         unsupported_media |= provider.unsupported_media
     model.media = known_media(connection.model_name) - unsupported_media
@@ -292,7 +308,11 @@ def _make_id(connection: _Connection, extra: Mapping[str, Any]) -> str:
 
 
 def _find_price(connection: _Connection, host: str) -> Price | None:
-    """Return the listed price of a model, the price of its maker in a cloud, or 0 on this machine; None if unknown."""
+    """Return the price of a model; None if it is unknown.
+
+    A model in a cloud costs as much as its maker asks for it, and a model on this machine nothing,
+    unless a price is listed.
+    """
     seller = connection.url if connection.provider is None else connection.provider.name
     price = price_of(seller, connection.model_name)
     if price is None and host.endswith(CLOUD_HOSTS):
@@ -303,7 +323,10 @@ def _find_price(connection: _Connection, host: str) -> Price | None:
 
 
 class FunctionModel:
-    """Ask a function of two prompts. It returns a reply model, a mapping with its fields, a `Reply` or a text."""
+    """Ask a function of two prompts.
+
+    It returns a reply model, a mapping with its fields, a `Reply` or a text.
+    """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
@@ -368,9 +391,9 @@ def configured_model() -> Model | None:
 
 
 def model_by_key() -> Model | None:
-    """Return a model of the first provider whose key is in the environment; None if there is no key.
+    """Return a model of the first provider whose key is in the environment; None without a key.
 
-    Only for programs written for libraries that choose a model so: see decision 0013.
+    Only for programs that were written for a library that chooses a model in this way.
     """
     proposal = propose_model()
     if proposal is None:
@@ -381,7 +404,10 @@ def model_by_key() -> Model | None:
 
 @cache
 def _model_by_name(name: str, cache_place: str) -> Model:
-    """Return one object for each name, because a model remembers which parameters its endpoint refuses."""
+    """Return the model of a name, and the same object every time.
+
+    A model remembers which parameters its endpoint refuses.
+    """
     return model_of(name, cache=cache_place or None)
 
 
@@ -392,6 +418,7 @@ def what_to_set() -> str:
         key_variable, name = proposal
         return f"{key_variable} is set, so set ASSAY_MODEL={name} to use it"
     return (
-        "set ASSAY_MODEL to a model whose key is in the environment (openai/gpt-5-mini and OPENAI_API_KEY), "
+        "set ASSAY_MODEL to a model whose key is in the environment "
+        "(openai/gpt-5-mini and OPENAI_API_KEY), "
         "to an endpoint (http://127.0.0.1:8000/v1#name) or to local"
     )

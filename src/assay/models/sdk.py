@@ -1,6 +1,7 @@
 """Send requests through a client that the user made with an SDK.
 
-Supported are the clients of `openai` (also Azure), `anthropic` (also Bedrock and Vertex) and `google-genai`, sync and async.
+Supported are the clients of `openai` (also Azure), `anthropic` (also Bedrock and Vertex) and
+`google-genai`, sync and async.
 """
 
 import asyncio
@@ -19,7 +20,8 @@ from assay.wording import short_repr
 MAX_CONNECTIONS = 1000  # that the pool of an SDK's client may hold
 # A client's format is the first of these whose method it has.
 _FORMATS: tuple[type[WireFormat], ...] = (OpenAIChatFormat, AnthropicFormat, GeminiFormat)
-# Names of the exceptions of SDKs, and of the HTTP clients they use, for a connection that failed or broke.
+# Names of the exceptions of SDKs, and of the HTTP clients they use, for a connection that failed or
+# broke.
 _CONNECTION_ERRORS = frozenset(
     {
         "APIConnectionError",
@@ -39,7 +41,10 @@ def format_of_client(client: Any) -> type[WireFormat] | None:
 
 
 def _find_method(client: Any, path: str) -> Callable[..., Any] | None:
-    """Return the method of a client at a dotted path such as `messages.create`; None if it has no such method."""
+    """Return the method of a client at a dotted path such as `messages.create`.
+
+    Return None if it has no such method.
+    """
     method = client
     for name in path.split("."):
         method = getattr(method, name, None)
@@ -56,7 +61,10 @@ def read_url_and_key(client: Any) -> tuple[str, str]:
 
 
 class SdkSender:
-    """Send payloads through a client. Calls of a sync client run in threads, so only a few run at once."""
+    """Send payloads through a client.
+
+    Calls of a sync client run in threads, so only a few run at once.
+    """
 
     def __init__(
         self,
@@ -66,7 +74,10 @@ class SdkSender:
         timeout: float,
         secrets: Sequence[str] = (),
     ) -> None:
-        """`timeout` is the seconds for one attempt; `secrets` are removed from answers that repeat them."""
+        """`timeout` is the number of seconds for one attempt.
+
+        `secrets` are what the client sends; they are removed from answers that repeat them.
+        """
         self._client = _without_retries(client, timeout)
         create = _find_method(self._client, wire_format.sdk_method)
         if create is None:
@@ -83,7 +94,10 @@ class SdkSender:
         self._cleanups: dict[asyncio.AbstractEventLoop, AsyncGenerator[None]] = {}
 
     async def __call__(self, payload: Payload, seconds: float) -> RawReply:
-        """Return the answer, also if it is an error status; raise `ConnectionError` or `TimeoutError` if none came."""
+        """Return the answer, even if its status is an error.
+
+        Raise `ConnectionError` or `TimeoutError` if none came.
+        """
         arguments = self._arguments(payload.body)
         try:
             async with asyncio.timeout(seconds):
@@ -107,7 +121,8 @@ class SdkSender:
         """Return the body of a call as keyword arguments of the client's method."""
         arguments = dict(body)
         if self._is_google:
-            # Clients of google-genai are told with each call what other clients are told by `with_options`.
+            # Clients of google-genai are told with each call what other clients are told by
+            # `with_options`.
             http_options = {
                 "timeout": int(self._timeout * 1000),
                 "retry_options": {"attempts": 1},
@@ -115,7 +130,8 @@ class SdkSender:
             arguments["config"] = {"http_options": http_options, **arguments["config"]}
         if self._keywords is None or "extra_body" not in self._keywords:
             return arguments
-        # Endpoints accept fields that their SDKs have no keyword for: `temperature` is none of `anthropic` 1.17.
+        # Endpoints accept fields that their SDKs have no keyword for: `anthropic` 1.17 has none for
+        # `temperature`.
         extra_body: dict[str, Any] = {}
         for name in list(arguments):
             if name not in self._keywords:
@@ -125,13 +141,17 @@ class SdkSender:
         return arguments
 
     async def _call_async(self, arguments: Mapping[str, Any]) -> Any:
-        """Return the result of an async client, which may still hold connections of an event loop that has ended."""
+        """Return the result of an async client.
+
+        The client may still hold connections of an event loop that has ended.
+        """
         await self._clean_up_after_loop()
         for _ in range(MAX_CONNECTIONS):
             try:
                 return await self._create(**arguments)
             except RuntimeError as error:
-                # The client drops such a connection when a call fails on it, so the next call uses another.
+                # The client drops such a connection when a call fails on it, so the next call uses
+                # another.
                 if "loop is closed" not in str(error):
                     raise
         raise ConnectionError(
@@ -160,7 +180,10 @@ def _without_retries(client: Any, timeout: float) -> Any:
 
 
 def _is_async(client: Any, create: Callable[..., Any]) -> bool:
-    """Return True if the calls of a client have to be awaited; some show this only by how they are closed."""
+    """Return True if the calls of a client have to be awaited.
+
+    For some clients only their closing methods show it.
+    """
     methods = (create, getattr(client, "close", None), getattr(client, "aclose", None))
     return any(inspect.iscoroutinefunction(method) for method in methods)
 
@@ -168,8 +191,8 @@ def _is_async(client: Any, create: Callable[..., Any]) -> bool:
 async def _close_connections_at_end(client: Any) -> AsyncGenerator[None]:
     """Close the idle connections of a client when the running event loop ends.
 
-    Each sync method of ours runs a loop of its own. Without this the next loop would send on a dead connection. No SDK
-    has a public way to do it.
+    Each sync method of ours runs a loop of its own. Without this the next loop would send on a dead
+    connection. No SDK has a public way to do it.
     """
     try:
         yield
@@ -191,7 +214,10 @@ async def _close_connections_at_end(client: Any) -> AsyncGenerator[None]:
 
 
 def accepted_keywords(function: Callable[..., Any]) -> set[str] | None:
-    """Return the keywords that a function accepts; None if it accepts any, and an empty set if it does not say."""
+    """Return the keywords that a function accepts.
+
+    Return None if it accepts any keyword, and an empty set if its signature cannot be read.
+    """
     try:
         parameters = inspect.signature(function).parameters.values()
     except (ValueError, TypeError):

@@ -1,12 +1,12 @@
-"""Read a structured reply: find the value of the request's schema in whatever the model wrote around it.
+"""Read a structured reply: find the value of the request's schema in what the model wrote.
 
-The model's thoughts are ignored. If a reply holds several JSON objects with fields of the schema, the last one counts,
-valid or not. If an earlier one gives a different verdict, the reply is an error: it might be a draft, a quotation or the
-real answer, and nothing tells which.
+The model's thoughts are ignored. If a reply holds several JSON objects with fields of the schema,
+the last one counts, valid or not. If an earlier one gives a different verdict, the reply is an
+error: it might be a draft, a quotation or the real answer, and nothing tells which.
 
-Text that is almost JSON is repaired by rules: single quotes, names without quotes, Python's constants, line breaks in
-strings, commas too many, brackets missing at the end. An object that was cut off right after a number is not repaired,
-because digits may be missing.
+Text that is almost JSON is repaired by rules: single quotes, names without quotes, Python's
+constants, line breaks in strings, commas too many, brackets missing at the end. An object that was
+cut off right after a number is not repaired, because digits may be missing.
 """
 
 import ast
@@ -37,8 +37,8 @@ _NOT_LISTED = frozenset({"literal_error", "enum"})
 def read_structured(text: str, request: Request) -> Any:
     """Return the reply as an object of the request's schema; None if the request has no schema.
 
-    Raise `Unreadable` if the reply holds no such object or contradicts itself, and `OffMenu` if its verdict was not
-    offered.
+    Raise `Unreadable` if the reply holds no such object or contradicts itself, and `OffMenu` if its
+    verdict was not offered.
     """
     schema = request.schema
     if schema is None:
@@ -59,7 +59,10 @@ def without_thoughts(text: str) -> str:
 
 
 def _read_plain_object(text: str, schema: type[BaseModel]) -> BaseModel | None:
-    """Return the value of a text that is one valid JSON object, as most replies are; None if it is not."""
+    """Return the value of a text that is one valid JSON object, as most replies are.
+
+    Return None if it is not.
+    """
     try:
         value = schema.model_validate_json(text)
     except ValidationError:
@@ -76,7 +79,10 @@ def _find_problem(value: BaseModel, request: Request) -> str | None:
 
 
 def _find_value(text: str, schema: type[BaseModel], request: Request) -> BaseModel:
-    """Return the last object in a text as a value of the schema, after comparing it with the objects before it."""
+    """Return the last object in a text as a value of the schema.
+
+    Raise `Unreadable` if an object before it gives a different verdict.
+    """
     objects = _find_objects(without_thoughts(text), set(schema.model_fields))
     if not objects or objects[-1] is None:
         shown = f"{text[:SHOWN_LENGTH]!r}" if text.strip() else "it is empty"
@@ -94,13 +100,17 @@ def _find_value(text: str, schema: type[BaseModel], request: Request) -> BaseMod
         was_offered = _find_problem(earlier_value, request) is None
         if was_offered:
             raise Unreadable(
-                f"it gives two different verdicts, {earlier_verdict!r:.80} and then {verdict!r:.80}: give one"
+                f"it gives two different verdicts, {earlier_verdict!r:.80} and then "
+                f"{verdict!r:.80}: give one"
             )
     return value
 
 
 def _validate(fields: Any, schema: type[BaseModel]) -> BaseModel:
-    """Return the fields as an object of the schema; raise `OffMenu` or `Unreadable` if they do not fit."""
+    """Return the fields as an object of the schema.
+
+    Raise `OffMenu` or `Unreadable` if they do not fit.
+    """
     try:
         return schema.model_validate(fields)
     except ValidationError as error:
@@ -112,7 +122,10 @@ def _validate(fields: Any, schema: type[BaseModel]) -> BaseModel:
 
 
 def _verdict_of(value: Any) -> Any:
-    """Return a value without its reasons and with its texts in lower case, so that verdicts can be compared."""
+    """Return a value in a form in which verdicts can be compared.
+
+    Reasons are left out, and texts are in lower case.
+    """
     if isinstance(value, dict):
         verdict: dict[str, Any] = {}
         for name, item in cast("dict[str, Any]", value).items():
@@ -126,11 +139,12 @@ def _verdict_of(value: Any) -> Any:
     return value
 
 
-# Fields that are given twice. JSON parsers silently keep the last value, which may contradict the first.
+# Fields that are given twice. JSON parsers silently keep the last value, which may contradict the
+# first.
 
 
 def _check_repeated_fields(text: str, schema: type[BaseModel]) -> None:
-    """Raise `Unreadable` if a JSON text gives a field of the schema twice, with different values."""
+    """Raise `Unreadable` if a JSON text gives a field twice, with different values."""
     # Counting the names first saves most replies from being parsed a second time.
     if any(text.count(name) > 1 for name in _quoted_field_names(schema)):
         json.loads(text, object_pairs_hook=_build_object)
@@ -138,7 +152,7 @@ def _check_repeated_fields(text: str, schema: type[BaseModel]) -> None:
 
 @cache
 def _quoted_field_names(schema: type[BaseModel]) -> tuple[str, ...]:
-    """Return the names of a schema's fields, including those of nested objects, in quotes as in JSON."""
+    """Return the names of a schema's fields, also in nested objects, in quotes as in JSON."""
     description = json_schema(schema)
     names = set[str](description.get("properties", {}))
     for definition in description.get("$defs", {}).values():
@@ -147,12 +161,16 @@ def _quoted_field_names(schema: type[BaseModel]) -> tuple[str, ...]:
 
 
 def _build_object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object made of its fields; raise `Unreadable` if one is given twice with different values."""
+    """Return an object made of its fields.
+
+    Raise `Unreadable` if one is given twice with different values.
+    """
     fields: dict[str, Any] = {}
     for name, value in pairs:
         if name in fields and fields[name] != value:
             raise Unreadable(
-                f"it gives {name} twice, as {fields[name]!r:.80} and as {value!r:.80}: give one verdict"
+                f"it gives {name} twice, as {fields[name]!r:.80} and as {value!r:.80}: "
+                "give one verdict"
             )
         fields[name] = value
     return fields
@@ -164,7 +182,8 @@ def _build_object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 def _find_objects(text: str, names: set[str]) -> list[dict[str, Any] | None]:
     """Return the objects that have one of the named fields, in order.
 
-    The last item is None if the text ends with something that looks like such an object and cannot be read.
+    The last item is None if the text ends with something that looks like such an object and cannot
+    be read.
     """
     alternatives = "|".join(re.escape(name) for name in sorted(names))
     opening = re.compile(rf"\{{\s*+[\"']?(?:{alternatives})\b")
@@ -185,7 +204,9 @@ def _find_objects(text: str, names: set[str]) -> list[dict[str, Any] | None]:
 
 
 def _repair_objects(text: str, opening: re.Pattern[str], names: set[str]) -> list[dict[str, Any]]:
-    """Return the objects in a text that are almost JSON, in order; those that cannot be read are skipped.
+    """Return the objects in a text that are almost JSON, in order.
+
+    Objects that cannot be read are skipped.
 
     `opening` matches where an object with one of the named fields begins.
     """
@@ -204,10 +225,12 @@ def _repair_objects(text: str, opening: re.Pattern[str], names: set[str]) -> lis
     return objects
 
 
+# A backslash outside of strings is skipped with the character after it. Otherwise each escaped
+# quote would start a search for its end, through the whole text.
 _TOKENS = re.compile(
     r"""
     (?P<string>"(?:[^"\\]|\\.)*+" | '(?:[^'\\]|\\.)*+')
-  | (?P<escape>\\.)                    # outside of strings: else every quote after one is tried to the end of the text
+  | (?P<escape>\\.)
   | (?<!\w)(?P<name>[A-Za-z_]\w*+)(?=\s*+:)
   | (?P<open>[{\[]) | (?P<close>[}\]])
   | (?P<comma>,)(?=\s*+(?:[}\]]|\Z))   # before a closing bracket, where JSON allows none
@@ -221,8 +244,8 @@ _CLOSING_BRACKETS = {"{": "}", "[": "]"}
 def _close_object(text: str) -> tuple[str, int]:
     """Return the object that a text begins with, repaired, and its length in the text.
 
-    Names get quotes, superfluous commas are removed, and missing brackets are added at the end. The object is an empty
-    text if it ends in a number that may have been cut off.
+    Names get quotes, superfluous commas are removed, and missing brackets are added at the end. The
+    object is an empty text if it ends in a number that may have been cut off.
     """
     missing_brackets: list[str] = []  # the innermost last
     pieces: list[str] = []
@@ -253,7 +276,10 @@ def _close_object(text: str) -> tuple[str, int]:
 
 
 def _parse_object(source: str) -> dict[str, Any] | None:
-    """Return the object in a text that is JSON, with line breaks allowed in strings, or Python; None if it is neither."""
+    """Return the object in a text that is JSON, with line breaks allowed in strings, or Python.
+
+    Return None if it is neither.
+    """
     value: Any = None
     try:
         value = json.loads(source, strict=False, object_pairs_hook=_build_object)

@@ -1,9 +1,10 @@
-"""Find out which optional parameters a model does not accept, from its name or from an error message."""
+"""Find out from its name, or from an error, which optional parameters a model does not accept."""
 
 import re
 from collections.abc import Set
 
-# OpenAI's reasoning models: gpt-5 and later, o1, o3 and so on, but not the chat models among them (gpt-5-chat-latest).
+# OpenAI's reasoning models: gpt-5 and later, o1, o3 and so on, but not the chat models among them
+# (gpt-5-chat-latest).
 _REASONING_MODEL = re.compile(r"(?:gpt-(?:[5-9]|\d\d)|o\d)(?!\w)(?!-chat)", re.IGNORECASE)
 
 # How endpoints refer to each optional parameter in an error message.
@@ -15,7 +16,8 @@ _MENTIONS = {
     "logprobs": re.compile("logprobs"),
     "seed": re.compile(r"\bseed\b"),
 }
-# Statuses of endpoints that do not understand a request. A message that names no parameter may be about the schema.
+# Statuses of endpoints that do not understand a request. A message that names no parameter may be
+# about the schema.
 _NOT_UNDERSTOOD = frozenset({400, 404, 405, 415, 422, 501})
 _SERVER_ERROR = 500  # some servers answer so to a schema they do not know, and name it
 
@@ -23,7 +25,8 @@ _SERVER_ERROR = 500  # some servers answer so to a schema they do not know, and 
 def parameters_refused_by(model_name: str) -> frozenset[str]:
     """Return the parameters that a model is known to refuse by its name.
 
-    OpenAI's reasoning models accept no temperature, and accept the token limit only as `max_completion_tokens`.
+    OpenAI's reasoning models accept no temperature, and accept the token limit only as
+    `max_completion_tokens`.
     """
     without_organisation = model_name.rpartition("/")[2]
     if _REASONING_MODEL.match(without_organisation):
@@ -39,7 +42,10 @@ def mentions_parameter(error_message: str, parameter: str) -> bool:
 def find_unsupported_parameter(
     status: int | None, error_message: str, used: Set[str]
 ) -> str | None:
-    """Return the parameter to omit after this error, among those that were used; None if omitting none would help."""
+    """Return the parameter to omit after this error, among those that were used.
+
+    Return None if omitting none would help.
+    """
     if status != _SERVER_ERROR and status not in _NOT_UNDERSTOOD:
         return None
     for parameter in _MENTIONS:

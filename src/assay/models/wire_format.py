@@ -1,8 +1,9 @@
-"""Define what a wire format is: how the endpoints of one kind are called, and how their replies are read.
+"""Define what a wire format is: how endpoints of one kind are called and their replies read.
 
-A wire format is a class with three methods: one writes a `Request` as the body of a call, one reads the answer as a
-`Reply`, one reads its `Usage`. Each format has a module of its own: `openai_chat`, `openai_responses`,
-`anthropic_messages` and `gemini_content`. `providers` says which provider uses which format.
+A wire format is a class with three methods: one writes a `Request` as the body of a call, one reads
+the answer as a `Reply`, one reads its `Usage`. Each format has a module of its own: `openai_chat`,
+`openai_responses`, `anthropic_messages` and `gemini_content`. `providers` says which provider uses
+which format.
 """
 
 import json
@@ -63,8 +64,8 @@ class WireFormat(ABC):
 
     path: ClassVar[str]  # appended to the base URL of an endpoint
     sdk_method: ClassVar[str]  # the method that makes such a call, from the client of an SDK
-    # The company that designed the format. Its rules estimate the tokens of media, and its price list is used for its
-    # models in a cloud.
+    # The company that designed the format. Its rules estimate the tokens of media, and its price
+    # list is used for its models in a cloud.
     maker: ClassVar[str]
     unsupported_media: ClassVar[frozenset[str]] = frozenset()  # kinds of media it cannot send
 
@@ -82,15 +83,17 @@ class WireFormat(ABC):
     def write_request(self, request: Request, model_name: str, omitted: Set[str]) -> Payload:
         """Return the body of a call to the model of this name.
 
-        `omitted` names the optional parameters that the model does not accept: `schema`, `temperature`, `seed`,
-        `logprobs`, `max_tokens`, `max_completion_tokens`. Raise `Refused` if the format cannot express the request.
+        `omitted` names the optional parameters that the model does not accept: `schema`,
+        `temperature`, `seed`, `logprobs`, `max_tokens`, `max_completion_tokens`. Raise `Refused` if
+        the format cannot express the request.
         """
 
     @abstractmethod
     def read_reply(self, data: Mapping[str, Any]) -> Reply:
         """Return the reply in an answer, complete or not, with its usage.
 
-        Raise `KeyError`, `IndexError`, `TypeError` or `AttributeError` if the answer holds no reply.
+        Raise `KeyError`, `IndexError`, `TypeError` or `AttributeError` if the answer holds no
+        reply.
         """
 
     @abstractmethod
@@ -111,10 +114,11 @@ def parameters_to_send(request: Request, omitted: Set[str], *supported: str) -> 
 
 
 def prepare_messages(request: Request, omitted: Set[str]) -> tuple[Message, ...]:
-    """Return the messages of a request; if the schema is omitted as a parameter, they describe it in words.
+    """Return the messages of a request.
 
-    The description follows the last system message. There it is the same for all requests of a kind, so the beginning
-    that their prompts share stays the same too.
+    If the schema cannot be sent as a parameter, a system message describes it in words. It follows
+    the last system message. There it is the same for all requests of a kind, so the beginning that
+    their prompts share stays the same too.
     """
     if request.schema is None or "schema" not in omitted:
         return request.messages
@@ -139,8 +143,8 @@ def load_prompt(name: str) -> str:
 def merge_neighbours(messages: Sequence[Message]) -> list[dict[str, Any]]:
     """Join neighbouring messages of the same role into one, with nothing between their contents.
 
-    Messages with further fields, such as tool calls, and messages whose parts are in the form of the endpoint are kept
-    apart.
+    Messages with further fields, such as tool calls, and messages whose parts are in the form of
+    the endpoint are kept apart.
     """
     merged: list[dict[str, Any]] = []
     open_role: str | None = None  # the role of the last message, if another can be joined to it
@@ -166,7 +170,8 @@ def _join_contents(first: Any, second: Any) -> Any:
 def write_parts(message: Message, write_part: Callable[[str | Medium], dict[str, Any]]) -> Message:
     """Return the message with each text and medium of its content written by `write_part`.
 
-    A content that is not a tuple is already in the form of the endpoint, and the message is returned unchanged.
+    A content that is not a tuple is already in the form of the endpoint, and the message is
+    returned unchanged.
     """
     content = message.get("content")
     if not isinstance(content, tuple):
