@@ -98,6 +98,7 @@ def _make_model(
     price: Price | None,
     extra: dict[str, Any],
 ) -> Model:
+    """Return the model that a source stands for, without a cache in front of it."""
     if isinstance(source, str):
         if source.partition(":")[0] in ("local", "smoke"):
             # By its name, because local models are built on this package and are rarely used.
@@ -121,13 +122,16 @@ def _make_model(
 
 
 def _set_media(model: Model, media: str | Sequence[str]) -> None:
+    """Set the kinds of media that a model accepts; raise `Refused` if there is no such kind."""
     if not isinstance(model, EndpointModel):
         raise Refused(
             f"media= is for a model at an endpoint, which {model.id} is not: "
             "give the model an attribute `media`"
         )
     kinds = frozenset((media,) if isinstance(media, str) else media)
-    for unknown in sorted(kinds - MEDIA):
+    unknown_kinds = sorted(kinds - MEDIA)
+    if unknown_kinds:
+        unknown = unknown_kinds[0]
         raise Refused(
             f"media is {short_repr(media)}, but {unknown!r} is not a kind of media: "
             f"{did_you_mean(unknown, sorted(MEDIA))}"
@@ -147,30 +151,22 @@ class _Connection(NamedTuple):
 
 
 def _connect_over_http(source: str, api_key: str | None, extra: Mapping[str, Any]) -> _Connection:
+    """Return the connection to a model that is named, or given by its URL."""
     # Only here, because it needs aiohttp, and clients and functions do not.
     from assay.models.http import HttpAddress
 
     if source.startswith(("http://", "https://")):
-        url, _, model_name = source.partition("#")
-        if not model_name:
-            raise Refused(
-                f"{source!r} is a URL without the name of a model: "
-                "add #name, with a name that the endpoint lists"
-            )
+        url, model_name = _split_url(source)
         provider = provider_at(url)
-        if provider is None:
-            url = url.rstrip("/")
-            key_variable = "ASSAY_API_KEY"
-        else:
+        if provider is not None:
             url = provider.url
-            key_variable = provider.key_variable
-        key = api_key or os.environ.get(key_variable or "")
+        key = api_key or _key_in_environment(provider)
     else:
         provider, model_name = _split_name(source)
-        key = api_key or os.environ.get(provider.key_variable or "")
+        url = _configured_url(provider)
+        key = api_key or _key_in_environment(provider)
         if provider.key_variable and not key:
             raise Refused(f"{source!r} needs a key: set {provider.key_variable}, or pass api_key=")
-        url = _configured_url(provider)
     format_class = OpenAIChatFormat if provider is None else provider.wire_format
     wire_format = _make_format(format_class, provider, extra)
     url_without_login, login, password = parted_from_login(url)
@@ -184,6 +180,17 @@ def _connect_over_http(source: str, api_key: str | None, extra: Mapping[str, Any
         wire_format=wire_format,
         send=address.post,
     )
+
+
+def _split_url(source: str) -> tuple[str, str]:
+    """Return the base URL and the model of a URL such as `http://127.0.0.1:8000/v1#name`."""
+    url, _, model_name = source.partition("#")
+    if not model_name:
+        raise Refused(
+            f"{source!r} is a URL without the name of a model: "
+            "add #name, with a name that the endpoint lists"
+        )
+    return url.rstrip("/"), model_name
 
 
 def _split_name(source: str) -> tuple[Provider, str]:
@@ -201,6 +208,14 @@ def _split_name(source: str) -> tuple[Provider, str]:
     return PROVIDERS[provider_name], model_name
 
 
+def _key_in_environment(provider: Provider | None) -> str | None:
+    """Return the key for a provider, or for an endpoint that is not a provider's; None if unset."""
+    key_variable = "ASSAY_API_KEY" if provider is None else provider.key_variable
+    if key_variable is None:
+        return None
+    return os.environ.get(key_variable)
+
+
 def _configured_url(provider: Provider) -> str:
     """Return the base URL of a provider, or the one that the environment gives in its place."""
     url = os.environ.get(provider.url_variable or "", "").rstrip("/")
@@ -216,6 +231,7 @@ def _connect_by_client(
     timeout: float,
     extra: Mapping[str, Any],
 ) -> _Connection:
+    """Return the connection to a model of an SDK's client, which speaks `client_format`."""
     if not model_name:
         raise Refused(
             f"{short_repr(client)} is a client, but no model is named: "
@@ -269,6 +285,7 @@ def _make_endpoint_model(
     price: Price | None,
     extra: Mapping[str, Any],
 ) -> EndpointModel:
+    """Return the model of a connection, with what is known about it by its name."""
     provider = connection.provider
     host = urlsplit(connection.url).hostname or ""
     is_in_cloud = host.endswith(CLOUD_HOSTS)
