@@ -156,7 +156,7 @@ def _write_blocks(message: Message) -> list[dict[str, Any]]:
             "content": blocks,
         }
         return [result]
-    has_further_fields = len(message) > 2
+    has_further_fields = len(message) > 2  # besides role and content
     if has_further_fields:
         # Beside tool calls the API refuses an empty text.
         blocks = [block for block in blocks if block.get("text") != ""]

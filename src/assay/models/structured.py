@@ -206,9 +206,7 @@ def _find_objects(text: str, names: set[str]) -> list[dict[str, Any] | None]:
 def _repair_objects(text: str, opening: re.Pattern[str], names: set[str]) -> list[dict[str, Any]]:
     """Return the objects in a text that are almost JSON, in order.
 
-    Objects that cannot be read are skipped.
-
-    `opening` matches where an object with one of the named fields begins.
+    Objects that cannot be read are skipped. `opening` matches where an object with one of the named fields begins.
     """
     text = text[-MAX_REPAIRED_LENGTH:]
     starts = [match.start() for match in opening.finditer(text)]

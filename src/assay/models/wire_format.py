@@ -151,7 +151,8 @@ def merge_neighbours(messages: Sequence[Message]) -> list[dict[str, Any]]:
     for message in messages:
         role = message["role"]
         content = message["content"]
-        can_be_joined = len(message) == 2 and isinstance(content, str | tuple)
+        has_further_fields = len(message) > 2  # besides role and content
+        can_be_joined = isinstance(content, str | tuple) and not has_further_fields
         if can_be_joined and role == open_role:
             merged[-1]["content"] = _join_contents(merged[-1]["content"], content)
         else:
