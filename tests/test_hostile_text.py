@@ -200,14 +200,14 @@ def judges() -> list[Callable[[str], Any]]:
     from assay.graders.length import parse_thinking_output, thinking_and_rest
     from assay.graders.model_grader import foregone
     from assay.messages import parts_of
-    from assay.models.structured import read
+    from assay.models.structured import read_structured
     from assay.presets.judge_rubric import Points, read_rating
     from assay.redaction import redacted
 
     request = Request.of("", "", schema=PerCriterionOutput)
     judge = JudgeRubric(judge_prompt="{question} {completion}")
     return [
-        lambda text: read(text, request),
+        lambda text: read_structured(text, request),
         lambda text: read_rating(text, Points(0, 10)),
         read_rating,
         lambda text: foregone(text, [Criterion(requirement="Says ok")]),

@@ -276,7 +276,7 @@ class TestBefore:
         [
             ([], "Three ways to a judge"),
             (["--model", "openai/gpt-5-mini"], "needs a key: set OPENAI_API_KEY"),
-            (["--model", "gpt-5-mini"], "names no model"),
+            (["--model", "gpt-5-mini"], "does not name a model"),
             (["--model", "local:nowhere.gguf"], "there is no file nowhere.gguf"),
         ],
     )

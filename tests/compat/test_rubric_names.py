@@ -7,7 +7,7 @@ import pytest
 import assay
 from assay.compat import rubric
 from assay.compat.rubric.autograders import PerCriterionGrader
-from assay.models.resolve import BY_KEY
+from assay.models.providers import PROVIDERS
 
 ROOT = """Rubric Criterion CriterionReport EvaluationReport CriterionEvaluation
     PerCriterionGenerateFn OneShotGenerateFn RubricAsJudgeGenerateFn
@@ -68,8 +68,10 @@ def test_the_graders_are_ours() -> None:
 
 @pytest.fixture
 def without_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in (*BY_KEY, "ASSAY_MODEL"):
-        monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("ASSAY_MODEL", raising=False)
+    for provider in PROVIDERS.values():
+        if provider.key_variable is not None:
+            monkeypatch.delenv(provider.key_variable, raising=False)
 
 
 @pytest.mark.parametrize(

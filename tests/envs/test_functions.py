@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from assay import MissingExtraError, State
 from assay.envs import ToolError
-from assay.models.callable_tool import ArgumentsError, CallableTool, described_by
+from assay.models.callable_tool import ArgumentsError, CallableTool, parse_docstring
 
 
 class Point(BaseModel):
@@ -165,14 +165,14 @@ def test_objects_methods_and_partials_are_tools():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ('{"a": 1', "the arguments are no JSON: Expecting"),
+        ('{"a": 1', "the arguments are not JSON: Expecting"),
         ("[1]", r"the arguments are \[1\]: give an object"),
         ("{}", "argument 'a' is missing"),
         ('{"a": 1, "c": 2}', "there is no argument 'c': use a, b"),
         ('{"a": 1, "bb": 2}', "there is no argument 'bb': did you mean 'b'"),
         ('{"a": "one"}', "argument 'a' is 'one': Input should be a valid integer"),
         ('{"a": 1, "b": {"x": "?"}}', r"argument 'b.x' is '\?'"),
-        ("[" * 100_000, "the arguments are no JSON"),
+        ("[" * 100_000, "the arguments are not JSON"),
     ],
 )
 def test_what_is_wrong_with_arguments_is_said_to_the_model(given, message):
@@ -204,7 +204,7 @@ def unreadable(a: "NoSuchThing"):  # noqa: F821
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (5, "5 is no tool: give a function"),
+        (5, "5 is not a tool: give a function"),
         (lambda x: x, "called '<lambda>': give it a name"),
         (lambda: None, "called '<lambda>'"),
         (print, "takes .*by position"),
@@ -226,7 +226,7 @@ def test_a_type_that_json_cannot_hold_is_refused():
     def send(socket: Socket):
         """Send."""
 
-    with pytest.raises(ToolError, match="tool 'send' takes something that JSON cannot hold"):
+    with pytest.raises(ToolError, match="tool 'send' takes a value that JSON cannot hold"):
         CallableTool(send)
 
 
@@ -280,7 +280,7 @@ REST = """Find a book.
 @pytest.mark.parametrize("docstring", [GOOGLE, NUMPY, REST])
 def test_docstrings_are_read_in_three_ways(docstring):
     """Purpose first, then what is said of each argument, on one line."""
-    purpose, arguments = described_by(docstring)
+    purpose, arguments = parse_docstring(docstring)
     assert purpose == "Find a book.\n\nLooks everywhere."
     assert arguments["title"] == "What it is called, or a part of that: either will do."
     assert arguments["authors"] == "Who wrote it."
@@ -289,8 +289,8 @@ def test_docstrings_are_read_in_three_ways(docstring):
 
 def test_a_docstring_without_sections_is_all_purpose():
     """And none at all is an empty one."""
-    assert described_by("Say: hello.\nOr not.") == ("Say: hello.\nOr not.", {})
-    assert described_by(None) == ("", {})
+    assert parse_docstring("Say: hello.\nOr not.") == ("Say: hello.\nOr not.", {})
+    assert parse_docstring(None) == ("", {})
 
 
 def test_what_is_said_of_an_argument_goes_into_the_schema():
@@ -314,6 +314,6 @@ def test_what_is_said_of_an_argument_goes_into_the_schema():
 def test_a_long_docstring_without_its_reader_says_what_to_install(monkeypatch):
     """A docstring of one line needs no package."""
     monkeypatch.setitem(sys.modules, "docstring_parser", None)
-    assert described_by("Add two numbers.") == ("Add two numbers.", {})
+    assert parse_docstring("Add two numbers.") == ("Add two numbers.", {})
     with pytest.raises(MissingExtraError, match=r"assay\[envs\]"):
-        described_by("Add two numbers.\n\nArgs:\n    a: The first.")
+        parse_docstring("Add two numbers.\n\nArgs:\n    a: The first.")

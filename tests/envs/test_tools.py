@@ -124,7 +124,7 @@ def test_calls_that_are_no_json_are_answered_too(serve):
     """A model writes what it likes."""
     broken = tool_call("add")._replace(arguments='{"a": 2')
     results = ToolEnv(ROWS, tools=[add]).evaluate(model=serve(says(broken, "4")).model)
-    assert replies(results)[0].startswith("Error: the arguments are no JSON")
+    assert replies(results)[0].startswith("Error: the arguments are not JSON")
 
 
 def test_calls_of_one_turn_go_side_by_side(serve):

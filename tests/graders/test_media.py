@@ -350,7 +350,8 @@ def test_which_media_a_model_takes_is_known_by_its_name(name: str, kinds: str) -
 def test_a_kind_that_there_is_not_is_refused() -> None:
     """At once, with those that there are."""
     with pytest.raises(
-        Refused, match=r"media is 'images', and there is no 'images': did you mean 'image'\?"
+        Refused,
+        match=r"media is 'images', but 'images' is not a kind of media: did you mean 'image'\?",
     ):
         model_of("http://127.0.0.1:1/v1#own", media="images")
 
@@ -465,7 +466,7 @@ def test_media_that_are_too_large_together_are_an_error() -> None:
 
 def test_what_a_provider_does_not_take_is_said() -> None:
     """Audio that OpenAI does not know."""
-    assert "m1.audio1 is audio/flac, and this endpoint takes wav and mp3" in error_of(
+    assert "m1.audio1 is audio/flac, but this endpoint accepts only wav and mp3" in error_of(
         asking({"type": "audio", "audio": b"fLaC" + bytes(99)})
     )
 

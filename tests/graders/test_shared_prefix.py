@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from assay import GradingError, Guarded, Limits, PerCriterionGrader, Rubric, model_of
-from assay.models.resolve import PROVIDERS, keeps_prefixes
+from assay.models.providers import PROVIDERS, has_prompt_cache
 from assay.models.retry import Endpoint
 from assay.testing import FakeModel, Fault, ModelServer
 
@@ -200,7 +200,7 @@ async def test_a_provider_that_wants_breakpoints_gets_one(
 
 def test_every_provider_is_known_to_remember_or_not() -> None:
     """By the id of a model; an address of one's own is taken to, and a function is not."""
-    remembering = {name for name in PROVIDERS if keeps_prefixes(f"{name}/some-model")}
+    remembering = {name for name in PROVIDERS if has_prompt_cache(f"{name}/some-model")}
     assert {"openai", "anthropic"} <= remembering < set(PROVIDERS)
-    assert keeps_prefixes("http://127.0.0.1:8000/v1#name")
-    assert not keeps_prefixes("my.module:ask")
+    assert has_prompt_cache("http://127.0.0.1:8000/v1#name")
+    assert not has_prompt_cache("my.module:ask")

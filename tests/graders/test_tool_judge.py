@@ -479,7 +479,7 @@ def test_a_model_that_takes_no_images_is_told_so(folder):
     [
         (lambda: ToolJudge([]), "no tools"),
         (lambda: ToolJudge([broken, broken]), "two of one name"),
-        (lambda: ToolJudge([3]), "3 is no tool"),
+        (lambda: ToolJudge([3]), "3 is not a tool"),
         (lambda: ToolJudge([broken], limits=LookLimits(turns=1)), "turns is 1: give 2 or more"),
         (lambda: LookLimits(dollars=float("nan")), "dollars is nan"),
         (lambda: WebPages("example.org"), "give a list of names"),

@@ -1,4 +1,4 @@
-"""What goes over Anthropic's wire: a tool for the schema, and a breakpoint after what is shared."""
+"""Requests in Anthropic's format: a tool for the schema, and a cache breakpoint after the shared part."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from assay.testing import Fault
 
 @pytest.fixture
 def claude(serve: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A server in Anthropic's place, and the model behind it."""
+    """A server that stands in for Anthropic's, and a model that calls it."""
 
     def make(*args: Any, **kwargs: Any) -> Any:
         server = serve(*args, **kwargs)
@@ -23,8 +23,8 @@ def claude(serve: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     return make
 
 
-async def test_a_verdict_comes_by_the_tool(claude: Any, question: Any) -> None:
-    """Which has to be used."""
+async def test_a_verdict_is_the_input_of_a_tool(claude: Any, question: Any) -> None:
+    """The model is forced to call it."""
     server, model = claude("UNMET")
     reply = await model(question(schema=PerCriterionOutput))
     assert reply.value.criterion_status == "UNMET"
@@ -36,8 +36,8 @@ async def test_a_verdict_comes_by_the_tool(claude: Any, question: Any) -> None:
     ]
 
 
-async def test_the_breakpoint_stands_after_what_is_shared(claude: Any, question: Any) -> None:
-    """Before the criterion, so that the next criterion reads the rest from the cache."""
+async def test_the_cache_breakpoint_follows_the_shared_part(claude: Any, question: Any) -> None:
+    """It precedes the criterion, so that the next criterion reads the rest from the cache."""
     server, model = claude("hello")
     await model(question())
     body = server.asked[0].body
@@ -49,8 +49,8 @@ async def test_the_breakpoint_stands_after_what_is_shared(claude: Any, question:
     ]
 
 
-async def test_tokens_from_its_cache_are_told_apart(claude: Any, question: Any) -> None:
-    """Read tokens are all tokens, those from the cache among them."""
+async def test_cached_tokens_are_counted_separately(claude: Any, question: Any) -> None:
+    """The prompt tokens include those from the cache."""
     server, model = claude("hello")
     long = "w" * 640
     await model(question(long))
@@ -59,8 +59,8 @@ async def test_tokens_from_its_cache_are_told_apart(claude: Any, question: Any) 
     assert reply.usage.prompt == 168
 
 
-async def test_key_and_version_are_in_the_headers(claude: Any, question: Any) -> None:
-    """As that endpoint wants them."""
+async def test_the_key_and_the_version_are_in_the_headers(claude: Any, question: Any) -> None:
+    """Without a limit in the request, the default token limit is sent."""
     server, model = claude("hello")
     await model(question())
     headers = server.asked[0].headers
@@ -69,14 +69,16 @@ async def test_key_and_version_are_in_the_headers(claude: Any, question: Any) ->
 
 
 async def test_a_cut_off_message_is_an_error(claude: Any, question: Any) -> None:
-    """`max_tokens` is how it says so."""
+    """Its stop reason is `max_tokens`."""
     _, model = claude(faults=[Fault.truncated()])
     with pytest.raises(Truncated):
         await model(question(schema=PerCriterionOutput))
 
 
-async def test_without_a_tool_the_schema_is_said_in_words(claude: Any, question: Any) -> None:
-    """An endpoint that only speaks the same language may know no tools."""
+async def test_an_endpoint_without_tools_gets_the_schema_in_words(
+    claude: Any, question: Any
+) -> None:
+    """The refusal is remembered for later requests."""
     server, model = claude("MET", refuses=("tools",))
     for _ in range(2):
         reply = await model(question(schema=PerCriterionOutput, sample=_))

@@ -15,6 +15,7 @@ from assay import (
     PerCriterionGrader,
     Rollout,
     Rubric,
+    Truncated,
     budget,
     dry_run,
 )
@@ -49,7 +50,7 @@ async def test_what_a_cut_off_reply_cost_is_counted(
 ) -> None:
     """It came to nothing, and was paid for."""
     server = serve(faults=[Fault.truncated()])
-    with budget() as spent, pytest.raises(Exception, match="stopped in the middle"):
+    with budget() as spent, pytest.raises(Truncated):
         await model_at(server, price=DEAR)(question())
     assert (spent.calls, spent.errors) == (1, {"Truncated": 1})
     assert spent.cost > 0

@@ -1,4 +1,4 @@
-"""Who is asked when nobody is named."""
+"""Which model is called if none is named."""
 
 from typing import Any
 
@@ -6,33 +6,41 @@ import pytest
 
 from assay import GradingError, JudgeError, PerCriterionGrader, Refused, Rubric, RubricAsJudgeGrader
 from assay.models import configure, default_model, price_of
-from assay.models.resolve import BY_KEY
+from assay.models.providers import PROVIDERS
 from assay.testing import FakeModel
 
+# The model that is proposed for each variable of a key.
+PROPOSALS = {
+    provider.key_variable: f"{provider.name}/{provider.proposed_model}"
+    for provider in PROVIDERS.values()
+    if provider.proposed_model
+}
 RUBRIC = Rubric.from_dict([{"requirement": "Holds"}])
 
 
-@pytest.mark.parametrize("variable", BY_KEY)
-async def test_nobody_is_asked_behind_anybodys_back(
+@pytest.mark.parametrize("variable", PROPOSALS)
+async def test_a_key_alone_does_not_choose_a_model(
     monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
-    """A key in the environment names no model, and the refusal names the one thing to set."""
+    """The error names the variable to set, and a model for the key that was found."""
     with pytest.raises(Refused, match=r"set ASSAY_MODEL to .*openai/.*http:.*local"):
         default_model()
     monkeypatch.setenv(variable, "k")
-    with pytest.raises(Refused, match=f"{variable} is set, so set ASSAY_MODEL={BY_KEY[variable]} "):
+    with pytest.raises(
+        Refused, match=f"{variable} is set, so set ASSAY_MODEL={PROPOSALS[variable]} "
+    ):
         default_model()
-    with pytest.raises(GradingError, match=f"so set ASSAY_MODEL={BY_KEY[variable]} "):
+    with pytest.raises(GradingError, match=f"so set ASSAY_MODEL={PROPOSALS[variable]} "):
         await RUBRIC.grade("x", autograder=PerCriterionGrader())
 
 
-def test_the_models_to_try_a_key_with_have_a_price() -> None:
-    """So that what they cost is known."""
-    assert all(price_of(*name.split("/")) for name in BY_KEY.values())
+def test_the_models_that_are_proposed_have_a_price() -> None:
+    """A user who follows the advice can set a budget."""
+    assert all(price_of(*name.split("/")) for name in PROPOSALS.values())
 
 
 async def test_a_grader_without_a_model_asks_the_default() -> None:
-    """Whichever it is when it asks."""
+    """It is looked up at each call."""
     grader = PerCriterionGrader()
     configure(model=FakeModel("MET"))
     assert (await RUBRIC.grade("x", autograder=grader)).score == 1.0
@@ -45,7 +53,7 @@ async def test_a_grader_without_a_model_asks_the_default() -> None:
 async def test_the_environment_names_one(
     serve: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
-    """One object, however often it is asked for; with a cache, if that is named too."""
+    """It is always the same object. With ASSAY_CACHE it has a cache."""
     server = serve("MET")
     monkeypatch.setenv("ASSAY_MODEL", server.model)
     assert default_model() is default_model()
@@ -61,7 +69,7 @@ async def test_the_environment_names_one(
 async def test_what_is_configured_comes_before_the_environment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """And None goes back to it."""
+    """`configure(model=None)` goes back to the environment."""
     monkeypatch.setenv("ASSAY_MODEL", "http://127.0.0.1:1/v1#environment")
     configure(model="http://127.0.0.1:1/v1#configured")
     assert default_model().id.endswith("#configured")
@@ -69,7 +77,7 @@ async def test_what_is_configured_comes_before_the_environment(
     assert default_model().id.endswith("#environment")
 
 
-def test_one_model_is_enough() -> None:
-    """Two are a mistake."""
+def test_two_models_for_one_grader_are_refused() -> None:
+    """It would be unclear which one is called."""
     with pytest.raises(JudgeError, match="both generate_fn= and model="):
         PerCriterionGrader(FakeModel("MET"), model=FakeModel("MET"))

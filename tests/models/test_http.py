@@ -19,7 +19,7 @@ import pytest
 from assay import MissingExtraError, Refused
 from assay.models import http, model_of
 from assay.models.http import HttpAddress
-from assay.models.provider_formats import RawReply
+from assay.models.wire_format import RawReply
 
 SAID = b'HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n{"a":1}'
 
@@ -458,7 +458,7 @@ def test_without_aiohttp_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> 
 def test_json_takes_half_a_character() -> None:
     """Models under test write it."""
     body = json.dumps({"text": "\ud83d"}).encode()
-    assert RawReply.of(200, {}, body).data == {"text": "\ud83d"}
+    assert RawReply.from_body(200, {}, body).data == {"text": "\ud83d"}
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate"])

@@ -1,4 +1,4 @@
-"""What goes over the OpenAI-compatible wire, and what comes back."""
+"""Requests and replies in the format of chat completions."""
 
 import contextlib
 import json
@@ -9,15 +9,15 @@ import pytest
 from assay import CriterionEvaluation, Overloaded, Refused, Truncated, Unreadable
 from assay.graders import ChoiceOutput, OneShotOutput, PerCriterionOutput, RubricAsJudgeOutput
 from assay.models import Limits, Request, Usage
-from assay.models.model import json_schema
-from assay.models.provider_formats import OpenAIFormat
+from assay.models.finish_reasons import check_complete
+from assay.models.openai_chat import OpenAIChatFormat
 from assay.testing import Fault
 
 
 async def test_a_reply_has_text_usage_model_and_value(
     serve: Any, model_at: Any, question: Any
 ) -> None:
-    """As the endpoint gave them; the model id is the resolved one."""
+    """They are what the endpoint sent; the model is the one that it resolved the name to."""
     server = serve("MET")
     reply = await model_at(server)(question(schema=PerCriterionOutput))
     assert reply.value == PerCriterionOutput(
@@ -32,7 +32,7 @@ async def test_a_reply_has_text_usage_model_and_value(
 async def test_neighbours_of_one_role_are_one_message(
     serve: Any, model_at: Any, question: Any
 ) -> None:
-    """With nothing between them, so that what requests share is byte for byte the same."""
+    """Nothing is put between them, so that the shared part of requests is the same to the byte."""
     server = serve("hello")
     model = model_at(server)
     for words in ("Is it even?", "Is it odd?"):
@@ -49,7 +49,7 @@ async def test_neighbours_of_one_role_are_one_message(
 async def test_the_schema_goes_along_strict_and_reason_first(
     serve: Any, model_at: Any, question: Any
 ) -> None:
-    """A model writes fields in the order of the schema."""
+    """Models write fields in the order of the schema, so the reason comes before the verdict."""
     server = serve("MET")
     await model_at(server)(question(schema=PerCriterionOutput))
     sent = server.asked[0].body["response_format"]
@@ -60,20 +60,19 @@ async def test_the_schema_goes_along_strict_and_reason_first(
     assert schema["additionalProperties"] is False
 
 
-@pytest.mark.parametrize("model", [PerCriterionOutput, ChoiceOutput])
-def test_a_schema_is_one_constant(model: Any) -> None:
-    """The same object each time: endpoints compile a grammar for every new one, and count them."""
-    wire = OpenAIFormat()
-    formats = [
-        wire.payload(Request.of("s", str(n), schema=model), "m", set()).body["response_format"]
+@pytest.mark.parametrize("schema", [PerCriterionOutput, ChoiceOutput])
+def test_a_schema_is_sent_the_same_with_every_request(schema: Any) -> None:
+    """To the byte: endpoints compile a grammar for every new one, and count them."""
+    wire_format = OpenAIChatFormat()
+    payloads = [
+        wire_format.write_request(Request.of("s", str(n), schema=schema), "m", set())
         for n in range(3)
     ]
-    assert formats[0] is formats[1] is formats[2]
-    assert json_schema(model) is json_schema(model)
+    assert len({json.dumps(payload.body["response_format"]) for payload in payloads}) == 1
 
 
 async def test_settings_go_along_only_when_given(serve: Any, model_at: Any, question: Any) -> None:
-    """What is None is left to the endpoint."""
+    """A setting that is None is not sent."""
     server = serve("hello")
     model = model_at(server)
     await model(question(temperature=None))
@@ -92,7 +91,7 @@ async def test_log_probabilities_come_back(serve: Any, model_at: Any, question: 
 
 
 async def test_the_key_goes_in_its_header(serve: Any, model_at: Any, question: Any) -> None:
-    """And nowhere else."""
+    """Without a key there is no such header."""
     server = serve("hello")
     await model_at(server, api_key="s3cret")(question())
     await model_at(server)(question())
@@ -102,7 +101,7 @@ async def test_the_key_goes_in_its_header(serve: Any, model_at: Any, question: A
 async def test_further_parameters_go_with_every_call(
     serve: Any, model_at: Any, question: Any
 ) -> None:
-    """And into the id, for they change the answer."""
+    """They are part of the id, because they change answers."""
     server = serve("hello")
     model = model_at(server, reasoning_effort="low")
     await model(question())
@@ -120,10 +119,10 @@ async def test_half_a_character_can_be_asked_about(
 
 
 async def test_a_cut_off_reply_is_an_error(serve: Any, model_at: Any, question: Any) -> None:
-    """Even one that looks whole: nobody knows what would have come. It is not asked again."""
+    """This holds even if it looks complete. The request is not repeated."""
     whole = '{"explanation": "so", "criterion_status": "MET"}'
     server = serve(faults=[Fault.truncated(whole)])
-    with pytest.raises(Truncated, match="stopped in the middle after 12 tokens"):
+    with pytest.raises(Truncated, match="cut off after 12 tokens"):
         await model_at(server)(question(schema=PerCriterionOutput))
     assert len(server.asked) == 1
 
@@ -136,18 +135,16 @@ async def test_a_cut_off_reply_is_an_error(serve: Any, model_at: Any, question: 
     ],
 )
 def test_a_refusal_is_an_error(message: Any, finish: str, error: type[Exception]) -> None:
-    """It is no verdict, and no empty reply either."""
-    from assay.models.provider_formats import whole
-
+    """It is neither a verdict nor an empty reply."""
     data = {"choices": [{"message": message, "finish_reason": finish}]}
     with pytest.raises(error):
-        whole(OpenAIFormat().reply(data), "somewhere", Request.of("s", "u"))
+        check_complete(OpenAIChatFormat().read_reply(data), "somewhere", Request.of("s", "u"))
 
 
 async def test_one_token_that_was_asked_for_is_whole(
     serve: Any, model_at: Any, question: Any
 ) -> None:
-    """For its likelihood; one token of a longer reply is not."""
+    """It was requested for its log-probability. A single token of a longer reply is cut off."""
     server = serve(faults=[Fault.truncated("MET")] * 2)
     model = model_at(server)
     reply = await model(question(max_tokens=1, logprobs=2))
@@ -157,14 +154,14 @@ async def test_one_token_that_was_asked_for_is_whole(
 
 
 @pytest.mark.parametrize("reason", ["length", "MAX_TOKENS", "model_length"])
-def test_cut_off_has_many_names(reason: str) -> None:
-    """All of them are errors."""
+def test_a_cut_off_reply_is_recognised_in_the_words_of_each_endpoint(reason: str) -> None:
+    """They are all normalized to `length`."""
     data = {"choices": [{"message": {"content": "x"}, "finish_reason": reason}]}
-    assert OpenAIFormat().reply(data).finish_reason == "length"
+    assert OpenAIChatFormat().read_reply(data).finish_reason == "length"
 
 
 async def test_an_endpoint_that_does_not_count_is_counted_for(question: Any) -> None:
-    """By the characters, since a missing figure is not 0."""
+    """Tokens are estimated from characters, because a missing count is not 0."""
     from assay.models.endpoint_model import TokenEstimate
 
     assert TokenEstimate().expected(question(), "x" * 40).completion == 10
@@ -175,7 +172,7 @@ async def test_an_endpoint_that_does_not_count_is_counted_for(question: Any) -> 
 async def test_a_judge_is_told_what_fields_mean_and_no_docstring(
     serve: Any, model_at: Any, question: Any, schema: Any, refuses: Any
 ) -> None:
-    """Docstrings are for programmers: a doctest in every call says nothing to a judge."""
+    """Docstrings are for programmers and would only confuse a judge."""
     server = serve("MET", refuses=refuses)
     with contextlib.suppress(Unreadable):
         await model_at(server)(question(schema=schema))
@@ -195,7 +192,7 @@ MET = PerCriterionOutput(explanation="so", criterion_status="MET").model_dump_js
 
 
 def ending(reason: str, text: str = MET) -> Fault:
-    """A reply that looks whole, and did not end well."""
+    """A reply that looks complete but has another finish reason."""
     return Fault("ending", text=text, finish_reason=reason)
 
 
@@ -214,7 +211,7 @@ def ending(reason: str, text: str = MET) -> Fault:
 async def test_a_reply_that_did_not_end_well_is_no_verdict(
     serve: Any, model_at: Any, question: Any, reason: str, error: type[Exception]
 ) -> None:
-    """Though a verdict can be read in it."""
+    """This holds although it contains a valid verdict."""
     server = serve(faults=lambda call: ending(reason))
     model = model_at(server, limits=Limits(attempts=2))
     with pytest.raises(error):
@@ -225,7 +222,7 @@ async def test_a_reply_that_did_not_end_well_is_no_verdict(
 async def test_a_reply_that_the_endpoint_broke_off_is_asked_for_again(
     serve: Any, model_at: Any, question: Any, reason: str
 ) -> None:
-    """The second try is answered."""
+    """The second attempt is answered."""
     server = serve("UNMET", faults=[ending(reason)])
     reply = await model_at(server)(question(schema=PerCriterionOutput))
     assert (reply.value.criterion_status, len(server.asked)) == ("UNMET", 2)
@@ -234,7 +231,7 @@ async def test_a_reply_that_the_endpoint_broke_off_is_asked_for_again(
 async def test_a_score_that_was_cut_is_asked_for_again_and_not_mended(
     serve: Any, model_at: Any, question: Any
 ) -> None:
-    """85 was meant; an endpoint that does not say so cut it to 8."""
+    """The endpoint cut 85 to 8 and reported a complete reply."""
     cut = '{"explanation": "good", "overall_score": 8'
     server = serve(faults=[ending("stop", cut), ending("stop", cut + "5}")])
     reply = await model_at(server)(question(schema=RubricAsJudgeOutput))

@@ -1,4 +1,4 @@
-"""Names, addresses and keys: which model is meant."""
+"""Names, URLs and keys: which model they stand for."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ def inner(model: Any) -> Any:
 async def test_a_providers_name_finds_its_address_and_key(
     serve: Any, question: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Here sent elsewhere, as its own clients can be."""
+    """The variable of its SDK sends the calls to another URL."""
     server = serve("hello")
     monkeypatch.setenv("OPENAI_BASE_URL", server.url + "/")
     monkeypatch.setenv("OPENAI_API_KEY", "s3cret")
@@ -36,14 +36,14 @@ async def test_a_providers_name_finds_its_address_and_key(
     ],
 )
 def test_names_of_providers(name: str, url: str) -> None:
-    """The name is the id, and the model's own name may hold a slash."""
+    """The name is the id. The name of the model may contain a slash."""
     model = inner(model_of(name, api_key="k"))
     assert (model.id, model.endpoint.where) == (name, url)
     assert model.name == name.partition("/")[2]
 
 
 def test_a_providers_address_is_the_provider(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So prices, key and cache are the same."""
+    """The id and the price are those of the provider's name."""
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     model = inner(model_of("https://api.openai.com/v1#gpt-5-mini"))
     assert model.id == "openai/gpt-5-mini"
@@ -53,7 +53,7 @@ def test_a_providers_address_is_the_provider(monkeypatch: pytest.MonkeyPatch) ->
 async def test_no_address_gets_another_ones_key(
     serve: Any, question: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only the one that was set for it."""
+    """An endpoint that is not a provider's is sent only ASSAY_API_KEY."""
     server = serve("hello")
     monkeypatch.setenv("OPENAI_API_KEY", "openai's")
     await model_of(server.model)(question("one"))
@@ -63,45 +63,45 @@ async def test_no_address_gets_another_ones_key(
 
 
 WRONG = {
-    "gpt-5-mini": "names no model: give a name such as 'openai/gpt-5-mini'",
-    "openai/": "names no model",
+    "gpt-5-mini": "does not name a model: give a name such as 'openai/gpt-5-mini'",
+    "openai/": "does not name a model",
     "opneai/gpt-5-mini": "did you mean 'openai'",
     "openai/gpt-5-mini": "needs a key: set OPENAI_API_KEY, or pass api_key=",
     "http://127.0.0.1:8000/v1": "add #name",
-    "vllm/qwen": "a server of your own goes by its address, such as http://127.0.0.1:8000/v1#name",
-    "azure/gpt-5-mini": r"a model in a cloud by a client: model_of\(openai.AzureOpenAI\(...\), 'gpt-5-mini'\)",
+    "vllm/qwen": "for a server of your own give its URL, such as http://127.0.0.1:8000/v1#name",
+    "azure/gpt-5-mini": r"for a model in a cloud a client: model_of\(openai.AzureOpenAI\(...\), 'gpt-5-mini'\)",
     "unheard-of/x": "use gemini, openai, anthropic",
 }
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_name_that_does_not_do_says_what_would(name: str) -> None:
-    """When the model is made, not when it is asked."""
+def test_a_wrong_name_is_refused_with_advice(name: str) -> None:
+    """The error is raised when the model is made, not when it is called."""
     with pytest.raises(Refused, match=WRONG[name]):
         model_of(name)
 
 
 @pytest.mark.parametrize("thing", [None, 42, object()])
 def test_what_is_no_model_is_refused(thing: Any) -> None:
-    """With what would be one."""
-    with pytest.raises(Refused, match="is no model: give a name"):
+    """The error says what can be given."""
+    with pytest.raises(Refused, match="is not a model: give a name"):
         model_of(thing)
 
 
 def test_a_model_is_taken_as_it_is() -> None:
-    """And gets a cache in front on request."""
+    """The same object is returned."""
     model = model_of("http://127.0.0.1:1/v1#x", limits=Limits(concurrency=3))
     assert model_of(model) is model
 
 
 def test_a_model_on_this_machine_is_free() -> None:
-    """Elsewhere a price that nobody named is not known."""
+    """On another machine the price is unknown unless it is given."""
     assert inner(model_of("http://127.0.0.1:8000/v1#x")).price == Price(0, 0)
     assert inner(model_of("http://10.0.0.7:8000/v1#x")).price is None
     assert inner(model_of("http://10.0.0.7:8000/v1#x", price=Price(1, 2))).price == Price(1, 2)
 
 
 def test_no_key_shows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither in the id nor in the repr."""
+    """The key is neither in the id nor in the repr."""
     model = model_of("openai/gpt-5-mini", api_key="s3cret")
     assert "s3cret" not in f"{model!r} {inner(model)!r} {model.id}"

@@ -1,4 +1,4 @@
-"""Client objects that people made themselves: the real `openai` package, against a real server."""
+"""Clients of the real `openai` package, against a real server."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -18,7 +18,7 @@ SCHEMA = {"schema": PerCriterionOutput}
 
 @pytest.fixture(params=["async", "sync"])
 async def client_at(request: Any) -> Any:
-    """Makes clients of either kind, and closes them."""
+    """Make sync or async clients, and close them."""
     made: list[Any] = []
 
     def make(server: Any) -> Any:
@@ -34,7 +34,7 @@ async def client_at(request: Any) -> Any:
 
 
 async def test_a_client_with_a_name_is_a_model(serve: Any, client_at: Any, question: Any) -> None:
-    """With structured output, usage and log-probabilities, as over our own wire."""
+    """Structured output, usage and log-probabilities work as over HTTP."""
     server = serve("MET")
     model = model_of(client_at(server), "gpt-test", limits=QUICK, price=Price(1, 1))
     reply = await model(question(logprobs=2, **SCHEMA))
@@ -47,7 +47,7 @@ async def test_a_client_with_a_name_is_a_model(serve: Any, client_at: Any, quest
 
 
 async def test_it_has_the_id_and_the_limits_of_its_endpoint(serve: Any, client_at: Any) -> None:
-    """So that a cache, and everybody else who asks there, knows it."""
+    """Caches and limits are shared with models that are named by that URL."""
     server = serve("MET")
     model = model_of(client_at(server), "test", limits=QUICK)
     assert model.id == server.model
@@ -56,7 +56,7 @@ async def test_it_has_the_id_and_the_limits_of_its_endpoint(serve: Any, client_a
 async def test_our_retries_are_made_and_not_its_own(
     serve: Any, client_at: Any, question: Any
 ) -> None:
-    """Three tries, not three times three."""
+    """There are three attempts, not three times three."""
     server = serve(faults=lambda call: Fault.rate_limited(0) if call else None)
     model = model_of(client_at(server), "test", limits=QUICK)
     await model(question("how fast are you?"))
@@ -75,7 +75,7 @@ FAULTS = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_its_errors_are_ours(serve: Any, client_at: Any, question: Any, fault: str) -> None:
-    """By what the endpoint did."""
+    """The error class depends on what the endpoint did."""
     what, error = FAULTS[fault]
     server = serve(faults=lambda call: what if call else None)
     model = model_of(client_at(server), "test", limits=QUICK)
@@ -87,14 +87,14 @@ async def test_its_errors_are_ours(serve: Any, client_at: Any, question: Any, fa
 async def test_a_refused_schema_is_left_out_here_too(
     serve: Any, client_at: Any, question: Any
 ) -> None:
-    """And asked for in words."""
+    """The schema is then described in words."""
     server = serve("MET", refuses=("response_format",))
     model = model_of(client_at(server), "test", limits=QUICK)
     assert (await model(question(**SCHEMA))).value.criterion_status == "MET"
 
 
 async def test_a_grader_takes_it(serve: Any, client_at: Any) -> None:
-    """As its model."""
+    """A model of a client can judge."""
     server = serve("MET")
     grader = PerCriterionGrader(model=model_of(client_at(server), "test", limits=QUICK))
     report = await Rubric.from_dict([{"requirement": "Holds"}]).grade("x", autograder=grader)
@@ -102,13 +102,13 @@ async def test_a_grader_takes_it(serve: Any, client_at: Any) -> None:
 
 
 async def test_a_client_without_a_name_is_refused(serve: Any, client_at: Any) -> None:
-    """It serves many models."""
+    """A client can call many models."""
     with pytest.raises(Refused, match="no model is named"):
         model_of(client_at(serve()))
 
 
 async def test_a_mock_with_a_name_is_a_client(question: Any) -> None:
-    """Though it has every attribute that a model has, too."""
+    """A mock also has every attribute of a model; the name decides."""
     client = MagicMock()
     client.base_url = ""
     client.with_options.return_value = client
@@ -121,7 +121,7 @@ async def test_a_mock_with_a_name_is_a_client(question: Any) -> None:
 
 
 async def test_an_object_of_the_same_shape_does(question: Any) -> None:
-    """As tests of other libraries make them: no base URL, no options, plain objects."""
+    """Tests of other libraries use such objects: no base URL, no options, plain replies."""
     seen: list[dict[str, Any]] = []
 
     async def create(**body: Any) -> Any:

@@ -1,11 +1,11 @@
-"""Reading: which verdict counts in what a model wrote."""
+"""Reading structured replies: which verdict counts in what a model wrote."""
 
 import pytest
 
 from assay import ChoiceOutput, OffMenu, Unreadable
 from assay.graders import OneShotOutput, PerCriterionOutput, RubricAsJudgeOutput
 from assay.models import Request
-from assay.models.structured import read
+from assay.models.structured import read_structured
 
 MET = '{"explanation": "so", "criterion_status": "MET"}'
 UNMET = '{"explanation": "so", "criterion_status": "UNMET"}'
@@ -14,7 +14,7 @@ ODD = '{"explanation": "so", "criterion_status": "MAYBE"}'
 
 def verdict_in(text: str) -> str:
     request = Request.of("s", "u", schema=PerCriterionOutput)
-    return read(text, request).criterion_status
+    return read_structured(text, request).criterion_status
 
 
 READABLE = {
@@ -47,7 +47,7 @@ READABLE = {
 
 @pytest.mark.parametrize("text", READABLE.values(), ids=READABLE)
 def test_the_verdict_is_found(text: str) -> None:
-    """In whatever stands around it."""
+    """Text around the object and small errors in it do not matter."""
     assert verdict_in(text) == "MET"
 
 
@@ -78,7 +78,7 @@ UNREADABLE = {
 
 @pytest.mark.parametrize("text", UNREADABLE.values(), ids=UNREADABLE)
 def test_what_cannot_be_read_is_an_error(text: str) -> None:
-    """And never a verdict."""
+    """No verdict is guessed."""
     with pytest.raises(Unreadable):
         verdict_in(text)
 
@@ -87,71 +87,73 @@ def test_what_cannot_be_read_is_an_error(text: str) -> None:
     "text", [ODD, f"{MET} or rather {ODD}", f"<think>{MET}</think>{ODD}"], ids=range(3)
 )
 def test_a_verdict_that_was_not_on_offer_is_an_error(text: str) -> None:
-    """An earlier one on offer may be a quotation, so it does not stand in."""
+    """An earlier verdict that was offered may be a quotation, so it does not count instead."""
     with pytest.raises(OffMenu, match="'MAYBE'"):
         verdict_in(text)
 
 
 def test_a_check_can_refuse_what_a_schema_cannot() -> None:
-    """Labels that differ from criterion to criterion stand in no schema."""
+    """Labels that differ between criteria are not in the schema."""
     request = Request(({"role": "user", "content": "u"},), PerCriterionOutput, lambda value: "no!")
     with pytest.raises(OffMenu, match="no!"):
-        read(MET, request)
+        read_structured(MET, request)
 
 
 def test_lists_of_verdicts_are_read_too() -> None:
-    """Spelling is mended inside them."""
+    """Verdicts in lower case are accepted inside them too."""
     text = '{"criteria_evaluations": [{"criterion_number": 1, "explanation": "", "criterion_status": "unmet"}]}'
-    value = read(f"So: {text}", Request.of("s", "u", schema=OneShotOutput))
+    value = read_structured(f"So: {text}", Request.of("s", "u", schema=OneShotOutput))
     assert value.criteria_evaluations[0].criterion_status == "UNMET"
 
 
 @pytest.mark.parametrize("said", ["85", '"85"', "85.0"])
 def test_numbers_are_read(said: str) -> None:
-    """Also from a string."""
+    """A number in quotes is a number."""
     text = f'{{"explanation": "so", "overall_score": {said}}}'
-    assert read(text, Request.of("s", "u", schema=RubricAsJudgeOutput)).overall_score == 85
+    assert (
+        read_structured(text, Request.of("s", "u", schema=RubricAsJudgeOutput)).overall_score == 85
+    )
 
 
 @pytest.mark.parametrize("said", ["8", "85", "8.", "8.5", "-", "85\n", "8 "])
 @pytest.mark.parametrize("quote", ['"', "'"])
 def test_a_number_where_a_reply_was_cut_is_none(said: str, quote: str) -> None:
-    """More of its digits may be missing."""
+    """Digits may be missing."""
     text = '{"explanation": "so", "overall_score": '.replace('"', quote) + said
     with pytest.raises(Unreadable):
-        read(text, Request.of("s", "u", schema=RubricAsJudgeOutput))
+        read_structured(text, Request.of("s", "u", schema=RubricAsJudgeOutput))
 
 
 def test_two_different_numbers_are_none() -> None:
-    """A draft and a result, or a quotation: which one counts cannot be told."""
+    """One may be a draft or a quotation, and nothing tells which."""
     first, second = (f'{{"explanation": "so", "overall_score": {n}}}' for n in (20, 90))
     request = Request.of("s", "u", schema=RubricAsJudgeOutput)
     with pytest.raises(Unreadable, match=r"two different verdicts.*20.*90"):
-        read(f"{first}\n{second}", request)
-    assert read(f"{second}\n{second}", request).overall_score == 90
+        read_structured(f"{first}\n{second}", request)
+    assert read_structured(f"{second}\n{second}", request).overall_score == 90
 
 
 def test_labels_that_differ_are_two_verdicts_only_when_both_were_on_offer() -> None:
-    """A label that the check refuses is no verdict."""
+    """A label that the check refuses is not a verdict."""
     request = Request(
         ({"role": "user", "content": "u"},),
         ChoiceOutput,
         lambda value: None if value.choice in ("good", "bad") else "not on offer",
     )
     said = '{{"explanation": "so", "choice": "{}"}}'.format
-    assert read(said("good or bad") + said("good"), request).choice == "good"
+    assert read_structured(said("good or bad") + said("good"), request).choice == "good"
     with pytest.raises(Unreadable, match="two different verdicts"):
-        read(said("bad") + said("good"), request)
+        read_structured(said("bad") + said("good"), request)
 
 
 @pytest.mark.parametrize("said", ["NaN", "Infinity", '"nan"'])
-def test_numbers_that_are_none_are_not(said: str) -> None:
-    """NaN would be clamped to a full score somewhere."""
+def test_nan_and_infinity_are_not_scores(said: str) -> None:
+    """NaN could be clamped to a full score."""
     text = f'{{"explanation": "so", "overall_score": {said}}}'
     with pytest.raises(Unreadable):
-        read(text, Request.of("s", "u", schema=RubricAsJudgeOutput))
+        read_structured(text, Request.of("s", "u", schema=RubricAsJudgeOutput))
 
 
 def test_without_a_schema_there_is_nothing_to_read() -> None:
-    """A text is a text."""
-    assert read("anything", Request.of("s", "u")) is None
+    """The value is None."""
+    assert read_structured("anything", Request.of("s", "u")) is None

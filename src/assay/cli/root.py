@@ -141,7 +141,7 @@ def config_of(ctx: click.Context) -> Config:
 
 def _is_elsewhere(model: str) -> bool:
     """Whether a model is asked at an address that is neither a provider's nor on this machine."""
-    from assay.models.resolve import provider_at
+    from assay.models.providers import provider_at
     from assay.server.settings import is_loopback
 
     address = model.partition("#")[0]

@@ -1,6 +1,5 @@
 """Find what the options name: the rubric, the texts, the run, and the judge."""
 
-import os
 import re
 import sys
 from collections.abc import Generator, Iterator, Sequence
@@ -21,7 +20,8 @@ from assay.loading.rubric_reader import is_reference
 from assay.local.weights import KNOWN, weights_file
 from assay.messages import media_access
 from assay.models import Model, model_of
-from assay.models.resolve import BY_KEY, what_to_set
+from assay.models.providers import propose_model
+from assay.models.resolve import what_to_set
 from assay.rubric import Rubric, rubric_at, rubric_in_python
 from assay.runs import Run
 from assay.runs.folder import Folder
@@ -191,7 +191,7 @@ def judge_of(judging: JudgingOptions, cache: VerdictCache | None, *, quiet: bool
     except Refused as error:
         if name:
             raise
-        has_key = any(os.environ.get(variable) for variable in BY_KEY)
+        has_key = propose_model() is not None
         why = f"no local model is here: {what_to_set()}" if has_key else str(error)
         raise Refused(f"no judge was named, and {why}") from None
     return model

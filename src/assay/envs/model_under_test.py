@@ -12,7 +12,7 @@ from assay.media import with_media
 from assay.models import Model, Reply, Request, model_of
 from assay.models.endpoint_model import EndpointModel
 from assay.models.model import Tool
-from assay.models.sdk import creating
+from assay.models.sdk import format_of_client
 from assay.redaction import redacted
 from assay.types import Message
 from assay.wording import short_repr
@@ -120,7 +120,7 @@ def _model(client: Any, model: Any, extra: dict[str, Any]) -> Model:
     if client is None and model is None:
         instead = "an address such as 'http://127.0.0.1:8000/v1#name', or a client and the name of a model"
         raise Refused(f"no model is named: give model='openai/gpt-5-mini', {instead}")
-    if client is not None and creating(client) is not None:
+    if client is not None and format_of_client(client) is not None:
         return model_of(at_home(client), model, shared=False, **extra)
     source = model if client is None else client
     if isinstance(source, str):

@@ -12,7 +12,13 @@ from assay.concurrency import side_by_side
 from assay.envs.base_env import Given, stop
 from assay.envs.multi_turn import MultiTurnEnv
 from assay.messages import ToolCall, chat_of, tool_calls
-from assay.models.callable_tool import ArgumentsError, CallableTool, ToolError, content_of, name_of
+from assay.models.callable_tool import (
+    ArgumentsError,
+    CallableTool,
+    ToolError,
+    get_tool_name,
+    result_content,
+)
 from assay.models.model import Tool
 from assay.rubric import Rubric
 from assay.tools import failure, is_failure
@@ -59,7 +65,7 @@ class ToolEnv(MultiTurnEnv):
 
     def remove_tool(self, tool: Callable[..., Any]) -> None:
         """Let the model call it no more."""
-        del self._tools[name_of(tool)]
+        del self._tools[get_tool_name(tool)]
 
     def tools_of(self, state: State) -> tuple[Tool, ...]:
         return tuple(tool.declared for tool in self._tools.values())
@@ -95,11 +101,11 @@ class ToolEnv(MultiTurnEnv):
             return self._wrong(state, call, "arguments", str(error))
         try:
             if tool.is_async:
-                content = content_of(await tool.function(**arguments))
+                content = result_content(await tool.function(**arguments))
             else:
                 # In a thread: a function that takes its time must not hold up every other rollout.
                 work = partial(copy_context().run, tool.function, **arguments)
-                content = content_of(
+                content = result_content(
                     await asyncio.get_running_loop().run_in_executor(_threads(), work)
                 )
         except self.stop_errors:

@@ -25,9 +25,9 @@ from assay.graders.model_grader import GraderOptions, Opened, PerCriterionGrader
 from assay.media import KINDS, Attachment, Medium, type_of
 from assay.messages import Part, ToolCall, parts_of
 from assay.models.budgets import budget, is_dry_run
-from assay.models.callable_tool import CallableTool, ToolError, assistant_message, content_of
+from assay.models.callable_tool import CallableTool, ToolError, assistant_message, result_content
 from assay.models.model import Model, Reply, Request, ask_judge, media_of
-from assay.models.structured import read
+from assay.models.structured import read_structured
 from assay.report import Score
 from assay.tools import failure
 from assay.tools.workspace import LONGEST, MOST_READ
@@ -151,7 +151,7 @@ class ToolJudge(PerCriterionGrader):
             if not reply.tool_calls:
                 with suppress(Unreadable):
                     if request.logprobs is None:
-                        return reply._replace(value=read(reply.text, request))
+                        return reply._replace(value=read_structured(reply.text, request))
                 messages = (*messages, {**said, "content": reply.text or "(nothing)"})
                 break
             allowed = reply.tool_calls[: self.limits.looks - len(looks)]
@@ -197,7 +197,7 @@ class ToolJudge(PerCriterionGrader):
                 found = await (work() if tool.is_async else asyncio.wrap_future(in_thread(work)))
             if isinstance(found, bytes):
                 return self._image(found)
-            found = content_of(found)
+            found = result_content(found)
         except TimeoutError:
             return failure(f"no result within {seconds:g} seconds")
         except Exception as error:  # noqa: BLE001 - whatever a tool raises, the model is told

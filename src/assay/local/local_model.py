@@ -10,8 +10,9 @@ from assay.local.weights import SMOKE, fingerprint, weights_file
 from assay.models.endpoint_model import Deduplicated, EndpointModel
 from assay.models.limiter import Limits, WaitQueue
 from assay.models.model import FREE, Model, Reply, Request
-from assay.models.provider_formats import OpenAIFormat, Payload, RawReply
+from assay.models.openai_chat import OpenAIChatFormat
 from assay.models.retry import Endpoint
+from assay.models.wire_format import Payload, RawReply
 from assay.redaction import logger_of
 
 NOT_A_JUDGEMENT = "smoke judge: not a judgement"  # part of that model's id, which stands wherever the judge is named
@@ -51,9 +52,9 @@ class LocalModel:
         self._process = LocalProcess(f"local:{path}", threads=threads, context=context)
         self._queue = PrefixQueue()
         endpoint = Endpoint.at(self.id, limits=PATIENT)
-        form = OpenAIFormat()
+        form = OpenAIChatFormat()
         self._model = EndpointModel(
-            self.id, name, provider_format=form, send=self._send, endpoint=endpoint, price=FREE
+            self.id, name, wire_format=form, send=self._send, endpoint=endpoint, price=FREE
         )
 
     async def __call__(self, request: Request) -> Reply:
@@ -85,7 +86,7 @@ class LocalModel:
         from assay.models.http import HttpAddress
 
         await self.start()
-        form = OpenAIFormat()
+        form = OpenAIChatFormat()
         address = HttpAddress(self._process.url + form.path, form.headers(self._process.key))
         return await address.post(payload, seconds)
 

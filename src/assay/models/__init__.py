@@ -1,7 +1,8 @@
 """Ask a model: one async function, a `Request` in and a `Reply` out.
 
-`resolve` finds the model that a name means, `endpoint_model` asks it, `provider_formats` writes what is sent, `http` and
-`sdk` send it. The names load when first used: a rubric that asks no model pays for none of it.
+`resolve` makes the model that a name stands for, from an entry of `providers`. `endpoint_model` asks it. A wire format
+(`wire_format`) writes what is sent and reads what comes back; `http` and `sdk` send it. The names are imported when they
+are first used, so a rubric that asks no model does not load them.
 """
 
 from assay.lazy import attach

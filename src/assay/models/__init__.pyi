@@ -1,6 +1,7 @@
 from assay.models.budgets import Ledger as Ledger
 from assay.models.budgets import budget as budget
 from assay.models.budgets import dry_run as dry_run
+from assay.models.known_models import price_of as price_of
 from assay.models.limiter import Limits as Limits
 from assay.models.model import Model as Model
 from assay.models.model import Price as Price
@@ -11,4 +12,3 @@ from assay.models.model import Usage as Usage
 from assay.models.resolve import configure as configure
 from assay.models.resolve import default_model as default_model
 from assay.models.resolve import model_of as model_of
-from assay.models.resolve import price_of as price_of

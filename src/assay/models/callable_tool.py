@@ -1,11 +1,11 @@
-"""Describe Python functions to a model as tools, check the arguments it gives, and write what was called as messages."""
+"""Describe Python functions to a model as tools, and check the arguments of its calls."""
 
 import inspect
 import json
 import re
 from collections.abc import Callable, Sequence
 from functools import partial, update_wrapper
-from typing import Any, cast, get_type_hints
+from typing import Any, NamedTuple, cast, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
@@ -16,198 +16,283 @@ from assay.models.model import Reply, Tool
 from assay.types import State
 from assay.wording import did_you_mean, short_repr
 
-
-def described_by(docstring: str | None) -> tuple[str, dict[str, str]]:
-    """The words of a docstring about a function, and about each of its arguments."""
-    text = inspect.cleandoc(docstring or "").strip()
-    if "\n" not in text:
-        return text, {}
-    what = "Reading the docstring of a tool"
-    found = import_extra("docstring_parser", what, package="docstring-parser", extra="envs").parse(
-        text
-    )
-    words = {each.arg_name: " ".join((each.description or "").split()) for each in found.params}
-    arguments = {
-        name.lstrip("*"): said
-        for names, said in words.items()
-        for name in re.split(r"\s*,\s*", names)
-    }
-    return (found.description or "").strip(), arguments
-
-
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_Parameter = inspect.Parameter
+MAX_PROBLEMS = 3  # problems with arguments that are reported to a model at once
+_TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+# Fields of the arguments model are named so, because pydantic reserves names such as `copy` and
+# `model_config`.
+_FIELD_PREFIX = "argument_"
+# The types of parts that a tool may return as the content of a message.
+_CONTENT_PARTS = frozenset({"text", "image_url", "input_audio"})
 
 
 class ToolError(AssayError, ValueError):
-    """A function cannot be a tool as it is."""
+    """A function cannot be used as a tool."""
 
 
 class ArgumentsError(AssayError, ValueError):
-    """A model calls a tool with arguments that it does not take; the message is for the model."""
+    """A model called a tool with wrong arguments; the message is written for the model."""
 
 
 class CallableTool:
-    """A function, told to a model by its docstring and signature; a parameter annotated `State` gets the state."""
+    """A function that a model may call, described by its docstring and its signature.
+
+    Parameters annotated with `State` receive the state of the rollout and are not shown to the
+    model.
+    """
 
     def __init__(self, function: Callable[..., Any], hidden: Sequence[str] = ()) -> None:
-        """The model is not told of the `hidden` arguments."""
+        """`hidden` names further parameters that are not shown to the model."""
         if not callable(function):
-            raise ToolError(f"{short_repr(function)} is no tool: give a function")
+            raise ToolError(f"{short_repr(function)} is not a tool: give a function")
         self.function = function
-        self.name = name_of(function)
-        inner = _unwrapped(function)
-        call = getattr(inner, "__call__", None)  # noqa: B004 - the method itself is wanted
-        self.is_async = inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(call)
-        self._model, self._state, schema = _read(function, self.name, hidden)
-        own = None if inspect.isroutine(inner) else getattr(inner, "description", None)
-        purpose, about = described_by(own or inspect.getdoc(inner))
-        properties: dict[str, Any] = schema.pop("properties", {})
-        for argument in properties.keys() & about.keys():
-            if said := about[argument]:
-                properties[argument].setdefault("description", said)
-        schema = {"type": "object", "properties": properties, **schema}
-        self.declared = Tool(self.name, purpose, json.dumps(schema))
+        self.name = get_tool_name(function)
+        inner = _unwrap_partials(function)
+        call_method = getattr(inner, "__call__", None)  # noqa: B004 - the method itself is needed
+        self.is_async = inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(
+            call_method
+        )
+        signature = _read_signature(function, self.name, hidden)
+        self._arguments_model = signature.arguments_model
+        self._state_parameters = signature.state_parameters
+        description, argument_descriptions = parse_docstring(_find_docstring(inner))
+        schema = _describe_arguments(self._arguments_model, self.name, argument_descriptions)
+        self.declared = Tool(self.name, description, json.dumps(schema))
 
     def arguments(self, given: str, state: State) -> dict[str, Any]:
-        """Check the arguments that a model gives as JSON; an `ArgumentsError` has a message for the model."""
-        try:
-            found: object = json.loads(given) if given.strip() else {}
-        except (ValueError, RecursionError) as error:
-            raise ArgumentsError(f"the arguments are no JSON: {error}") from None
-        if not isinstance(found, dict):
+        """Return the arguments for a call from the JSON that a model wrote.
+
+        Raise `ArgumentsError` if they are wrong.
+        """
+        values: object = {}
+        if given.strip():
+            try:
+                values = json.loads(given)
+            except (ValueError, RecursionError) as error:
+                raise ArgumentsError(f"the arguments are not JSON: {error}") from None
+        if not isinstance(values, dict):
             raise ArgumentsError(
-                f"the arguments are {short_repr(found)}: give an object, name to value"
+                f"the arguments are {short_repr(values)}: give an object that maps names to values"
             )
         try:
-            read = self._model.model_validate(found)
+            validated = self._arguments_model.model_validate(values)
         except ValidationError as error:
-            raise ArgumentsError(_complaint(error, list(self._model.model_fields))) from None
-        values = {
-            info.alias or field: getattr(read, field)
-            for field, info in self._model.model_fields.items()
-        }
-        values |= read.__pydantic_extra__ or {}
-        return values | dict.fromkeys(self._state, state)
+            raise ArgumentsError(_describe_problems(error, self._arguments_model)) from None
+        arguments: dict[str, Any] = {}
+        for field in self._arguments_model.model_fields:
+            arguments[field.removeprefix(_FIELD_PREFIX)] = getattr(validated, field)
+        arguments |= validated.__pydantic_extra__ or {}
+        for parameter in self._state_parameters:
+            arguments[parameter] = state
+        return arguments
 
 
-def _unwrapped(function: Any) -> Any:
-    while isinstance(function, partial):
-        function = cast("partial[Any]", function).func
-    return function
+def get_tool_name(function: Any) -> str:
+    """Return the name under which a function is offered as a tool.
 
-
-def name_of(function: Any) -> str:
-    function = _unwrapped(function)
-    name = getattr(function, "__name__", None) or getattr(function, "name", None)
-    name = name if isinstance(name, str) else type(function).__name__
-    if not _NAME.fullmatch(name):
+    Raise `ToolError` if providers would refuse it.
+    """
+    inner = _unwrap_partials(function)
+    name = getattr(inner, "__name__", None) or getattr(inner, "name", None)
+    if not isinstance(name, str):
+        name = type(inner).__name__
+    if not _TOOL_NAME.fullmatch(name):
         raise ToolError(
             f"a tool is called {name!r}: give it a name of at most 64 letters, digits, - and _"
         )
     return name
 
 
-def _read(
-    function: Callable[..., Any], name: str, hidden: Sequence[str]
-) -> tuple[type[BaseModel], tuple[str, ...], dict[str, Any]]:
-    """A record of what a function takes by name, the parameters that take the state, and the schema of the record."""
-    inner = _unwrapped(function)
-    annotated = (
-        inner if inspect.isroutine(inner) or inspect.isclass(inner) else type(inner).__call__
+def _unwrap_partials(function: Any) -> Any:
+    while isinstance(function, partial):
+        function = cast("partial[Any]", function).func
+    return function
+
+
+def _find_docstring(function: Any) -> str | None:
+    """Return the docstring of a function.
+
+    A callable object may have an attribute `description` instead.
+    """
+    if not inspect.isroutine(function):
+        description = getattr(function, "description", None)
+        if description:
+            return description
+    return inspect.getdoc(function)
+
+
+def parse_docstring(docstring: str | None) -> tuple[str, dict[str, str]]:
+    """Return what a docstring says about the function, and what it says about each argument."""
+    text = inspect.cleandoc(docstring or "").strip()
+    if "\n" not in text:
+        return text, {}
+    docstring_parser = import_extra(
+        "docstring_parser",
+        "Reading the docstring of a tool",
+        package="docstring-parser",
+        extra="envs",
     )
+    parsed = docstring_parser.parse(text)
+    argument_descriptions: dict[str, str] = {}
+    for parameter in parsed.params:
+        description = " ".join((parameter.description or "").split())
+        for name in parameter.arg_name.split(","):  # NumPy's style allows "x, y : int"
+            argument_descriptions[name.strip().lstrip("*")] = description
+    return (parsed.description or "").strip(), argument_descriptions
+
+
+class _Signature(NamedTuple):
+    """What a function takes by name."""
+
+    arguments_model: type[BaseModel]  # of the arguments that a model gives
+    state_parameters: tuple[str, ...]  # the parameters that receive the state
+
+
+def _read_signature(function: Callable[..., Any], name: str, hidden: Sequence[str]) -> _Signature:
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError) as error:
-        raise ToolError(f"tool {name!r} has no signature to read ({error}): wrap it") from None
-    if hidden:
-        # What is hidden may have an annotation that cannot be read, as of a name that is imported for type checkers.
-        shown = update_wrapper(lambda: None, cast("Any", annotated))
-        shown.__annotations__ = {
-            k: v for k, v in annotated.__annotations__.items() if k not in hidden
-        }
-        annotated = shown
-    try:
-        hints = get_type_hints(annotated, include_extras=True)
-    except (NameError, TypeError) as error:
-        raise ToolError(f"tool {name!r} has an annotation that cannot be read: {error}") from None
+        raise ToolError(
+            f"the signature of tool {name!r} cannot be read ({error}): wrap it in a function"
+        ) from None
+    type_hints = _read_type_hints(function, name, hidden)
     fields: dict[str, Any] = {}
-    state: list[str] = []
-    takes_more = False
-    for parameter in (each for each in parameters if each.name not in hidden):
-        kind = hints.get(parameter.name, Any)
-        if parameter.kind in (_Parameter.POSITIONAL_ONLY, _Parameter.VAR_POSITIONAL):
-            told = f"tool {name!r} takes {parameter} by position, and models name their arguments"
-            raise ToolError(f"{told}: wrap it in a function that names them")
-        if parameter.kind is _Parameter.VAR_KEYWORD:
-            takes_more = True
-        elif kind is State:
-            state.append(parameter.name)
+    state_parameters: list[str] = []
+    takes_any_keyword = False
+    for parameter in parameters:
+        if parameter.name in hidden:
+            continue
+        annotation = type_hints.get(parameter.name, Any)
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
+            raise ToolError(
+                f"tool {name!r} takes {parameter} by position, but models give arguments by name: "
+                "wrap it in a function that names them"
+            )
+        if parameter.kind is parameter.VAR_KEYWORD:
+            takes_any_keyword = True
+        elif annotation is State:
+            state_parameters.append(parameter.name)
         else:
             default = ... if parameter.default is parameter.empty else parameter.default
-            # A field of its own name, since a model of records has names that it keeps to itself.
-            fields[f"argument_{parameter.name}"] = (kind, Field(default, alias=parameter.name))
+            field = Field(default, alias=parameter.name)
+            fields[_FIELD_PREFIX + parameter.name] = (annotation, field)
     config = ConfigDict(
-        extra="allow" if takes_more else "forbid", arbitrary_types_allowed=False, defer_build=False
+        extra="allow" if takes_any_keyword else "forbid",
+        arbitrary_types_allowed=False,
+        defer_build=False,
     )
     try:
-        model = create_model(name, __config__=config, **fields)
-        schema = model.model_json_schema(by_alias=True, schema_generator=_Untitled)
+        arguments_model = create_model(name, __config__=config, **fields)
     except (PydanticSchemaGenerationError, PydanticUserError) as error:
-        first = str(error).splitlines()[0]
-        raise ToolError(f"tool {name!r} takes something that JSON cannot hold: {first}") from None
+        raise _not_json_error(name, error) from None
+    return _Signature(arguments_model, tuple(state_parameters))
+
+
+def _read_type_hints(
+    function: Callable[..., Any], name: str, hidden: Sequence[str]
+) -> dict[str, Any]:
+    """Return the annotations of the parameters that are not hidden."""
+    annotated = _unwrap_partials(function)
+    if not inspect.isroutine(annotated) and not inspect.isclass(annotated):
+        annotated = type(annotated).__call__
+    if hidden:
+        # The annotation of a hidden parameter may be unreadable, such as a name that only type
+        # checkers import.
+        visible = update_wrapper(lambda: None, cast("Any", annotated))
+        visible.__annotations__ = {
+            parameter: annotation
+            for parameter, annotation in annotated.__annotations__.items()
+            if parameter not in hidden
+        }
+        annotated = visible
+    try:
+        return get_type_hints(annotated, include_extras=True)
+    except (NameError, TypeError) as error:
+        raise ToolError(f"tool {name!r} has an annotation that cannot be read: {error}") from None
+
+
+def _describe_arguments(
+    arguments_model: type[BaseModel], name: str, descriptions: dict[str, str]
+) -> dict[str, Any]:
+    """Return the JSON schema of a tool's arguments, with the descriptions of its docstring."""
+    try:
+        schema = arguments_model.model_json_schema(by_alias=True, schema_generator=_Untitled)
+    except (PydanticSchemaGenerationError, PydanticUserError) as error:
+        raise _not_json_error(name, error) from None
     for node in (schema, *schema.get("$defs", {}).values()):
         node.pop("title", None)
-    return model, tuple(state), schema
+    properties: dict[str, Any] = schema.pop("properties", {})
+    for argument, description in descriptions.items():
+        if description and argument in properties:
+            properties[argument].setdefault("description", description)
+    return {"type": "object", "properties": properties, **schema}
+
+
+def _not_json_error(name: str, error: Exception) -> ToolError:
+    first_line = str(error).splitlines()[0]
+    return ToolError(f"tool {name!r} takes a value that JSON cannot hold: {first_line}")
 
 
 class _Untitled(GenerateJsonSchema):
-    """Leaves out the titles of fields, which are only names said again."""
+    """Leave out the titles of fields, which only repeat their names."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
 
 
-def _complaint(error: ValidationError, names: list[str]) -> str:
-    """What is wrong with arguments, in a sentence for the model."""
-    known = [name.removeprefix("argument_") for name in names]
-    complaints: list[str] = []
-    for problem in error.errors(include_url=False)[:3]:
-        where = ".".join(map(str, problem["loc"]))
-        if problem["type"] == "missing" and len(problem["loc"]) == 1:
-            complaints.append(f"argument {where!r} is missing")
-        elif problem["type"] == "extra_forbidden" and len(problem["loc"]) == 1:
-            complaints.append(f"there is no argument {where!r}: {did_you_mean(where, known)}")
+def _describe_problems(error: ValidationError, arguments_model: type[BaseModel]) -> str:
+    """Return what is wrong with the arguments of a call, in a sentence for the model."""
+    known_names = [field.removeprefix(_FIELD_PREFIX) for field in arguments_model.model_fields]
+    sentences: list[str] = []
+    for problem in error.errors(include_url=False)[:MAX_PROBLEMS]:
+        path = ".".join(map(str, problem["loc"]))
+        is_top_level = len(problem["loc"]) == 1
+        if problem["type"] == "missing" and is_top_level:
+            sentences.append(f"argument {path!r} is missing")
+        elif problem["type"] == "extra_forbidden" and is_top_level:
+            sentences.append(f"there is no argument {path!r}: {did_you_mean(path, known_names)}")
         else:
-            complaints.append(
-                f"argument {where!r} is {short_repr(problem['input'])}: {problem['msg']}"
-            )
-    return "; ".join(complaints)
+            value = short_repr(problem["input"])
+            sentences.append(f"argument {path!r} is {value}: {problem['msg']}")
+    return "; ".join(sentences)
 
 
-_PARTS = {"text", "image_url", "input_audio"}
+def result_content(result: Any) -> Any:
+    """Return the result of a tool as the content of a message.
 
-
-def content_of(result: Any) -> Any:
-    """What a tool returned, as the content of a message: a text as it is, anything else as JSON."""
-    # It may be content already: a list of texts, images and the like.
-    parts = cast("Sequence[Any]", result if isinstance(cast("object", result), list) else ())
-    if isinstance(result, str) or (
-        parts and all(type(p) is dict and p.get("type") in _PARTS for p in parts)
-    ):
+    A text, or a list of parts, is returned as it is; anything else is written as JSON.
+    """
+    if isinstance(result, str) or _is_list_of_parts(result):
         return result
-    dump = getattr(result, "model_dump", None)
     try:
-        return json.dumps(dump(mode="json") if callable(dump) else result, ensure_ascii=False)
+        dump = getattr(result, "model_dump", None)
+        value = dump(mode="json") if callable(dump) else result
+        return json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError):
         return str(result)
 
 
+def _is_list_of_parts(result: Any) -> bool:
+    """Return True if a result is a list of texts, images and audio clips, written as parts."""
+    if not isinstance(result, list) or not result:
+        return False
+    for part in cast("list[Any]", result):
+        if type(part) is not dict:
+            return False
+        if cast("dict[str, Any]", part).get("type") not in _CONTENT_PARTS:
+            return False
+    return True
+
+
 def assistant_message(reply: Reply, turn: int) -> dict[str, Any]:
+    """Return a reply as a message.
+
+    Tool calls without an id get one, from the turn and their position.
+    """
     message: dict[str, Any] = {"role": "assistant", "content": reply.text}
     if reply.tool_calls:
-        calls = enumerate(reply.tool_calls)
-        message["tool_calls"] = [
-            call._replace(id=call.id or f"call_{turn}_{n}").written for n, call in calls
-        ]
+        written_calls: list[dict[str, Any]] = []
+        for index, call in enumerate(reply.tool_calls):
+            call_id = call.id or f"call_{turn}_{index}"
+            written_calls.append(call._replace(id=call_id).written)
+        message["tool_calls"] = written_calls
     return message

@@ -8,19 +8,16 @@ from dataclasses import replace
 from assay.errors import ModelError, NoReply, NotAsked, Refused, Unreadable
 from assay.media import Medium
 from assay.models.budgets import Ledger, count_call, count_here, without_a_price
+from assay.models.finish_reasons import check_complete
 from assay.models.model import Model, Price, Reply, Request, Usage, parts_in, schema_text
-from assay.models.provider_formats import (
-    OpenAIFormat,
-    Payload,
-    RawReply,
-    is_named,
-    prompt,
-    refused_by_name,
-    unsupported,
-    whole,
-)
 from assay.models.retry import Endpoint, SendAttempt
-from assay.models.structured import read
+from assay.models.structured import read_structured
+from assay.models.unsupported_parameters import (
+    find_unsupported_parameter,
+    mentions_parameter,
+    parameters_refused_by,
+)
+from assay.models.wire_format import Payload, RawReply, WireFormat, load_prompt
 
 # Sends a payload to the endpoint; a `TimeoutError` when no answer comes in so many seconds.
 SendPayload = Callable[[Payload, float], Awaitable[RawReply]]
@@ -34,7 +31,7 @@ class EndpointModel:
         identity: str,
         name: str,
         *,
-        provider_format: OpenAIFormat,
+        wire_format: WireFormat,
         send: SendPayload,
         endpoint: Endpoint,
         price: Price | None = None,
@@ -47,14 +44,14 @@ class EndpointModel:
         self.window: int | None = (
             None  # tokens of prompt and reply that it takes in one call; None when not known
         )
-        self.tokens = TokenEstimate(provider_format.maker)
-        self.left_out: Set[str] = refused_by_name(
+        self.tokens = TokenEstimate(wire_format.maker)
+        self.left_out: Set[str] = parameters_refused_by(
             name
         )  # what it does not take, by its name or what it said
         self._suspected: Set[str] = (
             frozenset()
         )  # what it has just complained about: left out until that helps or not
-        self._format = provider_format
+        self._format = wire_format
         self._send = send
 
     async def __call__(self, request: Request) -> Reply:
@@ -64,14 +61,14 @@ class EndpointModel:
                 return (
                     first
                     if request.schema is None
-                    else first._replace(value=read(first.text, request))
+                    else first._replace(value=read_structured(first.text, request))
                 )
             except Unreadable as error:
                 again = _again(request, first, error)
             # Some endpoints write nothing under a schema, so an empty reply is asked for in words.
             second = await self._ask(again, frozenset() if first.text.strip() else {"schema"})
             try:
-                value = read(second.text, request)
+                value = read_structured(second.text, request)
             except Unreadable as error:
                 raise type(error)(
                     f"{self.id} was asked twice, and its reply is of no use: {error}"
@@ -99,13 +96,13 @@ class EndpointModel:
                 reply = await self._within_budget(request, attempt)
             except Refused as error:
                 complaint = complaint or error
-                part = unsupported(error.status, str(error), used)
+                part = find_unsupported_parameter(error.status, str(error), used)
                 if part is None:
                     self._suspected -= without
                     self.endpoint.refused(complaint, self.name)
                     raise complaint from None
                 without = without | {part}
-                if is_named(part, str(error)):
+                if mentions_parameter(str(error), part):
                     # All calls that are yet to go out are spared the same complaint.
                     self._suspected |= {part}
                 continue
@@ -113,10 +110,12 @@ class EndpointModel:
                 # Remembered only now: the complaint may have been about something else.
                 self.left_out |= without
                 self._suspected -= without
-            return whole(reply, self.id, request)
+            return check_complete(reply, self.id, request)
 
     def _payload(self, request: Request, without: Set[str]) -> Payload:
-        return self._format.payload(request, self.name, self.left_out | self._suspected | without)
+        return self._format.write_request(
+            request, self.name, self.left_out | self._suspected | without
+        )
 
     async def _within_budget(self, request: Request, attempt: SendAttempt) -> Reply:
         """The reply to one call, which the budget has to cover."""
@@ -144,7 +143,7 @@ class EndpointModel:
         ):
             answer = await self.endpoint.ask(attempt, total, self.name)
             try:
-                reply = self._format.reply(answer.data)
+                reply = self._format.read_reply(answer.data)
             except (KeyError, IndexError, TypeError, AttributeError) as error:
                 raise NoReply(
                     f"{self.id} answered with no reply in it ({error!r}): {answer.data!r:.200}"
@@ -205,7 +204,7 @@ def _again(request: Request, reply: Reply, problem: Unreadable) -> Request:
     """The request with the reply that did not do, and what was wrong with it."""
     schema = "" if request.schema is None else schema_text(request.schema)
     # What is put in is not looked at again, so no words of the model are taken for a place to fill.
-    words = prompt("again").format(problem=problem, schema=schema)
+    words = load_prompt("again").format(problem=problem, schema=schema)
     said = {"role": "assistant", "content": reply.text or "(nothing)"}
     return replace(request, messages=(*request.messages, said, {"role": "user", "content": words}))
 

@@ -21,7 +21,7 @@ from urllib.request import getproxies, proxy_bypass
 from pydantic_core import to_json
 
 from assay.errors import AssayError, MissingExtraError, Refused
-from assay.models.provider_formats import Payload, RawReply
+from assay.models.wire_format import Payload, RawReply
 from assay.redaction import STRUCK, parted_from_login, redacted, telltale
 from assay.wording import described, short_repr
 
@@ -123,7 +123,7 @@ class HttpAddress:
             raise ConnectionError(why) from error
         for secret in self._secrets:
             said = said.replace(secret, STRUCK.encode())
-        return RawReply.of(response.status, response.headers, said)
+        return RawReply.from_body(response.status, response.headers, said)
 
 
 def _split(url: str) -> SplitResult:

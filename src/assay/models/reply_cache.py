@@ -14,7 +14,7 @@ from assay.errors import CacheError, Unreadable
 from assay.messages import ToolCall
 from assay.models.budgets import count_here
 from assay.models.model import Model, Reply, Request, Token, Usage
-from assay.models.structured import read
+from assay.models.structured import read_structured
 from assay.redaction import logger_of
 
 VERSION = "1"  # changes when what was kept must not be found any more
@@ -82,7 +82,7 @@ def _unpacked(known: CachedVerdict, request: Request) -> Reply | None:
     tokens = None if logprobs is None else tuple(Token(*token) for token in logprobs)
     told = {name: details[name] for name in ("model", "finish_reason") if name in details}
     try:
-        value = read(text, request)
+        value = read_structured(text, request)
     except Unreadable:
         return None
     used = Usage(**known.usage)

@@ -1,14 +1,13 @@
-"""Resolve a name, an address, a client or a function to the `Model` that is meant, with its key and its price."""
+"""Make the `Model` that a name, a URL, an SDK's client or a function stands for.
+
+This module also finds the default model, which is used where no model is named.
+"""
 
 import inspect
 import os
-import re
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
-from importlib.resources import files
-from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
@@ -19,115 +18,32 @@ from assay.errors import Refused
 from assay.messages import MEDIA
 from assay.models.budgets import count_call
 from assay.models.endpoint_model import Deduplicated, EndpointModel, SendPayload
+from assay.models.finish_reasons import check_complete
+from assay.models.gemini_content import GeminiFormat
+from assay.models.known_models import known_media, known_window, price_of
 from assay.models.limiter import Limits
 from assay.models.model import FREE, NOTHING, Model, Price, Reply, Request
-from assay.models.provider_formats import (
-    AnthropicFormat,
-    GeminiFormat,
-    OpenAIFormat,
-    ResponsesFormat,
-    whole,
-)
+from assay.models.openai_chat import OLD_TOKEN_LIMIT, OpenAIChatFormat
+from assay.models.openai_responses import OpenAIResponsesFormat
+from assay.models.providers import PROVIDERS, Provider, propose_model, provider_at
 from assay.models.reply_cache import Cached, CacheSource, cache_of
 from assay.models.retry import Endpoint
-from assay.models.sdk import Protocol, SdkSend, address_and_key_of, creating, keywords_of
-from assay.models.structured import read
+from assay.models.sdk import SdkSender, accepted_keywords, format_of_client, read_url_and_key
+from assay.models.structured import read_structured
+from assay.models.wire_format import WireFormat
 from assay.redaction import keep_secret, parted_from_login, redacted_settings, telltale
 from assay.wording import did_you_mean, short_repr
 
-ModelSource: TypeAlias = (
-    str | Model | Callable[..., Any] | Any
-)  # a name, a model, a function or the client of an SDK
+# A name, a URL, a model, a function or the client of an SDK.
+ModelSource: TypeAlias = str | Model | Callable[..., Any] | Any
 
-
-class Provider(NamedTuple):
-    """An endpoint with a name."""
-
-    url: str
-    key: str | None = None  # the environment variable that holds the key; None when none is needed
-    base_url: str = (
-        ""  # the variable by which its SDK is told another address, to which we add the `path`
-    )
-    path: str = ""
-    tries: str = ""  # a model to try the key with
-
-
-@cache
-def _data(table: str) -> Mapping[str, Any]:
-    return tomllib.loads(files("assay.models").joinpath(table).read_text(encoding="utf-8"))
-
-
-PROVIDERS = {name: Provider(**each) for name, each in _data("providers.toml").items()}
-_FORGETFUL = ("together", "mistral")
-_CLOUDS = (".amazonaws.com", ".googleapis.com", ".azure.com")  # which sell the models of others
-_HERE = ("127.0.0.1", "localhost", "::1")
-_WAYS = (
-    "give a name such as 'openai/gpt-5-mini', an address such as 'http://127.0.0.1:8000/v1#name', "
+RESPONSES_SUFFIX = "?api=responses"  # after a name or a URL: call the Responses API
+LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
+CLOUD_HOSTS = (".amazonaws.com", ".googleapis.com", ".azure.com")  # these sell models of others
+_HOW_TO_NAME_A_MODEL = (
+    "give a name such as 'openai/gpt-5-mini', a URL such as 'http://127.0.0.1:8000/v1#name', "
     "'local', a client with the name of a model, or a function of (system_prompt, user_prompt)"
 )
-
-
-def provider_at(url: str) -> str | None:
-    """The provider whose address this is, as we write it or as its SDK does; None for any other."""
-    url = url.rstrip("/")
-    known = PROVIDERS.items()
-    return next(
-        (name for name, each in known if url in (each.url, each.url.removesuffix(each.path))), None
-    )
-
-
-def keeps_prefixes(model: str) -> bool:
-    """Whether the endpoint of a model's id remembers how prompts began, and reads that part faster."""
-    provider = model.partition("/")[0]
-    # Inference servers at an address of one's own do. The local engine orders its requests itself.
-    return (provider in PROVIDERS and provider not in _FORGETFUL) or model.startswith(
-        ("http://", "https://")
-    )
-
-
-_DATED = re.compile(r"[-@](?:\d{8}|\d{4}-\d{2}-\d{2}|latest)$")
-# What Bedrock puts around a model's name: `us.anthropic.claude-haiku-4-5-20251001-v1:0`.
-_ON_BEDROCK = re.compile(r"^(?:[a-z-]+\.)?anthropic\.|-v\d+(?::\d+)?$")
-
-
-def price_of(provider: str, name: str) -> Price | None:
-    """The price of a provider's model, in the user's table or else ours; None when in neither.
-
-    An endpoint of one's own stands in the table under its address.
-
-    >>> price_of("openai", "gpt-5-mini-2025-08-07") == price_of("openai", "gpt-5-mini")
-    True
-    >>> price_of("anthropic", "us.anthropic.claude-haiku-4-5-20251001-v1:0").output
-    5.0
-    """
-    own = os.environ.get("ASSAY_PRICES")
-    for table in (*([_table(Path(own))] if own else []), _table(None)):
-        models = table.get(provider, {})
-        for known in (name, _DATED.sub("", name), _DATED.sub("", _ON_BEDROCK.sub("", name))):
-            if known in models:
-                return models[known]
-    return None
-
-
-@cache
-def _table(path: Path | None) -> Mapping[str, Mapping[str, Price]]:
-    def price(given: Mapping[str, Any]) -> Price:
-        return Price(**{kind: float(dollars) for kind, dollars in given.items()})
-
-    try:
-        data = (
-            _data("prices.toml")
-            if path is None
-            else tomllib.loads(path.read_text(encoding="utf-8"))
-        )
-        return {
-            provider: {name: price(own) for name, own in models.items()}
-            for provider, models in data.items()
-        }
-    except (OSError, ValueError, TypeError, AttributeError) as error:
-        form = '"model" = { input = 0.25, cached = 0.025, output = 2.00 }, dollars for a million tokens'
-        told = f"the prices in {path} cannot be read ({error})"
-        raise ValueError(f"{told}: write a [provider] and under it {form}") from None
 
 
 def model_of(
@@ -142,214 +58,323 @@ def model_of(
     media: str | Sequence[str] | None = None,
     **extra: Any,
 ) -> Model:
-    """The model behind a name, an endpoint, a client or a function; a `Model` is taken as it is.
+    """Return the model that a name, a URL, a client or a function stands for.
 
-    A name is `openai/gpt-5-mini` or `local`, an endpoint `http://127.0.0.1:8000/v1#name`, a client that of an SDK, with the
-    `name` of the model, and a function one of `(system_prompt, user_prompt)`.
+    A `Model` is returned as it is.
 
-    What was answered once and is in the `cache` (a place, or True for the default one) is not asked again. `limits` hold
-    for all calls of the process to one endpoint with one key. `price` is for a model that is not in the table. With
-    `shared=False` equal requests that are under way are each asked. `media` says which of `image`, `audio` and `file` (PDF)
-    the model takes, where its name does not tell. `api="responses"`, or `?api=responses` after a name or an address, asks
-    through OpenAI's Responses API. `extra` goes into every call: `reasoning_effort="low"`.
+    A name is `openai/gpt-5-mini` or `local`, and a URL is `http://127.0.0.1:8000/v1#name`. A client
+    is one of an SDK; `name` is then the name of its model. A function takes `(system_prompt,
+    user_prompt)`.
+
+    - `limits` hold for all calls of this process to the same endpoint with the same key.
+    - `price` is for a model that is not in the price table.
+    - `cache` is the place of a verdict cache, or True for the default place. Requests that were
+      answered before are then answered from the cache.
+    - `shared=False` sends equal requests that are under way at the same time separately; by
+      default they are sent once.
+    - `media` lists the media that the model accepts (`image`, `audio`, `file` for PDF), if they
+      are not known by its name.
+    - `api="responses"`, or `?api=responses` after a name or a URL, uses OpenAI's Responses API.
+    - Further arguments, such as `reasoning_effort="low"`, are sent with every call.
     """
-    kept = cache_of(cache)
-    if isinstance(source, str) and source.endswith("?api=responses"):
-        source, extra = source.removesuffix("?api=responses"), {**extra, "api": "responses"}
-    client = None if isinstance(source, str) else creating(source)
-    if isinstance(source, str) and source.partition(":")[0] in ("local", "smoke"):
-        model = import_module("assay.local.local_model").local_model(source)
-    elif isinstance(source, str):
-        model = _model(_over_http(source, api_key, extra), limits, price, extra)
-    elif client is not None and (name or not isinstance(source, Model)):
-        timeout = (limits or Limits()).timeout
-        model = _model(_of_client(source, name, client[0], timeout, extra), limits, price, extra)
-    elif isinstance(source, Model):
-        model = source
-    elif callable(source):
-        model = FunctionModel(source)
-    else:
-        raise Refused(f"{short_repr(source)} is no model: {_WAYS}")
+    verdict_cache = cache_of(cache)
+    model = _make_model(source, name, api_key=api_key, limits=limits, price=price, extra=extra)
     if media is not None:
-        if not isinstance(model, EndpointModel):
-            raise Refused(
-                f"media= is for a model at an endpoint, and {model.id} is none: give it an attribute `media`"
-            )
-        model.media = frozenset((media,) if isinstance(media, str) else media)
-        for bad in sorted(model.media - MEDIA):
-            raise Refused(
-                f"media is {short_repr(media)}, and there is no {bad!r}: {did_you_mean(bad, sorted(MEDIA))}"
-            )
-    if kept is not None:
-        return Deduplicated(Cached(model, kept))
-    return (
-        Deduplicated(model)
-        if shared and isinstance(model, EndpointModel) and model is not source
-        else model
-    )
-
-
-def _format(protocol: Protocol, provider: str, extra: Mapping[str, Any]) -> OpenAIFormat:
-    if "api" in extra:
-        if extra["api"] != "responses" or protocol != "openai":
-            raise Refused(
-                f"api is {extra['api']!r}: give 'responses', for OpenAI and endpoints that speak as it does"
-            )
-        return ResponsesFormat(**{name: value for name, value in extra.items() if name != "api"})
-    if protocol == "anthropic":
-        return AnthropicFormat(**extra)
-    return OpenAIFormat(
-        limit_name="max_completion_tokens" if provider == "openai" else "max_tokens", **extra
-    )
-
-
-class _Address(NamedTuple):
-    """Where a model is, and how it is asked there."""
-
-    url: str
-    provider: str  # empty when it is none of ours
-    name: str  # the model's
-    key: str
-    written: OpenAIFormat
-    send: SendPayload
-
-
-def _by_family(table: str, name: str) -> Any:
-    """What a table says of a model, by the longest beginning of its name that is in it; None when none is."""
-    name = _ON_BEDROCK.sub("", name.rpartition("/")[2]).lower()
-    return _data(table).get(
-        max((each for each in _data(table) if name.startswith(each)), key=len, default="")
-    )
-
-
-def _model(
-    at: _Address, limits: Limits | None, price: Price | None, extra: Mapping[str, Any]
-) -> Model:
-    known = at.provider and at.url == PROVIDERS[at.provider].url
-    identity = f"{at.provider}/{at.name}" if known else f"{at.url}#{at.name}"
-    if extra:
-        told = redacted_settings(extra)
-        identity += "?" + "&".join(f"{each}={told[each]!r}" for each in sorted(told))
-    host = urlsplit(at.url).hostname or ""
-    listed = price_of(at.provider or at.url, at.name)
-    if listed is None and host.endswith(_CLOUDS):
-        listed = price_of(at.written.maker, at.name)
-    price, endpoint = (
-        price or listed or (FREE if host in _HERE else None),
-        Endpoint.at(at.url, at.key, limits),
-    )
-    model = EndpointModel(
-        identity, at.name, provider_format=at.written, send=at.send, endpoint=endpoint, price=price
-    )
-    # Google's endpoint for chat completions has no part for a PDF, and the Responses API none for audio.
-    without = {"audio"} if isinstance(at.written, ResponsesFormat) else set[str]()
-    without |= (
-        {"file"} if at.provider == "gemini" and not isinstance(at.written, GeminiFormat) else set()
-    )
-    model.media = frozenset(_by_family("media.toml", at.name) or ()) - without
-    # A server of one's own may be set to take less than the model could.
-    model.window = (
-        _by_family("windows.toml", at.name) if at.provider or host.endswith(_CLOUDS) else None
-    )
+        _set_media(model, media)
+    if verdict_cache is not None:
+        return Deduplicated(Cached(model, verdict_cache))
+    is_new_endpoint = isinstance(model, EndpointModel) and model is not source
+    if shared and is_new_endpoint:
+        return Deduplicated(model)
     return model
 
 
-def _over_http(source: str, api_key: str | None, extra: Mapping[str, Any]) -> _Address:
+def _make_model(
+    source: ModelSource,
+    name: str | None,
+    *,
+    api_key: str | None,
+    limits: Limits | None,
+    price: Price | None,
+    extra: dict[str, Any],
+) -> Model:
+    """Return the model that a source stands for, without a cache in front of it."""
+    if isinstance(source, str):
+        if source.partition(":")[0] in ("local", "smoke"):
+            # By its name, because local models are built on this package and are rarely used.
+            return import_module("assay.local.local_model").local_model(source)
+        if source.endswith(RESPONSES_SUFFIX):
+            source = source.removesuffix(RESPONSES_SUFFIX)
+            extra = {**extra, "api": "responses"}
+        connection = _connect_over_http(source, api_key, extra)
+        return _make_endpoint_model(connection, limits, price, extra)
+    client_format = format_of_client(source)
+    # A mock may be both a client and a model; it is a client if a name is given with it.
+    if client_format is not None and (name or not isinstance(source, Model)):
+        timeout = (limits or Limits()).timeout
+        connection = _connect_by_client(source, name, client_format, timeout, extra)
+        return _make_endpoint_model(connection, limits, price, extra)
+    if isinstance(source, Model):
+        return source
+    if callable(source):
+        return FunctionModel(source)
+    raise Refused(f"{short_repr(source)} is not a model: {_HOW_TO_NAME_A_MODEL}")
+
+
+def _set_media(model: Model, media: str | Sequence[str]) -> None:
+    """Set the kinds of media that a model accepts; raise `Refused` if there is no such kind."""
+    if not isinstance(model, EndpointModel):
+        raise Refused(
+            f"media= is for a model at an endpoint, which {model.id} is not: "
+            "give the model an attribute `media`"
+        )
+    kinds = frozenset((media,) if isinstance(media, str) else media)
+    unknown_kinds = sorted(kinds - MEDIA)
+    if unknown_kinds:
+        unknown = unknown_kinds[0]
+        raise Refused(
+            f"media is {short_repr(media)}, but {unknown!r} is not a kind of media: "
+            f"{did_you_mean(unknown, sorted(MEDIA))}"
+        )
+    model.media = kinds
+
+
+class _Connection(NamedTuple):
+    """Where a model is and how it is called there."""
+
+    url: str  # without a login
+    provider: Provider | None  # None for an endpoint that is not a provider's
+    model_name: str
+    key: str  # with the URL, identifies whose limits the calls share
+    wire_format: WireFormat
+    send: SendPayload
+
+
+def _connect_over_http(source: str, api_key: str | None, extra: Mapping[str, Any]) -> _Connection:
+    """Return the connection to a model that is named, or given by its URL."""
+    # Only here, because it needs aiohttp, and clients and functions do not.
     from assay.models.http import HttpAddress
 
     if source.startswith(("http://", "https://")):
-        url, _, name = source.partition("#")
-        if not name:
-            raise Refused(
-                f"{source!r} names no model at that address: add #name, as the endpoint lists it"
-            )
-        provider = provider_at(url) or ""
-        url = PROVIDERS[provider].url if provider else url.rstrip("/")
-        key = api_key or os.environ.get(
-            (PROVIDERS[provider].key if provider else "ASSAY_API_KEY") or ""
-        )
+        url, model_name = _split_url(source)
+        provider = provider_at(url)
+        if provider is not None:
+            url = provider.url
+        key = api_key or _key_in_environment(provider)
     else:
-        provider, _, name = source.partition("/")
-        if not name:
-            raise Refused(f"{source!r} names no model: {_WAYS}")
-        if provider not in PROVIDERS:
-            own = "a server of your own goes by its address, such as http://127.0.0.1:8000/v1#name"
-            cloud = (
-                "a model in a cloud by a client: model_of(openai.AzureOpenAI(...), 'gpt-5-mini')"
+        provider, model_name = _split_name(source)
+        url = _configured_url(provider)
+        key = api_key or _key_in_environment(provider)
+        if provider.key_variable and not key:
+            raise Refused(f"{source!r} needs a key: set {provider.key_variable}, or pass api_key=")
+    format_class = OpenAIChatFormat if provider is None else provider.wire_format
+    wire_format = _make_format(format_class, provider, extra)
+    url_without_login, login, password = parted_from_login(url)
+    keep_secret(key, password)
+    address = HttpAddress(url + wire_format.path, wire_format.headers(key or None))
+    return _Connection(
+        url=url_without_login,
+        provider=provider,
+        model_name=model_name,
+        key=key or login,
+        wire_format=wire_format,
+        send=address.post,
+    )
+
+
+def _split_url(source: str) -> tuple[str, str]:
+    """Return the base URL and the model of a URL such as `http://127.0.0.1:8000/v1#name`."""
+    url, _, model_name = source.partition("#")
+    if not model_name:
+        raise Refused(
+            f"{source!r} is a URL without the name of a model: "
+            "add #name, with a name that the endpoint lists"
+        )
+    return url.rstrip("/"), model_name
+
+
+def _split_name(source: str) -> tuple[Provider, str]:
+    """Return the provider and the model of a name such as `openai/gpt-5-mini`."""
+    provider_name, _, model_name = source.partition("/")
+    if not model_name:
+        raise Refused(f"{source!r} does not name a model: {_HOW_TO_NAME_A_MODEL}")
+    if provider_name not in PROVIDERS:
+        raise Refused(
+            f"{source!r} begins with an unknown provider: "
+            f"{did_you_mean(provider_name, PROVIDERS)}; "
+            "for a server of your own give its URL, such as http://127.0.0.1:8000/v1#name, "
+            "and for a model in a cloud a client: model_of(openai.AzureOpenAI(...), 'gpt-5-mini')"
+        )
+    return PROVIDERS[provider_name], model_name
+
+
+def _key_in_environment(provider: Provider | None) -> str | None:
+    """Return the key for a provider, or for an endpoint that is not a provider's; None if unset."""
+    key_variable = "ASSAY_API_KEY" if provider is None else provider.key_variable
+    if key_variable is None:
+        return None
+    return os.environ.get(key_variable)
+
+
+def _configured_url(provider: Provider) -> str:
+    """Return the base URL of a provider, or the one that the environment gives in its place."""
+    url = os.environ.get(provider.url_variable or "", "").rstrip("/")
+    if not url:
+        return provider.url
+    return url.removesuffix(provider.url_suffix) + provider.url_suffix
+
+
+def _connect_by_client(
+    client: Any,
+    model_name: str | None,
+    client_format: type[WireFormat],
+    timeout: float,
+    extra: Mapping[str, Any],
+) -> _Connection:
+    """Return the connection to a model of an SDK's client, which speaks `client_format`."""
+    if not model_name:
+        raise Refused(
+            f"{short_repr(client)} is a client, but no model is named: "
+            "pass the name of a model as well"
+        )
+    client_url, key = read_url_and_key(client)
+    url, _, password = parted_from_login(client_url)
+    keep_secret(key, password)
+    provider = provider_at(url)
+    wire_format = _make_format(client_format, provider, extra)
+    send = SdkSender(client, type(wire_format), timeout=timeout, secrets=telltale(key, password))
+    if provider is not None:
+        url = provider.url
+    elif not url:
+        # A client that does not show its URL, such as a mock, stands for the company that made its
+        # format.
+        provider = PROVIDERS[wire_format.maker]
+        url = wire_format.maker
+    return _Connection(
+        url=url,
+        provider=provider,
+        model_name=model_name,
+        key=key,
+        wire_format=wire_format,
+        send=send,
+    )
+
+
+def _make_format(
+    format_class: type[WireFormat], provider: Provider | None, extra: Mapping[str, Any]
+) -> WireFormat:
+    """Return the wire format of an endpoint, which sends `extra` with every call."""
+    if "api" in extra:
+        api = extra["api"]
+        if api != "responses" or format_class is not OpenAIChatFormat:
+            raise Refused(
+                f"api is {api!r}: give 'responses', "
+                "for OpenAI and endpoints that are compatible with it"
             )
-            guess = f"{did_you_mean(provider, PROVIDERS)}; {own}, and {cloud}"
-            raise Refused(f"{source!r} names no provider we know: {guess}")
-        known = PROVIDERS[provider]
-        key = api_key or os.environ.get(known.key or "")
-        if known.key and not key:
-            raise Refused(f"{source!r} needs a key: set {known.key}, or pass api_key=")
-        elsewhere = os.environ.get(known.base_url, "").rstrip("/")
-        url = elsewhere.removesuffix(known.path) + known.path if elsewhere else known.url
-    written = _format("anthropic" if provider == "anthropic" else "openai", provider, extra)
-    where, login, password = parted_from_login(url)
-    keep_secret(key, password)
-    send = HttpAddress(url + written.path, written.headers(key or None)).post
-    return _Address(where, provider, name, key or login, written, send)
+        fields = {name: value for name, value in extra.items() if name != "api"}
+        return OpenAIResponsesFormat(fields)
+    if format_class is OpenAIChatFormat:
+        limit_name = OLD_TOKEN_LIMIT if provider is None else provider.token_limit_name
+        return OpenAIChatFormat(extra, token_limit_name=limit_name)
+    return format_class(extra)
 
 
-def _of_client(
-    client: Any, name: str | None, protocol: Protocol, timeout: float, extra: Mapping[str, Any]
-) -> _Address:
-    if not name:
-        raise Refused(f"{short_repr(client)} is a client, and no model is named: pass its name too")
-    address, key = address_and_key_of(client)
-    url, _, password = parted_from_login(address)
-    keep_secret(key, password)
-    send = SdkSend(
-        client, timeout, telltale(key, password), "responses.create" if "api" in extra else ""
+def _make_endpoint_model(
+    connection: _Connection,
+    limits: Limits | None,
+    price: Price | None,
+    extra: Mapping[str, Any],
+) -> EndpointModel:
+    """Return the model of a connection, with what is known about it by its name."""
+    provider = connection.provider
+    host = urlsplit(connection.url).hostname or ""
+    is_in_cloud = host.endswith(CLOUD_HOSTS)
+    if price is None:
+        price = _find_price(connection, host)
+    model = EndpointModel(
+        _make_id(connection, extra),
+        connection.model_name,
+        wire_format=connection.wire_format,
+        send=connection.send,
+        endpoint=Endpoint.at(connection.url, connection.key, limits),
+        price=price,
     )
-    known = provider_at(url)
-    written = (
-        GeminiFormat(timeout=timeout, **extra)
-        if protocol == "genai"
-        else _format(protocol, known or "", extra)
-    )
-    provider = known or ("" if url else written.maker)
-    return _Address(
-        PROVIDERS[known].url if known else url or protocol, provider, name, key, written, send
-    )
+    unsupported_media = connection.wire_format.unsupported_media
+    # A client of google-genai does not call the URL of the provider's entry, so what that lacks
+    # does not matter.
+    if provider is not None and not isinstance(connection.wire_format, GeminiFormat):
+        unsupported_media |= provider.unsupported_media
+    model.media = known_media(connection.model_name) - unsupported_media
+    # A server of one's own may be configured for a smaller window than the model has.
+    if provider is not None or is_in_cloud:
+        model.window = known_window(connection.model_name)
+    return model
+
+
+def _make_id(connection: _Connection, extra: Mapping[str, Any]) -> str:
+    """Return an id that names everything that can change the answers of a model."""
+    provider = connection.provider
+    if provider is not None and connection.url == provider.url:
+        model_id = f"{provider.name}/{connection.model_name}"
+    else:
+        model_id = f"{connection.url}#{connection.model_name}"
+    if not extra:
+        return model_id
+    settings = redacted_settings(extra)
+    return f"{model_id}?" + "&".join(f"{name}={settings[name]!r}" for name in sorted(settings))
+
+
+def _find_price(connection: _Connection, host: str) -> Price | None:
+    """Return the price of a model; None if it is unknown.
+
+    A model in a cloud costs as much as its maker asks for it, and a model on this machine nothing,
+    unless a price is listed.
+    """
+    seller = connection.url if connection.provider is None else connection.provider.name
+    price = price_of(seller, connection.model_name)
+    if price is None and host.endswith(CLOUD_HOSTS):
+        price = price_of(connection.wire_format.maker, connection.model_name)
+    if price is None and host in LOCAL_HOSTS:
+        price = FREE
+    return price
 
 
 class FunctionModel:
-    """Asks a function of two prompts, which returns a reply model, a mapping with its fields, or a text to read."""
+    """Ask a function of two prompts.
+
+    It returns a reply model, a mapping with its fields, a `Reply` or a text.
+    """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
         self.id = path_of(function)
-        names = keywords_of(function)
-        self._by_name = names is None or {"system_prompt", "user_prompt"} <= names
+        keywords = accepted_keywords(function)
+        self._takes_keywords = keywords is None or {"system_prompt", "user_prompt"} <= keywords
 
     async def __call__(self, request: Request) -> Reply:
-        if self._by_name:
-            said = self._function(system_prompt=request.system, user_prompt=request.user)
+        if self._takes_keywords:
+            result = self._function(system_prompt=request.system, user_prompt=request.user)
         else:
-            said = self._function(request.system, request.user)
-        if inspect.isawaitable(said):
-            said = await said
+            result = self._function(request.system, request.user)
+        if inspect.isawaitable(result):
+            result = await result
         count_call(NOTHING, None)
-        if isinstance(said, Reply):
-            return whole(said, self.id, request)
-        if isinstance(said, str):
-            return Reply(said, value=read(said, request))
-        return Reply(
-            said.model_dump_json() if isinstance(said, BaseModel) else str(said), value=said
-        )
+        if isinstance(result, Reply):
+            return check_complete(result, self.id, request)
+        if isinstance(result, str):
+            return Reply(result, value=read_structured(result, request))
+        if isinstance(result, BaseModel):
+            return Reply(result.model_dump_json(), value=result)
+        return Reply(str(result), value=result)
 
 
-# The variable of a key, and a model to try it with.
-BY_KEY = {
-    each.key: f"{name}/{each.tries}" for name, each in PROVIDERS.items() if each.key and each.tries
-}
-_configured: list[Model] = []
+# The default model: what is used where no model is named.
+
+_configured: list[Model] = []  # the model of the last `configure`; empty if there is none
 
 
 def configure(*, model: ModelSource | None = None, **options: Any) -> None:
-    """Name the model to ask where none is named; None goes back to the environment.
+    """Set the model to use where none is named; None goes back to the environment.
 
     `options` are those of `model_of`.
 
@@ -359,11 +384,13 @@ def configure(*, model: ModelSource | None = None, **options: Any) -> None:
     'assay.testing.fakes:FakeModel'
     >>> configure(model=None)
     """
-    _configured[:] = [] if model is None else [model_of(model, **options)]
+    _configured.clear()
+    if model is not None:
+        _configured.append(model_of(model, **options))
 
 
 def default_model() -> Model:
-    """The model that `configure` or `ASSAY_MODEL` names. Never one that was not asked for."""
+    """Return the model that `configure` or `ASSAY_MODEL` names; raise `Refused` if neither does."""
     model = configured_model()
     if model is None:
         raise Refused(f"no default model is configured: {what_to_set()}")
@@ -371,29 +398,44 @@ def default_model() -> Model:
 
 
 def configured_model() -> Model | None:
-    """The default model; None when none is named."""
+    """Return the model that `configure` or `ASSAY_MODEL` names; None if neither does."""
     if _configured:
         return _configured[0]
     name = os.environ.get("ASSAY_MODEL", "").strip()
-    return _by_name(name, os.environ.get("ASSAY_CACHE", "")) if name else None
+    if not name:
+        return None
+    return _model_by_name(name, os.environ.get("ASSAY_CACHE", ""))
 
 
 def model_by_key() -> Model | None:
-    """A model of the first provider whose key is in the environment, for programs of libraries that do so; or None."""
-    name = next((name for variable, name in BY_KEY.items() if os.environ.get(variable)), None)
-    return None if name is None else _by_name(name, os.environ.get("ASSAY_CACHE", ""))
+    """Return a model of the first provider whose key is in the environment; None without a key.
+
+    Only for programs that were written for a library that chooses a model in this way.
+    """
+    proposal = propose_model()
+    if proposal is None:
+        return None
+    _, name = proposal
+    return _model_by_name(name, os.environ.get("ASSAY_CACHE", ""))
 
 
 @cache
-def _by_name(name: str, place: str) -> Model:
-    """One object a name: it remembers what its endpoint does not understand."""
-    return model_of(name, cache=place or None)
+def _model_by_name(name: str, cache_place: str) -> Model:
+    """Return the model of a name, and the same object every time.
+
+    A model remembers which parameters its endpoint refuses.
+    """
+    return model_of(name, cache=cache_place or None)
 
 
 def what_to_set() -> str:
-    """The end of a message where no model is named: what to set, and to what."""
-    for variable, name in BY_KEY.items():
-        if os.environ.get(variable):
-            return f"{variable} is set, so set ASSAY_MODEL={name} to use it"
-    named = "a model whose key is in the environment (openai/gpt-5-mini and OPENAI_API_KEY)"
-    return f"set ASSAY_MODEL to {named}, to an endpoint (http://127.0.0.1:8000/v1#name) or to local"
+    """Return the end of an error message that says how to name a default model."""
+    proposal = propose_model()
+    if proposal is not None:
+        key_variable, name = proposal
+        return f"{key_variable} is set, so set ASSAY_MODEL={name} to use it"
+    return (
+        "set ASSAY_MODEL to a model whose key is in the environment "
+        "(openai/gpt-5-mini and OPENAI_API_KEY), "
+        "to an endpoint (http://127.0.0.1:8000/v1#name) or to local"
+    )

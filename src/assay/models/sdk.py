@@ -1,157 +1,247 @@
-"""Send payloads through a client that the user made with an SDK.
+"""Send requests through a client that the user made with an SDK.
 
-The clients of `openai` (Azure too), `anthropic` (Bedrock and Vertex too) and `google-genai`, sync or async.
+Supported are the clients of `openai` (also Azure), `anthropic` (also Bedrock and Vertex) and
+`google-genai`, sync and async.
 """
 
 import asyncio
 import inspect
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from functools import reduce
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, cast
 
 from assay.errors import Refused
-from assay.models.provider_formats import Payload, RawReply
+from assay.models.anthropic_messages import AnthropicFormat
+from assay.models.gemini_content import GeminiFormat
+from assay.models.openai_chat import OpenAIChatFormat
+from assay.models.wire_format import HTTP_OK, Payload, RawReply, WireFormat
 from assay.redaction import redacted, without
 from assay.wording import short_repr
 
-CONNECTIONS = 1000  # that a client keeps open at most
-# What the SDKs, and the HTTP clients under them, raise when there is no whole answer.
-_CONNECTION = (
-    "APIConnectionError",
-    "TransportError",
-    "ClientConnectionError",
-    "ClientPayloadError",
+MAX_CONNECTIONS = 1000  # that the pool of an SDK's client may hold
+# A client's format is the first of these whose method it has.
+_FORMATS: tuple[type[WireFormat], ...] = (OpenAIChatFormat, AnthropicFormat, GeminiFormat)
+# Names of the exceptions of SDKs, and of the HTTP clients they use, for a connection that failed or
+# broke.
+_CONNECTION_ERRORS = frozenset(
+    {
+        "APIConnectionError",
+        "TransportError",
+        "ClientConnectionError",
+        "ClientPayloadError",
+    }
 )
-Protocol: TypeAlias = Literal["openai", "anthropic", "genai"]
-_METHODS: Mapping[Protocol, str] = {
-    "openai": "chat.completions.create",
-    "anthropic": "messages.create",
-    "genai": "models.generate_content",
-}
 
 
-def creating(client: Any) -> tuple[Protocol, Callable[..., Any]] | None:
-    """Which protocol a client speaks, and its method that asks; None when it is no client."""
-    for protocol, path in _METHODS.items():
-        method = reduce(lambda found, name: getattr(found, name, None), path.split("."), client)
-        if callable(method):
-            return protocol, method
+def format_of_client(client: Any) -> type[WireFormat] | None:
+    """Return the wire format of an SDK's client; None if the object is not such a client."""
+    for wire_format in _FORMATS:
+        if _find_method(client, wire_format.sdk_method) is not None:
+            return wire_format
     return None
 
 
-def address_and_key_of(client: Any) -> tuple[str, str]:
-    """The address that a client asks and the key that it sends, each empty when it does not say."""
-    google = getattr(client, "_api_client", None)
-    url = getattr(client, "base_url", None) or getattr(
-        getattr(google, "_http_options", None), "base_url", None
-    )
-    key = getattr(client, "api_key", None) or getattr(google, "api_key", None)
+def _find_method(client: Any, path: str) -> Callable[..., Any] | None:
+    """Return the method of a client at a dotted path such as `messages.create`.
+
+    Return None if it has no such method.
+    """
+    method = client
+    for name in path.split("."):
+        method = getattr(method, name, None)
+    return method if callable(method) else None
+
+
+def read_url_and_key(client: Any) -> tuple[str, str]:
+    """Return the base URL and the key of a client; each is empty if the client does not show it."""
+    google_client = getattr(client, "_api_client", None)
+    google_options = getattr(google_client, "_http_options", None)
+    url = getattr(client, "base_url", None) or getattr(google_options, "base_url", None)
+    key = getattr(client, "api_key", None) or getattr(google_client, "api_key", None)
     return str(url or "").rstrip("/"), str(key or "")
 
 
-class SdkSend:
-    """Asks through the client. A sync client waits in a thread, so few calls go at once."""
+class SdkSender:
+    """Send payloads through a client.
+
+    Calls of a sync client run in threads, so only a few run at once.
+    """
 
     def __init__(
-        self, client: Any, timeout: float, secrets: Sequence[str] = (), method: str = ""
+        self,
+        client: Any,
+        wire_format: type[WireFormat],
+        *,
+        timeout: float,
+        secrets: Sequence[str] = (),
     ) -> None:
-        """`secrets` are what the client sends, struck out where an answer repeats them; `method` is not the usual one."""
-        options = getattr(client, "with_options", None)
-        # Without the client's own retries, for ours count and are counted.
-        self._client = client if options is None else options(max_retries=0, timeout=timeout)
-        found = creating(self._client)
-        if found is None:
-            raise Refused(f"{short_repr(client)} is no client any more once its options are set")
-        self._create = reduce(getattr, method.split("."), self._client) if method else found[1]
+        """`timeout` is the number of seconds for one attempt.
+
+        `secrets` are what the client sends; they are removed from answers that repeat them.
+        """
+        self._client = _without_retries(client, timeout)
+        create = _find_method(self._client, wire_format.sdk_method)
+        if create is None:
+            raise Refused(
+                f"{short_repr(client)} has no method {wire_format.sdk_method}: "
+                "pass a client of openai, anthropic or google-genai"
+            )
+        self._create = create
+        self._keywords = accepted_keywords(create)
+        self._is_async = _is_async(client, create)
+        self._is_google = wire_format is GeminiFormat
+        self._timeout = timeout
         self._secrets = secrets
-        self._keepers: dict[asyncio.AbstractEventLoop, AsyncGenerator[None]] = {}
-        self._names = keywords_of(self._create)
-        marks = (self._create, getattr(client, "close", None), getattr(client, "aclose", None))
-        self._is_async = any(inspect.iscoroutinefunction(mark) for mark in marks)
+        self._cleanups: dict[asyncio.AbstractEventLoop, AsyncGenerator[None]] = {}
 
     async def __call__(self, payload: Payload, seconds: float) -> RawReply:
-        body = dict(payload.body)
-        if self._names and "extra_body" in self._names:
-            # Endpoints take more fields than their SDKs name: `anthropic` 1.17 has no `temperature`.
-            unnamed = {name: body.pop(name) for name in list(body) if name not in self._names}
-            body |= {"extra_body": {**unnamed, **body.get("extra_body", {})}} if unnamed else {}
+        """Return the answer, even if its status is an error.
+
+        Raise `ConnectionError` or `TimeoutError` if none came.
+        """
+        arguments = self._arguments(payload.body)
         try:
             async with asyncio.timeout(seconds):
                 if self._is_async:
-                    result = await self._awaited(body)
+                    answer = await self._call_async(arguments)
                 else:
-                    result = await asyncio.to_thread(self._create, **body)
+                    answer = await asyncio.to_thread(self._create, **arguments)
         except Exception as error:
             status = getattr(error, "status_code", None) or getattr(error, "code", None)
             if isinstance(status, int) and 400 <= status < 600:
-                headers = getattr(getattr(error, "response", None), "headers", None)
-                return RawReply(
-                    status, cast("Mapping[str, str]", headers or {}), None, redacted(str(error))
-                )
-            if any(kind.__name__ in _CONNECTION for kind in type(error).__mro__):
+                response = getattr(error, "response", None)
+                headers: Mapping[str, str] = getattr(response, "headers", None) or {}
+                return RawReply(status, headers, data=None, text=redacted(str(error)))
+            if any(kind.__name__ in _CONNECTION_ERRORS for kind in type(error).__mro__):
                 raise ConnectionError(str(error)) from error
             raise
-        return RawReply(200, {}, without(self._secrets, _plain(result)), "")
+        data = without(self._secrets, _to_json_data(answer))
+        return RawReply(HTTP_OK, headers={}, data=data, text="")
 
-    async def _awaited(self, body: Mapping[str, Any]) -> Any:
-        """The result of an async client, which may hold connections of a loop that has ended."""
-        loop = asyncio.get_running_loop()
-        if loop not in self._keepers:
-            self._keepers = {
-                known: keeper for known, keeper in self._keepers.items() if not known.is_closed()
+    def _arguments(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the body of a call as keyword arguments of the client's method."""
+        arguments = dict(body)
+        if self._is_google:
+            # Clients of google-genai are told with each call what other clients are told by
+            # `with_options`.
+            http_options = {
+                "timeout": int(self._timeout * 1000),
+                "retry_options": {"attempts": 1},
             }
-            self._keepers[loop] = _until_the_loop_ends(self._client)
-            await anext(self._keepers[loop])
-        for _ in range(CONNECTIONS):
+            arguments["config"] = {"http_options": http_options, **arguments["config"]}
+        if self._keywords is None or "extra_body" not in self._keywords:
+            return arguments
+        # Endpoints accept fields that their SDKs have no keyword for: `anthropic` 1.17 has none for
+        # `temperature`.
+        extra_body: dict[str, Any] = {}
+        for name in list(arguments):
+            if name not in self._keywords:
+                extra_body[name] = arguments.pop(name)
+        if extra_body:
+            arguments["extra_body"] = {**extra_body, **arguments.get("extra_body", {})}
+        return arguments
+
+    async def _call_async(self, arguments: Mapping[str, Any]) -> Any:
+        """Return the result of an async client.
+
+        The client may still hold connections of an event loop that has ended.
+        """
+        await self._clean_up_after_loop()
+        for _ in range(MAX_CONNECTIONS):
             try:
-                return await self._create(**body)
+                return await self._create(**arguments)
             except RuntimeError as error:
-                # The call that meets such a connection drops it, and finds another or makes one.
+                # The client drops such a connection when a call fails on it, so the next call uses
+                # another.
                 if "loop is closed" not in str(error):
                     raise
-        raise ConnectionError("the client holds only connections of an event loop that has ended")
+        raise ConnectionError(
+            "the client holds only connections of an event loop that has ended: make a new client"
+        )
+
+    async def _clean_up_after_loop(self) -> None:
+        """Make sure that the running loop closes the connections that the client opens in it."""
+        loop = asyncio.get_running_loop()
+        if loop in self._cleanups:
+            return
+        for known_loop in list(self._cleanups):
+            if known_loop.is_closed():
+                del self._cleanups[known_loop]
+        # A loop that ends finishes the async generators that were started in it.
+        self._cleanups[loop] = _close_connections_at_end(self._client)
+        await anext(self._cleanups[loop])
 
 
-async def _until_the_loop_ends(client: Any) -> AsyncGenerator[None]:
-    """Have a loop close the client's connections that were made in it; a sync method runs one each time."""
+def _without_retries(client: Any, timeout: float) -> Any:
+    """Return the client with its own retries switched off, because ours are limited and counted."""
+    with_options = getattr(client, "with_options", None)
+    if with_options is None:
+        return client
+    return with_options(max_retries=0, timeout=timeout)
+
+
+def _is_async(client: Any, create: Callable[..., Any]) -> bool:
+    """Return True if the calls of a client have to be awaited.
+
+    For some clients only their closing methods show it.
+    """
+    methods = (create, getattr(client, "close", None), getattr(client, "aclose", None))
+    return any(inspect.iscoroutinefunction(method) for method in methods)
+
+
+async def _close_connections_at_end(client: Any) -> AsyncGenerator[None]:
+    """Close the idle connections of a client when the running event loop ends.
+
+    Each sync method of ours runs a loop of its own. Without this the next loop would send on a dead
+    connection. No SDK has a public way to do it.
+    """
     try:
         yield
     finally:
-        # No SDK has a way to do this. Without it the next loop sends on a dead connection.
-        google = getattr(client, "_api_client", None)
-        http = getattr(client, "_client", None) or getattr(google, "_async_httpx_client", None)
-        pool = getattr(getattr(http, "_transport", None), "_pool", None)
+        google_client = getattr(client, "_api_client", None)
+        http_client = getattr(client, "_client", None)
+        if http_client is None:
+            http_client = getattr(google_client, "_async_httpx_client", None)
+        transport = getattr(http_client, "_transport", None)
+        pool = getattr(transport, "_pool", None)
         for connection in getattr(pool, "connections", ()):
             if connection.is_idle():
                 await connection.aclose()
-        # Where aiohttp is installed, Google's client asks through a session for each loop.
-        session = getattr(google, "_aiohttp_sessions", {}).get(asyncio.get_running_loop())
+        # If aiohttp is installed, Google's client has a session for each loop.
+        sessions = getattr(google_client, "_aiohttp_sessions", {})
+        session = sessions.get(asyncio.get_running_loop())
         if session is not None:
             await session.close()
 
 
-def keywords_of(function: Callable[..., Any]) -> set[str] | None:
-    """The keywords that a function takes, none when it does not say; None when it takes any."""
+def accepted_keywords(function: Callable[..., Any]) -> set[str] | None:
+    """Return the keywords that a function accepts.
+
+    Return None if it accepts any keyword, and an empty set if its signature cannot be read.
+    """
     try:
         parameters = inspect.signature(function).parameters.values()
     except (ValueError, TypeError):
         return set()
-    takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters)
-    return (
-        None
-        if takes_any
-        else {each.name for each in parameters if each.kind is not each.POSITIONAL_ONLY}
-    )
+    keywords = set[str]()
+    for parameter in parameters:
+        if parameter.kind is parameter.VAR_KEYWORD:
+            return None
+        if parameter.kind is not parameter.POSITIONAL_ONLY:
+            keywords.add(parameter.name)
+    return keywords
 
 
-def _plain(value: Any) -> Any:
-    if callable(dump := getattr(value, "model_dump", None)):
+def _to_json_data(value: Any) -> Any:
+    """Return the objects of an SDK as dicts, lists and plain values."""
+    dump = getattr(value, "model_dump", None)
+    if callable(dump):
         return dump()
     if isinstance(value, list | tuple):
-        return [_plain(part) for part in cast("list[Any]", value)]
-    fields = cast("Any", value) if isinstance(value, Mapping) else getattr(value, "__dict__", None)
-    return (
-        cast("Any", value)
-        if fields is None
-        else {name: _plain(part) for name, part in fields.items()}
-    )
+        return [_to_json_data(item) for item in cast("list[Any]", value)]
+    if isinstance(value, Mapping):
+        fields = cast("Mapping[str, Any]", value)
+    else:
+        fields = cast("Mapping[str, Any] | None", getattr(value, "__dict__", None))
+    if fields is None:
+        return cast("Any", value)
+    return {name: _to_json_data(item) for name, item in fields.items()}

@@ -1,17 +1,19 @@
-"""Read a structured reply: the value of the request's schema, in whatever the model wrote around it.
+"""Read a structured reply: find the value of the request's schema in what the model wrote.
 
-Thoughts are left out. Of several JSON objects with the schema's fields the last one counts, right or wrong. An earlier one
-that gives another verdict makes the reply an error: which of the two is a draft or a quotation cannot be told.
+The model's thoughts are ignored. If a reply holds several JSON objects with fields of the schema,
+the last one counts, valid or not. If an earlier one gives a different verdict, the reply is an
+error: it might be a draft, a quotation or the real answer, and nothing tells which.
 
-What is almost JSON is repaired by rule: single quotes, bare names, Python's constants, line breaks in strings, commas
-too many, brackets too few. A number at the very end of an object that was never closed is not: digits may be cut off.
+Text that is almost JSON is repaired by rules: single quotes, names without quotes, Python's
+constants, line breaks in strings, commas too many, brackets missing at the end. An object that was
+cut off right after a number is not repaired, because digits may be missing.
 """
 
 import ast
 import json
 import re
 from collections.abc import Sequence
-from functools import cache, partial
+from functools import cache
 from typing import Any, cast
 
 from pydantic import BaseModel, ValidationError
@@ -21,135 +23,229 @@ from assay.models.model import Request, json_schema
 from assay.parsers.extract import json_spans
 from assay.wording import first_error
 
-LONGEST = 100_000  # characters of a reply that are repaired; a judge's object is far shorter
-_REASONS = frozenset(
+MAX_REPAIRED_LENGTH = 100_000  # characters that are searched for objects that are almost JSON
+MAX_REPAIRED_OBJECTS = 8  # how many of the last such objects are tried
+SHOWN_LENGTH = 200  # characters of a reply that an error message quotes
+# Fields that explain a verdict and are not part of it.
+_REASON_FIELDS = frozenset(
     {"explanation", "reason", "reasoning", "rationale", "analysis", "evidence", "feedback"}
 )
+# The kinds of pydantic errors for a value that is not among those the schema lists.
+_NOT_LISTED = frozenset({"literal_error", "enum"})
 
 
-def read(text: str, request: Request) -> Any:
-    """The reply as the request's schema; raises `Unreadable`, or `OffMenu` for a wrong verdict."""
-    schema, check = request.schema, request.check
+def read_structured(text: str, request: Request) -> Any:
+    """Return the reply as an object of the request's schema; None if the request has no schema.
+
+    Raise `Unreadable` if the reply holds no such object or contradicts itself, and `OffMenu` if its
+    verdict was not offered.
+    """
+    schema = request.schema
     if schema is None:
         return None
-    try:
-        # Nearly always all of it is one object.
-        value = schema.model_validate_json(text)
-        if any(text.count(name) > 1 for name in _quoted_fields(schema)):
-            json.loads(text, object_pairs_hook=_without_doubles)
-        earlier: Sequence[dict[str, Any]] = ()
-    except ValidationError:
-        *earlier, found = _objects(without_thoughts(text), set(schema.model_fields)) or [{}]
-        if not found:
-            shown = f"{text[:200]!r}" if text.strip() else "empty"
-            raise Unreadable(
-                f"it holds no JSON object with {', '.join(schema.model_fields)}: {shown}"
-            ) from None
-        value = _validated(found, schema)
-    for other in earlier:
-        try:
-            draft = _validated(other, schema)
-        except Unreadable:
-            continue
-        first, second = _verdict(draft.model_dump()), _verdict(value.model_dump())
-        # An earlier one counts where it is a verdict on offer.
-        if first != second and (check is None or check(draft) is None):
-            raise Unreadable(
-                f"it gives two different verdicts, {first!r:.80} and then {second!r:.80}: give one"
-            )
-    problem = None if check is None else check(value)
+    value = _read_plain_object(text, schema)
+    if value is None:
+        value = _find_value(text, schema, request)
+    problem = _find_problem(value, request)
     if problem is not None:
         raise OffMenu(problem)
     return value
 
 
 def without_thoughts(text: str) -> str:
-    """What follows the last thought; nothing when one was never finished."""
+    """Return the text after the last `</think>`; an empty text if a thought was not finished."""
     answer = text.rpartition("</think>")[2]
     return "" if "<think>" in answer else answer
 
 
-@cache
-def _quoted_fields(schema: type[BaseModel]) -> tuple[str, ...]:
-    """The names of all fields, also of nested objects, as they stand in JSON."""
-    described = json_schema(schema)
-    nodes = [described, *described.get("$defs", {}).values()]
-    return tuple(
-        json.dumps(name)
-        for name in sorted({name for node in nodes for name in node.get("properties", {})})
-    )
+def _read_plain_object(text: str, schema: type[BaseModel]) -> BaseModel | None:
+    """Return the value of a text that is one valid JSON object, as most replies are.
 
-
-def _validated(found: dict[str, Any], schema: type[BaseModel]) -> BaseModel:
+    Return None if it is not.
+    """
     try:
-        return schema.model_validate(found)
+        value = schema.model_validate_json(text)
+    except ValidationError:
+        return None
+    _check_repeated_fields(text, schema)
+    return value
+
+
+def _find_problem(value: BaseModel, request: Request) -> str | None:
+    """Return what the request's own check objects to in a value; None if nothing."""
+    if request.check is None:
+        return None
+    return request.check(value)
+
+
+def _find_value(text: str, schema: type[BaseModel], request: Request) -> BaseModel:
+    """Return the last object in a text as a value of the schema.
+
+    Raise `Unreadable` if an object before it gives a different verdict.
+    """
+    objects = _find_objects(without_thoughts(text), set(schema.model_fields))
+    if not objects or objects[-1] is None:
+        shown = f"{text[:SHOWN_LENGTH]!r}" if text.strip() else "it is empty"
+        raise Unreadable(f"it holds no JSON object with {', '.join(schema.model_fields)}: {shown}")
+    value = _validate(objects[-1], schema)
+    verdict = _verdict_of(value.model_dump())
+    for earlier_object in objects[:-1]:
+        try:
+            earlier_value = _validate(earlier_object, schema)
+        except Unreadable:
+            continue
+        earlier_verdict = _verdict_of(earlier_value.model_dump())
+        if earlier_verdict == verdict:
+            continue
+        was_offered = _find_problem(earlier_value, request) is None
+        if was_offered:
+            raise Unreadable(
+                f"it gives two different verdicts, {earlier_verdict!r:.80} and then "
+                f"{verdict!r:.80}: give one"
+            )
+    return value
+
+
+def _validate(fields: Any, schema: type[BaseModel]) -> BaseModel:
+    """Return the fields as an object of the schema.
+
+    Raise `OffMenu` or `Unreadable` if they do not fit.
+    """
+    try:
+        return schema.model_validate(fields)
     except ValidationError as error:
         _, sentence = first_error(error)
-        if {problem["type"] for problem in error.errors(include_url=False)} <= {
-            "literal_error",
-            "enum",
-        }:
+        kinds = {problem["type"] for problem in error.errors(include_url=False)}
+        if kinds <= _NOT_LISTED:
             raise OffMenu(f"{sentence}: it was not on offer") from None
-        raise Unreadable(f"it does not fit: {sentence}") from None
+        raise Unreadable(f"it does not match the schema: {sentence}") from None
 
 
-def _verdict(value: Any) -> Any:
-    """What a read reply decides: all of it but the reasons, in whatever case it is written."""
+def _verdict_of(value: Any) -> Any:
+    """Return a value in a form in which verdicts can be compared.
+
+    Reasons are left out, and texts are in lower case.
+    """
     if isinstance(value, dict):
-        fields = cast("dict[str, Any]", value).items()
-        return {name: _verdict(part) for name, part in fields if name not in _REASONS}
+        verdict: dict[str, Any] = {}
+        for name, item in cast("dict[str, Any]", value).items():
+            if name not in _REASON_FIELDS:
+                verdict[name] = _verdict_of(item)
+        return verdict
     if isinstance(value, list):
-        return [_verdict(part) for part in cast("list[Any]", value)]
-    return value.strip().casefold() if isinstance(value, str) else value
+        return [_verdict_of(item) for item in cast("list[Any]", value)]
+    if isinstance(value, str):
+        return value.strip().casefold()
+    return value
 
 
-def _objects(text: str, fields: set[str]) -> list[dict[str, Any]]:
-    """The objects with one of these fields, in order; {} in the place of a last one that is broken."""
-    names = "|".join(re.escape(name) for name in sorted(fields))
-    looks_like_one = re.compile(rf"\{{\s*+[\"']?(?:{names})\b")
-    objects: list[dict[str, Any]] = []
-    position = 0
-    for start, end in [*json_spans(text), (len(text), len(text))]:
-        found = _loaded(text[start:end])
-        if fields & found.keys() or start == end:
-            # One that is almost JSON and comes last is the last word, though it may be unreadable.
-            between = _repaired(text[position:start][-LONGEST:], looks_like_one, fields)
-            objects += [each for each in between if each or start == end] + [found] * (start < end)
+# Fields that are given twice. JSON parsers silently keep the last value, which may contradict the
+# first.
+
+
+def _check_repeated_fields(text: str, schema: type[BaseModel]) -> None:
+    """Raise `Unreadable` if a JSON text gives a field twice, with different values."""
+    # Counting the names first saves most replies from being parsed a second time.
+    if any(text.count(name) > 1 for name in _quoted_field_names(schema)):
+        json.loads(text, object_pairs_hook=_build_object)
+
+
+@cache
+def _quoted_field_names(schema: type[BaseModel]) -> tuple[str, ...]:
+    """Return the names of a schema's fields, also in nested objects, in quotes as in JSON."""
+    description = json_schema(schema)
+    names = set[str](description.get("properties", {}))
+    for definition in description.get("$defs", {}).values():
+        names |= definition.get("properties", {}).keys()
+    return tuple(json.dumps(name) for name in sorted(names))
+
+
+def _build_object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object made of its fields.
+
+    Raise `Unreadable` if one is given twice with different values.
+    """
+    fields: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in fields and fields[name] != value:
+            raise Unreadable(
+                f"it gives {name} twice, as {fields[name]!r:.80} and as {value!r:.80}: "
+                "give one verdict"
+            )
+        fields[name] = value
+    return fields
+
+
+# Objects in a text.
+
+
+def _find_objects(text: str, names: set[str]) -> list[dict[str, Any] | None]:
+    """Return the objects that have one of the named fields, in order.
+
+    The last item is None if the text ends with something that looks like such an object and cannot
+    be read.
+    """
+    alternatives = "|".join(re.escape(name) for name in sorted(names))
+    opening = re.compile(rf"\{{\s*+[\"']?(?:{alternatives})\b")
+    objects: list[dict[str, Any] | None] = []
+    position = 0  # the end of the last object that was read
+    for start, end in json_spans(text):
+        json_object = _parse_object(text[start:end])
+        if json_object is not None and names & json_object.keys():
+            objects += _repair_objects(text[position:start], opening, names)
+            objects.append(json_object)
             position = end
+    rest = text[position:]
+    repaired = _repair_objects(rest, opening, names)
+    objects += repaired
+    if not repaired and opening.search(rest[-MAX_REPAIRED_LENGTH:]):
+        objects.append(None)
     return objects
 
 
-def _repaired(text: str, looks_like_one: re.Pattern[str], fields: set[str]) -> list[dict[str, Any]]:
-    """The objects that are almost JSON, in order; the last few of very many, and {} when none can be read."""
+def _repair_objects(text: str, opening: re.Pattern[str], names: set[str]) -> list[dict[str, Any]]:
+    """Return the objects in a text that are almost JSON, in order.
+
+    Objects that cannot be read are skipped. `opening` matches where an object with one of the named fields begins.
+    """
+    text = text[-MAX_REPAIRED_LENGTH:]
+    starts = [match.start() for match in opening.finditer(text)]
     objects: list[dict[str, Any]] = []
-    starts = [found.start() for found in looks_like_one.finditer(text)]
-    end = 0
-    for start in starts[-8:]:
-        # Not inside an object that was read: a reason may quote another one.
-        if start >= end:
-            source, length = _closed(text[start:])
-            found = _loaded(source)
-            if fields & found.keys():
-                objects.append(found)
-                end = start + length
-    return objects or [{}] * bool(starts)
+    position = 0  # the end of the last object that was read
+    for start in starts[-MAX_REPAIRED_OBJECTS:]:
+        if start < position:
+            continue  # inside that object: its reason may quote another one
+        source, length = _close_object(text[start:])
+        repaired = _parse_object(source)
+        if repaired is not None and names & repaired.keys():
+            objects.append(repaired)
+            position = start + length
+    return objects
 
 
+# A backslash outside of strings is skipped with the character after it. Otherwise each escaped
+# quote would start a search for its end, through the whole text.
 _TOKENS = re.compile(
     r"""
     (?P<string>"(?:[^"\\]|\\.)*+" | '(?:[^'\\]|\\.)*+')
-  | (?P<escape>\\.)                    # or each quote behind one is tried to the end of the text
+  | (?P<escape>\\.)
   | (?<!\w)(?P<name>[A-Za-z_]\w*+)(?=\s*+:)
   | (?P<open>[{\[]) | (?P<close>[}\]])
-  | (?P<comma>,)(?=\s*+(?:[}\]]|\Z))
+  | (?P<comma>,)(?=\s*+(?:[}\]]|\Z))   # before a closing bracket, where JSON allows none
     """,
     re.VERBOSE | re.DOTALL,
 )
+_CUT_NUMBER = re.compile(r"[\d.+-]\Z")
+_CLOSING_BRACKETS = {"{": "}", "[": "]"}
 
 
-def _closed(text: str) -> tuple[str, int]:
-    """The first object of a text, with its brackets closed and no comma before them, and its length."""
-    open_brackets: list[str] = []
+def _close_object(text: str) -> tuple[str, int]:
+    """Return the object that a text begins with, repaired, and its length in the text.
+
+    Names get quotes, superfluous commas are removed, and missing brackets are added at the end. The
+    object is an empty text if it ends in a number that may have been cut off.
+    """
+    missing_brackets: list[str] = []  # the innermost last
     pieces: list[str] = []
     position = 0
     for token in _TOKENS.finditer(text):
@@ -157,50 +253,56 @@ def _closed(text: str) -> tuple[str, int]:
         position = token.end()
         if token["comma"]:
             continue
-        pieces.append(f'"{token[0]}"' if token["name"] else token[0])
+        if token["name"]:
+            pieces.append(f'"{token[0]}"')
+        else:
+            pieces.append(token[0])
         if token["open"]:
-            open_brackets.append("}" if token[0] == "{" else "]")
+            missing_brackets.append(_CLOSING_BRACKETS[token[0]])
         elif token["close"]:
-            del open_brackets[-1:]
-            if not open_brackets:
+            if missing_brackets:
+                missing_brackets.pop()
+            if not missing_brackets:
                 return "".join(pieces), position
-    # An ellipsis or prose after an object that never ends is no part of it, but cannot be told apart.
+    # The text ended before the object did. Prose after the object cannot be told from the object.
     rest = text[position:].rstrip()
-    is_cut_number = re.search(r"[\d.+-]\Z", rest)
-    return "" if is_cut_number else "".join([*pieces, rest, *reversed(open_brackets)]), len(text)
+    if _CUT_NUMBER.search(rest):
+        return "", len(text)
+    pieces.append(rest)
+    pieces += reversed(missing_brackets)
+    return "".join(pieces), len(text)
 
 
-def _loaded(source: str) -> dict[str, Any]:
-    """The object in a text that is JSON, almost JSON or Python; {} when it is none."""
-    for load in (_lenient_json, _python):
+def _parse_object(source: str) -> dict[str, Any] | None:
+    """Return the object in a text that is JSON, with line breaks allowed in strings, or Python.
+
+    Return None if it is neither.
+    """
+    value: Any = None
+    try:
+        value = json.loads(source, strict=False, object_pairs_hook=_build_object)
+    except (ValueError, RecursionError):
         try:
-            found = load(source)
+            value = _parse_python(source)
         except (ValueError, SyntaxError, RecursionError, MemoryError):
-            continue
-        return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
-    return {}
+            return None
+    if not isinstance(value, dict):
+        return None
+    return cast("dict[str, Any]", value)
 
 
-def _python(source: str) -> Any:
+def _parse_python(source: str) -> Any:
+    """Return the value of a Python literal; raise `Unreadable` if a dict in it has a key twice."""
     tree = ast.parse(source, mode="eval")
     for node in ast.walk(tree):
-        if isinstance(node, ast.Dict):
-            # Written out and not worked out, so that nested objects cost no more than flat ones.
-            _without_doubles(
-                [(repr(getattr(key, "value", "**")), place) for place, key in enumerate(node.keys)]
-            )
+        if not isinstance(node, ast.Dict):
+            continue
+        known_keys = set[str]()
+        for key in node.keys:
+            if not isinstance(key, ast.Constant):
+                continue
+            name = repr(key.value)
+            if name in known_keys:
+                raise Unreadable(f"it gives {name} twice: give one verdict")
+            known_keys.add(name)
     return ast.literal_eval(tree)
-
-
-def _without_doubles(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """An object from its fields. Raises `Unreadable` when one is given twice with different values."""
-    known: dict[str, Any] = {}
-    for name, value in pairs:
-        if known.setdefault(name, value) != value:
-            raise Unreadable(
-                f"it gives {name} twice, as {known[name]!r:.80} and as {value!r:.80}: give one verdict"
-            )
-    return known
-
-
-_lenient_json = partial(json.loads, strict=False, object_pairs_hook=_without_doubles)

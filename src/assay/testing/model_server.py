@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from assay.concurrency import in_thread
 from assay.errors import import_extra
 from assay.messages import ToolCall
-from assay.models.provider_formats import text_of
+from assay.models.openai_chat import read_text
 from assay.testing.fakes import FakeModel
 from assay.wording import described
 
@@ -348,10 +348,10 @@ class Said:
 
 def prompts_of(body: Mapping[str, Any]) -> tuple[str, str]:
     instruction: Mapping[str, Any] = body.get("systemInstruction") or {}
-    system, user = text_of(body.get("system") or instruction.get("parts")), ""
+    system, user = read_text(body.get("system") or instruction.get("parts")), ""
     told: list[Mapping[str, Any]] = body.get("messages") or body.get("contents") or []
     for message in told:
-        content = text_of(message.get("content") or message.get("parts"))
+        content = read_text(message.get("content") or message.get("parts"))
         if message.get("role") == "system":
             system += content
         else:

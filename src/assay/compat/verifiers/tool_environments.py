@@ -27,7 +27,7 @@ from assay.envs.base_env import awaited, cleanup, stop, teardown
 from assay.envs.tool_use import calls_of, total_tool_calls
 from assay.errors import import_extra
 from assay.lazy import table_of
-from assay.models.callable_tool import CallableTool, name_of
+from assay.models.callable_tool import CallableTool, get_tool_name
 from assay.tools import Interpreter, is_failure
 from assay.types import State
 from assay.wording import described
@@ -64,7 +64,9 @@ class ToolEnv(MultiTurnEnv):
         self.error_formatter = error_formatter
         self.stop_errors = list(stop_errors or ())
         self.skipped_args: dict[str, Sequence[str]] = {}
-        self.tool_map: dict[str, Callable[..., Any]] = {name_of(tool): tool for tool in self.tools}
+        self.tool_map: dict[str, Callable[..., Any]] = {
+            get_tool_name(tool): tool for tool in self.tools
+        }
         defined = [convert_func_to_tool_def(tool) for tool in self.tools]
         super().__init__(tool_defs=defined, max_turns=max_turns, **given)
         counted = [total_tool_calls, *map(calls_of, self.tool_map)]
@@ -76,14 +78,14 @@ class ToolEnv(MultiTurnEnv):
         """Let the model call it. Of `args_to_skip` it is not told; `update_tool_args` of a subclass gives them."""
         self.tools.append(tool)
         self.tool_defs = [*(self.tool_defs or ()), convert_func_to_tool_def(tool, args_to_skip)]
-        self.tool_map[name_of(tool)] = tool
-        self.skipped_args[name_of(tool)] = args_to_skip
-        self.tool_monitor_rubric.add_metric(calls_of(name_of(tool)))
+        self.tool_map[get_tool_name(tool)] = tool
+        self.skipped_args[get_tool_name(tool)] = args_to_skip
+        self.tool_monitor_rubric.add_metric(calls_of(get_tool_name(tool)))
 
     def remove_tool(self, tool: Callable[..., Any]) -> None:
         """Let the model call it no more."""
         self.tools.remove(tool)
-        name = name_of(tool)
+        name = get_tool_name(tool)
         self.tool_defs = [
             each for each in self.tool_defs or () if each.get("function", each)["name"] != name
         ]

@@ -1,0 +1,95 @@
+"""Look up a model by its name: its price, the media it accepts, and its context window."""
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from assay.lazy import table_of
+from assay.models.model import Price
+
+# The end of a name that fixes a version: gpt-5-mini-2025-08-07, claude-sonnet-4-5@20250929,
+# mistral-large-latest.
+_VERSION = re.compile(r"[-@](?:\d{8}|\d{4}-\d{2}-\d{2}|latest)$")
+# What Amazon Bedrock adds to the name of a model: us.anthropic.claude-haiku-4-5-20251001-v1:0.
+_BEDROCK_AFFIXES = re.compile(r"^(?:[a-z-]+\.)?anthropic\.|-v\d+(?::\d+)?$")
+
+
+def price_of(provider: str, name: str) -> Price | None:
+    """Return the price of a provider's model; None if it is unknown.
+
+    The user's table, which the environment variable `ASSAY_PRICES` names, comes before ours. An
+    endpoint that is not a provider's is listed there under its URL.
+
+    >>> price_of("openai", "gpt-5-mini-2025-08-07") == price_of("openai", "gpt-5-mini")
+    True
+    >>> price_of("anthropic", "us.anthropic.claude-haiku-4-5-20251001-v1:0").output
+    5.0
+    """
+    tables = [_built_in_prices()]
+    users_file = os.environ.get("ASSAY_PRICES")
+    if users_file:
+        tables.insert(0, _read_prices(Path(users_file)))
+    without_version = _VERSION.sub("", name)
+    without_affixes = _VERSION.sub("", _BEDROCK_AFFIXES.sub("", name))
+    for table in tables:
+        prices = table.get(provider, {})
+        for known_name in (name, without_version, without_affixes):
+            if known_name in prices:
+                return prices[known_name]
+    return None
+
+
+@cache
+def _built_in_prices() -> Mapping[str, Mapping[str, Price]]:
+    return _parse_prices(table_of("assay.models", "prices.toml"))
+
+
+@cache
+def _read_prices(path: Path) -> Mapping[str, Mapping[str, Price]]:
+    try:
+        return _parse_prices(tomllib.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise ValueError(
+            f"the price table {path} cannot be read ({error}): "
+            "write a table [provider] with lines such as "
+            '"model" = { input = 0.25, cached = 0.025, output = 2.00 }, '
+            "in dollars per million tokens"
+        ) from None
+
+
+def _parse_prices(data: Mapping[str, Any]) -> Mapping[str, Mapping[str, Price]]:
+    """Return the prices by provider and model."""
+    table: dict[str, dict[str, Price]] = {}
+    for provider, models in data.items():
+        table[provider] = {}
+        for name, prices in models.items():
+            dollars = {kind: float(amount) for kind, amount in prices.items()}
+            table[provider][name] = Price(**dollars)
+    return table
+
+
+def known_media(name: str) -> frozenset[str]:
+    """Return the kinds of media that a model of this name accepts; none if the name is unknown."""
+    return frozenset(_find_by_prefix(table_of("assay.models", "media.toml"), name) or ())
+
+
+def known_window(name: str) -> int | None:
+    """Return the tokens of prompt and reply that a model of this name can hold.
+
+    Return None if the name is unknown.
+    """
+    return _find_by_prefix(table_of("assay.models", "windows.toml"), name)
+
+
+def _find_by_prefix(table: Mapping[str, Any], name: str) -> Any:
+    """Return the value of the longest key that the name begins with; None if there is none."""
+    name_of_maker = name.rpartition("/")[2]  # without an organisation, as in qwen/qwen3-8b
+    plain_name = _BEDROCK_AFFIXES.sub("", name_of_maker).lower()
+    prefixes = [prefix for prefix in table if plain_name.startswith(prefix)]
+    if not prefixes:
+        return None
+    return table[max(prefixes, key=len)]

@@ -1,0 +1,56 @@
+"""Find out from its name, or from an error, which optional parameters a model does not accept."""
+
+import re
+from collections.abc import Set
+
+# OpenAI's reasoning models: gpt-5 and later, o1, o3 and so on, but not the chat models among them
+# (gpt-5-chat-latest).
+_REASONING_MODEL = re.compile(r"(?:gpt-(?:[5-9]|\d\d)|o\d)(?!\w)(?!-chat)", re.IGNORECASE)
+
+# How endpoints refer to each optional parameter in an error message.
+_MENTIONS = {
+    "schema": re.compile(r"response_format|json_schema|structured|grammar|tool_choice|\btools?\b"),
+    "temperature": re.compile("temperature"),
+    "max_completion_tokens": re.compile("max_completion_tokens"),
+    "max_tokens": re.compile("max_tokens"),
+    "logprobs": re.compile("logprobs"),
+    "seed": re.compile(r"\bseed\b"),
+}
+# Statuses of endpoints that do not understand a request. A message that names no parameter may be
+# about the schema.
+_NOT_UNDERSTOOD = frozenset({400, 404, 405, 415, 422, 501})
+_SERVER_ERROR = 500  # some servers answer so to a schema they do not know, and name it
+
+
+def parameters_refused_by(model_name: str) -> frozenset[str]:
+    """Return the parameters that a model is known to refuse by its name.
+
+    OpenAI's reasoning models accept no temperature, and accept the token limit only as
+    `max_completion_tokens`.
+    """
+    without_organisation = model_name.rpartition("/")[2]
+    if _REASONING_MODEL.match(without_organisation):
+        return frozenset({"temperature", "max_tokens"})
+    return frozenset()
+
+
+def mentions_parameter(error_message: str, parameter: str) -> bool:
+    """Return True if an error message mentions this optional parameter."""
+    return _MENTIONS[parameter].search(error_message.lower()) is not None
+
+
+def find_unsupported_parameter(
+    status: int | None, error_message: str, used: Set[str]
+) -> str | None:
+    """Return the parameter to omit after this error, among those that were used.
+
+    Return None if omitting none would help.
+    """
+    if status != _SERVER_ERROR and status not in _NOT_UNDERSTOOD:
+        return None
+    for parameter in _MENTIONS:
+        if parameter in used and mentions_parameter(error_message, parameter):
+            return parameter
+    if status in _NOT_UNDERSTOOD and "schema" in used:
+        return "schema"
+    return None
