@@ -71,6 +71,26 @@ async def test_judge_alone(rubric_of: Any, answers: tuple[Any, ...]) -> None:
     assert (await Fixed(*answers).grade("x", list(rubric.criteria))).score == 0.75
 
 
+SCALE = Criterion(requirement="Is clear", choices=("poor", "fair", "good"))
+
+
+@pytest.mark.parametrize(
+    ("answer", "verdict", "value"),
+    [
+        (True, "good", 1.0),
+        (False, "poor", 0.0),
+        (Score(True), "good", 1.0),
+        (Score(False), "poor", 0.0),
+        ("fair", "fair", 0.5),
+        (" Fair\n", "fair", 0.5),
+    ],
+)
+async def test_a_bool_is_an_end_of_the_scale(answer: Any, verdict: str, value: float) -> None:
+    """True is the best of three choices and False the worst; neither is the one between them."""
+    report = await Rubric([SCALE]).grade("x", autograder=Fixed(answer))
+    assert [(line.verdict, line.value) for line in report.report] == [(verdict, value)]
+
+
 @pytest.mark.parametrize("answers", [("MET",), ("MET", "MET", "MET")])
 async def test_one_answer_a_criterion(rubric_of: Any, answers: tuple[Any, ...]) -> None:
     """A list of another length cannot be matched."""
