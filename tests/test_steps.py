@@ -225,7 +225,7 @@ async def test_what_is_not_shown_is_not_asked_about():
     )
     [error] = report.errors.values()
     assert "gives one number for all criteria, and some are asked about steps" in error
-    with pytest.raises(JudgeError, match="is asked about each call: score by a Rubric"):
+    with pytest.raises(JudgeError, match="is asked about each call"):
         await PerCriterionGrader(FakeModel("MET")).grade(SAID, [JUDGED])
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from assay import (
     Autograder,
+    Cascade,
     Criterion,
     EvaluationReport,
     JudgeError,
@@ -415,3 +416,23 @@ async def test_options_of_the_inside_hold_outside(rubric_of: Any) -> None:
     penalty = LengthPenalty(free_budget=1, max_cap=2)
     long = Panel(judges("MET"), length_penalty=penalty)
     assert (await rubric_of(3, 1).grade("two words", autograder=long)).score == 0.5
+
+
+# What a sub-answer is
+
+
+async def test_the_answers_behind_a_line_say_what_they_are(rubric_of: Any) -> None:
+    """Whatever their names are, in the report and in what is written of it."""
+    judge = PerCriterionGrader(FakeModel("MET"))
+    graders = {
+        Panel({"sample 1": judge, "b": judge}): ["vote", "vote"],
+        Samples(judge, 3): ["sample", "sample", "sample"],
+        Swapped(judge): ["usual_order", "opposite_order"],
+        Cascade([judge, judge]): ["escalation", "escalation"],
+    }
+    for grader, kinds in graders.items():
+        report = await rubric_of(1).grade("x", autograder=grader)
+        [line] = report.report
+        assert line.sub_answer is None
+        assert [answer.sub_answer for answer in line.lines] == kinds
+        assert EvaluationReport.from_dict(report.to_dict()).report == report.report
