@@ -78,6 +78,8 @@ class Autograder(Grader):
         self, to_grade: ToGrade, rubric: list[Criterion], query: str | None = None
     ) -> EvaluationReport:
         """Judge and aggregate without a rubric. Failures are raised."""
+        if not self._overridden:
+            return await super().grade(to_grade, rubric, query)
         refuse_step_criteria(rubric)
         judge_input = _find_input(to_grade, query)
         if judge_input is None:
