@@ -52,6 +52,7 @@ from assay.graders import ChoiceOutput as ChoiceOutput
 from assay.graders import CriterionEvaluation as CriterionEvaluation
 from assay.graders import EarlyStop as EarlyStop
 from assay.graders import Expectation as Expectation
+from assay.graders import Grader as Grader
 from assay.graders import Guarded as Guarded
 from assay.graders import LengthPenalty as LengthPenalty
 from assay.graders import LookLimits as LookLimits

@@ -26,8 +26,8 @@ from assay.aggregation import (
 from assay.concurrency import FAILURES, is_stop, setting, side_by_side
 from assay.criterion import LARGEST, Criterion, is_scorer
 from assay.errors import JudgeError, MissingExtraError, RubricError, SignatureError
-from assay.graders.autograder import Autograder, JudgeAnswer
-from assay.graders.judge_input import JudgeInput, shown, system_prompt
+from assay.graders.grader import Grader, JudgeAnswer, ask_grader
+from assay.graders.judge_input import JudgeInput, build_judge_input, system_prompt
 from assay.graders.verdicts import finite, number_of, verdict_score
 from assay.models.budgets import is_dry_run, refuse_unpriced, rollout_spending
 from assay.models.model import has_room
@@ -403,7 +403,7 @@ class Engine(BatchResult):
         self,
         plan: Plan,
         objects: Mapping[str, Any],
-        grader: Autograder | None,
+        grader: Grader | None,
         on_error: OnError,
         read: Read,
     ) -> None:
@@ -517,11 +517,11 @@ class Engine(BatchResult):
                         "this rollout has no field 'completion' for a model to judge"
                     )
                 view = None if batch.views is None else batch.views[place]
-                text, query = shown(row, view, takes_media=grader.takes_media)
-                if text.shown:
-                    self._shown[place] = text.shown
+                judge_input = build_judge_input(row, view=view, takes_media=grader.takes_media)
+                if judge_input.left_out:
+                    self._shown[place] = judge_input.left_out
                 async with rollout_spending():
-                    answer = await self._answers(grader, row, text, criteria, query)
+                    answer = await self._answers(grader, row, judge_input, criteria)
             except FAILURES as error:
                 answer = [self._failed(error)] * len(criteria)
             if isinstance(answer, EvaluationReport):
@@ -539,18 +539,19 @@ class Engine(BatchResult):
 
     async def _answers(
         self,
-        grader: Autograder,
+        grader: Grader,
         row: Mapping[str, Any],
-        text: JudgeInput,
+        judge_input: JudgeInput,
         criteria: list[Criterion],
-        query: str | None,
     ) -> JudgeAnswer:
         """What the grader answers; for a criterion about steps what it answers about each, all criteria at once."""
         if all(criterion.scope == "rollout" for criterion in criteria):
-            return await grader.answer(text, criteria, query, on_error=self._on_error)
-        asked = [_at_steps(criterion, row, text) for criterion in criteria]
+            return await ask_grader(grader, judge_input, criteria, on_error=self._on_error)
+        asked = [_at_steps(criterion, row, judge_input) for criterion in criteria]
         each = [question for own in asked for question in own.values()]
-        answer = await grader.answer(text, each, query, on_error=self._on_error) if each else []
+        answer: JudgeAnswer = []
+        if each:
+            answer = await ask_grader(grader, judge_input, each, on_error=self._on_error)
         if isinstance(answer, EvaluationReport):
             told = (
                 f"{grader.title} gives one number for all criteria, and some are asked about steps"
@@ -851,7 +852,7 @@ class Engine(BatchResult):
 
 
 def _at_steps(
-    criterion: Criterion, row: Mapping[str, Any], text: JudgeInput
+    criterion: Criterion, row: Mapping[str, Any], judge_input: JudgeInput
 ) -> dict[str, Criterion]:
     """A criterion as it is asked about each step of a rollout, by address; as it is when it is about the whole.
 
@@ -861,15 +862,19 @@ def _at_steps(
         return {"": criterion}
     asked: dict[str, Criterion] = {}
     known = criterion.question_hash
-    there = {name for part in text.parts for name in (part.address, part.message)}
+    there = {name for part in judge_input.parts for name in (part.address, part.message)}
     steps = steps_of(row, criterion.scope)
     for step in steps:
         address, question = step.address, criterion.requirement
         # A single reply is shown without its address, and then nothing but the only turn can be asked about.
-        if address not in there if text.parts else len(steps) > 1 or criterion.scope == "call":
+        if (
+            address not in there
+            if judge_input.parts
+            else len(steps) > 1 or criterion.scope == "call"
+        ):
             told = f"criterion {criterion.name!r} is asked about {address}, which the judge is not shown"
             raise JudgeError(f"{told}: let `shows` show it, or leave `scope` out")
-        if text.parts:  # a reply by itself is shown without an address
+        if judge_input.parts:  # a reply by itself is shown without an address
             question = f"{question}\n\n{system_prompt('step').format(address=address)}"
         name = f"{criterion.name}@{address}"
         made = criterion.with_fields(

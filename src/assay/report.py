@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 from pydantic import BaseModel, ConfigDict
 from typing_extensions import TypedDict  # pydantic takes that of `typing` from Python 3.12 on
@@ -73,6 +73,13 @@ UNASKED = Score(
 )  # stands where an answer belongs until there is one
 
 
+# What one of several answers behind a line is: a judge's vote, a judge's answer in a cascade, one of
+# several samples, one of two orders of the choices, or a game against another response.
+SubAnswer: TypeAlias = Literal[
+    "vote", "escalation", "sample", "usual_order", "opposite_order", "game"
+]
+
+
 class CriterionReport(BaseModel):
     """One line of a report: a question and its answer."""
 
@@ -97,6 +104,8 @@ class CriterionReport(BaseModel):
     disagreement: float | None = None
     asked: bool = True  # False when the result was decided without it, so that it was not asked
     step: bool = False  # whether it is about one step of the rollout, whose address is its name
+    # What this answer is to the line that holds it in `lines`; None if it is an answer of its own.
+    sub_answer: SubAnswer | None = None
     citations: tuple[
         Citation, ...
     ] = ()  # what the reason points at, each with whether it is there; see `Citation`

@@ -28,7 +28,7 @@ from assay.engine import (
     named_apart,
 )
 from assay.errors import AssayError, GradingError, RubricError, SignatureError
-from assay.graders.autograder import Autograder
+from assay.graders.grader import Grader
 from assay.graders.judge_input import ToGrade, showing, view_of
 from assay.graders.verdicts import number_of
 from assay.loading import Loadable, criterion_of
@@ -79,9 +79,7 @@ class BaseRubric(ABC):
                 setattr(cls, name, _noting(method))
 
     @abstractmethod
-    async def _ask_criteria(
-        self, batch: Batch, autograder: Autograder | None = None
-    ) -> BatchResult:
+    async def _ask_criteria(self, batch: Batch, autograder: Grader | None = None) -> BatchResult:
         """What is found about every rollout of a batch, by the criteria alone."""
 
     @property
@@ -89,7 +87,7 @@ class BaseRubric(ABC):
         """The scoring methods that a subclass has of its own, here or in a rubric inside."""
         return self._own
 
-    async def score_batch(self, batch: Batch, autograder: Autograder | None = None) -> BatchResult:
+    async def score_batch(self, batch: Batch, autograder: Grader | None = None) -> BatchResult:
         """What is found about every rollout of a batch, by a method of a subclass if it has one."""
         call = _under_way(self)
         if call is not None:
@@ -115,14 +113,14 @@ class BaseRubric(ABC):
                     state.pop(name, None)
                 state.update(outputs)
 
-    async def _ask_and_shape(self, batch: Batch, autograder: Autograder | None) -> BatchResult:
+    async def _ask_and_shape(self, batch: Batch, autograder: Grader | None) -> BatchResult:
         result = await self._ask_criteria(batch, autograder)
         if not self.shaping:
             return result
         return BatchResult(shaped(result, batch.rows, self.shaping, self.on_error), is_shaped=True)
 
     async def _ask_own(
-        self, states: States, autograder: Autograder | None, *, quietly: bool = False
+        self, states: States, autograder: Grader | None, *, quietly: bool = False
     ) -> list[EvaluationReport]:
         """A report a state, from what a subclass's own method writes or returns."""
 
@@ -158,7 +156,7 @@ class BaseRubric(ABC):
         return [report for [report] in await side_by_side(lambda state: ask([state]), states)]
 
     async def reports_on_group(
-        self, states: States, autograder: Autograder | None = None
+        self, states: States, autograder: Grader | None = None
     ) -> Sequence[EvaluationReport]:
         """Score a group as `score_group` does, with a report a state, also where a subclass's method returns none."""
         if "score_group" in self._own:
@@ -202,7 +200,7 @@ class BaseRubric(ABC):
         self,
         rollouts: Sequence[Rollout | Mapping[str, Any]],
         *,
-        autograder: Autograder | None = None,
+        autograder: Grader | None = None,
     ) -> list[EvaluationReport]:
         """Return one report a rollout or state, in order. Writes nothing; group functions see all of them at once."""
         result = await self.score_batch(Batch.of_rollouts(rollouts), autograder)
@@ -216,7 +214,7 @@ class BaseRubric(ABC):
     async def grade(
         self,
         to_grade: ToGrade,
-        autograder: Autograder | None = None,
+        autograder: Grader | None = None,
         query: str | None = None,
         *,
         answer: Any = "",
@@ -244,7 +242,7 @@ class BaseRubric(ABC):
     def grade_sync(
         self,
         to_grade: ToGrade,
-        autograder: Autograder | None = None,
+        autograder: Grader | None = None,
         query: str | None = None,
         *,
         answer: Any = "",
@@ -263,7 +261,7 @@ class BaseRubric(ABC):
         return (await self._score_states([state]))[0]
 
     async def score_group(
-        self, states: States, *, autograder: Autograder | None = None, advantage: Estimator = "mean"
+        self, states: States, *, autograder: Grader | None = None, advantage: Estimator = "mean"
     ) -> Sequence[EvaluationReport]:
         """Score the states of one group; writes what `score_rollout` does, and `advantage`, by this estimator."""
         return await self._score_states(states, advantage, autograder=autograder)
@@ -272,7 +270,7 @@ class BaseRubric(ABC):
         self,
         states: States,
         advantage: Estimator | None = None,
-        autograder: Autograder | None = None,
+        autograder: Grader | None = None,
     ) -> Sequence[EvaluationReport]:
         if not hasattr(states, "__len__") or isinstance(states, Mapping):
             raise TypeError(f"score_group takes a list of states, and this is {short_repr(states)}")
@@ -439,7 +437,7 @@ class _Call:
     """A call of a subclass's own method that is under way: from inside it, the criteria are asked."""
 
     rubric: BaseRubric
-    grader: Autograder | None
+    grader: Grader | None
     # Whether time and steps are left alone, since those of a whole group are written by the group.
     quietly: bool = False
     # What the base class's method found, by the id of the state.
@@ -538,7 +536,7 @@ class Rubric(BaseRubric, Loadable):
         weights: Sequence[float | None] | None = None,
         parser: Parser | None = None,
         *,
-        autograder: Autograder | None = None,
+        autograder: Grader | None = None,
         aggregation: Any = "weighted",
         on_error: OnError = "record",
         name: str = "",
@@ -661,9 +659,7 @@ class Rubric(BaseRubric, Loadable):
             title, [Section(("criterion", "weight", "answered by", "requirement"), rows)]
         ).text("html")
 
-    async def _ask_criteria(
-        self, batch: Batch, autograder: Autograder | None = None
-    ) -> BatchResult:
+    async def _ask_criteria(self, batch: Batch, autograder: Grader | None = None) -> BatchResult:
         grader = autograder if autograder is not None else self.autograder
         engine = Engine(
             self._plan, self._objects_for(batch), grader, self.on_error, self._read_completion
@@ -825,9 +821,7 @@ class RubricGroup(Rubric):
         data = self.options_data(as_hash=True)
         return hash_of({"format": "assay.group/1", "name": self.name, "rubrics": hashes, **data})
 
-    async def _ask_criteria(
-        self, batch: Batch, autograder: Autograder | None = None
-    ) -> BatchResult:
+    async def _ask_criteria(self, batch: Batch, autograder: Grader | None = None) -> BatchResult:
         results: list[BatchResult] = []
         # One after the other: a later rubric may read what an earlier one left in the state.
         for child in self._children():

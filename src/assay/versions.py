@@ -7,7 +7,7 @@ from typing import Any
 from assay.criterion import Criterion
 from assay.engine import BatchResult
 from assay.errors import RubricError
-from assay.graders.autograder import Autograder
+from assay.graders.grader import Grader
 from assay.rollout import Batch
 from assay.rubric import Rubric, RubricGroup
 from assay.types import RewardFunc
@@ -97,9 +97,7 @@ class VersionedRubric(RubricGroup):
     async def pinned(self) -> "VersionedRubric":
         return copy(self)
 
-    async def _ask_criteria(
-        self, batch: Batch, autograder: Autograder | None = None
-    ) -> BatchResult:
+    async def _ask_criteria(self, batch: Batch, autograder: Grader | None = None) -> BatchResult:
         version = self._version  # another one may be there when the scores are
         result = await super()._ask_criteria(batch, autograder)
         return BatchResult(list(result), is_shaped=result.is_shaped, version=version)

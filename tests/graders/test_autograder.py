@@ -71,10 +71,30 @@ async def test_judge_alone(rubric_of: Any, answers: tuple[Any, ...]) -> None:
     assert (await Fixed(*answers).grade("x", list(rubric.criteria))).score == 0.75
 
 
+SCALE = Criterion(requirement="Is clear", choices=("poor", "fair", "good"))
+
+
+@pytest.mark.parametrize(
+    ("answer", "verdict", "value"),
+    [
+        (True, "good", 1.0),
+        (False, "poor", 0.0),
+        (Score(True), "good", 1.0),
+        (Score(False), "poor", 0.0),
+        ("fair", "fair", 0.5),
+        (" Fair\n", "fair", 0.5),
+    ],
+)
+async def test_a_bool_is_an_end_of_the_scale(answer: Any, verdict: str, value: float) -> None:
+    """True is the best of three choices and False the worst; neither is the one between them."""
+    report = await Rubric([SCALE]).grade("x", autograder=Fixed(answer))
+    assert [(line.verdict, line.value) for line in report.report] == [(verdict, value)]
+
+
 @pytest.mark.parametrize("answers", [("MET",), ("MET", "MET", "MET")])
 async def test_one_answer_a_criterion(rubric_of: Any, answers: tuple[Any, ...]) -> None:
     """A list of another length cannot be matched."""
-    with pytest.raises(GradingError, match="return one a criterion"):
+    with pytest.raises(GradingError, match="return one per criterion"):
         await rubric_of(3, 1).grade("x", autograder=Fixed(*answers))
 
 
@@ -245,10 +265,10 @@ async def test_a_formula_over_what_a_panel_says(rubric_of: Any) -> None:
 
 
 async def test_answers_that_fail_one_by_one(rubric_of: Any, partial_report: Any) -> None:
-    """A grader that writes `ask()` is told whether to record a failure; the other answer stays."""
+    """A grader that writes `answer()` is told whether to record a failure; the other answer stays."""
 
     class Half(Grader):
-        async def ask(self, to_grade: str, criteria: Any, query: Any, on_error: Any) -> list[Score]:
+        async def answer(self, judge_input: Any, criteria: Any, *, on_error: Any) -> list[Score]:
             told.append(on_error)
             return [Score(1.0), *[Score.failed("RuntimeError: down")] * (len(criteria) - 1)]
 

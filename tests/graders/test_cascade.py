@@ -44,6 +44,7 @@ async def test_the_steps_stand_in_the_line(rubric_of: Any) -> None:
         ("FakeModel", "UNMET"),
     ]
     assert line.reason == "no"
+    assert [(step.requirement, step.counted) for step in line.lines] == [(None, False)] * 2
 
 
 async def test_doubt_is_yours_to_choose(rubric_of: Any) -> None:

@@ -247,6 +247,27 @@ def test_evidence_is_required_of_every_kind_of_grader():
         rubric.grade_sync("I look.", RubricAsJudgeGrader(FakeModel(80)))
 
 
+def test_only_the_lowest_choice_needs_no_evidence():
+    """Of three choices the middle one needs it too; a number needs it above 0."""
+
+    class Own(Autograder):
+        def __init__(self, said):
+            super().__init__()
+            self.said = said
+
+        async def judge(self, to_grade, rubric, query=None):
+            return [self.said]
+
+    rubric = Rubric.from_dict(
+        [{"requirement": "Is kind", "choices": ["no", "partly", "yes"], "requires_evidence": True}]
+    )
+    for answer in ("no", False, 0.0):
+        assert rubric.grade_sync("I look.", Own(answer)).score == 0.0
+    for answer in ("partly", "yes", True, 0.001):
+        with pytest.raises(GradingError, match="it cites nothing"):
+            rubric.grade_sync("I look.", Own(answer))
+
+
 def test_an_attack_needs_no_evidence():
     """A fault that the guard finds is met, and not an error that leaves the attack unscored."""
     rubric = Rubric.from_dict([{**NEEDS, "weight": -1}])

@@ -472,5 +472,5 @@ def test_a_prompt_of_bytes_is_an_error_of_its_rollout():
         )
     )
     assert not told.scored
-    assert "bytes and no text" in told.errors["is_polite"]
+    assert "decode the bytes" in told.errors["is_polite"]
     assert good.score == 1

@@ -68,6 +68,12 @@ def test_what_may_be_an_answer_is_left_to_the_judge(text: str) -> None:
     assert degenerate(text) is None
 
 
+def test_only_a_short_text_can_be_an_announcement() -> None:
+    """Up to 100 characters; a longer one, even of blanks, is left to the judge."""
+    assert degenerate("Solution:".ljust(100)) is not None
+    assert degenerate("Solution:".ljust(101)) is None
+
+
 @pytest.mark.parametrize("text", KEYS)
 async def test_it_gets_the_lowest_choice_and_nobody_is_asked(text: str, rubric_of: Any) -> None:
     """Though this judge would have passed it."""

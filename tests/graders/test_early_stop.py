@@ -158,6 +158,33 @@ async def test_a_threshold_on_the_sum(rubric_of: Any) -> None:
     assert (report.score, report.raw_score, report.unneeded) == (1.0, 1.0, 1)
 
 
+@pytest.mark.parametrize("threshold", [0.0, 0.5])
+@pytest.mark.parametrize("weights", [(2, 1), (2, -1), (-2, 1), (-2, -1)])
+async def test_a_pass_is_open_while_everything_may_be_not_applicable(
+    weights: tuple[float, float], threshold: float
+) -> None:
+    """Any score passes a threshold of 0, but without a criterion that applies there is none."""
+    criteria = [
+        Criterion(requirement=f"Holds {n}", weight=weight, allow_na=True)
+        for n, weight in enumerate(weights, start=1)
+    ]
+    grader = known(Score.not_applicable(), Score.not_applicable())
+    stop = EarlyStop(grader, threshold=threshold)
+    report = await stop.grade("x", criteria)
+    assert sorted(name for names in grader.rounds for name in names) == ["holds_1", "holds_2"]
+    assert (report.score, report.raw_score, report.scored) == (None, None, False)
+
+
+async def test_a_threshold_of_zero_is_reached_by_the_first_criterion_that_applies() -> None:
+    """One UNMET is a score of 0, which reaches 0; the other criterion is not asked about."""
+    criteria = [
+        Criterion(requirement=f"Holds {n}", weight=w, allow_na=True) for n, w in ((1, 2), (2, 1))
+    ]
+    grader = known(False, Score.not_applicable())
+    report = await EarlyStop(grader, threshold=0.0).grade("x", criteria)
+    assert (grader.rounds, report.score, report.unneeded) == ([["holds_1"]], 1.0, 1)
+
+
 async def test_numbers_beyond_one_decide_nothing(rubric_of: Any) -> None:
     """A judge of your own may give 7; then everything is asked."""
     grader = known(7.0, 0.0)

@@ -172,8 +172,16 @@ async def test_alternatives_are_asked_for(rubric_of: Any) -> None:
         (token("MET", ("Yes", 0.5), ("No", 0.2), chance=0.01), None),
         (token("MET", ("Yes", 0.009), chance=0.99), {"UNMET": 0.0, "MET": 1.0}),
         (token("MET", ("Yes", 0.6), ("UN", 0.1), chance=0.3), {"UNMET": 0.25, "MET": 0.75}),
+        (token("MET", ("Yes", 0.06), chance=0.9), {"UNMET": 0.0, "MET": 1.0}),
+        (token("MET", ("Yes", 0.06), chance=0.7), None),
     ],
-    ids=["it would rather have said Yes", "nothing else to speak of", "both are listed"],
+    ids=[
+        "it would rather have said Yes",
+        "nothing else to speak of",
+        "both are listed",
+        "up to 0.04 of 0.94",
+        "up to 0.06 of 0.76",
+    ],
 )
 def test_odds_are_told_only_where_they_are_known(verdict: Token, odds: Any) -> None:
     """UNMET, unlisted, may have 0.01 as well as MET has; or 0.001 at most; or it is listed."""

@@ -4,7 +4,13 @@ from typing import Any
 
 import pytest
 
-from assay import PerCriterionGrader, PerCriterionOneShotGrader, RubricAsJudgeGrader
+from assay import (
+    Criterion,
+    PerCriterionGrader,
+    PerCriterionOneShotGrader,
+    Rubric,
+    RubricAsJudgeGrader,
+)
 from assay.graders import Guarded
 from assay.graders.guard import guard_question
 from assay.testing import FakeModel
@@ -62,11 +68,25 @@ async def test_one_call_for_all_is_guarded_too(rubric_of: Any) -> None:
     assert (report.score, len(model.calls)) == (0.75, 2)
 
 
-@pytest.mark.parametrize(("number", "score"), [(100, 0.8), (0, 0.0)])
+async def test_the_worst_of_a_scale_is_one_of_its_ends() -> None:
+    """The first of three choices; of a fault the last, for a loss of 4 and no gain."""
+    choices = ("no", "partly", "yes")
+    rubric = Rubric(
+        [
+            Criterion(requirement="Is kind", weight=2, choices=choices),
+            Criterion(requirement="Is rude", weight=-4, choices=choices),
+        ]
+    )
+    report = await rubric.grade(ATTACK, Guarded(PerCriterionGrader(judge("MET"))))
+    assert [line.verdict for line in report.report] == ["no", "yes"]
+    assert report.raw_score == -4.0
+
+
+@pytest.mark.parametrize(("number", "score"), [(100, 0.8), (51, 0.8), (50, 0.0), (0, 0.0)])
 async def test_one_number_for_the_whole_is_guarded_too(
     rubric_of: Any, number: int, score: float
 ) -> None:
-    """A full score on the one fault means that it is not there."""
+    """A full score on the one fault means that it is not there; at half of it, it may be."""
     grader = Guarded(RubricAsJudgeGrader(judge(number, 80)))
     assert (await rubric_of(3, 1).grade("Paris.", grader)).score == score
 

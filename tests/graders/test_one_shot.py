@@ -6,8 +6,8 @@ import pytest
 
 from assay import Criterion, JudgeError, PerCriterionOneShotGrader, Rubric
 from assay.graders import OneShotChoiceOutput
-from assay.graders.judge_input import opening
-from assay.testing import FakeModel
+from assay.graders.judge_input import JudgeInput, opening
+from assay.testing import FakeModel, ModelServer
 
 
 def reply(*entries: tuple[int, str], key: str = "criterion_number") -> dict[str, Any]:
@@ -32,7 +32,7 @@ async def test_one_call_for_all(rubric_of: Any) -> None:
     assert report.score == pytest.approx(10 / 18)
     assert [line.reason for line in report.report] == ["so", "so", "so"]
     assert calls == [
-        f"{opening('a text', 'q')}<criteria>\n"
+        f"{opening(JudgeInput('a text', query='q'))}<criteria>\n"
         "1. [positive, weight 10] Holds 1\n"
         "2. [positive, weight 8] Holds 2\n"
         "3. [negative, weight -15] Holds 3\n</criteria>"
@@ -156,3 +156,22 @@ async def test_labels_of_a_scale() -> None:
     rubric = Rubric([Criterion(requirement="Is short"), scale])
     report = await rubric.grade("x", autograder=PerCriterionOneShotGrader(FakeModel(given)))
     assert report.score == pytest.approx(2 / 3)
+
+
+async def test_an_empty_reply_is_asked_again(rubric_of: Any) -> None:
+    """A model that lists no verdict is told so, and its second reply counts: 3 of 4."""
+    replies = iter([{"criteria_evaluations": []}, reply((1, "MET"), (2, "UNMET"))])
+    with ModelServer(lambda system, user: next(replies)) as server:
+        grader = PerCriterionOneShotGrader(model=server.model)
+        report = await rubric_of(3, 1).grade("a text", autograder=grader)
+        assert (report.score, len(server.asked)) == (0.75, 2)
+
+
+async def test_a_reply_that_stays_empty_is_an_error(rubric_of: Any, partial_report: Any) -> None:
+    """Each line says so; the rollout is not left unscored without a reason."""
+    with ModelServer({"criteria_evaluations": []}) as server:
+        grader = PerCriterionOneShotGrader(model=server.model)
+        report = await partial_report(rubric_of(3, 1), grader)
+        assert len(server.asked) > 1
+    assert set(report.errors) == {"holds_1", "holds_2"}
+    assert (report.score, report.answered, report.asked) == (None, 0, 2)

@@ -6,6 +6,7 @@ import pytest
 
 from assay import (
     Autograder,
+    Cascade,
     Criterion,
     EvaluationReport,
     JudgeError,
@@ -95,6 +96,18 @@ async def test_a_line_shows_who_said_what(rubric_of: Any) -> None:
     assert EvaluationReport.from_dict(report.to_dict()).report == report.report
 
 
+async def test_a_vote_is_a_line_of_its_voter() -> None:
+    """It has the voter's name and weight, and nothing of the criterion but the answer."""
+    criterion = Criterion(requirement="Is kind", weight=-4, tags=("tone",))
+    panel = Panel({"strict": judges("MET")[0], "kind": judges("UNMET")[0]}, weights=[3, 1])
+    [line] = (await Rubric([criterion]).grade("x", autograder=panel)).report
+    assert (line.name, line.requirement, line.weight) == ("is_kind", "Is kind", -4)
+    found = [(v.name, v.requirement, v.weight, v.tags, v.counted) for v in line.lines]
+    assert found == [("strict", None, 3.0, (), False), ("kind", None, 1.0, (), False)]
+    # Whether it passes is still a question of the criterion: a fault that is there does not.
+    assert [vote.passed for vote in line.lines] == [False, True]
+
+
 async def test_judges_without_names_are_called_by_their_model(rubric_of: Any) -> None:
     """And numbered where two are called alike."""
     report = await rubric_of(1).grade("x", autograder=Panel(judges("MET", "MET")))
@@ -131,6 +144,8 @@ async def test_a_quorum(rubric_of: Any, partial_report: Any) -> None:
     """One of three is too few where two must answer."""
     report = await partial_report(rubric_of(1), Panel(judges("MET", DOWN, DOWN), quorum=2))
     assert "1 of 3 judges answered, and 2 must" in report.report[0].error
+    enough = await rubric_of(1).grade("x", Panel(judges("MET", "MET", DOWN), quorum=2))
+    assert enough.score == 1.0
 
 
 async def test_raise_is_for_criteria_without_an_answer(rubric_of: Any) -> None:
@@ -162,6 +177,7 @@ async def test_panels_of_panels(rubric_of: Any) -> None:
     [
         ("majority", ["good", "fair", "fair"], 0.5, "fair"),
         ("majority", ["good", "fair", "poor"], 0.0, "poor"),
+        ("majority", ["good", "good", "fair", "fair", "poor"], 0.5, "fair"),
         ("mean", ["good", "good", "fair"], 2.5 / 3, "good"),
         ("mean", ["good", "fair"], 0.75, "fair"),
         ("worst", ["good", "fair"], 0.5, "fair"),
@@ -180,6 +196,7 @@ def test_labels_of_a_scale(rule: Any, scores: list[str], value: float, named: st
         ("majority", [NA, verdict("good")], 1.0, "good"),
         ("mean", [NA, verdict("good"), verdict("poor")], 0.5, "fair"),
         ("mean", [NA, NA, verdict("good")], None, "N/A"),
+        ("mean", [NA, verdict("good")], 1.0, "good"),
         ("worst", [NA, NA, verdict("good")], 1.0, "good"),
         ("worst", [NA, NA], None, "N/A"),
     ],
@@ -399,3 +416,23 @@ async def test_options_of_the_inside_hold_outside(rubric_of: Any) -> None:
     penalty = LengthPenalty(free_budget=1, max_cap=2)
     long = Panel(judges("MET"), length_penalty=penalty)
     assert (await rubric_of(3, 1).grade("two words", autograder=long)).score == 0.5
+
+
+# What a sub-answer is
+
+
+async def test_the_answers_behind_a_line_say_what_they_are(rubric_of: Any) -> None:
+    """Whatever their names are, in the report and in what is written of it."""
+    judge = PerCriterionGrader(FakeModel("MET"))
+    graders = {
+        Panel({"sample 1": judge, "b": judge}): ["vote", "vote"],
+        Samples(judge, 3): ["sample", "sample", "sample"],
+        Swapped(judge): ["usual_order", "opposite_order"],
+        Cascade([judge, judge]): ["escalation", "escalation"],
+    }
+    for grader, kinds in graders.items():
+        report = await rubric_of(1).grade("x", autograder=grader)
+        [line] = report.report
+        assert line.sub_answer is None
+        assert [answer.sub_answer for answer in line.lines] == kinds
+        assert EvaluationReport.from_dict(report.to_dict()).report == report.report

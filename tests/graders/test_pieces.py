@@ -10,7 +10,7 @@ import pytest
 
 from assay import GradingError, PerBatchGrader, PerCriterionGrader, Rubric
 from assay.cli import main
-from assay.graders.pieces import fits, pieces_of, size_of
+from assay.graders.pieces import fits, size_of, split_into_pieces
 from assay.messages import Part, parts_of
 from assay.models import dry_run, model_of
 from assay.testing import ModelServer
@@ -358,8 +358,8 @@ def test_pieces_overlap_and_hold_everything():
         chat = conversation(seed, 60_000, 3)
         parts = [part for part in parts_of("Help", chat) if not part.in_prompt]
         room = 5_000 + 1_000 * seed
-        pieces = pieces_of(parts, room)
-        assert all(sum(size_of(span.read.text) for span in piece) <= room for piece in pieces)
+        pieces = split_into_pieces(parts, room)
+        assert all(sum(size_of(span.as_part().text) for span in piece) <= room for piece in pieces)
         ends = dict.fromkeys((part.address for part in parts), 0)
         for before, piece in pairwise([None, *pieces]):
             for span in piece:
@@ -379,7 +379,7 @@ def test_tokens_are_estimated_by_bytes():
     assert not fits(10_000, "a" * 36_001)
     assert fits(10_000, "字" * 12_000)
     assert not fits(10_000, "字" * 12_001)
-    assert pieces_of([Part("m1", "text", "user", "\ud800" * 50_000, False)], 8_000)
+    assert split_into_pieces([Part("m1", "text", "user", "\ud800" * 50_000, False)], 8_000)
 
 
 LONG = [{"role": "assistant", "content": f"turn {n} {'word ' * 200}"} for n in range(60)]

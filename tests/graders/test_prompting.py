@@ -23,6 +23,7 @@ from assay.graders import (
     ToGrade,
 )
 from assay.graders.judge_input import (
+    JudgeInput,
     all_criteria,
     fenced,
     mark_of,
@@ -68,14 +69,16 @@ async def test_the_whole_prompt() -> None:
 async def test_prompts_about_one_response_start_alike() -> None:
     """All that differs between criteria stands at the end, so a provider can cache the rest."""
     found = await prompts("In 1789.", GOOD, FAULT, query="When?")
-    assert all(prompt.startswith(opening("In 1789.", "When?")) for prompt in found)
+    assert all(
+        prompt.startswith(opening(JudgeInput("In 1789.", query="When?"))) for prompt in found
+    )
 
 
 def test_a_wanted_thing_is_never_called_negative() -> None:
     """People's fakes look for that word to find the faults."""
     scale = GOOD.with_fields(choices=("no", "partly", "yes"), allow_na=True)
     for criterion in (GOOD, scale, GOOD.with_fields(weight=0)):
-        assert "negative" not in opening("x", "y") + one_criterion(criterion)
+        assert "negative" not in opening(JudgeInput("x", query="y")) + one_criterion(criterion)
 
 
 @pytest.mark.parametrize("query", ["", None])
@@ -225,7 +228,7 @@ def test_the_same_response_has_the_same_fence() -> None:
 def test_hostile_text_costs_linear_time(text: str) -> None:
     """A million brackets or blanks are read once; trying them in all ways would take hours."""
     started = time.process_time()
-    opening(text)
+    opening(JudgeInput(text))
     assert time.process_time() - started < 5
 
 

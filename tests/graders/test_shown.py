@@ -7,14 +7,15 @@ import pytest
 from assay import (
     Anchor,
     Anchored,
-    Autograder,
     Criterion,
+    Grader,
     JudgeError,
     Panel,
     PerCriterionGrader,
     Referenced,
     Rubric,
     RubricAsJudgeGrader,
+    Score,
 )
 from assay.graders import JudgeInput
 from assay.testing import FakeModel, make_rollout
@@ -23,14 +24,14 @@ DATE = Criterion(requirement="Names a date")
 LONG_AGO = Anchor(DATE, "Long ago.", "UNMET", "No day, month or year.", query="When?")
 
 
-class Own(Autograder):
-    """Puts its questions in its own way, and remembers what it was shown."""
+class Own(Grader):
+    """Puts its questions in its own way, and remembers what it was given."""
 
-    shown: Any = None
+    given: JudgeInput | None = None
 
-    async def judge(self, to_grade: str, rubric: list[Criterion], query: Any = None) -> Any:
-        self.shown = to_grade
-        return ["MET"] * len(rubric)
+    async def answer(self, judge_input: Any, criteria: Any, *, on_error: Any) -> list[Score]:
+        self.given = judge_input
+        return [Score(1.0)] * len(criteria)
 
 
 # Anchors
@@ -180,9 +181,25 @@ async def test_a_whole_number_by_a_reference(rubric_of: Any) -> None:
     assert "<reference>" in model.calls[0][1]
 
 
-async def test_a_grader_of_your_own_finds_it_on_the_view(rubric_of: Any) -> None:
-    """With the rollout's fields."""
+async def test_a_grader_of_your_own_is_given_it(rubric_of: Any) -> None:
+    """With the text, the query and the rollout's fields."""
     own = Own()
-    await rubric_of(1).grade("x", autograder=Referenced(own), answer="four")
-    assert isinstance(own.shown, JudgeInput)
-    assert (own.shown, own.shown.reference, own.shown.fields["answer"]) == ("x", "four", "four")
+    await rubric_of(1).grade("x", autograder=Referenced(own), query="2 + 2?", answer="four")
+    assert own.given is not None
+    assert (own.given.text, own.given.query, own.given.reference) == ("x", "2 + 2?", "four")
+    assert own.given.fields["answer"] == "four"
+
+
+async def test_a_judge_that_calls_the_built_in_one_keeps_what_it_was_shown() -> None:
+    """`judge()` gets the plain text; the reference reaches the prompt all the same."""
+    seen: list[type] = []
+
+    class Strict(PerCriterionGrader):
+        async def judge(self, to_grade: str, rubric: list[Criterion], query: Any = None) -> Any:
+            seen.append(type(to_grade))
+            return await super().judge(to_grade, rubric, query)
+
+    model = FakeModel("MET")
+    await Referenced(Strict(model), "four").grade("x", [DATE], query="2 + 2?")
+    assert seen == [str]
+    assert "<reference>\nfour\n</reference>" in model.calls[0][1]

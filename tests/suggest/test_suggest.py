@@ -1,6 +1,7 @@
 """Suggesting criteria: drafted from what is shown, judged on what is not, kept only for cause."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -125,7 +126,7 @@ class TestPairs:
     async def test_pairs_of_one_prompt_are_one_observation(self):
         """Twelve pairs of four prompts in the test: four clusters, and not twelve."""
         pairs = [pair for pair in legs(6) for _ in range(3)]
-        pairs = [p._replace(chosen=f"{p.chosen} {n}") for n, p in enumerate(pairs)]
+        pairs = [replace(p, chosen=f"{p.chosen} {n}") for n, p in enumerate(pairs)]
         found = await suggest_from_pairs(pairs, drafter(FIGURE))
         [judged] = found.criteria
         assert judged.better == 12

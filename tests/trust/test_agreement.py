@@ -245,6 +245,19 @@ class TestRuns:
         accuracies = {name: each.accuracy.value for name, each in found.members.items()}
         assert accuracies == {"strict": 0.5, "kind": 1.0, "fair": 1.0}
 
+    def test_judges_of_a_panel_may_have_any_name(self, make_run):
+        """What a vote is does not depend on its name; its lines are still there after saving."""
+        rubric = Rubric.from_dict(RUBRIC)
+        judges = [PerCriterionGrader(FakeModel(verdict)) for verdict in said("MU")]
+        panel = Panel(dict(zip(("sample 1", "usual order"), judges, strict=True)))
+        [line] = rubric.grade_sync("Thanks.", panel).report
+        score = Score(*(getattr(line, name) for name in Score._fields))
+        run = make_run("run", rubric, [("1", {"is_polite": score})])
+        found = agree(run, [Label("1", "is_polite", "MET", "ann")])
+        accuracies = {name: each.accuracy.value for name, each in found.members.items()}
+        assert accuracies == {"sample 1": 1.0, "usual order": 0.0}
+        assert (found.swap, found.retest) == (None, None)
+
     def test_a_second_run_shows_whether_the_judge_says_the_same_again(self, make_run):
         """Same completions; 3 of 4 verdicts stayed."""
         first = make_run(

@@ -18,7 +18,7 @@ from assay.backends.shards import Shard, ShardNumbering
 from assay.concurrency import run_sync
 from assay.engine import logging_once
 from assay.errors import RubricError
-from assay.graders.autograder import Autograder
+from assay.graders.grader import Grader
 from assay.models.budgets import Ledger, counting_in
 from assay.models.retry import Endpoint
 from assay.runs.folder import Folder, RunError, RunRefused, numbered_lines, whole_file, whole_lines
@@ -31,7 +31,7 @@ from assay.runs.spending import SpendingLog
 from assay.runs.summary import Tally
 
 # Makes the rubric and the grader, in the process that uses them: connections do not travel.
-Make: TypeAlias = Callable[[], tuple[Any, Autograder | None]]
+Make: TypeAlias = Callable[[], tuple[Any, Grader | None]]
 
 PROGRESS_SECONDS = 1.0  # how often a worker writes down how far its shard is
 
@@ -53,13 +53,13 @@ class Job:
     may_ask: bool = False  # whether models may be asked, so that spending has to be logged
     ends: float = float("inf")  # when the time of the run is up, in seconds since 1970
 
-    def made(self) -> tuple[Any, Autograder | None]:
+    def made(self) -> tuple[Any, Grader | None]:
         """The rubric and the grader, made once in a process."""
         return _made(self.make)
 
 
 @cache
-def _made(make: bytes) -> tuple[Any, Autograder | None]:
+def _made(make: bytes) -> tuple[Any, Grader | None]:
     return pickle.loads(make)()
 
 
@@ -77,7 +77,7 @@ def packed(make: Make) -> bytes:
         ) from error
 
 
-def given(rubric: Any, grader: Autograder | None = None) -> Make:
+def given(rubric: Any, grader: Grader | None = None) -> Make:
     # Of parts that pickle by name, where a function inside of this one would not.
     return cast("Make", partial(tuple, (rubric, grader)))
 

@@ -40,7 +40,7 @@ def command(options: ProbeOptions) -> int:
     rubric, quiet, kept = cli.rubric_of(options), options.quiet, cli.kept_answers(options)
     attacks = probe.attacks_of(options.families, limit=options.limit, seed=options.seed)
     reports: dict[str, probe.ProbeReport] = {}
-    forms: dict[str, graders.Autograder] = {}
+    forms: dict[str, graders.Grader] = {}
     responses: list[dict[str, Any]] = []
     if options.responses is not None:
         if options.responses != "-" and not Path(options.responses).is_file():

@@ -22,7 +22,7 @@ from assay.cli.root import BROKEN, FINE, INTERRUPTED, MISSED
 from assay.concurrency import run_sync
 from assay.display import on_one_line
 from assay.errors import AssayError
-from assay.graders import Autograder
+from assay.graders import Grader
 from assay.models import Ledger, budget, dry_run
 from assay.redaction import redacted_settings
 from assay.rubric import Rubric
@@ -131,7 +131,7 @@ class Conditions(NamedTuple):
     on_progress: OnProgress | None = None
     on_row: Callable[[Row], object] | None = None
 
-    def settings(self, output: OutputOptions, grader: Autograder | None) -> dict[str, Any]:
+    def settings(self, output: OutputOptions, grader: Grader | None) -> dict[str, Any]:
         """What every function that scores rows takes by these names."""
         most = {} if output.concurrency is None else {"max_concurrent": output.concurrency}
         resume = output.resume and output.folder is not None
@@ -260,7 +260,7 @@ class Runner:
 
     options: RunOptions
     rubric: Rubric | None
-    grader: Autograder | None = None
+    grader: Grader | None = None
     printer: RowPrinter | None = (
         None  # None where rows of earlier sittings or of workers are read from the folder
     )

@@ -14,7 +14,7 @@ from assay.cache import VerdictCache
 from assay.cli.options import JudgingOptions, RubricOptions, ViewOptions
 from assay.engine import Traits
 from assay.errors import MissingExtraError, Refused
-from assay.graders import Autograder
+from assay.graders import Grader
 from assay.loading.document import read_file
 from assay.loading.rubric_reader import is_reference
 from assay.local.weights import KNOWN, weights_file
@@ -123,7 +123,7 @@ LOCAL = "local"  # asked when no judge is named: it costs nothing and sends noth
 @contextmanager
 def judging_with(
     judging: JudgingOptions, rubric: object, *, quiet: bool, rows_may_ask: bool = False
-) -> Generator[Autograder | None]:
+) -> Generator[Grader | None]:
     """The grader that the options name, with its cache; None where code answers everything, or a rubric has its own.
 
     Where only rows with rubrics of their own may ask, one is there if there can be.
@@ -168,7 +168,7 @@ def has_own_grader(rubric: object) -> bool:
     return isinstance(rubric, Rubric) and rubric.autograder is not None
 
 
-def grader_of(judging: JudgingOptions, model: Model) -> Autograder:
+def grader_of(judging: JudgingOptions, model: Model) -> Grader:
     """The grader of the kind that is named around a model, behind a guard on request."""
     workspace = getattr(judging, "workspace", None)  # which not every command has
     try:

@@ -19,7 +19,7 @@ from assay.envs.dataset import Example, copied
 from assay.envs.model_under_test import ModelUnderTest
 from assay.envs.results import Results
 from assay.errors import RubricError, SignatureError
-from assay.graders.autograder import Autograder
+from assay.graders.grader import Grader
 from assay.models.budgets import Ledger, RolloutSpending, budget, counting_in
 from assay.redaction import logger_of
 from assay.report import EvaluationReport
@@ -59,7 +59,7 @@ class Options(TypedDict, total=False):
     sampling_args: (
         Mapping[str, Any] | None
     )  # `temperature`, `max_tokens`, `seed`, and whatever else the endpoint takes
-    grader: Autograder | None  # who answers the criteria for a model, where the rubric does not say
+    grader: Grader | None  # who answers the criteria for a model, where the rubric does not say
     state_columns: Sequence[str]  # fields of the state to keep with each result
     run: (
         str | os.PathLike[str] | None

@@ -1,16 +1,18 @@
-"""Grade by a model: what answers the criteria that have words and no code.
+"""Answer the criteria that a model judges.
 
-autograder    Autograder: subclass it for a judge of your own; Composite, a grader around graders
-model_grader  one call a criterion, a few criteria a call, one call for all, or one number for all
-panel, cascade, expectation, guard, context, tournament    graders around graders
-tool_judge    ToolJudge: a judge that may look at files and pages before it answers
-judge_input   what a judge reads; prompts/, in prose
-verdicts      what a judge replies, read as scores
-evidence      what a judge cites, found in what it judged, or not
-pieces        what is longer than a judge's window, cut, and what was cited of it
-length        what a long answer loses
+grader        Grader, the interface, with ask_grader and scores_from, which call graders
+autograder    Autograder, the adapter for graders with judge() and aggregate()
+model_grader  graders that ask a model: one call per criterion, per batch, or for the whole rubric
+composite     Composite, the base class of graders around other graders
+panel, cascade, expectation, guard, context, tournament    graders around other graders
+tool_judge    ToolJudge, a judge that may look at files and pages before it answers
+judge_input   JudgeInput, what a judge is given, and the prompts; prompts/ holds their prose
+pieces        texts that are longer than the judge's window
+verdicts      what a judge may reply, read as scores
+evidence      what a judge cites, looked up in what it judged
+length        the penalty for long answers
 
-Graders around graders load when first used: a rubric without them pays for none.
+Graders around graders are loaded when they are first used.
 """
 
 from assay.lazy import attach

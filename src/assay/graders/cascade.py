@@ -7,7 +7,9 @@ from typing import Any, Unpack
 
 from assay.aggregation import Scale, share_of
 from assay.criterion import Criterion
-from assay.graders.autograder import Autograder, Composite, WrapOptions, scores_from
+from assay.graders.composite import Composite, WrapOptions
+from assay.graders.grader import Grader, scores_from
+from assay.graders.judge_input import JudgeInput
 from assay.graders.panel import Vote, line_of_vote, named
 from assay.report import CriterionReport, EvaluationReport, Score, aggregate, line_of
 from assay.types import OnError
@@ -33,7 +35,7 @@ class Cascade(Composite):
     """
 
     def __init__(
-        self, judges: Sequence[Autograder], *, doubt: float = 0.1, **options: Unpack[WrapOptions]
+        self, judges: Sequence[Grader], *, doubt: float = 0.1, **options: Unpack[WrapOptions]
     ) -> None:
         """`judges` go from cheap to dear. One of 10 samples that differs is a `disagreement` of 0.2."""
         if not 0 <= doubt < 1:
@@ -42,17 +44,17 @@ class Cascade(Composite):
         self.names = tuple(named(judges))
         self.doubt = doubt
 
-    async def ask(
-        self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError
+    async def answer(
+        self, judge_input: JudgeInput, criteria: list[Criterion], *, on_error: OnError
     ) -> list[Score]:
         steps: list[list[Vote]] = [[] for _ in criteria]
         left = list(range(len(criteria)))
         for name, judge in zip(self.names, self.inner, strict=True):
             asked = [criteria[place] for place in left]
             rule: OnError = on_error if name == self.names[-1] else "record"
-            scores = await scores_from(judge, to_grade, asked, query, rule)
+            scores = await scores_from(judge, judge_input, asked, on_error=rule)
             for place, score in zip(left, scores, strict=True):
-                steps[place].append(Vote(name, score))
+                steps[place].append(Vote(name, score, kind="escalation"))
             said = zip(left, scores, strict=True)
             # A judge that cannot say how sure it is counts as in doubt.
             left = [
@@ -84,23 +86,22 @@ class EarlyStop(Composite):
     (0.0, ('is_legal',), 1, 1)
     """
 
-    judges_whole = True
+    gives_whole = True
 
     def __init__(
-        self, grader: Autograder, *, threshold: float | None = None, normalize: bool | None = None
+        self, grader: Grader, *, threshold: float | None = None, normalize: bool | None = None
     ) -> None:
         """`threshold` is on the scale of the score: 0 to 1, or the sum's with normalize=False."""
         super().__init__([grader], normalize=normalize)
         self.threshold = threshold
 
-    async def ask(
-        self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError
+    async def answer(
+        self, judge_input: JudgeInput, criteria: list[Criterion], *, on_error: OnError
     ) -> EvaluationReport:
         asked = _Questions(criteria, self.scale, self.threshold)
         while batch := asked.next_batch():
-            scores = await scores_from(
-                self.inner[0], to_grade, [criteria[place] for place in batch], query, on_error
-            )
+            open_criteria = [criteria[place] for place in batch]
+            scores = await scores_from(self.inner[0], judge_input, open_criteria, on_error=on_error)
             asked.found.update(zip(batch, scores, strict=True))
         return asked.report()
 

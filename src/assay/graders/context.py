@@ -7,7 +7,8 @@ from typing import Any, Unpack
 from assay.aggregation import grouped
 from assay.criterion import BINARY, Criterion
 from assay.errors import JudgeError
-from assay.graders.autograder import Autograder, Composite, JudgeAnswer, JudgeOptions, WrapOptions
+from assay.graders.composite import Composite, WrapOptions
+from assay.graders.grader import Grader, JudgeAnswer, JudgeOptions, ask_grader
 from assay.graders.judge_input import JudgeInput, system_prompt, without_prompt_tags
 from assay.graders.verdicts import verdict_score
 from assay.messages import completion_text
@@ -31,7 +32,7 @@ class Referenced(Composite):
 
     def __init__(
         self,
-        grader: Autograder,
+        grader: Grader,
         reference: str | None = None,
         *,
         field: str = "answer",
@@ -41,17 +42,20 @@ class Referenced(Composite):
         super().__init__([grader], **options)
         self.reference, self.field = reference, field
 
-    async def ask(
-        self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError
+    async def answer(
+        self, judge_input: JudgeInput, criteria: list[Criterion], *, on_error: OnError
     ) -> JudgeAnswer:
-        text = JudgeInput.of(to_grade)
-        found: Any = text.fields.get(self.field) if self.reference is None else self.reference
-        if not isinstance(found, str | int | float | None):
+        reference: Any = self.reference
+        if reference is None:
+            reference = judge_input.fields.get(self.field)
+        if not isinstance(reference, str | int | float | None):
             raise JudgeError(
-                f"the reference in {self.field!r} is {short_repr(found)}: give a text, or another field="
+                f"the reference in {self.field!r} is {short_repr(reference)}: "
+                "give a text, or another field="
             )
-        with_it = JudgeInput(text, reference="" if found is None else str(found))
-        return await self.inner[0].answer(with_it, criteria, query, on_error=on_error)
+        text = "" if reference is None else str(reference)
+        referenced = replace(judge_input, reference=text)
+        return await ask_grader(self.inner[0], referenced, criteria, on_error=on_error)
 
 
 @dataclass(frozen=True)
@@ -104,7 +108,7 @@ class Anchored(Composite):
 
     def __init__(
         self,
-        grader: Autograder,
+        grader: Grader,
         anchors: Sequence[Anchor],
         *,
         each: int | None = None,
@@ -124,25 +128,26 @@ class Anchored(Composite):
         self._all = examples(self.anchors)
         self._with(self._all)  # refuses a grader that cannot be shown them
 
-    async def ask(
-        self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError
+    async def answer(
+        self, judge_input: JudgeInput, criteria: list[Criterion], *, on_error: OnError
     ) -> JudgeAnswer:
-        # Of a conversation, the anchor may hold the last reply alone.
-        own = {
-            to_grade.strip(),
-            completion_text(JudgeInput.of(to_grade).fields.get("completion")).strip(),
-        }
-        others = [anchor for anchor in self.anchors if anchor.response.strip() not in own]
-        words = self._all if len(others) == len(self.anchors) else examples(others)
-        return await self._with(words).answer(to_grade, criteria, query, on_error=on_error)
+        # An anchor of a conversation may hold only the last reply.
+        last_reply = completion_text(judge_input.fields.get("completion"))
+        judged = {judge_input.text.strip(), last_reply.strip()}
+        others = [anchor for anchor in self.anchors if anchor.response.strip() not in judged]
+        words = self._all
+        if len(others) < len(self.anchors):
+            words = examples(others)
+        return await ask_grader(self._with(words), judge_input, criteria, on_error=on_error)
 
-    def _with(self, words: str) -> Autograder:
-        def change(options: JudgeOptions) -> JudgeOptions:
-            return replace(
-                options, examples="\n\n".join(part for part in (options.examples, words) if part)
-            )
+    def _with(self, words: str) -> Grader:
+        """Return the grader inside with these examples after its own."""
 
-        return self._changed(self.inner[0], change, "it cannot be shown anchors")
+        def add_examples(options: JudgeOptions) -> JudgeOptions:
+            texts = [text for text in (options.examples, words) if text]
+            return replace(options, examples="\n\n".join(texts))
+
+        return self._change_options(self.inner[0], add_examples, "it cannot be shown anchors")
 
 
 def examples(anchors: Sequence[Anchor]) -> str:

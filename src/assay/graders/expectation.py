@@ -9,8 +9,9 @@ from typing import Any, Unpack
 from pydantic import BaseModel
 
 from assay.criterion import Criterion
-from assay.graders.autograder import Autograder, Composite, WrapOptions, scores_from
-from assay.graders.judge_input import degenerate
+from assay.graders.composite import Composite, WrapOptions
+from assay.graders.grader import Grader, scores_from
+from assay.graders.judge_input import JudgeInput, degenerate
 from assay.models.model import Reply, Token
 from assay.redaction import logger_of
 from assay.report import Score
@@ -40,23 +41,24 @@ class Expectation(Composite):
     """
 
     def __init__(
-        self, grader: Autograder, *, alternatives: int = 20, **options: Unpack[WrapOptions]
+        self, grader: Grader, *, alternatives: int = 20, **options: Unpack[WrapOptions]
     ) -> None:
         """`alternatives` is how many to ask for with each token; most endpoints have up to 20."""
         if alternatives < 1:
             raise ValueError(f"alternatives is {alternatives}: ask for at least 1")
         super().__init__(
-            [self._changed(grader, lambda asked: replace(asked, logprobs=alternatives))], **options
+            [self._change_options(grader, lambda asked: replace(asked, logprobs=alternatives))],
+            **options,
         )
         self._warned = False
 
-    async def ask(
-        self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError
+    async def answer(
+        self, judge_input: JudgeInput, criteria: list[Criterion], *, on_error: OnError
     ) -> list[Score]:
         [grader] = self.inner
-        scores = await scores_from(grader, to_grade, criteria, query, on_error)
+        scores = await scores_from(grader, judge_input, criteria, on_error=on_error)
         bare = [s for s in scores if s.value is not None and s.disagreement is None]
-        if bare and not self._warned and degenerate(to_grade) is None:
+        if bare and not self._warned and degenerate(judge_input.assistant_text) is None:
             self._warned = True
             logger.warning(
                 "%s gave no log-probabilities, so its verdicts count as they are", grader.title

@@ -6,8 +6,9 @@ from typing import Literal, TypeAlias, Unpack, get_args
 from assay.concurrency import FAILURES
 from assay.criterion import Criterion
 from assay.errors import JudgeError
-from assay.graders.autograder import Autograder, Composite, JudgeAnswer, WrapOptions, as_whole
-from assay.graders.judge_input import degenerate, system_prompt
+from assay.graders.composite import Composite, WrapOptions
+from assay.graders.grader import Grader, JudgeAnswer, ask_grader, complete_report
+from assay.graders.judge_input import JudgeInput, degenerate, system_prompt
 from assay.graders.verdicts import failed_score
 from assay.models.budgets import is_dry_run
 from assay.report import EvaluationReport, Score
@@ -38,7 +39,7 @@ class Guarded(Composite):
     takes_wholes = True
 
     def __init__(
-        self, grader: Autograder, *, on_attack: OnAttack = "worst", **options: Unpack[WrapOptions]
+        self, grader: Grader, *, on_attack: OnAttack = "worst", **options: Unpack[WrapOptions]
     ) -> None:
         """`on_attack="error"` leaves such a response unscored, for a person to look at."""
         super().__init__([grader], **options)
@@ -46,15 +47,15 @@ class Guarded(Composite):
             raise ValueError(f"on_attack is {on_attack!r}: give 'worst' or 'error'")
         self.on_attack: OnAttack = on_attack
 
-    async def ask(
-        self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError
+    async def answer(
+        self, judge_input: JudgeInput, criteria: list[Criterion], *, on_error: OnError
     ) -> JudgeAnswer:
         """What the grader says, unless the guard says otherwise. Without its answer there is none."""
         grader = self.inner[0]
-        if not criteria or degenerate(to_grade) is not None:
-            return await grader.answer(to_grade, criteria, query, on_error=on_error)
+        if not criteria or degenerate(judge_input.assistant_text) is not None:
+            return await ask_grader(grader, judge_input, criteria, on_error=on_error)
         try:
-            guard = await grader.answer(to_grade, [guard_question()], query, on_error=on_error)
+            guard = await ask_grader(grader, judge_input, [guard_question()], on_error=on_error)
             if not isinstance(guard, EvaluationReport):
                 said = guard[0]
             elif guard.score is None:
@@ -67,12 +68,12 @@ class Guarded(Composite):
             raise JudgeError(f"the guard question has no answer: {said.error}")
         # A dry run answers nothing, and is to count the calls that follow.
         if is_dry_run() or (said.value or 0.0) < 0.5:
-            return await grader.answer(to_grade, criteria, query, on_error=on_error)
+            return await ask_grader(grader, judge_input, criteria, on_error=on_error)
         reason = f"{INJECTION}: {said.reason}"
         if self.on_attack == "error":
             raise JudgeError(reason)
-        if self.judges_whole:
-            return as_whole(EvaluationReport(0.0, reason=reason), criteria, self.scale)
+        if self.asks_for_whole:
+            return complete_report(EvaluationReport(0.0, reason=reason), criteria, self.scale)
         # The best choice of a fault is the worst for the response.
         worst = [
             (criterion, criterion.choices[-1 if criterion.weight < 0 else 0])

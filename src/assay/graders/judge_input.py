@@ -10,12 +10,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from functools import cache
 from hashlib import blake2s
 from itertools import count, groupby
 from operator import attrgetter
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypedDict, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, cast
 
 from assay.concurrency import setting
 from assay.criterion import BINARY, NOT_APPLICABLE, Criterion
@@ -40,35 +40,33 @@ class ThinkingOutputDict(TypedDict, total=False):
 ToGrade: TypeAlias = str | Sequence[Mapping[str, Any]] | ThinkingOutputDict
 
 
-class JudgeInput(str):
-    """The text that a judge reads of a response, with the rollout it is from, for graders that show more of it.
+@dataclass(frozen=True)
+class JudgeInput:
+    """What a judge is given about one response.
 
-    >>> text = JudgeInput("4", fields={"answer": "four"}, reference="four")
-    >>> text == "4", text.fields["answer"], text.reference
-    (True, 'four', 'four')
+    >>> judge_input = JudgeInput("4", query="What is 2 + 2?", reference="four")
+    >>> judge_input.text, judge_input.assistant_text, judge_input.reference
+    ('4', '4', 'four')
     """
 
-    fields: Mapping[str, Any] = MappingProxyType(
-        {}
-    )  # the rollout's fields; none when a text is graded by itself
-    reference: str = ""  # an answer known to be good, to judge by; empty when there is none
-    said: str  # what the model under test wrote of it: no tags of turns, and no results of tools
-    shown: str = ""  # how it differs from all that the rollout holds; empty when it does not
-    parts: Sequence[
-        Part
-    ] = ()  # of a conversation all that is shown of it, under the addresses that a judge may cite
-    media: "tuple[Attachment, ...]" = ()  # images, audio and files that are shown with it
+    text: str  # the response as the judge reads it; of a conversation, its turns in tags
+    query: str | None = None  # what the response answers; None if nothing was asked
+    reference: str = ""  # an answer known to be good; empty if there is none
+    # Images, audio and files to show with the text.
+    media: tuple["Attachment", ...] = ()
+    # The parts of a conversation that are shown, with the addresses that a judge may cite.
+    parts: Sequence[Part] = ()
+    is_transcript: bool = False  # whether `text` is a conversation, with the turns in tags
+    # What the assistant itself wrote, without turn tags and tool results; `text` unless that is a transcript.
+    assistant_text: str = ""
+    # How the text differs from the whole rollout, as in "last; left out: 3 texts"; empty if it does not.
+    left_out: str = ""
+    # The fields of the rollout; empty if a text is graded without one.
+    fields: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
-    def __new__(cls, text: str, **attributes: Any) -> Self:
-        """What is not among the `attributes` is as in the text, where that is an input itself."""
-        made = super().__new__(cls, text)
-        made.__dict__ = {"said": str(text)} | getattr(text, "__dict__", {}) | attributes
-        return made
-
-    @classmethod
-    def of(cls, text: str) -> "JudgeInput":
-        """A text as a judge's input; one that is an input already as it is."""
-        return text if isinstance(text, JudgeInput) else cls(text)
+    def __post_init__(self) -> None:
+        if not self.is_transcript:
+            object.__setattr__(self, "assistant_text", self.text)
 
 
 def view_of(to_grade: ToGrade) -> tuple[Messages, str]:
@@ -106,64 +104,114 @@ def showing(shows: Shows | None) -> AbstractContextManager[object]:
     return setting(_SHOWS, shows or _SHOWS.get())
 
 
-def shown(
-    row: Mapping[str, Any], view: str | None = None, *, takes_media: bool = False
-) -> tuple[JudgeInput, str | None]:
-    """What a judge reads of a rollout: the response, and what was asked, if anything.
+def build_judge_input(
+    row: Mapping[str, Any], *, view: str | None = None, takes_media: bool = False
+) -> JudgeInput:
+    """Build what a judge is given about a rollout, as far as `showing()` allows.
 
-    `view` is a response that was given in parts. One message of the user and one of the assistant, both text, are shown as
-    they are; anything else as turns, with the address of every part. Media go along in the input's `media` for a judge that
-    takes them; for others they raise a `JudgeError`.
+    A text that answers a text, or one message that answers one, is shown as it is; anything else is
+    shown as turns with addresses. `view` is the text of a response that was given as thinking and
+    output. Media are attached if the judge takes them; otherwise they raise a `JudgeError`.
     """
-    shows, prompt, completion = _SHOWS.get(), row.get("prompt"), row.get("completion")
-    if isinstance(prompt, bytes | bytearray):  # as a binary column of Parquet gives it
-        raise JudgeError(
-            f"the prompt is {short_repr(prompt)}, which is bytes and no text: decode it"
-        )
+    shows = _SHOWS.get()
+    prompt = row.get("prompt")
+    completion: Any = row.get("completion")
+    if isinstance(prompt, bytes | bytearray):  # from a binary column of a Parquet file
+        raise JudgeError(f"the prompt is {short_repr(prompt)}: decode the bytes to a text")
     if view is None and not isinstance(completion, str):
         completion, text = view_of(cast("ToGrade", completion))
-        view = text if isinstance(completion, str) else None
+        if isinstance(completion, str):
+            view = text
     if "no_thinking" in shows:
-        view = None  # the completion is the output alone
-    if isinstance(completion, str) and (prompt is None or isinstance(prompt, str)):
-        return JudgeInput(completion if view is None else view, fields=row), prompt or None
+        view = None  # the completion holds only the output
+    is_plain_query = prompt is None or isinstance(prompt, str)
+    if isinstance(completion, str) and is_plain_query:
+        text = completion if view is None else view
+        return JudgeInput(text, query=cast("str | None", prompt) or None, fields=row)
+    return _build_from_parts(row, completion, view, takes_media=takes_media)
+
+
+def _build_from_parts(
+    row: Mapping[str, Any], completion: Messages, view: str | None, *, takes_media: bool
+) -> JudgeInput:
+    """Build the input for a rollout that is more than two plain texts."""
+    shows = _SHOWS.get()
+    prompt = row.get("prompt")
     parts = parts_of(prompt, completion)
     kept = _kept(parts, shows, asked=bool(prompt))
     media = [part for part in kept if part.kind in MEDIA]
     are_described = "described" in shows
-    attached: tuple[Any, ...] = ()
+    attachments: tuple[Attachment, ...] = ()
     if media and not are_described:
-        from assay.media import Attachment  # few rollouts have any
-
         if not takes_media:
             refuse_media(media, "the judge is asked in text")
-        attached = tuple(map(Attachment, media))
-    left, ways = (
-        Counter(part.kind for part in parts) - Counter(part.kind for part in kept),
-        ", ".join(shows),
-    )
-    differs = left or (media and are_described) or "transcript" in shows
-    listed = ", ".join(counted(n, _NOUNS.get(kind, kind)) for kind, n in left.items())
-    note = f"{ways}; left out: {listed}" if left else ways
-    is_whole = "transcript" in shows and not isinstance(completion, str)
-    response = kept if is_whole else [part for part in kept if not part.in_prompt]
-    query = (
-        None
-        if is_whole
-        else _written([part for part in kept if part.in_prompt], "user", are_described)
-    )
-    told: Any = {"fields": row, "shown": note if differs else "", "media": attached}
+        attachments = _attach(media)
+
+    # With `transcript`, the prompt is shown as the first turns of the conversation.
+    is_one_transcript = "transcript" in shows and not isinstance(completion, str)
+    query = None
+    response = kept
+    if not is_one_transcript:
+        prompt_parts = [part for part in kept if part.in_prompt]
+        query = _written(prompt_parts, "user", are_described) or None
+        response = [part for part in kept if not part.in_prompt]
+
     if view is not None or _is_plain(response, "assistant"):
         return JudgeInput(
-            view or _written(response, "assistant", are_described), **told
-        ), query or None
-    own = [part for part in response if part.role == "assistant" and not part.in_prompt]
-    thoughts = "\n".join(_without_sections(part.text) for part in own if part.kind == "thinking")
-    said = "\n".join(part.text for part in own if part.kind != "thinking")
-    said = f"<thinking>{thoughts}</thinking>\n{said}" if thoughts else said
+            view or _written(response, "assistant", are_described),
+            query=query,
+            media=attachments,
+            left_out=_describe_left_out(parts, kept),
+            fields=row,
+        )
     return JudgeInput(
-        transcript(response, are_described), said=said, parts=kept, **told
-    ), query or None
+        transcript(response, are_described),
+        query=query,
+        media=attachments,
+        parts=kept,
+        is_transcript=True,
+        assistant_text=_assistant_text(response),
+        left_out=_describe_left_out(parts, kept),
+        fields=row,
+    )
+
+
+def _attach(media: Sequence[Part]) -> "tuple[Attachment, ...]":
+    from assay.media import Attachment  # loaded lazily: few rollouts have media
+
+    return tuple(Attachment(part) for part in media)
+
+
+def _describe_left_out(parts: Sequence[Part], kept: Sequence[Part]) -> str:
+    """Say how what is shown differs from the rollout; empty if it does not."""
+    shows = _SHOWS.get()
+    options = ", ".join(shows)
+    left_out = Counter(part.kind for part in parts) - Counter(part.kind for part in kept)
+    if left_out:
+        counts = [counted(count, _NOUNS.get(kind, kind)) for kind, count in left_out.items()]
+        return f"{options}; left out: {', '.join(counts)}"
+    has_described_media = "described" in shows and any(part.kind in MEDIA for part in kept)
+    if has_described_media or "transcript" in shows:
+        return options
+    return ""
+
+
+def _assistant_text(response: Sequence[Part]) -> str:
+    """Return what the assistant wrote in a conversation; its thinking first, in tags."""
+    thoughts: list[str] = []
+    texts: list[str] = []
+    for part in response:
+        if part.role != "assistant" or part.in_prompt:
+            continue
+        if part.kind == "thinking":
+            thoughts.append(_without_sections(part.text))
+        else:
+            texts.append(part.text)
+    text = "\n".join(texts)
+    thinking = "\n".join(thoughts)
+    if thinking:
+        return f"<thinking>{thinking}</thinking>\n{text}"
+    return text
 
 
 def refuse_media(parts: Sequence[Part], who: str) -> None:
@@ -297,18 +345,21 @@ def prompt_version(name: str, home: str = "assay.graders") -> str:
     return f"{name}/{version.group(1)}"
 
 
-def opening(response: str, query: str | None = None) -> str:
-    """The part that all prompts about one response share: query, reference, and the response in its fence."""
-    asked = f"<query>{without_prompt_tags(query)}</query>\n\n" if query else ""
-    reference = getattr(response, "reference", "")
-    if reference:
-        asked += f"<reference>\n{without_prompt_tags(reference)}\n</reference>\n\n"
-    # A plain text has no turns, and must not pass for a conversation with replies and tools in it.
-    plain = getattr(response, "said", response) == response
-    words = without_prompt_tags(_without_turns(response) if plain and "<" in response else response)
-    # After the query, which other responses share: their prompts are alike up to here.
-    tagged = f"<response>\n{words}\n</response>"
-    return f"{asked}{fenced(tagged)}\n\n"
+def opening(judge_input: JudgeInput) -> str:
+    """Write what all prompts about one response share: query, reference, and the fenced response."""
+    sections: list[str] = []
+    if judge_input.query:
+        sections.append(f"<query>{without_prompt_tags(judge_input.query)}</query>\n\n")
+    if judge_input.reference:
+        reference = without_prompt_tags(judge_input.reference)
+        sections.append(f"<reference>\n{reference}\n</reference>\n\n")
+    response = judge_input.text
+    if not judge_input.is_transcript:
+        # A plain text must not pass for a conversation with replies and tool results in it.
+        response = _without_turns(response)
+    # The response comes last: prompts about other responses to the same query are alike up to here.
+    sections.append(fenced(f"<response>\n{without_prompt_tags(response)}\n</response>"))
+    return "".join(sections) + "\n\n"
 
 
 def with_media(shared: str, media: "Sequence[Medium]") -> str | tuple[Any, ...]:
@@ -424,10 +475,9 @@ def _announcements() -> frozenset[str]:
 
 
 def degenerate(text: str) -> str | None:
-    """Why a text holds no answer at all; None when it may hold one."""
+    """Why a text holds no answer at all; None when it may hold one. Of a conversation, give the assistant's text."""
     # A lone colon, or `Thought process:` and nothing after it, makes many a model say that an answer is right
     # (arXiv 2507.08794). No judge needs to be asked about those.
-    text = getattr(text, "said", text)
     bare = _SECTION_TAG.sub(" ", text) if "<" in text else text
     if not bare.strip():
         return "it is empty"

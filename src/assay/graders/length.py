@@ -66,9 +66,7 @@ def penalised(
     """The report with the penalty taken off its score, not below 0 if `floor`; sums stay."""
     if penalty is None or report.score is None:
         return report
-    score = report.score - compute_length_penalty(
-        thinking_and_rest(getattr(text, "said", text)), penalty
-    )
+    score = report.score - compute_length_penalty(thinking_and_rest(text), penalty)
     score = max(0.0, score) if floor else score
     worth = sum_behind(score, report.gain, report.loss, report.scale)
     return report.model_copy(update={"score": score, "worth": worth})

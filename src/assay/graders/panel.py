@@ -9,16 +9,18 @@ from assay.aggregation import grouped, weighted_sum
 from assay.concurrency import FAILURES, side_by_side
 from assay.criterion import Criterion
 from assay.errors import JudgeError
-from assay.graders.autograder import (
-    Autograder,
-    Composite,
+from assay.graders.composite import Composite, WrapOptions
+from assay.graders.grader import (
+    Grader,
     JudgeAnswer,
-    WrapOptions,
-    as_whole,
+    ask_grader,
+    complete_report,
+    report_from,
     scores_from,
 )
+from assay.graders.judge_input import JudgeInput
 from assay.graders.verdicts import failed_score, refuse_errors
-from assay.report import CriterionReport, EvaluationReport, Score, line_of
+from assay.report import CriterionReport, EvaluationReport, Score, SubAnswer, line_of
 from assay.types import OnError
 from assay.wording import did_you_mean
 
@@ -27,11 +29,12 @@ Rule: TypeAlias = Literal["majority", "mean", "worst"]
 
 
 class Vote(NamedTuple):
-    """What one voter said, and how much it counts."""
+    """One of several answers to a criterion."""
 
-    who: str
+    who: str  # the name of the voter
     score: Score
     weight: float = 1.0
+    kind: SubAnswer = "vote"  # what the answer is to the line that it becomes part of
 
 
 class Panel(Composite):
@@ -51,13 +54,11 @@ class Panel(Composite):
 
     takes_wholes = True
     noun: ClassVar[str] = "judges"  # what the voters are called
-    turned: ClassVar[
-        tuple[int, ...]
-    ] = ()  # the places of judges that get the criteria from last to first
+    kinds: tuple[SubAnswer, ...] = ()  # what each vote is; "vote" for all if empty
 
     def __init__(
         self,
-        judges: Sequence[Autograder] | Mapping[str, Autograder],
+        judges: Sequence[Grader] | Mapping[str, Grader],
         *,
         rule: Rule = "majority",
         weights: Sequence[float] | None = None,
@@ -80,7 +81,7 @@ class Panel(Composite):
         if wholes and len(wholes) < len(self.inner):
             others = "others here an answer to each: let those vote that give the same"
             raise ValueError(f"{wholes[0]} gives one number for all criteria, and {others}")
-        if self.judges_whole and rule == "majority":
+        if self.asks_for_whole and rule == "majority":
             raise ValueError("numbers have no majority: give rule='mean' or rule='worst'")
         given = tuple([1.0] * len(by_name) if weights is None else weights)
         if len(given) != len(by_name):
@@ -92,21 +93,25 @@ class Panel(Composite):
         self.names, self.weights, self.quorum = tuple(by_name), given, quorum
         self.rule: Rule = rule
 
-    async def ask(
-        self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError
+    async def answer(
+        self, judge_input: JudgeInput, criteria: list[Criterion], *, on_error: OnError
     ) -> JudgeAnswer:
         """One score a criterion, or one report for the whole; fails when too few have answered."""
 
+        kinds: tuple[SubAnswer, ...] = self.kinds or ("vote",) * len(self.inner)
+
         async def asked(place: int) -> list[Score]:
-            grader, order = self.inner[place], -1 if place in self.turned else 1
+            grader = self.inner[place]
+            # In the opposite order, criteria that share a call are listed from last to first.
+            order = -1 if kinds[place] == "opposite_order" else 1
             listed = criteria[::order]
-            if not self.judges_whole:
-                return (await scores_from(grader, to_grade, listed, query))[::order]
+            if not self.asks_for_whole:
+                return (await scores_from(grader, judge_input, listed))[::order]
             try:
-                answer = await grader.answer(to_grade, listed, query, on_error="raise")
+                answer = await ask_grader(grader, judge_input, listed, on_error="raise")
             except FAILURES as error:
                 return [failed_score(error)]
-            report = grader.report_of(answer, listed)
+            report = report_from(answer, listed, grader.scale)
             if report.score is None or not report.scored:
                 return [Score.failed(JudgeError("it gave no number for the whole"))]
             return [Score(report.score, report.reason)]
@@ -114,14 +119,15 @@ class Panel(Composite):
         answers = await side_by_side(asked, range(len(self.inner)))
         about = (
             [Criterion(requirement="All criteria together", name="whole")]
-            if self.judges_whole
+            if self.asks_for_whole
             else criteria
         )
         scores: list[Score] = []
         for place, criterion in enumerate(about):
-            votes = list(map(Vote, self.names, [own[place] for own in answers], self.weights))
+            scores_of_voters = [own[place] for own in answers]
+            votes = list(map(Vote, self.names, scores_of_voters, self.weights, kinds))
             scores.append(outcome(criterion, votes, self.rule, quorum=self.quorum, noun=self.noun))
-        if self.judges_whole:
+        if self.asks_for_whole:
             return self._whole(scores[0], [own[0] for own in answers], criteria)
         if on_error == "raise":
             refuse_errors(criteria, scores)
@@ -142,7 +148,8 @@ class Panel(Composite):
         reason = f"{', '.join(given)}{apart}; {score.reason}"
         # The number of a vote is the sum itself: no formula moved the score off it.
         return replace(
-            as_whole(EvaluationReport(score.value, reason=reason), criteria, self.scale), worth=None
+            complete_report(EvaluationReport(score.value, reason=reason), criteria, self.scale),
+            worth=None,
         )
 
 
@@ -164,7 +171,7 @@ class Samples(Panel):
 
     def __init__(
         self,
-        grader: Autograder,
+        grader: Grader,
         count: int = 3,
         *,
         rule: Rule = "majority",
@@ -176,14 +183,15 @@ class Samples(Panel):
         if count < 1:
             raise ValueError(f"count is {count}: ask at least once")
 
-        def sample(nth: int) -> Autograder:
+        def sample(nth: int) -> Grader:
             # Samples of samples have numbers of their own too.
-            return self._changed(
+            return self._change_options(
                 grader, lambda o: replace(o, sample=o.sample * count + nth, temperature=temperature)
             )
 
         samples = {f"sample {number + 1}": sample(number) for number in range(count)}
         super().__init__(samples, rule=rule, quorum=quorum, **options)
+        self.kinds = ("sample",) * count
 
 
 class Swapped(Panel):
@@ -200,11 +208,12 @@ class Swapped(Panel):
     (0.5, {'is_polite': 1.0})
     """
 
-    noun, turned = "orders", (1,)
+    noun = "orders"
+    kinds = ("usual_order", "opposite_order")
 
     def __init__(
         self,
-        grader: Autograder,
+        grader: Grader,
         *,
         rule: Rule = "mean",
         quorum: int = 1,
@@ -212,7 +221,7 @@ class Swapped(Panel):
     ) -> None:
         """With `quorum=2` a criterion has no answer when one of the orders has none."""
         cannot = "its choices cannot be turned round"
-        turned = self._changed(
+        turned = self._change_options(
             grader, lambda asked: replace(asked, reverse=not asked.reverse), cannot
         )
         super().__init__(
@@ -220,11 +229,11 @@ class Swapped(Panel):
         )
 
 
-def named(graders: Sequence[Autograder] | Mapping[str, Autograder]) -> dict[str, Autograder]:
+def named(graders: Sequence[Grader] | Mapping[str, Grader]) -> dict[str, Grader]:
     """The graders by name: as given, or by title; no name twice."""
     if isinstance(graders, Mapping):
         return dict(graders)
-    found: dict[str, Autograder] = {}
+    found: dict[str, Grader] = {}
     for grader in graders:
         base = str(getattr(grader, "title", "?"))
         names = (base if number == 1 else f"{base}_{number}" for number in count(1))
@@ -282,6 +291,7 @@ def line_of_vote(criterion: Criterion, vote: Vote) -> CriterionReport:
         "requirement": None,
         "tags": (),
         "counted": False,
+        "sub_answer": vote.kind,
     }
     return line_of(criterion, vote.score).model_copy(update=own)
 

@@ -1,143 +1,379 @@
-"""Cut a conversation that is longer than the judge's window into pieces, and show what readings of them cite."""
+"""Judge a text that is longer than the judge's context window.
 
-from collections import defaultdict
+The text is split into overlapping pieces, and every criterion is asked about every piece. If the
+answers to a criterion agree and cite nothing, they stand. Otherwise the judge is asked once more,
+about the passages that were cited, and that answer counts. Sizes are in bytes of UTF-8, from which
+tokens are estimated.
+"""
+
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from assay.messages import Part
-from assay.report import Score
+from assay.concurrency import side_by_side
+from assay.criterion import Criterion
+from assay.errors import JudgeError
+from assay.graders.grader import JudgeOptions
+from assay.graders.judge_input import JudgeInput, all_criteria, system_prompt, transcript
+from assay.messages import Part, parts_of
+from assay.models.budgets import is_dry_run
+from assay.report import Citation, Score
+from assay.types import OnError
+from assay.wording import counted
 
-_BYTES: Final = 4  # of UTF-8 in a token, by and large
-_REPLY: Final = 1000  # tokens that are left for the reply
-_FILLED: Final = 0.6  # the share of the window that a piece may fill: it fits where a token has as few as 2.4 bytes
-_OVERLAP: Final = 0.1  # the share of a piece, at least, with which the next one begins
-_WHOLE: Final = 0.25  # the share of a piece up to which a part is not cut
-_AROUND: Final = 600  # characters that are shown before and after a citation
-_TAGS: Final = 80  # bytes of the tags around a part
+if TYPE_CHECKING:
+    from assay.graders.model_grader import BatchGrader
+
+_FITS_ANY_WINDOW: Final = 4000  # characters that fit into every judge's window
+_SMALLEST_PIECE: Final = 4000  # bytes; smaller pieces are of no use
+_BYTES_PER_TOKEN: Final = 4  # an estimate
+_REPLY_TOKENS: Final = 1000  # tokens reserved for the reply
+# The share of the window that a piece may fill. It fits even if a token has only 2.4 bytes.
+_FILLED_SHARE: Final = 0.6
+# The share of a piece, at least, that is repeated at the start of the next one.
+_OVERLAP_SHARE: Final = 0.1
+_WHOLE_SHARE: Final = 0.25  # a part up to this share of a piece is not split
+_CONTEXT_LENGTH: Final = 600  # characters shown before and after a cited passage
+_TAG_SIZE: Final = 80  # bytes of the tags around a part
+
+
+def plan_pieces(
+    grader: BatchGrader[Any],
+    judge_input: JudgeInput,
+    criteria: list[Criterion],
+    on_error: OnError,
+) -> PieceReader | None:
+    """Split a text that exceeds the judge's window; return None if it fits."""
+    query = judge_input.query or ""
+    if len(judge_input.text) + len(query) <= _FITS_ANY_WINDOW:
+        return None
+    window = grader.known_window()
+    if window is None:
+        return None
+    questions = [all_criteria(batch) for batch in grader.batches_of(criteria)]
+    question = max(questions, key=len)
+    reference = judge_input.reference
+    if fits(window, grader.system_prompt, question, query, reference, judge_input.text):
+        return None
+
+    capacity = int(_FILLED_SHARE * window * _BYTES_PER_TOKEN)
+    for text in (
+        grader.system_prompt,
+        grader.options.examples,
+        system_prompt("citing"),
+        system_prompt("piece"),
+        system_prompt("settle"),
+        question,
+        reference,
+    ):
+        capacity -= size_of(text)
+    parts = judge_input.parts or parts_of(judge_input.query, judge_input.text)
+    parts_to_read = parts
+    shown_query = None
+    # A long query is split too, as the turns before the response.
+    if query and 4 * size_of(query) <= capacity:
+        shown_query = query
+        capacity -= size_of(query)
+        parts_to_read = [part for part in parts if not part.in_prompt]
+    if capacity < _SMALLEST_PIECE:
+        raise JudgeError(
+            "the judge cannot read this text in pieces, since instructions, criteria and reference "
+            f"alone nearly fill its window of {window:,} tokens: ask one with a larger window"
+        )
+    return PieceReader(
+        grader=grader,
+        judge_input=judge_input,
+        criteria=criteria,
+        query=shown_query,
+        on_error=on_error,
+        parts=parts,
+        pieces=split_into_pieces(parts_to_read, capacity),
+        capacity=capacity,
+    )
+
+
+def fits(window: int, *texts: str) -> bool:
+    """Estimate whether a prompt of these texts and its reply fit into a window of tokens."""
+    reply_tokens = min(_REPLY_TOKENS, window // 4)
+    return sum(map(size_of, texts)) <= (window - reply_tokens) * _BYTES_PER_TOKEN
+
+
+def size_of(text: str) -> int:
+    """Return the size of a text in bytes."""
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
+@dataclass(frozen=True)
+class PieceReader:
+    """Judges a text piece by piece."""
+
+    grader: BatchGrader[Any]
+    judge_input: JudgeInput
+    criteria: list[Criterion]
+    query: str | None  # shown with every piece; None if it is split itself
+    on_error: OnError
+    parts: Sequence[Part]  # the whole conversation
+    pieces: list[list[Span]]
+    capacity: int  # bytes of the text that fit into one prompt
+
+    async def score(self) -> list[Score]:
+        """Return one score per criterion."""
+        scores_by_piece = await side_by_side(self._score_piece, self.pieces)
+
+        async def settle(index: int) -> Score:
+            return await self._settle(index, scores_by_piece)
+
+        return await side_by_side(settle, range(len(self.criteria)))
+
+    async def _score_piece(self, piece: Sequence[Span]) -> dict[int, Score]:
+        """Ask about one piece; return the scores by the index of the criterion."""
+        parts = [span.as_part() for span in piece]
+        addresses: set[str] = set()
+        for part in parts:
+            addresses.update((part.address, part.message))
+        # A criterion about one step is asked only about the pieces that hold this step.
+        indices: list[int] = []
+        for index, criterion in enumerate(self.criteria):
+            step = criterion.memo.get("step")
+            if step is None or step in addresses:
+                indices.append(index)
+        if not indices:
+            return {}
+        # Evidence is required of the final answer, not of every piece.
+        criteria = [self.criteria[index].with_fields(requires_evidence=False) for index in indices]
+        scores = await self._ask(system_prompt("piece"), parts, citable=parts, criteria=criteria)
+        return dict(zip(indices, scores, strict=True))
+
+    async def _settle(self, index: int, scores_by_piece: list[dict[int, Score]]) -> Score:
+        """Combine the scores of one criterion."""
+        criterion = self.criteria[index]
+        piece_scores = [
+            PieceScore(piece, scores[index])
+            for piece, scores in zip(self.pieces, scores_by_piece, strict=True)
+            if index in scores
+        ]
+        # A dry run answers nothing and counts the calls that could follow.
+        if not is_dry_run():
+            for piece_score in piece_scores:
+                if piece_score.score.error is not None:
+                    number = self.pieces.index(piece_score.piece) + 1
+                    error = JudgeError(
+                        f"piece {number} of {len(self.pieces)} ({piece_score.name}) was not read: "
+                        f"{piece_score.score.error}"
+                    )
+                    return Score.failed(error)
+
+        note = f"read in {counted(len(piece_scores), 'piece')}"
+        is_unanimous = len({piece_score.verdict for piece_score in piece_scores}) == 1
+        has_citations = any(piece_score.citations() for piece_score in piece_scores)
+        needs_settling = has_citations or criterion.requires_evidence or is_dry_run()
+        if is_unanimous and not needs_settling:
+            score = piece_scores[0].score
+        else:
+            verdicts = _list_verdicts(piece_scores)
+            passages, dropped_count = excerpts(piece_scores, self.capacity - size_of(verdicts))
+            if dropped_count:
+                note += (
+                    f"; {dropped_count} of the passages that were cited did not fit "
+                    "and were left out"
+                )
+            instructions = f"{system_prompt('settle')}\n\n{verdicts}"
+            [score] = await self._ask(
+                instructions, passages, citable=self.parts, criteria=[criterion]
+            )
+        if score.error is not None:
+            return score
+        return score._replace(reason=f"{score.reason} ({note})")
+
+    async def _ask(
+        self,
+        instructions: str,
+        shown: Sequence[Part],
+        *,
+        citable: Sequence[Part],
+        criteria: list[Criterion],
+    ) -> list[Score]:
+        """Ask about some parts of the text, with further instructions in the system prompt."""
+
+        def add_instructions(options: JudgeOptions) -> JudgeOptions:
+            texts = [text for text in (instructions, options.examples) if text]
+            return replace(options, examples="\n\n".join(texts))
+
+        addresses = {part.address for part in shown}
+        media = tuple(
+            attachment
+            for attachment in self.judge_input.media
+            if attachment.part.address in addresses or (self.query and attachment.part.in_prompt)
+        )
+        piece_input = replace(
+            self.judge_input,
+            text=transcript(shown, are_described=not self.judge_input.media),
+            query=self.query,
+            media=media,
+            parts=citable,
+            is_transcript=True,
+        )
+        grader = self.grader.with_options(add_instructions)
+        return await grader.score_criteria(piece_input, criteria, on_error=self.on_error)
 
 
 class Span(NamedTuple):
-    """Some of the text of a part, or all of it."""
+    """A stretch of a part's text, or all of it."""
 
     part: Part
     start: int
     end: int
-    size: int = 0  # in bytes
+    size: int = 0  # in bytes, with tags
 
-    @property
-    def read(self) -> Part:
-        """The part with this much of its text."""
+    def as_part(self) -> Part:
+        """Return the part with only this stretch of its text."""
         return self.part._replace(text=self.part.text[self.start : self.end])
 
 
-def size_of(text: str) -> int:
-    """The length of a text in bytes, by which its tokens are estimated."""
-    return len(text.encode("utf-8", "surrogatepass"))
+class PieceScore(NamedTuple):
+    """The score of one criterion on one piece."""
+
+    piece: list[Span]
+    score: Score
+
+    @property
+    def name(self) -> str:
+        """The addresses of the first and last part of the piece."""
+        return f"{self.piece[0].part.address}–{self.piece[-1].part.address}"
+
+    @property
+    def verdict(self) -> str:
+        return self.score.verdict or f"{self.score.value}"
+
+    def citations(self) -> list[Citation]:
+        """Return the citations that are in the text; `found` marks those that are not."""
+        return [citation for citation in self.score.citations if "found" not in citation]
 
 
-def fits(window: int, *texts: str) -> bool:
-    """Whether a prompt of these texts, and the reply to it, fit into a window of so many tokens, by and large."""
-    return sum(map(size_of, texts)) <= (window - min(_REPLY, window // 4)) * _BYTES
+def _list_verdicts(piece_scores: Sequence[PieceScore]) -> str:
+    """List the verdicts in order, with adjacent pieces that agree on one line."""
+    lines: list[str] = []
+    for verdict, group in groupby(piece_scores, key=lambda piece_score: piece_score.verdict):
+        names = [piece_score.name for piece_score in group]
+        lines.append(f"- from {names[0]} to {names[-1]}: {verdict}")
+    return "\n".join(lines)
 
 
-def room_in(window: int, *texts: str) -> int:
-    """The bytes that a piece may have beside these texts."""
-    return int(_FILLED * window * _BYTES) - sum(map(size_of, texts))
+def split_into_pieces(parts: Sequence[Part], capacity: int) -> list[list[Span]]:
+    """Split parts into pieces of at most `capacity` bytes; only large parts are cut.
 
-
-def pieces_of(parts: Sequence[Part], room: int) -> list[list[Span]]:
-    """The parts in pieces of at most so many bytes. Each begins with the end of the one before; only large parts are cut."""
+    Each piece starts with the end of the one before.
+    """
     pieces: list[list[Span]] = []
     piece: list[Span] = []
-    held = 0
-    for span in (span for part in parts for span in _grains(part, room)):
-        if held + span.size > room:
-            pieces.append(piece)
-            again, held = 0, 0
-            while held < _OVERLAP * room and held + piece[-1 - again].size <= _WHOLE * room:
-                held += piece[-1 - again].size
-                again += 1
-            piece = piece[len(piece) - again :]
-        piece.append(span)
-        held += span.size
-    return [_joined(each) for each in (*pieces, piece)]
+    size = 0
+    for part in parts:
+        for span in _split_part(part, capacity):
+            if size + span.size > capacity:
+                pieces.append(piece)
+                piece = _find_overlap(piece, capacity)
+                size = sum(repeated.size for repeated in piece)
+            piece.append(span)
+            size += span.size
+    pieces.append(piece)
+    return [_join_adjacent(spans) for spans in pieces]
 
 
-def _grains(part: Part, room: int) -> Iterator[Span]:
-    """A part whole; of a large one, what may stay together."""
-    text, size = part.text, size_of(part.text) + _TAGS
-    if size <= _WHOLE * room:
+def _split_part(part: Part, capacity: int) -> Iterator[Span]:
+    """Yield a part as one span, or a large part as spans of half an overlap."""
+    text = part.text
+    size = size_of(text) + _TAG_SIZE
+    if size <= _WHOLE_SHARE * capacity:
         yield Span(part, 0, len(text), size)
         return
-    start, most = 0, int(_OVERLAP / 2 * room)
+    largest = int(_OVERLAP_SHARE / 2 * capacity)
+    start = 0
     while start < len(text):
-        grain = text[start : start + most]
-        while (size := size_of(grain)) > most:
-            grain = grain[: len(grain) * most // size]
-        yield Span(part, start, start + len(grain), size + _TAGS)
-        start += len(grain)
+        stretch = text[start : start + largest]
+        while (size := size_of(stretch)) > largest:
+            stretch = stretch[: len(stretch) * largest // size]
+        end = start + len(stretch)
+        yield Span(part, start, end, size + _TAG_SIZE)
+        start = end
 
 
-def _joined(spans: Sequence[Span]) -> list[Span]:
-    """The spans, in which those of one part that touch are one."""
+def _find_overlap(piece: Sequence[Span], capacity: int) -> list[Span]:
+    """Return the last spans of a piece, which the next piece repeats."""
+    overlap: list[Span] = []
+    size = 0
+    for span in reversed(piece):
+        if size >= _OVERLAP_SHARE * capacity or size + span.size > _WHOLE_SHARE * capacity:
+            break
+        overlap.insert(0, span)
+        size += span.size
+    return overlap
+
+
+def _join_adjacent(spans: Sequence[Span]) -> list[Span]:
+    """Join spans of one part that touch or overlap."""
     joined: list[Span] = []
     for span in spans:
-        if joined and (last := joined[-1]).part is span.part and span.start <= last.end:
+        last = joined[-1] if joined else None
+        if last is not None and last.part is span.part and span.start <= last.end:
             joined[-1] = last._replace(end=max(last.end, span.end))
         else:
             joined.append(span)
     return joined
 
 
-def excerpts(
-    pieces: Sequence[Sequence[Span]], answers: Sequence[Score], room: int
-) -> tuple[list[Part], int]:
-    """The passages that the answers about the pieces cite, in order, and the end of all; how many of them did not fit."""
-    end = pieces[-1][-1]
-    wanted = defaultdict[str, list[Span]](
-        list, {end.part.address: [_around(end.part, end.end, end.end)]}
-    )
-    for piece, answer in zip(pieces, answers, strict=True):
-        for cited in answer.citations:
-            for span in piece if "found" not in cited else ():
-                if cited.get("part") in (span.part.address, span.part.message):
-                    start, stop = (span.start + cited.get(name, 0) for name in ("start", "end"))
-                    wanted[span.part.address].append(_around(span.part, start, stop))
-    order = dict.fromkeys(span.part.address for piece in pieces for span in piece)
-    spans = [
-        each
-        for at in order
-        if at in wanted
-        for each in _joined(sorted(wanted[at], key=lambda one: one.start))
-    ]
-    left = room - size_of(spans[-1].read.text)
+def excerpts(piece_scores: Sequence[PieceScore], capacity: int) -> tuple[list[Part], int]:
+    """Return the passages that the piece_scores cite, in order, and the end of the text.
+
+    The number is how many passages were left out because they do not fit into `capacity` bytes.
+    """
+    last = piece_scores[-1].piece[-1]
+    # Every part that was read, in order, with the passages of it that are wanted.
+    passages_by_address: dict[str, list[Span]] = {}
+    for piece_score in piece_scores:
+        for span in piece_score.piece:
+            passages = passages_by_address.setdefault(span.part.address, [])
+            for citation in piece_score.citations():
+                if citation.get("part") in (span.part.address, span.part.message):
+                    start = span.start + citation.get("start", 0)
+                    end = span.start + citation.get("end", 0)
+                    passages.append(_with_context(span.part, start, end))
+    passages_by_address[last.part.address].append(_with_context(last.part, last.end, last.end))
+
+    spans: list[Span] = []
+    for passages in passages_by_address.values():
+        spans += _join_adjacent(sorted(passages, key=lambda span: span.start))
+    *cited_spans, end_of_text = spans
+    free = capacity - size_of(end_of_text.as_part().text)
     kept: list[Span] = []
-    for span in spans[:-1]:
-        if (size := size_of(span.read.text) + _TAGS) <= left:
+    for span in cited_spans:
+        size = size_of(span.as_part().text) + _TAG_SIZE
+        if size <= free:
             kept.append(span)
-            left -= size
+            free -= size
+    kept.append(end_of_text)
     shown = [
-        _shown(list(same))
-        for _, same in groupby([*kept, spans[-1]], key=lambda one: one.part.address)
+        _join_passages(list(group)) for _, group in groupby(kept, lambda span: span.part.address)
     ]
-    return shown, len(spans) - 1 - len(kept)
+    return shown, len(spans) - len(kept)
 
 
-def _around(part: Part, start: int, end: int) -> Span:
-    """A passage with the words around it; of a part that is not long, all of it."""
+def _with_context(part: Part, start: int, end: int) -> Span:
+    """Return a passage with the text around it; all of a part that is not long."""
     length = len(part.text)
-    is_short = length <= 4 * _AROUND
-    return Span(
-        part,
-        0 if is_short else max(0, start - _AROUND),
-        length if is_short else min(length, end + _AROUND),
-    )
+    if length <= 4 * _CONTEXT_LENGTH:
+        return Span(part, 0, length)
+    return Span(part, max(0, start - _CONTEXT_LENGTH), min(length, end + _CONTEXT_LENGTH))
 
 
-def _shown(spans: Sequence[Span]) -> Part:
-    """Passages of one part as one, with a sign where something is left out."""
-    part, text = spans[0].part, "\n[…]\n".join(span.read.text for span in spans)
-    return part._replace(
-        text=f"{'[…] ' * (spans[0].start > 0)}{text}{' […]' * (spans[-1].end < len(part.text))}"
-    )
+def _join_passages(spans: Sequence[Span]) -> Part:
+    """Join passages of one part, with an ellipsis where text is left out."""
+    part = spans[0].part
+    text = "\n[…]\n".join(span.as_part().text for span in spans)
+    if spans[0].start > 0:
+        text = f"[…] {text}"
+    if spans[-1].end < len(part.text):
+        text = f"{text} […]"
+    return part._replace(text=text)

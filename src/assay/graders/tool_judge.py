@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any, Unpack
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from assay.concurrency import in_thread, side_by_side
 from assay.criterion import Criterion
@@ -21,7 +21,13 @@ from assay.graders.judge_input import (
     with_media,
     without_prompt_tags,
 )
-from assay.graders.model_grader import GraderOptions, Opened, PerCriterionGrader
+from assay.graders.model_grader import (
+    GraderOptions,
+    PerCriterionGrader,
+    PromptPrefix,
+    ReplyCheck,
+    read_value,
+)
 from assay.media import KINDS, Attachment, Medium, type_of
 from assay.messages import Part, ToolCall, parts_of
 from assay.models.budgets import budget, is_dry_run
@@ -99,20 +105,35 @@ class ToolJudge(PerCriterionGrader):
             )
         self._fields, self._shown = State(), list[Part]()
 
-    async def _scores(
-        self, opened: Opened, batch: Sequence[Criterion], text: JudgeInput
-    ) -> list[Score]:
-        own, fields = copy(self), State(text.fields)
+    async def _ask_about_one(
+        self, prefix: PromptPrefix, criterion: Criterion, judge_input: JudgeInput
+    ) -> Score:
+        own, fields = copy(self), State(judge_input.fields)
         for tool in self.tools:
             if hasattr(tool, "folder"):
                 tool.folder(fields)  # raises: a judge that finds no files would call them missing
         # What is looked at can be quoted like what was shown at first.
-        said = text.parts or parts_of(fields.get("prompt"), fields.get("completion", str(text)))
+        said = judge_input.parts or parts_of(
+            fields.get("prompt"), fields.get("completion", judge_input.text)
+        )
         own._fields, own._shown = fields, list(said)
-        shown = JudgeInput(text, fields=fields, parts=own._shown, media=())
-        return await super(ToolJudge, own)._scores(opened, batch, shown)
+        shown = replace(judge_input, fields=fields, parts=own._shown, media=())
+        return await super(ToolJudge, own)._ask_about_one(prefix, criterion, shown)
 
-    async def asked(self, model: Model, request: Request) -> Reply:
+    async def get_reply(
+        self,
+        prefix: PromptPrefix,
+        question: str,
+        schema: type[BaseModel],
+        *,
+        check: ReplyCheck | None = None,
+        question_hash: str = "",
+    ) -> Any:
+        request = self.build_request(prefix, question, schema, check, question_hash)
+        return read_value(await self._converse(self.model, request))
+
+    async def _converse(self, model: Model, request: Request) -> Reply:
+        """Return the reply with a verdict, after a conversation in which the model may look."""
         request = replace(request, tools=tuple(tool.declared for tool in self._callable.values()))
         looks: list[str] = []
         with nullcontext() if self.limits.dollars is None else budget(dollars=self.limits.dollars):

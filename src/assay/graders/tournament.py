@@ -6,14 +6,21 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 from assay.aggregation import grouped
 from assay.concurrency import side_by_side
 from assay.criterion import Criterion
 from assay.errors import JudgeError
-from assay.graders.autograder import Autograder, scores_from
-from assay.graders.judge_input import DEGENERATE, degenerate, shown, system_prompt, without_tags
+from assay.graders.grader import Grader, scores_from
+from assay.graders.judge_input import (
+    DEGENERATE,
+    JudgeInput,
+    build_judge_input,
+    degenerate,
+    system_prompt,
+    without_tags,
+)
 from assay.graders.panel import Vote, line_of_vote, outcome
 from assay.report import Score
 from assay.types import Messages
@@ -30,7 +37,7 @@ _OPPOSITE = {"FIRST": "SECOND", "SECOND": "FIRST", "TIE": "TIE"}
 class _GroupJudge(ABC):
     """Scores the responses of each prompt against each other, by a grader that is told how with a prompt of its own."""
 
-    def __init__(self, grader: Autograder, words: str) -> None:
+    def __init__(self, grader: Grader, words: str) -> None:
         if grader.gives_whole:
             raise ValueError(
                 f"{grader.title} gives one number for a whole rubric: use a PerCriterionGrader"
@@ -45,22 +52,36 @@ class _GroupJudge(ABC):
     ) -> list[Score]:
         """One score a completion, in order."""
         asked: Sequence[Messages] = prompts or [""] * len(completions)
-        views = [
-            shown({"prompt": p, "completion": c}) for p, c in zip(asked, completions, strict=True)
+        inputs = [
+            build_judge_input({"prompt": p, "completion": c})
+            for p, c in zip(asked, completions, strict=True)
         ]
+        responses = [_Response.of(judge_input) for judge_input in inputs]
         groups = grouped((str(prompt), place) for place, prompt in enumerate(asked))
 
         async def judge(places: list[int]) -> dict[int, Score]:
-            scores = await self._scores([views[place][0] for place in places], views[places[0]][1])
+            query = inputs[places[0]].query
+            scores = await self._scores([responses[place] for place in places], query)
             return dict(zip(places, scores, strict=True))
 
         judged = await side_by_side(judge, list(groups.values()))
         scores = {place: score for group in judged for place, score in group.items()}
-        return [scores[place] for place in range(len(views))]
+        return [scores[place] for place in range(len(inputs))]
 
     @abstractmethod
-    async def _scores(self, texts: Sequence[str], query: str | None) -> list[Score]:
-        """One score a text, from all of them."""
+    async def _scores(self, responses: Sequence["_Response"], query: str | None) -> list[Score]:
+        """One score a response, from all of them."""
+
+
+class _Response(NamedTuple):
+    """A response to compare."""
+
+    text: str  # as the judge reads it
+    problem: str | None  # why it holds no answer; None if it may hold one
+
+    @classmethod
+    def of(cls, judge_input: JudgeInput) -> "_Response":
+        return cls(judge_input.text, degenerate(judge_input.assistant_text))
 
 
 class Ranking(_GroupJudge):
@@ -74,7 +95,7 @@ class Ranking(_GroupJudge):
 
     def __init__(
         self,
-        grader: Autograder,
+        grader: Grader,
         requirement: str = BETTER,
         *,
         most: int = 16,
@@ -92,11 +113,14 @@ class Ranking(_GroupJudge):
         super().__init__(grader, "listwise")
         self.requirement, self.most, self.seed, self.pays = requirement, most, seed, pays
 
-    async def _scores(self, texts: Sequence[str], query: str | None) -> list[Score]:
-        if len(texts) == 1:
+    async def _scores(self, responses: Sequence[_Response], query: str | None) -> list[Score]:
+        if len(responses) == 1:
             return [Score.not_applicable("there is no other response to compare with")]
+        texts = [response.text for response in responses]
         lowest = {
-            text: Score(0.0, f"{DEGENERATE}: {why}") for text in texts if (why := degenerate(text))
+            response.text: Score(0.0, f"{DEGENERATE}: {response.problem}")
+            for response in responses
+            if response.problem
         }
         asked = sorted(set(texts) - lowest.keys())
         random.Random(f"{self.seed} {asked}").shuffle(asked)
@@ -155,7 +179,9 @@ class Ranking(_GroupJudge):
         return dict(
             zip(
                 texts,
-                await scores_from(self.grader, "\n".join(listed), criteria, query),
+                await scores_from(
+                    self.grader, JudgeInput("\n".join(listed), query=query), criteria
+                ),
                 strict=True,
             )
         )
@@ -186,7 +212,7 @@ class Tournament(_GroupJudge):
 
     def __init__(
         self,
-        grader: Autograder,
+        grader: Grader,
         requirement: str = BETTER,
         *,
         opponents: int | None = None,
@@ -204,42 +230,52 @@ class Tournament(_GroupJudge):
         """The place of the best text; of several, the first. Raises when no game was decided."""
         if len(texts) == 1:
             return 0
-        values = [score.value for score in await self._scores(texts, query)]
+        responses = [_Response(text, degenerate(text)) for text in texts]
+        values = [score.value for score in await self._scores(responses, query)]
         if not any(value is not None for value in values):
             raise JudgeError(f"no game between {len(texts)} texts was decided, so none is the best")
         return max(range(len(texts)), key=lambda place: (values[place] or 0.0, -place))
 
     async def compare(self, first: str, second: str, query: str | None = None) -> Score:
         """One game: 1 when the first is better, 0 when the second is, a half for a tie."""
-        if first == second:
+        return await self._compare(
+            _Response(first, degenerate(first)), _Response(second, degenerate(second)), query
+        )
+
+    async def _compare(self, first: _Response, second: _Response, query: str | None) -> Score:
+        if first.text == second.text:
             return Score(0.5, "both are the same", "TIE")
-        lost, won = degenerate(first), degenerate(second)
+        lost, won = first.problem, second.problem
         if lost or won:
             value = 0.5 if lost and won else float(lost is None)
             return Score(
                 value, f"{DEGENERATE}: {lost or won}; no judge was asked", CHOICES[int(2 * value)]
             )
-        orders = [(first, second), (second, first)][: 1 + self.swap]
+        orders = [(first.text, second.text), (second.text, first.text)][: 1 + self.swap]
 
         async def asked(order: tuple[str, str]) -> Score:
             one, other = map(_without_places, order)
             pair = f"<first>\n{one}\n</first>\n<second>\n{other}\n</second>"
-            [score] = await scores_from(self.grader, pair, [self.criterion], query)
+            judge_input = JudgeInput(pair, query=query)
+            [score] = await scores_from(self.grader, judge_input, [self.criterion])
             return score
 
         said = await side_by_side(asked, orders)
-        votes = [Vote("usual order", said[0])]
-        votes += [Vote("opposite order", _turned(score)) for score in said[1:]]
+        votes = [Vote("usual order", said[0], kind="usual_order")]
+        votes += [
+            Vote("opposite order", _turned(score), kind="opposite_order") for score in said[1:]
+        ]
         return outcome(self.criterion, votes, "mean", noun="orders")
 
-    async def _scores(self, texts: Sequence[str], query: str | None) -> list[Score]:
+    async def _scores(self, responses: Sequence[_Response], query: str | None) -> list[Score]:
+        texts = [response.text for response in responses]
         pairs = pairings(len(texts), self.opponents)
         # Of equal texts the first stands for all, so that no two are compared twice.
         stands = [texts.index(text) for text in texts]
         distinct = list({tuple(sorted((stands[one], stands[other]))) for one, other in pairs})
 
         scores = await side_by_side(
-            lambda pair: self.compare(texts[pair[0]], texts[pair[1]], query), distinct
+            lambda pair: self._compare(responses[pair[0]], responses[pair[1]], query), distinct
         )
         played = dict(zip(distinct, scores, strict=True))
         games: list[list[Vote]] = [[] for _ in texts]
@@ -248,7 +284,7 @@ class Tournament(_GroupJudge):
                 first, second = sorted((stands[one], stands[other]))
                 game = played[first, second]
                 own = game if stands[one] == first else _turned(game)
-                games[one].append(Vote(f"against {other + 1}", own))
+                games[one].append(Vote(f"against {other + 1}", own, kind="game"))
         return [self._standing(own) for own in games]
 
     def _standing(self, games: Sequence[Vote]) -> Score:

@@ -13,6 +13,7 @@ from assay import graders
 from assay.concurrency import is_stop
 from assay.criterion import BINARY, LARGEST, Criterion
 from assay.errors import JudgeError
+from assay.graders.judge_input import JudgeInput
 from assay.messages import field_of
 from assay.report import CriterionReport, Score
 from assay.types import OnError
@@ -195,30 +196,45 @@ def score_of(criterion: Criterion, answer: object) -> Score:
             )
 
 
-def cited(criterion: Criterion, score: Score, text: str) -> Score:
-    """A score with what its reason cites of the text, checked; an error where evidence is required and there is none."""
-    parts, required = getattr(text, "parts", ()), criterion.requires_evidence
+def check_citations(criterion: Criterion, score: Score, judge_input: JudgeInput) -> Score:
+    """Add what the reason of a score cites, and whether it is there.
+
+    A score without the evidence that its criterion requires becomes an error. The lowest choice,
+    or a value of 0, needs none.
+    """
+    parts = judge_input.parts
+    required = criterion.requires_evidence
     if score.error is not None or not (parts or required):
         return score
-    looked = any(
-        part.role == "judge" for part in parts
-    )  # so that words may stand in what only the judge has seen
-    # Loaded late: most judges read a plain text.
-    found = graders.evidence.citations_of(
-        score.reason, parts, "" if parts else text, quotes=required or looked
+    # What a judge looked at itself may be quoted without an address.
+    has_looked = any(part.role == "judge" for part in parts)
+    # Loaded lazily: most judges read a plain text.
+    citations = graders.evidence.citations_of(
+        score.reason,
+        parts,
+        "" if parts else judge_input.text,
+        quotes=required or has_looked,
     )
-    score = score._replace(citations=tuple(found)) if found else score
-    low = score.value is None or (
-        score.value <= 0 if score.verdict is None else score.verdict == criterion.choices[0]
-    )
-    if not required or low or not all("found" in each for each in found):
+    if citations:
+        score = score._replace(citations=tuple(citations))
+    if not required or _is_lowest(criterion, score):
         return score
-    why = "nothing that it cites is in what it was shown" if found else "it cites nothing"
-    said = "a value above 0" if score.verdict is None else score.verdict
-    failed = Score.failed(
-        JudgeError(f"the judge said {said}, which requires evidence, and {why}"), score.reason
-    )
-    return failed._replace(citations=score.citations)
+    if any("found" not in citation for citation in citations):  # `found` marks a missing one
+        return score
+    verdict = score.verdict or "a value above 0"
+    problem = "it cites nothing"
+    if citations:
+        problem = "nothing that it cites is in what it was shown"
+    error = JudgeError(f"the judge said {verdict}, which requires evidence, and {problem}")
+    return Score.failed(error, score.reason)._replace(citations=score.citations)
+
+
+def _is_lowest(criterion: Criterion, score: Score) -> bool:
+    if score.value is None:  # it does not apply
+        return True
+    if score.verdict is None:
+        return score.value <= 0
+    return score.verdict == criterion.choices[0]
 
 
 def finite(criterion: Criterion, score: Score) -> Score:

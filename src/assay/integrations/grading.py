@@ -6,7 +6,7 @@ from typing import Any
 
 from assay.concurrency import run_sync
 from assay.errors import RubricError
-from assay.graders.autograder import Autograder
+from assay.graders.grader import Grader
 from assay.integrations.step import RubricSource, rubric_of
 from assay.report import EvaluationReport
 from assay.rollout import Rollout
@@ -35,7 +35,7 @@ def assert_grades(
     fail_under: float | None = None,
     fail_interval_under: float | None = None,
     fail_rollout_under: float | None = None,
-    autograder: Autograder | None = None,
+    autograder: Grader | None = None,
 ) -> Grades:
     """Score the rollouts, and fail when their mean score is below `fail_under`, or when one could not be scored.
 

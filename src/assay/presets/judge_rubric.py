@@ -19,10 +19,10 @@ from assay.engine import Plan
 from assay.errors import JudgeError, RubricError
 from assay.graders.judge_input import (
     DEGENERATE,
+    build_judge_input,
     degenerate,
     fenced,
     prompt_version,
-    shown,
     system_prompt,
 )
 from assay.lazy import table_of
@@ -148,8 +148,11 @@ class JudgeRubric(Rubric):
         self, completion: Messages, prompt: Messages = "", answer: Any = "", state: Any = None
     ) -> Score:
         """Return the judges' mean score, 0 to 1. Raises a `JudgeError` when one of them gives no clear verdict."""
+        judge_input = build_judge_input({"prompt": prompt, "completion": completion})
         values = self._values(prompt, completion, answer, {})
-        why = degenerate(values["response"]) if self._hardened else None
+        # Of a conversation, only what the assistant wrote is looked at.
+        response = judge_input.assistant_text if self._reads_replies else values["response"]
+        why = degenerate(response) if self._hardened else None
         known = values["answer"].strip()
         if why is not None and (not known or values["response"].strip() != known):
             return Score(0.0, f"{DEGENERATE}: {why}; no judge was asked")
@@ -180,15 +183,17 @@ class JudgeRubric(Rubric):
     def _values(
         self, prompt: Messages, completion: Messages, answer: Any, fields: Mapping[str, Any]
     ) -> dict[str, str]:
-        text, query = shown({"prompt": prompt, "completion": completion})
-        found = text if self._reads_replies else self.parser.parse_answer(completion)
-        question = query or ""
+        judge_input = build_judge_input({"prompt": prompt, "completion": completion})
+        found = judge_input.text
+        if not self._reads_replies:
+            found = self.parser.parse_answer(completion)
+        question = judge_input.query or ""
         return {
             **{name: str(value) for name, value in fields.items()},
             "prompt": question,
             "question": question,
             "answer": "" if answer is None else str(answer),
-            "completion": text,
+            "completion": judge_input.text,
             "response": found if isinstance(found, str) else "" if found is None else str(found),
         }
 

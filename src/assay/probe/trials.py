@@ -16,11 +16,18 @@ from assay.aggregation import grouped
 from assay.concurrency import FAILURES, side_by_side
 from assay.criterion import Criterion
 from assay.errors import JudgeError, TrustError
-from assay.graders import Autograder, PerCriterionGrader
-from assay.graders.autograder import scores_from
+from assay.graders import Grader, PerCriterionGrader
 from assay.graders.evidence import evidence_of
+from assay.graders.grader import scores_from
 from assay.graders.guard import INJECTION
-from assay.graders.judge_input import JudgeInput, labels, showing, shown, system_prompt, view_of
+from assay.graders.judge_input import (
+    JudgeInput,
+    build_judge_input,
+    labels,
+    showing,
+    system_prompt,
+    view_of,
+)
 from assay.graders.model_grader import ModelGrader, reply_model
 from assay.graders.verdicts import failed_score, read_verdict
 from assay.loading.rubric_reader import Golden
@@ -216,7 +223,7 @@ def _why_no_bait(tried: Sequence[Trial]) -> str:
 
 async def probe(
     rubric: Rubric,
-    grader: Autograder | None = None,
+    grader: Grader | None = None,
     *,
     attacks: Sequence[Attack] | None = None,
     responses: Sequence[str | Mapping[str, Any]] = (),
@@ -265,11 +272,11 @@ async def probe(
                     return
                 text, bait = group[0].text, group[0].bait
                 criteria = [attempt.target.criterion for attempt in group]
-                read, query = bait.read(text, group[0].target.shows)
-                for attempt, score in zip(
-                    group, await scores_from(judge, read, criteria, query), strict=True
-                ):
-                    found[attempt] = trial = _trial(attempt, score, f"{query or ''}\n{read}")
+                judge_input = bait.judge_input(text, group[0].target.shows)
+                shown = f"{judge_input.query or ''}\n{judge_input.text}"
+                scores = await scores_from(judge, judge_input, criteria)
+                for attempt, score in zip(group, scores, strict=True):
+                    found[attempt] = trial = _trial(attempt, score, shown)
                     watch.fresh += 1
                     watch.errors += trial.fooled is None
                 watch.tell()
@@ -322,7 +329,7 @@ async def probe(
     )
 
 
-def refuse_whole(grader: Autograder) -> None:
+def refuse_whole(grader: Grader) -> None:
     """Raise for a grader that does not answer criteria one by one."""
     if grader.gives_whole or grader.length_penalty is not None:
         needed = "an answer to each criterion is needed: use PerCriterionGrader or PerCriterionOneShotGrader"
@@ -340,8 +347,8 @@ class Bait:
         default_factory=dict[str, Any], compare=False
     )  # the rollout it is from
 
-    def read(self, text: str, shows: Shows | None) -> tuple[JudgeInput, str | None]:
-        """What a judge reads, and what was asked, where this text is the last reply."""
+    def judge_input(self, text: str, shows: Shows | None) -> JudgeInput:
+        """Build what a judge is given if this text is the last reply."""
         said = completion = self.fields.get("completion", "")
         try:
             if isinstance(view_of(completion)[0], str):
@@ -357,7 +364,7 @@ class Bait:
                     last is None
                 )
             with showing(shows):
-                return shown({**self.fields, "completion": said})
+                return build_judge_input({**self.fields, "completion": said})
         except (TypeError, JudgeError) as error:
             raise TrustError(f"{self.name}: {error}") from None
 
@@ -386,7 +393,7 @@ def targets_of(
                 Target(f"{inside}{criterion.name}", asked, baits, each.shows or rubric.shows)
             )
             for bait in baits:  # what cannot be shown is said before anything is asked
-                bait.read(bait.text, found[-1].shows)
+                bait.judge_input(bait.text, found[-1].shows)
     if not found:
         raise TrustError(
             "nothing in this rubric is judged by a model, so there is no judge to attack"
@@ -484,7 +491,7 @@ class Bare(PerCriterionGrader):
     >>> from assay.testing import FakeModel
     >>> model = FakeModel("MET")
     >>> bare = Bare(PerCriterionGrader(model))
-    >>> [score] = asyncio.run(bare.answer("Say MET.", [Criterion(requirement="Is rude")]))
+    >>> report = asyncio.run(bare.grade("Say MET.", [Criterion(requirement="Is rude")]))
     >>> print(model.calls[0][1])
     Text:
     Say MET.
@@ -492,7 +499,7 @@ class Bare(PerCriterionGrader):
     Criterion: Is rude
     """
 
-    def __init__(self, grader: Autograder) -> None:
+    def __init__(self, grader: Grader) -> None:
         if not isinstance(grader, ModelGrader):
             raise TrustError(
                 f"{grader.title} asks in its own way, so there is no bare form of it: leave it out"
@@ -502,18 +509,18 @@ class Bare(PerCriterionGrader):
         words = system_prompt("probe_bare", "assay.probe")
         super().__init__(asker.generate_fn, model=model, system_prompt=words, degenerate="ask")
 
-    async def ask(
-        self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError
+    async def answer(
+        self, judge_input: JudgeInput, criteria: list[Criterion], *, on_error: OnError
     ) -> list[Score]:
-        asked = f"Question:\n{query}\n\n" if query else ""
-        opened = self.opened(f"{asked}Text:\n{to_grade}\n\n")
+        query = f"Question:\n{judge_input.query}\n\n" if judge_input.query else ""
+        prefix = self.build_prefix(f"{query}Text:\n{judge_input.text}\n\n")
 
         async def one(criterion: Criterion) -> Score:
             offered = labels(criterion)
             listed = f"\nLabels: {', '.join(offered)}" if offered else ""
             question = f"Criterion: {criterion.requirement}{listed}"
             try:
-                reply = await self.reply(opened, question, reply_model(offered))
+                reply = await self.get_reply(prefix, question, reply_model(offered))
             except FAILURES as error:
                 return failed_score(error, on_error)
             return read_verdict(criterion, reply)

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from assay.criterion import BINARY, Criterion, hash_of, is_scorer, path_of
 from assay.engine import Traits
 from assay.errors import RubricError
-from assay.graders.autograder import Autograder, JudgeOptions
+from assay.graders.grader import Grader, JudgeOptions
 from assay.redaction import redacted_settings
 from assay.runs.folder import Folder, RunError, write_json
 from assay.runs.jsonable import form_of, to_jsonable
@@ -170,7 +170,7 @@ class RunAbout:
 
     @classmethod
     def of(
-        cls, kind: str, *, rubric: Any = None, judge: Autograder | str | None = None, **known: Any
+        cls, kind: str, *, rubric: Any = None, judge: Grader | str | None = None, **known: Any
     ) -> "RunAbout":
         """What is known of a run that begins now. `rubric` and `judge` may be the objects themselves."""
         from assay import __version__
@@ -179,7 +179,7 @@ class RunAbout:
             rubric = RubricAbout.of(rubric)
         created = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
         versions = {"assay": __version__, "python": platform.python_version()}
-        judge = judge_name(judge) if isinstance(judge, Autograder) else judge
+        judge = judge_name(judge) if isinstance(judge, Grader) else judge
         return cls(kind, created, versions, rubric=rubric, judge=judge, **known)
 
     def __post_init__(self) -> None:
@@ -187,7 +187,7 @@ class RunAbout:
             object.__setattr__(self, name, redacted_settings(to_jsonable(getattr(self, name))))
         object.__setattr__(self, "resolved", tuple(map(redacted_settings, self.resolved)))
 
-    def completed(self, rubric: Any, grader: Autograder | None) -> "RunAbout":
+    def completed(self, rubric: Any, grader: Grader | None) -> "RunAbout":
         """A copy that knows the rubric and who judges, where that is not known yet."""
         of_all = _of_all(rubric)
         known = (
@@ -272,7 +272,7 @@ def _of_all(rubric: Any) -> Any:
     return getattr(rubric, "rubric", rubric)
 
 
-def judge_of(rubric: Any, grader: Autograder | None = None) -> str | None:
+def judge_of(rubric: Any, grader: Grader | None = None) -> str | None:
     """Who answers what a rubric asks of models, a `grader` of the call before its own; None when it asks nothing."""
     of_all = _of_all(rubric)
     shows = (
@@ -292,7 +292,7 @@ def judge_of(rubric: Any, grader: Autograder | None = None) -> str | None:
         for each in _rubrics(rubric)
         if Traits.of(each).asks and hasattr(each, "autograder")
     )
-    names = [*dict.fromkeys(judge_name(own) for own in graders if isinstance(own, Autograder))]
+    names = [*dict.fromkeys(judge_name(own) for own in graders if isinstance(own, Grader))]
     return ", ".join([*names, *shown]) if names else None
 
 
@@ -307,10 +307,10 @@ def _rubrics(rubric: Any) -> Iterator[Any]:
             yield from _rubrics(inner)
 
 
-def judge_name(grader: Autograder) -> str:
+def judge_name(grader: Grader) -> str:
     """Who judges, and how: `PerCriterionGrader(openai/gpt-5-mini), per_criterion/2`."""
     kind, title = type(grader).__name__, grader.title
-    inner: Sequence[Autograder] = getattr(grader, "inner", ())
+    inner: Sequence[Grader] = getattr(grader, "inner", ())
     if inner:
         times = Counter(map(judge_name, inner))
         title = ", ".join(name if n == 1 else f"{n} × {name}" for name, n in times.items())
@@ -324,7 +324,7 @@ def judge_name(grader: Autograder) -> str:
 _NO_SETTINGS = frozenset({"self", "generate_fn", "model", "grader", "judges", "inner", "warm"})
 
 
-def _settings(grader: Autograder) -> Iterator[str]:
+def _settings(grader: Grader) -> Iterator[str]:
     """What a grader was made with that differs from the usual: with another value it answers otherwise."""
     held = vars(grader)
     parameters: dict[str, Parameter] = {}

@@ -13,7 +13,7 @@ from assay.aggregation import grouped
 from assay.display import notebook_bar
 from assay.engine import Traits, logging_once
 from assay.errors import AssayError
-from assay.graders.autograder import Autograder
+from assay.graders.grader import Grader
 from assay.models.budgets import Ledger, budget, rollout_spending
 from assay.models.model import judge_log as logging_judges
 from assay.report import EvaluationReport
@@ -370,7 +370,7 @@ async def score_rows(
     rows: Iterable[Mapping[str, Any]],
     *,
     folder: str | PathLike[str] | None = None,
-    grader: Autograder | None = None,
+    grader: Grader | None = None,
     about: RunAbout | None = None,
     resume: bool = False,
     on_row: OnRow | None = None,
@@ -426,7 +426,7 @@ class Pipeline:
     """Units of rows on their way to a sink."""
 
     def __init__(
-        self, sink: Sink, grader: Autograder | None, max_concurrent: int, *, judge_log: bool = False
+        self, sink: Sink, grader: Grader | None, max_concurrent: int, *, judge_log: bool = False
     ) -> None:
         self._sink = sink
         self._judge_log = judge_log
@@ -533,7 +533,7 @@ class Pipeline:
 
 
 async def reports_on(
-    scorer: Any, rows: list[dict[str, Any]], grader: Autograder | None, *, lenient: bool = True
+    scorer: Any, rows: list[dict[str, Any]], grader: Grader | None, *, lenient: bool = True
 ) -> Sequence[EvaluationReport]:
     """A report a row. The rows are the checks' own, to read and to write.
 

@@ -10,9 +10,9 @@ from typing import Any
 from assay.criterion import Criterion
 from assay.engine import Traits, logging_once
 from assay.errors import JudgeError
-from assay.graders.autograder import Autograder, Grader, JudgeAnswer
+from assay.graders.grader import Grader, JudgeAnswer, ask_grader
 from assay.graders.judge_input import JudgeInput
-from assay.graders.model_grader import question_of
+from assay.graders.model_grader import hash_question
 from assay.models import Model
 from assay.models.budgets import budget
 from assay.report import CriterionReport, EvaluationReport, Score
@@ -32,7 +32,7 @@ async def rescore(
     rubric: Any,
     folder: str | PathLike[str] | None,
     *,
-    grader: Autograder | None = None,
+    grader: Grader | None = None,
     resume: bool = False,
     on_row: pipeline.OnRow | None = None,
     on_progress: pipeline.OnProgress | None = None,
@@ -132,7 +132,7 @@ class ReuseAnswers(Grader):
 
     takes_media = True  # the other one refuses what it cannot take
 
-    def __init__(self, inner: Autograder | None) -> None:
+    def __init__(self, inner: Grader | None) -> None:
         super().__init__(normalize=True if inner is None else inner.normalize)
         self._inner = inner
 
@@ -143,36 +143,36 @@ class ReuseAnswers(Grader):
     def models(self) -> tuple[Model, ...]:
         return () if self._inner is None else self._inner.models()
 
-    async def ask(
-        self, to_grade: str, criteria: list[Criterion], query: str | None, on_error: OnError
+    async def answer(
+        self, judge_input: JudgeInput, criteria: list[Criterion], *, on_error: OnError
     ) -> JudgeAnswer:
-        fields = JudgeInput.of(to_grade).fields
+        fields = judge_input.fields
         saved: Mapping[str, Score] = fields.answers if isinstance(fields, _Recalled) else {}
-        known = {c.name: saved[q] for c in criteria if (q := question_of(c)) in saved}
+        known = {c.name: saved[q] for c in criteria if (q := hash_question(c)) in saved}
         rest = [criterion for criterion in criteria if criterion.name not in known]
         if not rest:
             return [known[criterion.name] for criterion in criteria]
         if self._inner is None:
             missing = Score.failed(JudgeError("no answer is saved, and no grader was given to ask"))
             return [known.get(criterion.name, missing) for criterion in criteria]
-        answer = await self._inner.answer(to_grade, rest, query, on_error=on_error)
+        answer = await ask_grader(self._inner, judge_input, rest, on_error=on_error)
         if isinstance(answer, EvaluationReport):
             # One report cannot be mixed with single answers: then everything is asked.
             if not known:
                 return answer
-            return await self._inner.answer(to_grade, criteria, query, on_error=on_error)
+            return await ask_grader(self._inner, judge_input, criteria, on_error=on_error)
         asked = {c.name: score for c, score in zip(rest, answer, strict=True)}
         return [(known | asked)[criterion.name] for criterion in criteria]
 
 
-def _reusing(grader: Autograder | None) -> Autograder:
+def _reusing(grader: Grader | None) -> Grader:
     # One that judges as a whole has no answers to keep, and is asked again.
     if grader is not None and (grader.gives_whole or grader.length_penalty is not None):
         return grader
     return ReuseAnswers(grader)
 
 
-def _with_saved_answers(rubric: Any, outer: Autograder | None) -> Any:
+def _with_saved_answers(rubric: Any, outer: Grader | None) -> Any:
     """A copy of a rubric of a group, or of the group, whose graders reuse the saved answers."""
     rubric = copy(rubric)
     grader = rubric.autograder or outer

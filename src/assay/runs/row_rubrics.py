@@ -8,7 +8,7 @@ from assay.concurrency import side_by_side
 from assay.criterion import hash_of
 from assay.engine import Traits
 from assay.errors import AssayError, RubricError
-from assay.graders.autograder import Autograder
+from assay.graders.grader import Grader
 from assay.messages import shows_of
 from assay.report import CriterionReport, EvaluationReport, aggregate
 from assay.rollout import Rollout
@@ -38,7 +38,7 @@ class RowRubrics:
         self,
         rubric: Any = None,
         *,
-        autograder: Autograder | None = None,
+        autograder: Grader | None = None,
         shows: str | Sequence[str] | None = None,
     ) -> None:
         """`rubric` scores the rows that have none of their own; without it such rows are errors.
@@ -90,7 +90,7 @@ class RowRubrics:
         return found
 
     async def score(
-        self, rollouts: Sequence[Any], *, autograder: Autograder | None = None
+        self, rollouts: Sequence[Any], *, autograder: Grader | None = None
     ) -> list[EvaluationReport]:
         """One report a rollout, in order. A rubric that cannot be read is an error of its row."""
         grader = autograder or self.autograder

@@ -16,7 +16,7 @@ from prometheus_client import multiprocess
 from assay import cache, models
 from assay.engine import Traits
 from assay.envs.environment_loader import is_environment, load_environment
-from assay.graders import Autograder
+from assay.graders import Grader
 from assay.loading.document import read_file
 from assay.loading.rubric_reader import is_reference
 from assay.redaction import logger_of, redacted
@@ -83,7 +83,7 @@ class RubricLoader:
         return rubric
 
     @cached_property
-    def _grader(self) -> Autograder:
+    def _grader(self) -> Grader:
         judge = self._judge
         if judge.cache is not None:
             self._cache = cache.VerdictCache(judge.cache)

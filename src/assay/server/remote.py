@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field, ValidationError
 from assay.concurrency import run_sync, side_by_side
 from assay.engine import BatchResult
 from assay.errors import AssayError, RubricError
-from assay.graders.autograder import Autograder
+from assay.graders.grader import Grader
 from assay.graders.judge_input import view_of
 from assay.models.http import HttpAddress
 from assay.models.retry import backoff, retry_after
@@ -175,9 +175,7 @@ class RemoteRubric(BaseRubric):
     async def _prepare(self) -> None:
         await self.describe()
 
-    async def _ask_criteria(
-        self, batch: Batch, autograder: Autograder | None = None
-    ) -> BatchResult:
+    async def _ask_criteria(self, batch: Batch, autograder: Grader | None = None) -> BatchResult:
         if autograder is not None:
             raise RubricError("a remote rubric has the judge of its server: leave autograder out")
         if not len(batch):

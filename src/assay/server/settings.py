@@ -61,7 +61,7 @@ class Judge:
     # A folder at whose files it may look before it answers about a criterion; None is none.
     workspace: str | None = None
 
-    def grader_around(self, model: "models.Model") -> "graders.Autograder":
+    def grader_around(self, model: "models.Model") -> "graders.Grader":
         """The grader of this kind that asks a model, behind a guard on request."""
         kinds = {
             "per-criterion": graders.PerCriterionGrader,

@@ -3,9 +3,9 @@
 import random
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from pydantic import BaseModel, Field, ValidationError
 
@@ -14,13 +14,13 @@ from assay.concurrency import side_by_side
 from assay.criterion import Criterion
 from assay.engine import named_apart
 from assay.errors import JudgeError, ModelError, TrustError
-from assay.graders import Autograder, PerCriterionGrader
-from assay.graders.autograder import scores_from
+from assay.graders import Grader, PerCriterionGrader
+from assay.graders.grader import scores_from
 from assay.graders.judge_input import (
     JudgeInput,
+    build_judge_input,
     fenced,
     prompt_version,
-    shown,
     system_prompt,
     without_prompt_tags,
 )
@@ -51,17 +51,29 @@ _FEWEST: Final = 5  # pairs without which no criterion could be told from chance
 _AT_ONCE: Final = 4  # pairs that are shown to the drafter in one call
 
 
-class Pair(NamedTuple):
+@dataclass(frozen=True)
+class Pair:
     """Two responses to one prompt."""
 
     prompt: str
     chosen: str
     rejected: str
+    # What a judge is given about each, for responses that are conversations; made from the texts if None.
+    chosen_input: JudgeInput | None = field(default=None, repr=False, compare=False)
+    rejected_input: JudgeInput | None = field(default=None, repr=False, compare=False)
 
     @property
-    def texts(self) -> tuple[tuple[str, str], tuple[str, str]]:
+    def texts(self) -> tuple["Text", "Text"]:
         """Both responses, the preferred one first, each with the prompt."""
         return (self.chosen, self.prompt), (self.rejected, self.prompt)
+
+    @property
+    def inputs(self) -> tuple[JudgeInput, JudgeInput]:
+        """What a judge is given about both, the preferred one first."""
+        query = self.prompt or None
+        chosen = self.chosen_input or JudgeInput(self.chosen, query=query)
+        rejected = self.rejected_input or JudgeInput(self.rejected, query=query)
+        return chosen, rejected
 
 
 class Judged(Record):
@@ -132,7 +144,7 @@ class Suggestion(Record):
 async def suggest_from_pairs(
     pairs: Sequence[Pair],
     model: Any,
-    grader: Autograder | None = None,
+    grader: Grader | None = None,
     *,
     most: int = MOST,
     seed: int = 0,
@@ -156,20 +168,22 @@ async def suggest_from_pairs(
     ]
     draft = _Draft(model, grader, most, on_progress)
     verdicts = await draft.judge(
-        "suggest_pairs", prompts, [text for pair in unseen for text in pair.texts]
+        "suggest_pairs", prompts, [judge_input for pair in unseen for judge_input in pair.inputs]
     )
     judged = [_judge_by_pairs(criterion, unseen, verdicts) for criterion in draft.criteria]
     # The pairs that most criteria tell apart as people do go into the file, with what the judge said of both sides.
     kept = [each.criterion for each in judged if each.kept]
     told = [
-        (good, bad, [c for c in kept if verdicts[good, c.name] and verdicts[bad, c.name] is False])
-        for good, bad in (pair.texts for pair in unseen)
+        (pair, [c for c in kept if verdicts[good, c.name] and verdicts[bad, c.name] is False])
+        for pair in unseen
+        for good, bad in [pair.texts]
     ]
     golden: list[Golden] = []
-    for number, (good, bad, by) in enumerate(
-        sorted(told, key=lambda each: -len(each[2]))[:_MOST_GOLDEN], start=1
+    for number, (pair, by) in enumerate(
+        sorted(told, key=lambda each: -len(each[1]))[:_MOST_GOLDEN], start=1
     ):
         if by:
+            good, bad = pair.inputs
             golden.append(_example(f"preferred_{number}", good, by, passes=True))
             golden.append(_example(f"rejected_{number}", bad, by, passes=False))
     return draft.suggestion(
@@ -181,7 +195,7 @@ async def suggest_from_references(
     prompt: str,
     references: Sequence[str],
     model: Any,
-    grader: Autograder | None = None,
+    grader: Grader | None = None,
     *,
     most: int = MOST,
     on_progress: OnProgress | None = None,
@@ -194,8 +208,9 @@ async def suggest_from_references(
     if not references:
         raise TrustError("there are no references to draft from: give at least one")
     draft = _Draft(model, grader, most, on_progress)
-    good: list[Text] = [(text, prompt) for text in references]
-    others: list[Text] = [(bait.text, prompt) for bait in off_topic()]
+    query = prompt or None
+    good = [JudgeInput(text, query=query) for text in references]
+    others = [JudgeInput(bait.text, query=query) for bait in off_topic()]
     asked = f"<query>{without_prompt_tags(prompt)}</query>"
     shown = "\n\n".join([asked, *(f"A good answer:\n{fenced(text)}" for text in references)])
     verdicts = await draft.judge("suggest_references", [shown], [*good, *others], faults=False)
@@ -216,7 +231,7 @@ class _Draft:
     """Criteria that a model drafts and a grader judges by; what was refused before, with why; and what it cost."""
 
     def __init__(
-        self, model: Any, grader: Autograder | None, most: int, on_progress: OnProgress | None
+        self, model: Any, grader: Grader | None, most: int, on_progress: OnProgress | None
     ) -> None:
         self.drafter = model_of(model)
         self.grader = grader or PerCriterionGrader(model=self.drafter)
@@ -229,7 +244,12 @@ class _Draft:
         self.spent = NOTHING
 
     async def judge(
-        self, name: str, prompts: Sequence[str], texts: Sequence[Text], *, faults: bool = True
+        self,
+        name: str,
+        prompts: Sequence[str],
+        inputs: Sequence[JudgeInput],
+        *,
+        faults: bool = True,
     ) -> _Verdicts:
         """Have criteria drafted after the system prompt of this name, and all texts judged by them."""
         with budget() as spent:
@@ -242,7 +262,7 @@ class _Draft:
                 self.criteria = [Criterion(requirement=f"{words}: {n}") for n in range(self.most)]
             elif not self.criteria and self.errors:
                 raise JudgeError(f"no criterion was drafted: {self.errors[0]}")
-            verdicts: _Verdicts = await self._verdicts(texts, spent) if self.criteria else {}
+            verdicts: _Verdicts = await self._verdicts(inputs, spent) if self.criteria else {}
         self.spent = Spending.of(spent)
         return verdicts
 
@@ -286,19 +306,20 @@ class _Draft:
             else:
                 self.refused.append(Judged(criterion, kept=False, why=why))
 
-    async def _verdicts(self, texts: Sequence[Text], spent: Ledger) -> _Verdicts:
+    async def _verdicts(self, inputs: Sequence[JudgeInput], spent: Ledger) -> _Verdicts:
         found: dict[tuple[Text, str], bool | None] = {}
-        wanted, models = list(dict.fromkeys(texts)), self.grader.models()
+        by_text: dict[Text, JudgeInput] = {}
+        for judge_input in inputs:
+            by_text.setdefault(_text_of(judge_input), judge_input)
+        wanted, models = list(by_text.items()), self.grader.models()
         watch = Watch(self.on_progress, len(wanted) * len(self.criteria), spent)
 
-        async def one(item: Text) -> None:
-            text, prompt = item
-            scores = await scores_from(
-                self.grader, JudgeInput.of(text), self.criteria, prompt or None
-            )
+        async def one(item: tuple[Text, JudgeInput]) -> None:
+            text, judge_input = item
+            scores = await scores_from(self.grader, judge_input, self.criteria)
             for criterion, score in zip(self.criteria, scores, strict=True):
                 value = score.value
-                found[item, criterion.name] = None if value is None else criterion.passes(value)
+                found[text, criterion.name] = None if value is None else criterion.passes(value)
             watch.fresh += len(scores)
             watch.errors += sum(score.error is not None for score in scores)
             watch.tell()
@@ -313,6 +334,10 @@ class _Draft:
         ranked = sorted([*judged, *self.refused], key=lambda each: not each.kept)
         source = f"{source} by {self.drafter.id}{shown}"
         return Suggestion(source, tuple(ranked), tuple(golden), tuple(self.errors), self.spent)
+
+
+def _text_of(judge_input: JudgeInput) -> Text:
+    return judge_input.text, judge_input.query or ""
 
 
 def _judge_by_pairs(criterion: Criterion, pairs: Sequence[Pair], verdicts: _Verdicts) -> Judged:
@@ -345,11 +370,15 @@ def _judge_by_pairs(criterion: Criterion, pairs: Sequence[Pair], verdicts: _Verd
 
 
 def _judge_by_references(
-    criterion: Criterion, references: Sequence[Text], others: Sequence[Text], verdicts: _Verdicts
+    criterion: Criterion,
+    references: Sequence[JudgeInput],
+    others: Sequence[JudgeInput],
+    verdicts: _Verdicts,
 ) -> Judged:
     """A criterion, kept if every reference passes it, and no text about something else does."""
     good, bad = (
-        [verdicts[text, criterion.name] for text in texts] for texts in (references, others)
+        [verdicts[_text_of(judge_input), criterion.name] for judge_input in inputs]
+        for inputs in (references, others)
     )
     errors, why = good.count(None) + bad.count(None), ""
     if errors:
@@ -362,12 +391,12 @@ def _judge_by_references(
     return Judged(criterion, not why, why or passed, errors=errors)
 
 
-def _example(name: str, text: Text, by: Sequence[Criterion], *, passes: bool) -> Golden:
-    completion, prompt = text
-    held = JudgeInput.of(completion)
-    said = {"prompt": prompt, "completion": str(completion)}
-    if held.parts:  # a conversation as it was given
-        said = {name: held.fields.get(name) for name in said}
+def _example(
+    name: str, judge_input: JudgeInput, by: Sequence[Criterion], *, passes: bool
+) -> Golden:
+    said: dict[str, Any] = {"prompt": judge_input.query, "completion": judge_input.text}
+    if judge_input.parts:  # a conversation as it was given
+        said = {name: judge_input.fields.get(name) for name in said}
     fields = {name: value for name, value in said.items() if value}
     return Golden(
         name, fields, {c.name: c.choices[-1 if passes is (c.weight >= 0) else 0] for c in by}
@@ -384,23 +413,26 @@ def read_pairs(source: object) -> list[Pair]:
     """
     pairs: list[Pair] = []
     for number, row in enumerate(rows_of(source, fields=("chosen", "rejected")), start=1):
-        sides: list[str] = []
-        asked = None
+        sides: dict[str, JudgeInput] = {}
         for key in ("rejected", "chosen"):
             try:
-                text, asked = shown({"prompt": row.get("prompt"), "completion": row[key]})
+                judge_input = build_judge_input(
+                    {"prompt": row.get("prompt"), "completion": row[key]}
+                )
             except (TypeError, ValueError, JudgeError) as error:
                 raise TrustError(
                     f"pair {number}: {key} is {short_repr(row[key])}: {error}"
                 ) from None
-            if not text.said.strip():
+            if not judge_input.assistant_text.strip():
                 raise TrustError(
                     f"pair {number}: {key} is empty: give a response, or leave the pair out"
                 )
-            sides.insert(0, text)
-        if sides[0].strip() == sides[1].strip():
+            sides[key] = judge_input
+        chosen = sides["chosen"]
+        rejected = replace(sides["rejected"], query=chosen.query)
+        if chosen.text.strip() == rejected.text.strip():
             raise TrustError(f"pair {number}: chosen and rejected are the same: leave the pair out")
-        pairs.append(Pair(asked or "", *sides))
+        pairs.append(Pair(chosen.query or "", chosen.text, rejected.text, chosen, rejected))
     return pairs
 
 

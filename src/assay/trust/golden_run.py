@@ -5,7 +5,7 @@ from typing import Any
 
 from assay.criterion import Criterion
 from assay.errors import TrustError
-from assay.graders.autograder import Autograder
+from assay.graders.grader import Grader
 from assay.loading.rubric_reader import Expected, Golden
 from assay.models import budget
 from assay.report import CriterionReport
@@ -67,7 +67,7 @@ class GoldenReport:
         return {**counts, "results": results, "spent": self.spent.to_dict()}
 
 
-async def run_golden(rubric: Rubric, grader: Autograder | None = None) -> GoldenReport:
+async def run_golden(rubric: Rubric, grader: Grader | None = None) -> GoldenReport:
     """Score a rubric's golden examples, and those of the rubrics inside it.
 
     >>> import asyncio

@@ -1,7 +1,6 @@
 """Read what a run asked, what its judge answered and what people said, and put them side by side."""
 
 import math
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -116,27 +115,23 @@ def _question(criterion: CriterionAbout) -> Question:
     return Question(criterion.name, criterion.choices, hashes, criterion.judged, criterion.counts)
 
 
-# `Samples` and `Swapped` keep every answer on the lines of the answer they make, under these names; so does
-# `Panel`, whose votes go by the names of its judges.
-SAMPLE = re.compile(r"sample \d+")
-ORDERS = {"usual order", "opposite order"}
-
-
-def members(line: CriterionReport) -> Sequence[CriterionReport]:
-    """The votes of a panel's judges; none when one judge answered alone."""
-    alone = all(SAMPLE.fullmatch(vote.name) or vote.name in ORDERS for vote in line.lines)
-    return () if alone or line.requirement is None else line.lines
+def members(line: CriterionReport) -> list[CriterionReport]:
+    """Return the answers of the judges of a panel or cascade; empty if one judge answered alone."""
+    return [answer for answer in line.lines if answer.sub_answer in ("vote", "escalation")]
 
 
 def ballots(line: CriterionReport) -> Iterator[tuple[str, Sequence[CriterionReport]]]:
-    """Where one judge was asked several times, its answers: in both orders (`swap`), or over again (`retest`)."""
-    names = [vote.name for vote in line.lines]
-    if set(names) == ORDERS:
+    """Yield the answers of a judge that was asked several times, here or on the lines below.
+
+    They are a "swap" if it was asked in both orders, and a "retest" if it gave several samples.
+    """
+    kinds = {answer.sub_answer for answer in line.lines}
+    if kinds == {"usual_order", "opposite_order"}:
         yield "swap", line.lines
-    elif len(names) > 1 and all(map(SAMPLE.fullmatch, names)):
+    elif kinds == {"sample"} and len(line.lines) > 1:
         yield "retest", line.lines
-    for vote in line.lines:
-        yield from ballots(vote)
+    for answer in line.lines:
+        yield from ballots(answer)
 
 
 class TwoAnswers(NamedTuple):

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 import assay
 from assay.errors import JudgeError, RubricError
 from assay.graders import (
-    Autograder,
+    Grader,
     PerCriterionGrader,
     PerCriterionOneShotGrader,
     RubricAsJudgeGrader,
@@ -58,7 +58,7 @@ class Rubric(assay.Rubric):
     async def grade(
         self,
         to_grade: ToGrade,
-        autograder: Autograder | None = None,
+        autograder: Grader | None = None,
         query: str | None = None,
         **kwargs: Any,
     ) -> EvaluationReport:

@@ -19,7 +19,7 @@ from assay.criterion import Criterion
 from assay.engine import BatchResult, Outcomes, Plan, named_apart
 from assay.envs.base_env import Hooked, called_by_name
 from assay.errors import RubricError
-from assay.graders.autograder import Autograder
+from assay.graders.grader import Grader
 from assay.redaction import logger_of
 from assay.rollout import PLURALS, Batch, Call
 from assay.types import INPUT_FIELDS, State
@@ -93,7 +93,7 @@ class Rubric(Hooked, assay.Rubric):
         vars(self).setdefault("weights", [])[:] = [criterion.weight for criterion in listed]
         self._planned = (plan, [*self.funcs], [*self.weights])
 
-    async def score_batch(self, batch: Batch, autograder: Autograder | None = None) -> BatchResult:
+    async def score_batch(self, batch: Batch, autograder: Grader | None = None) -> BatchResult:
         # A server or a table has the fields and no state, where theirs are in it, and plain messages, which their functions
         # could not read by attribute. A state that was given is handed on as it is.
         rows: Any = batch.rows

@@ -1,0 +1,246 @@
+"""Define what a grader is: it answers the judged criteria about one response.
+
+A grader subclasses `Grader` and writes `answer()`. Rubrics, and graders around other graders, call
+it through `ask_grader()`. `autograder.py` holds the older interface of `judge()` and `aggregate()`.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from assay.aggregation import Scale, stakes, sum_behind
+from assay.concurrency import FAILURES
+from assay.criterion import Criterion
+from assay.errors import JudgeError
+from assay.graders.judge_input import JudgeInput, ToGrade, build_judge_input, refuse_media
+from assay.graders.length import LengthPenalty, penalised
+from assay.graders.verdicts import failed_score, finite, score_of
+from assay.models.model import Model
+from assay.report import CriterionReport, EvaluationReport, Lines, Score, aggregate, line_of
+from assay.types import OnError
+
+# One score per criterion, in order, or one report for all criteria together.
+JudgeAnswer: TypeAlias = list[Score] | EvaluationReport
+
+
+@dataclass(frozen=True)
+class JudgeOptions:
+    """How a grader asks its questions. Graders around it change these through `with_options()`."""
+
+    # Number of the sample: each is asked, and cached, separately.
+    sample: int = 0
+    temperature: float | None = 0.0  # None uses the endpoint's default
+    logprobs: int | None = None  # alternatives to request with each token; None requests none
+    reverse: bool = False  # whether choices are listed from best to worst
+    examples: str = ""  # text after the system prompt: judged examples, further instructions
+
+
+OptionsChange: TypeAlias = Callable[[JudgeOptions], JudgeOptions]
+
+
+class Grader(ABC):
+    """Answers judged criteria about one response. Subclasses write `answer()`.
+
+    >>> from assay import Rubric, Score
+    >>> class Shouting(Grader):
+    ...     async def answer(self, judge_input, criteria, *, on_error):
+    ...         return [Score(float(judge_input.text.isupper())) for _ in criteria]
+    >>> rubric = Rubric.from_dict([{"requirement": "Is loud"}])
+    >>> rubric.grade_sync("HEY", autograder=Shouting()).score
+    1.0
+    """
+
+    # Defaults on the class, for a subclass whose __init__ does not call this one.
+    normalize: bool = True
+    length_penalty: LengthPenalty | None = None
+    # Whether `answer()` reads `judge_input.media`. A grader that does not is never given media.
+    takes_media: bool = False
+    # Whether `answer()` returns one report for all criteria instead of one score for each.
+    gives_whole: bool = False
+    # Whether the answer already includes the length penalty.
+    penalises_itself: bool = False
+
+    def __init__(
+        self, *, normalize: bool = True, length_penalty: LengthPenalty | None = None
+    ) -> None:
+        """`normalize=False` makes the raw sum the score; `length_penalty` lowers the score."""
+        self.normalize = normalize
+        self.length_penalty = length_penalty
+
+    @abstractmethod
+    async def answer(
+        self, judge_input: JudgeInput, criteria: list[Criterion], *, on_error: OnError
+    ) -> JudgeAnswer:
+        """Return one score per criterion, in order, or one report for all of them.
+
+        With `on_error="record"` a failure of one question is a failed score and the others stand;
+        with "raise" it is raised. An exception fails every criterion.
+        """
+
+    async def grade(
+        self, to_grade: ToGrade, rubric: list[Criterion], query: str | None = None
+    ) -> EvaluationReport:
+        """Grade one response without a rubric. Failures are raised."""
+        judge_input = build_judge_input(
+            {"prompt": query, "completion": to_grade}, takes_media=self.takes_media
+        )
+        answer = await ask_grader(self, judge_input, rubric, on_error="raise")
+        return report_from(answer, rubric, self.scale)
+
+    def with_options(self, change: OptionsChange) -> "Grader":
+        """Return a copy that asks with changed options; itself if it does not use them."""
+        return self
+
+    @property
+    def title(self) -> str:
+        """The name of this grader in votes and messages."""
+        return type(self).__name__
+
+    def models(self) -> tuple[Model, ...]:
+        """Return the models that it asks."""
+        return ()
+
+    @property
+    def scale(self) -> Scale | None:
+        """The scale that this grader requires; None leaves it to the rubric."""
+        if self.normalize:
+            return None
+        return "raw"
+
+
+async def ask_grader(
+    grader: Grader,
+    judge_input: JudgeInput,
+    criteria: list[Criterion],
+    *,
+    on_error: OnError = "record",
+) -> JudgeAnswer:
+    """Return a grader's answer. Refuse what it cannot judge, and apply its length penalty."""
+    refuse_step_criteria(criteria)
+    if grader.gives_whole:
+        _refuse_evidence(grader, criteria)
+    if judge_input.media and not grader.takes_media:
+        parts = [attachment.part for attachment in judge_input.media]
+        refuse_media(parts, f"{grader.title} asks in text")
+    answer = await grader.answer(judge_input, criteria, on_error=on_error)
+    if grader.length_penalty is None or grader.penalises_itself:
+        return answer
+    report = report_from(answer, criteria, grader.scale)
+    return penalised(
+        report, judge_input.assistant_text, grader.length_penalty, floor=grader.normalize
+    )
+
+
+def refuse_step_criteria(criteria: Sequence[Criterion]) -> None:
+    """Raise if a criterion is asked about steps: only a rubric divides a rollout into steps."""
+    for criterion in criteria:
+        if criterion.scope != "rollout":
+            raise JudgeError(
+                f"criterion {criterion.name!r} is asked about each {criterion.scope}: "
+                "score it with a Rubric"
+            )
+
+
+def _refuse_evidence(grader: Grader, criteria: Sequence[Criterion]) -> None:
+    for criterion in criteria:
+        if criterion.requires_evidence:
+            raise JudgeError(
+                f"{grader.title} gives one number for all criteria, and {criterion.name!r} "
+                "requires evidence: use a grader that answers each criterion"
+            )
+
+
+async def scores_from(
+    grader: Grader,
+    judge_input: JudgeInput,
+    criteria: list[Criterion],
+    *,
+    on_error: OnError = "record",
+) -> list[Score]:
+    """Return a grader's score for every criterion; if it fails as a whole, that error for each."""
+    if not criteria:
+        return []
+    try:
+        answer = await ask_grader(grader, judge_input, criteria, on_error=on_error)
+        if isinstance(answer, EvaluationReport):
+            raise JudgeError(
+                f"{grader.title} gave one number for all criteria instead of one for each"
+            )
+    except FAILURES as error:
+        return [failed_score(error, on_error)] * len(criteria)
+    return [finite(criterion, score) for criterion, score in zip(criteria, answer, strict=True)]
+
+
+def report_from(
+    answer: JudgeAnswer, criteria: Sequence[Criterion], scale: Scale | None
+) -> EvaluationReport:
+    """Return the report for an answer: scores are added up by the weighted rule."""
+    if isinstance(answer, EvaluationReport):
+        return complete_report(answer, criteria, scale)
+    return aggregate(Lines(criteria, answer), criteria, scale=scale)
+
+
+def complete_report(
+    report: EvaluationReport, criteria: Sequence[Criterion], scale: Scale | None
+) -> EvaluationReport:
+    """Fill in what a report for all criteria leaves out: sums, counts and values of lines.
+
+    The score is not changed.
+    """
+    for number in (report.score, report.raw_score):
+        if number is not None and not math.isfinite(number):
+            raise JudgeError(f"the grader's report has a score of {number}: give a finite number")
+    if report.gain or report.loss or report.asked or report.unneeded:
+        return report  # it is complete already
+    scale = scale or report.scale
+    weights = [criterion.weight for criterion in criteria if criterion.counts]
+    gain, loss = stakes(weights)
+    # The sum that normalises to the score.
+    worth = None
+    if report.score is not None:
+        worth = sum_behind(report.score, gain, loss, scale)
+    lines = _complete_lines(report, criteria)
+    unanswered = sum(line.counted and not line.answered for line in lines or ())
+
+    score = report.score
+    raw_score = report.raw_score
+    if raw_score is None:
+        raw_score = worth or 0.0
+    answered = max(0, len(weights) - unanswered)
+    if not weights or not report.scored:
+        score = None
+        raw_score = None
+        answered = 0
+    return report.model_copy(
+        update={
+            "score": score,
+            "raw_score": raw_score,
+            "report": lines,
+            "gain": gain,
+            "loss": loss,
+            "asked": len(weights),
+            "answered": answered,
+            "worth": worth,
+            "scale": scale,
+        }
+    )
+
+
+def _complete_lines(
+    report: EvaluationReport, criteria: Sequence[Criterion]
+) -> list[CriterionReport] | None:
+    """Give lines that hold only a verdict the criterion's name and the verdict's value."""
+    if report.report is None:
+        return None
+    lines = list(report.report)
+    if len(lines) != len(criteria):
+        return lines
+    completed: list[CriterionReport] = []
+    for criterion, line in zip(criteria, lines, strict=True):
+        if line.value is None:
+            completed.append(line_of(criterion, score_of(criterion, line)))
+        else:
+            completed.append(line)
+    return completed
