@@ -73,7 +73,7 @@ async def test_a_tree_is_the_weighted_mean_of_its_branches():
 
 def test_a_tree_takes_no_negative_weight():
     """As PaperBench refuses it, at construction."""
-    with pytest.raises(RubricError, match="a tree takes none below 0"):
+    with pytest.raises(RubricError, match="a tree has no negative weights"):
         Rubric([Criterion(check=lambda: 1.0, weight=-1)], aggregation="tree")
 
 

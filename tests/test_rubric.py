@@ -336,7 +336,7 @@ def test_columns_of_different_length_are_refused():
 
 async def test_what_is_no_state_is_refused():
     """With the value."""
-    with pytest.raises(TypeError, match="a state is 'text'"):
+    with pytest.raises(TypeError, match="not 'text'"):
         await Rubric([exact]).score_group([make_state(), "text"])
 
 
@@ -491,7 +491,7 @@ async def test_a_nested_rubric_of_which_nothing_applies_does_not_apply():
     inner = Rubric([lambda: Score.not_applicable()], name="inner")
     [report] = await Rubric([inner, lambda: 0.5]).score([make_rollout()])
     assert (report.report[0].verdict, report.score) == ("N/A", 0.5)
-    assert report.report[0].reason == "no counted criterion of it applies to this rollout"
+    assert "counted criteria applies to this rollout" in report.report[0].reason
     uncounted = Rubric([lambda: 1.0], weights=[0], name="inner")
     [report] = await Rubric([uncounted]).score([make_rollout()])
     assert report.report[0].error == "GradingError: nothing in it counts"
@@ -523,7 +523,7 @@ async def test_a_scorer_must_give_a_report_a_rollout():
             return []
 
     [report] = await Rubric([Short()]).score([make_rollout()])
-    assert report.errors == {"short": "ValueError: it gave 0 reports on 1 rollouts"}
+    assert "0 reports for 1 rollouts" in report.errors["short"]
 
 
 async def test_a_judge_that_raises_leaves_its_lines_without_an_answer():
@@ -549,7 +549,7 @@ async def test_more_than_one_rollout_shares_one_line_in_the_log(caplog):
     with caplog.at_level(logging.ERROR, logger="assay"):
         await Rubric([odd]).score([make_rollout(text) for text in "abc"])
     assert [record.getMessage() for record in caplog.records] == [
-        "criterion 'odd' has no answer for 2 of 3 rollouts; the first: KeyError: 'a'"
+        "criterion 'odd' has no answer for 2 of 3 rollouts; first error: KeyError: 'a'"
     ]
 
 

@@ -213,7 +213,7 @@ async def test_what_is_not_shown_is_not_asked_about():
     rubric = Rubric([JUDGED], autograder=PerCriterionGrader(FakeModel("MET")), shows="no_tools")
     [report] = await rubric.score([state()])
     [error] = report.errors.values()
-    assert "is asked about m2.call1, which the judge is not shown: let `shows` show it" in error
+    assert "about m2.call1, which the judge is not shown: include it in `shows`" in error
     for scope in ("call", "step"):
         about = Criterion(requirement="It is polite", scope=scope)
         [report] = await Rubric(
@@ -224,7 +224,7 @@ async def test_what_is_not_shown_is_not_asked_about():
         [state()]
     )
     [error] = report.errors.values()
-    assert "gives one number for all criteria, and some are asked about steps" in error
+    assert "gives one number for all criteria" in error
     with pytest.raises(JudgeError, match="is asked about each call: score by a Rubric"):
         await PerCriterionGrader(FakeModel("MET")).grade(SAID, [JUDGED])
 
@@ -405,9 +405,7 @@ def test_a_function_that_compares_rollouts_has_no_steps():
     def ranks(completions) -> list[float]:
         return [0.0 for _ in completions]
 
-    with pytest.raises(
-        RubricError, match="criterion 'ranks' scores a whole group, and has a scope"
-    ):
+    with pytest.raises(RubricError, match="criterion 'ranks' scores a whole group but has a scope"):
         Rubric([Criterion(check=ranks, scope="step")])
 
 
@@ -442,7 +440,6 @@ async def test_a_rollout_of_very_many_steps_is_an_error_of_its_own():
     turns = [{"role": "assistant", "content": "ok"}] * 100_000
     rubric = Rubric([Criterion(check=lambda step: step.text == "ok", name="says ok", scope="step")])
     long, short = await rubric.score([{"completion": turns}, {"completion": turns[:2]}])
-    assert long.errors == {
-        "says ok": "RubricError: the rollout has 100,000 steps, and at most 3,000 are asked about"
-    }
+    assert "100,000 steps" in long.errors["says ok"]
+    assert "at most 3,000" in long.errors["says ok"]
     assert short.score == 1.0

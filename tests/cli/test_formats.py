@@ -12,7 +12,7 @@ import pytest
 
 from assay import Criterion, EvaluationReport
 from assay.cli.formats import FORMATS, brief_row, whole_row
-from assay.report import CriterionReport, Lines, Score, aggregate
+from assay.report import CriterionReport, Score, aggregate, aggregate_answers
 from assay.runs import Row, Spending, Summary, summarize
 from assay.runs.stats import Thresholds
 
@@ -23,7 +23,7 @@ CRITERIA = (
 
 
 def report(right: Any, short: Any) -> EvaluationReport:
-    return aggregate(Lines(CRITERIA, (right, short)), CRITERIA)
+    return aggregate_answers(CRITERIA, (right, short))
 
 
 GOOD = Row("a", fields={"task": "sums"}, report=report(True, True), timing={"scoring": 0.25})
@@ -101,7 +101,7 @@ class TestCsv:
             Row(
                 str(place),
                 fields={"rubric": [{"requirement": criterion.requirement}]},
-                report=aggregate(Lines([criterion], [Score(1.0, "", "MET")]), [criterion]),
+                report=aggregate_answers([criterion], [Score(1.0, "", "MET")]),
             )
             for place, criterion in enumerate(asked)
         ]

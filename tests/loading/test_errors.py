@@ -64,7 +64,7 @@ DATA = [
     ([{**A, "tags": [1]}], "tags holds 1: give a text, in quotes"),
     ([{**A, "when": 3}], "when is 3: give a list"),
     ([{**A, "when": {"a": True}}], "when 'a' is True: give a verdict in quotes"),
-    ([{**A, "when": "zzz"}], "asked when 'zzz' holds, and there is no such criterion"),
+    ([{**A, "when": "zzz"}], "asked when 'zzz' holds, but there is no such criterion"),
     (
         [A, {"requirement": "B", "when": {"a": "YES"}}],
         "asked when 'a' is 'YES', which can never be",
@@ -101,7 +101,7 @@ DATA = [
     ),
     ({"aggregation": 3, "criteria": [A]}, "no aggregation 3: use weighted, sum, mean"),
     ({"aggregation": "os:getcwd", "criteria": [A]}, "'os:getcwd' names code"),
-    ({"aggregation": "tree", "criteria": [{**A, "weight": -1}]}, "a tree takes none below 0"),
+    ({"aggregation": "tree", "criteria": [{**A, "weight": -1}]}, "a tree has no negative weights"),
 ]
 
 

@@ -19,7 +19,14 @@ from assay.graders.judge_input import ToGrade, refuse_media, shown
 from assay.graders.length import LengthPenalty, penalised
 from assay.graders.verdicts import cited, failed_score, finite, score_of, with_value
 from assay.models.model import Model
-from assay.report import CriterionReport, EvaluationReport, Lines, Score, aggregate, line_of
+from assay.report import (
+    CriterionReport,
+    EvaluationReport,
+    Score,
+    aggregate,
+    aggregate_answers,
+    line_of,
+)
 from assay.types import OnError
 from assay.wording import short_repr
 
@@ -176,7 +183,7 @@ class Autograder(ABC):
         """The report that these answers come to, by the weighted rule."""
         if isinstance(answer, EvaluationReport):
             return as_whole(answer, criteria, self.scale)
-        return aggregate(Lines(criteria, answer), criteria, scale=self.scale)
+        return aggregate_answers(criteria, answer, scale=self.scale)
 
     def with_options(self, change: OptionsChange) -> "Autograder":
         """This grader, putting its questions another way; itself when it does not ask through our models."""

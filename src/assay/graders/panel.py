@@ -141,9 +141,8 @@ class Panel(Composite):
         apart = "" if score.disagreement is None else f"; {score.disagreement:.4g} apart"
         reason = f"{', '.join(given)}{apart}; {score.reason}"
         # The number of a vote is the sum itself: no formula moved the score off it.
-        return replace(
-            as_whole(EvaluationReport(score.value, reason=reason), criteria, self.scale), worth=None
-        )
+        report = as_whole(EvaluationReport(score.value, reason=reason), criteria, self.scale)
+        return report.model_copy(update={"worth": None})
 
 
 class Samples(Panel):
