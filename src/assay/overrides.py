@@ -223,13 +223,20 @@ def _report_on_state(
     if known is not None and not wrote_reward:
         return known.model_copy(update={"report": _make_metric_lines(metrics, known)})
     reward = cast("float", number_of(state["reward"]))
-    if base is not None and base.reward is not None and known is not None:
-        if known.asked and not known.scored:
-            # A counted criterion has no answer, but programs for verifiers get a number for what
-            # was answered. What is made of that number is no score either.
-            lines = _make_metric_lines(metrics, known)
-            return known.model_copy(update={"report": lines, "partial_reward": reward})
+    if known is not None and _is_number_without_score(known, base):
+        # What the override made of that number is not a score either.
+        lines = _make_metric_lines(metrics, known)
+        return known.model_copy(update={"report": lines, "partial_reward": reward})
     return _report_written_reward(reward, metrics, known)
+
+
+def _is_number_without_score(known: EvaluationReport, base: BaseResult | None) -> bool:
+    """Return whether the base class wrote a number although a counted criterion has no answer.
+
+    Programs for verifiers get such a number: the sum of what was answered.
+    """
+    lacks_answers = known.asked > 0 and not known.scored
+    return lacks_answers and base is not None and base.reward is not None
 
 
 def _find_wrong_output(name: str, state: State, *, needs_reward: bool) -> str | None:

@@ -158,7 +158,7 @@ class TestChecks:
     async def test_a_rubric_that_does_not_fit_the_data_leaves_every_row_unscored(self, tmp_path):
         """Each with the error, which counts in the summary."""
         await score_rows(Rubric([lambda price: 1.0]), texts("x", "y"), folder=tmp_path)
-        rows = list(Run.open(tmp_path))
+        rows = list(Run.open(tmp_path).rows())
         assert [row.reward for row in rows] == [None, None]
         for row in rows:
             assert "needs an argument 'price'" in row.errors["check_1"]
