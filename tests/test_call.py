@@ -187,13 +187,17 @@ def test_returning_a_list_from_one_rollout_is_refused_at_construction():
         Rubric([confused])
 
 
-async def test_an_argument_that_nothing_supplies_is_refused_when_first_known():
-    """Not at construction, since a column may have that name; at the first state without it."""
-    rubric = Rubric([lambda completion, source: 1.0])
-    with pytest.raises(SignatureError, match=r"'check_1'.*'source'"):
-        await rubric.score_rollout({"prompt": "", "completion": "x"})
-    with pytest.raises(SignatureError, match="'completion'"):
-        await rubric.score_rollout({"prompt": "", "source": "book"})
+async def test_an_argument_that_no_rollout_has_is_an_error_of_the_check():
+    """Not of the other checks: 0.5 is still answered. The error names the argument and the fields."""
+    rubric = Rubric([lambda completion, source: 1.0, lambda completion: 0.5])
+    state = {"prompt": "", "completion": "x"}
+    report = await rubric.score_rollout(state)
+    assert (state["reward"], state["partial_reward"]) == (None, 0.5)
+    assert set(report.errors) == {"check_1"}
+    assert "needs an argument 'source'" in report.errors["check_1"]
+    assert "(available: completion, parser, prompt, state)" in report.errors["check_1"]
+    with pytest.raises(SignatureError, match="'source'"):
+        await Rubric([lambda source: 1.0], on_error="raise").score_rollout({"completion": "x"})
 
 
 async def test_an_argument_that_one_rollout_lacks_is_an_error_there_only():

@@ -68,10 +68,12 @@ class TestMissingFields:
         with pytest.raises(SignatureError, match="'completion'"):
             await Rubric([lengths], on_error="raise").score([{"completion": "a"}, {"prompt": "q"}])
 
-    async def test_a_field_of_no_rollout_is_refused(self):
+    async def test_a_field_of_no_rollout_is_an_error_of_each(self):
         """With the fields that are there."""
-        with pytest.raises(SignatureError, match="'completions'"):
-            await Rubric([lengths]).score([{"prompt": "q"}])
+        reports = await Rubric([lengths]).score([{"prompt": "q"}, {"prompt": "r"}])
+        for report in reports:
+            assert "needs an argument 'completions'" in report.errors["lengths"]
+            assert "available: parser, prompt, state" in report.errors["lengths"]
 
 
 async def test_reasons_and_errors_travel_by_rollout():

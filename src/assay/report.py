@@ -1,12 +1,11 @@
-"""A report holds the answers to one rollout, a line each, and what they come to; reports add up."""
+"""A report holds the result of scoring one rollout: its numbers, and one line per criterion."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, NamedTuple, TypeAlias, cast
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from pydantic import BaseModel, ConfigDict
-from typing_extensions import TypedDict  # pydantic takes that of `typing` from Python 3.12 on
+from typing_extensions import TypedDict  # pydantic accepts `typing.TypedDict` only from Python 3.12
 
 from assay.aggregation import (
     AGGREGATIONS,
@@ -19,22 +18,24 @@ from assay.aggregation import (
     total,
 )
 from assay.criterion import NOT_APPLICABLE, Criterion
-from assay.display import Page, Section, Toned, on_one_line, painted, shortened
 from assay.wording import described
+
+# The error of a rollout that is unscored although nothing failed.
+NOTHING_APPLIES = "NotApplicable: no counted criterion applies to this rollout"
 
 
 class Citation(TypedDict, total=False):
-    """Where a reason points: at a step (`m3`), a part of it (`m3.call1`), or words in one."""
+    """What a reason points at: a step (`m3`), a part of a step (`m3.call1`), or quoted words."""
 
-    part: str  # the address; none of a plain text, whose words are quoted
+    part: str  # the address; absent for a plain text, which has no parts
     quote: str
     start: int  # where the quoted words begin in the text of the part
     end: int
-    found: Literal[False]  # where the judge was shown no such part, or these words are not in it
+    found: Literal[False]  # set if the judge was shown no such part, or the words are not in it
 
 
 class Score(NamedTuple):
-    """One answer, where a check has more to say than a number. `value` is None without an answer; `error` says why.
+    """An answer that is more than a number. If `value` is None, `error` or `verdict` says why.
 
     >>> Score(0.5, reason="two of four sources found").value
     0.5
@@ -42,25 +43,24 @@ class Score(NamedTuple):
 
     value: float | None = None
     reason: str = ""
-    # The choice that was made, where the question offers choices; `N/A` when it does not apply.
+    # The choice made, if the question offers choices; `N/A` if the question does not apply.
     verdict: str | None = None
-    error: str | None = None  # kind and message of what went wrong
-    lines: Sequence[
-        Any
-    ] = ()  # the report lines of a nested rubric, or of each judge that was asked
-    # How far apart two of several answers are on average, 0 to 1; None when there was only one.
+    error: str | None = None  # type and message of what went wrong
+    lines: Sequence[Any] = ()  # the report lines of a nested rubric, or one per judge asked
+    # The mean distance between two of several answers, 0 to 1; None if there was only one.
     disagreement: float | None = None
-    # What the reason points at, where a conversation was judged or evidence is required.
+    # What the reason points at, if a conversation was judged or evidence is required.
     citations: Sequence[Citation] = ()
 
     @classmethod
     def failed(cls, error: BaseException | str, reason: str = "") -> "Score":
-        """No answer, and why."""
-        return cls(error=error if isinstance(error, str) else described(error), reason=reason)
+        """Return the score of a question that could not be answered."""
+        message = error if isinstance(error, str) else described(error)
+        return cls(error=message, reason=reason)
 
     @classmethod
     def not_applicable(cls, reason: str = "") -> "Score":
-        """The question does not arise: the line leaves the score and counts as answered."""
+        """Return the score of a question that does not apply; it counts as answered."""
         return cls(verdict=NOT_APPLICABLE, reason=reason)
 
     @property
@@ -68,13 +68,25 @@ class Score(NamedTuple):
         return self.verdict != NOT_APPLICABLE
 
 
-UNASKED = Score(
-    error="RuntimeError: the question was never asked"
-)  # stands where an answer belongs until there is one
+# What a criterion is answered with: a number or bool from a check, or a Score.
+Answer: TypeAlias = float | Score
+
+# The answer of a criterion that has not been asked yet.
+UNASKED = Score(error="RuntimeError: the question was never asked")
 
 
-# What one of several answers behind a line is: a judge's vote, a judge's answer in a cascade, one of
-# several samples, one of two orders of the choices, or a game against another response.
+def as_score(criterion: Criterion, answer: Answer) -> Score:
+    """Convert an answer to a Score; True is the best choice of the criterion, False the worst."""
+    if isinstance(answer, Score):
+        return answer
+    if isinstance(answer, bool):
+        verdict = criterion.choices[-1] if answer else criterion.choices[0]
+        return Score(float(answer), verdict=verdict)
+    return Score(float(answer))
+
+
+# What one of several answers behind a line is: a judge's vote, a judge's answer in a cascade, one
+# of several samples, one of two orders of the choices, or a game against another response.
 SubAnswer: TypeAlias = Literal[
     "vote", "escalation", "sample", "usual_order", "opposite_order", "game"
 ]
@@ -88,31 +100,27 @@ class CriterionReport(BaseModel):
     name: str = ""
     weight: float = 1.0
     requirement: str | None = None
-    value: float | None = (
-        None  # between 0 and 1 for a verdict, any number for a check; None when there is no answer
-    )
+    # Between 0 and 1 for a verdict, any number for a check; None if there is no answer.
+    value: float | None = None
     verdict: str | None = None
     reason: str = ""
-    error: str | None = None  # why there is no answer; None when there is one
-    counted: bool = True  # whether the line is part of the score, and not a metric or report-only
+    error: str | None = None  # why there is no answer; None if there is one
+    counted: bool = True  # False for a metric or a report-only line, which is not in the score
     passed: bool | None = None
     tags: tuple[str, ...] = ()
-    lines: tuple[
-        "CriterionReport", ...
-    ] = ()  # the lines of a nested rubric, or one a judge where several were asked
-    # How far apart two of several answers are on average, 0 to 1; None when there was only one.
+    # The lines of a nested rubric, or one per judge if several were asked.
+    lines: tuple["CriterionReport", ...] = ()
+    # The mean distance between two of several answers, 0 to 1; None if there was only one.
     disagreement: float | None = None
-    asked: bool = True  # False when the result was decided without it, so that it was not asked
-    step: bool = False  # whether it is about one step of the rollout, whose address is its name
-    # What this answer is to the line that holds it in `lines`; None if it is an answer of its own.
+    asked: bool = True  # False if the result was decided without asking this question
+    step: bool = False  # whether it is about one step of the rollout; the name is its address
+    # What this answer is to the line that holds it in `lines`; None if it is a line of its own.
     sub_answer: SubAnswer | None = None
-    citations: tuple[
-        Citation, ...
-    ] = ()  # what the reason points at, each with whether it is there; see `Citation`
+    citations: tuple[Citation, ...] = ()  # what the reason points at
 
     @property
     def answered(self) -> bool:
-        """Whether the question has an answer; that it does not apply is one."""
+        """Whether the question has an answer; "not applicable" is one."""
         return self.error is None and self.asked
 
     @property
@@ -120,119 +128,49 @@ class CriterionReport(BaseModel):
         return self.verdict != NOT_APPLICABLE
 
     @property
-    def said(self) -> str:
-        """The answer in a word: the verdict or number, `error`, or `not asked`."""
-        return _word(self) if self.asked or self.error else "not asked"
+    def short_answer(self) -> str:
+        """The answer in a word: the verdict, the number, `error` or `not asked`."""
+        if not self.asked and self.error is None:
+            return "not asked"
+        return shorten_answer(self)
 
     @property
     def steps(self) -> dict[str, float | None]:
-        """The value of each step by its address, where the question is asked about steps; None where it does not apply."""
+        """The value of each step by address; empty if the question is not about steps."""
         return {line.name: line.value for line in self.lines if line.step}
 
     @property
     def as_score(self) -> Score:
         """The answer without its question."""
         return Score(
-            self.value,
-            self.reason,
-            self.verdict,
-            self.error,
-            self.lines,
-            self.disagreement,
-            self.citations,
+            value=self.value,
+            reason=self.reason,
+            verdict=self.verdict,
+            error=self.error,
+            lines=self.lines,
+            disagreement=self.disagreement,
+            citations=self.citations,
         )
 
 
-class Lines(Sequence[CriterionReport]):
-    """The lines of a report, made when they are looked at: trainers never do, and large runs read `answers` alone."""
-
-    __slots__ = ("_made", "answers", "criteria")
-
-    def __init__(self, criteria: Sequence[Criterion], answers: Sequence[float | Score]) -> None:
-        """`answers` holds one for each of `criteria`; a bare number comes from a check."""
-        self.criteria = criteria
-        self.answers = answers
-        self._made: list[CriterionReport] | None = None
-
-    @property
-    def errors(self) -> dict[str, str]:
-        """Why a question has no answer, by name; found without making a line."""
-        if Score not in map(type, self.answers):
-            return {}
-        pairs = zip(self.criteria, self.answers, strict=True)
-        return {c.name: a.error for c, a in pairs if type(a) is Score and a.error is not None}
-
-    @property
-    def metrics(self) -> dict[str, float]:
-        """The value of every answered question by name, equal names summed; without making a line."""
-        metrics: dict[str, float] = {}
-        for criterion, answer in zip(self.criteria, self.answers, strict=True):
-            value = answer.value if type(answer) is Score else float(answer)  # pyright: ignore[reportArgumentType]
-            if value is not None:
-                metrics[criterion.name] = metrics.get(criterion.name, 0.0) + value
-        return metrics
-
-    def _all(self) -> list[CriterionReport]:
-        if self._made is None:
-            self._made = [
-                line_of(c, answer) for c, answer in zip(self.criteria, self.answers, strict=True)
-            ]
-        return self._made
-
-    def __len__(self) -> int:
-        return len(self.criteria)
-
-    def __getitem__(self, index: Any) -> Any:
-        return cast("Any", self._all()[index])
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and self._all() == list(cast("Sequence[Any]", other))
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        return repr(self._all())
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # As plain lines: a criterion may hold a function that cannot be pickled.
-        return list, (self._all(),)
-
-
-def answer_said(criterion: Criterion, answer: float | Score) -> str:
-    """Return what the line of an answer says in a word, found without making the line."""
-    return _word(_as_score(criterion, answer))
-
-
-def _as_score(criterion: Criterion, answer: float | Score) -> Score:
-    if isinstance(answer, Score):
-        return answer
-    return Score(
-        float(answer),
-        verdict=criterion.choices[-1 if answer else 0] if isinstance(answer, bool) else None,
-    )
-
-
-def _word(said: "Score | CriterionReport") -> str:
-    if said.error is not None:
-        return "error"
-    return said.verdict or ("" if said.value is None else f"{said.value:.4g}")
-
-
-def line_of(criterion: Criterion, answer: float | Score) -> CriterionReport:
-    score = _as_score(criterion, answer)
-    value, verdict = score.value, score.verdict
+def line_of(criterion: Criterion, answer: Answer) -> CriterionReport:
+    """Return the report line of a criterion and its answer."""
+    score = as_score(criterion, answer)
+    passed = None
+    if score.value is not None:
+        # The value of a verdict may be an average, so compare the rank of the verdict itself.
+        value = criterion.values.get(score.verdict or "", score.value)
+        passed = criterion.passes(value)
     return CriterionReport(
         name=criterion.name,
         weight=criterion.weight,
         requirement=criterion.requirement,
-        value=value,
-        verdict=verdict,
+        value=score.value,
+        verdict=score.verdict,
         reason=str(score.reason or ""),
         error=score.error,
         counted=criterion.counts,
-        passed=None
-        if value is None
-        else criterion.passes(criterion.values.get(verdict or "", value)),
+        passed=passed,
         tags=criterion.tags,
         lines=tuple(score.lines),
         disagreement=score.disagreement,
@@ -240,66 +178,180 @@ def line_of(criterion: Criterion, answer: float | Score) -> CriterionReport:
     )
 
 
-@dataclass(frozen=True)
-class EvaluationReport:
-    """What was found about one rollout. `raw_score` is the reward, `score` its normalised view.
+def shorten_answer(answer: Score | CriterionReport) -> str:
+    """Return an answer in a word: the verdict, the number or `error`; empty if there is none."""
+    if answer.error is not None:
+        return "error"
+    if answer.verdict:
+        return answer.verdict
+    if answer.value is None:
+        return ""
+    return f"{answer.value:.4g}"
 
-    A rollout is unscored, and both are None, when a counted line has no answer or when no counted
-    criterion applies; `partial_reward` holds the sum of what was answered.
+
+class EvaluationReport:
+    """The result for one rollout. `raw_score` is the reward, `score` its normalised form.
+
+    A rollout is unscored, and both are None, if a counted line has no answer or if no counted
+    criterion applies. `partial_reward` is the sum over the answered lines in any case.
+
+    Reports are immutable by convention: `model_copy` returns a changed copy.
     """
 
-    # 0 to 1 (unless the rubric asks otherwise); None when unscored, or when nothing can be gained.
-    score: float | None = None
-    raw_score: float | None = None  # the sum of weight × value over the lines; None when unscored
-    llm_raw_score: float | None = None  # what a judge of the whole said, before conversion
-    # One line a criterion; None when a judge gave one number for the whole.
-    report: Sequence[CriterionReport] | None = None
-    gain: float = 0.0  # the most the answered lines could add
-    loss: float = 0.0  # the most they could take away
-    asked: int = 0  # counted lines that apply
-    answered: int = 0  # those of them that have an answer
-    unneeded: int = (
-        0  # further counted lines without an answer, since the result was decided without them
+    __slots__ = (
+        "_errors",
+        "_lines",
+        "_metrics",
+        "answered",
+        "answers",
+        "asked",
+        "criteria",
+        "gain",
+        "llm_raw_score",
+        "loss",
+        "partial_reward",
+        "raw_score",
+        "reason",
+        "scale",
+        "score",
+        "shown",
+        "step_rewards",
+        "unneeded",
+        "unshaped",
+        "version",
+        "vetoed_by",
+        "worth",
     )
-    vetoed_by: tuple[str, ...] = ()  # required criteria that failed and capped the score
-    scale: Scale = "unit"
-    reason: str = ""  # what a judge of the whole gave as its reason
-    # The sum that `score` stands for, where a penalty, a shaping or a grader's own formula moved it off `raw_score`.
-    worth: float | None = None
-    # The sum of weight × value over the answered lines: equal to `raw_score` where there is one.
-    partial_reward: float = 0.0
-    # What judges were shown of the rollout where it was not all of it, as `last; left out: 3 texts`; else empty.
-    shown: str = ""
-    # The reward before the rubric's shaping; None where nothing shaped it, or where there is no reward.
-    unshaped: float | None = None
-    # The hash of the rubric that it comes from, where that may change meanwhile: a `VersionedRubric`, or a server's.
-    version: str = ""
-    # The reward of each turn of the assistant, by address; None where no criterion is about steps.
-    step_rewards: Mapping[str, float | None] | None = None
 
-    def __post_init__(self) -> None:
-        if self.answered < self.asked:
-            partial = self.partial_reward if self.raw_score is None else self.raw_score
-            unscored = {"score": None, "raw_score": None, "llm_raw_score": None, "unshaped": None}
-            steps = None if self.step_rewards is None else dict.fromkeys(self.step_rewards)
-            self.__dict__.update(unscored, partial_reward=partial, step_rewards=steps)
-        elif self.raw_score is not None:
-            self.__dict__["partial_reward"] = self.raw_score
+    def __init__(
+        self,
+        # 0 to 1, unless the rubric has another scale; None if unscored or nothing can be gained.
+        score: float | None = None,
+        # The sum of weight × value over the lines; None if unscored.
+        raw_score: float | None = None,
+        # The number that a judge of the whole rubric gave, before conversion.
+        llm_raw_score: float | None = None,
+        # One line per criterion; None if a judge gave one number for the whole rubric.
+        report: Sequence[CriterionReport] | None = None,
+        *,
+        gain: float = 0.0,  # the most that the answered lines could add
+        loss: float = 0.0,  # the most that they could take away
+        asked: int = 0,  # how many counted lines apply
+        answered: int = 0,  # how many of those have an answer
+        unneeded: int = 0,  # further counted lines, not asked because the result was decided
+        vetoed_by: tuple[str, ...] = (),  # required criteria that failed and capped the score
+        scale: Scale = "unit",
+        reason: str = "",  # the reason that a judge of the whole rubric gave
+        # The sum behind `score`, if a penalty, a shaping or a grader's own formula made it
+        # differ from `raw_score`.
+        worth: float | None = None,
+        # The sum of weight × value over the answered lines; equals `raw_score` if that is set.
+        partial_reward: float = 0.0,
+        # What judges were shown, if not everything, as `last; left out: 3 texts`.
+        shown: str = "",
+        # The reward before the rubric's shaping; None if nothing shaped it.
+        unshaped: float | None = None,
+        # The hash of a rubric that may change: a `VersionedRubric`, or one on a server.
+        version: str = "",
+        # The reward of each turn of the assistant by address; None if no criterion is about steps.
+        step_rewards: Mapping[str, float | None] | None = None,
+        # Instead of `report`: the criteria and their answers, from which the lines are made when
+        # they are read. A trainer never reads them.
+        criteria: Sequence[Criterion] = (),
+        answers: Sequence[Answer] | None = None,
+        metrics: dict[str, float] | None = None,  # taken from the lines if None
+        errors: dict[str, str] | None = None,  # taken from the lines if None
+    ) -> None:
+        if answered < asked:
+            if raw_score is not None:
+                partial_reward = raw_score
+            score = raw_score = llm_raw_score = unshaped = None
+            if step_rewards is not None:
+                step_rewards = dict.fromkeys(step_rewards)
+        elif raw_score is not None:
+            partial_reward = raw_score
+        self.score = score
+        self.raw_score = raw_score
+        self.llm_raw_score = llm_raw_score
+        self.gain = gain
+        self.loss = loss
+        self.asked = asked
+        self.answered = answered
+        self.unneeded = unneeded
+        self.vetoed_by = vetoed_by
+        self.scale: Scale = scale
+        self.reason = reason
+        self.worth = worth
+        self.partial_reward = partial_reward
+        self.shown = shown
+        self.unshaped = unshaped
+        self.version = version
+        self.step_rewards = step_rewards
+        self.criteria = criteria
+        self.answers = answers
+        self._lines = report
+        self._metrics = metrics
+        self._errors = errors
+
+    @property
+    def report(self) -> Sequence[CriterionReport] | None:
+        """One line per criterion; None if a judge gave one number for the whole rubric."""
+        if self._lines is None and self.answers is not None:
+            pairs = zip(self.criteria, self.answers, strict=True)
+            self._lines = [line_of(criterion, answer) for criterion, answer in pairs]
+        return self._lines
+
+    @property
+    def lines(self) -> Sequence[CriterionReport]:
+        """The lines; empty if a judge gave one number for the whole rubric."""
+        lines = self.report
+        return () if lines is None else lines
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The value of each answered line by name; values of equal names are summed."""
+        if self._metrics is None:
+            values: list[tuple[str, float]] = []
+            for name, score in self._read_scores():
+                if score.value is not None:
+                    values.append((name, score.value))
+            self._metrics = summed_by_name(values)
+        return self._metrics
+
+    @property
+    def errors(self) -> dict[str, str]:
+        """The error of each line that has no answer, by name."""
+        if self._errors is None:
+            errors: dict[str, str] = {}
+            for name, score in self._read_scores():
+                if score.error is not None:
+                    errors[name] = score.error
+            self._errors = errors
+        return self._errors
+
+    def _read_scores(self) -> "Iterator[tuple[str, Score | CriterionReport]]":
+        """Yield each criterion's name and answer, without making lines if there are none yet."""
+        if self._lines is not None or self.answers is None:
+            for line in self.lines:
+                yield line.name, line
+            return
+        for criterion, answer in zip(self.criteria, self.answers, strict=True):
+            yield criterion.name, as_score(criterion, answer)
 
     @property
     def outcome(self) -> float | None:
-        """What the criteria came to, before any shaping: the number to filter groups by. None when unscored."""
+        """The reward before any shaping, by which groups are filtered; None if unscored."""
         return self.raw_score if self.unshaped is None else self.unshaped
 
     @property
     def coverage(self) -> float:
         """The answered share of the counted lines; below 1 the report is partial."""
-        lines = self.asked + self.unneeded
-        return self.answered / lines if lines else 1.0
+        counted = self.asked + self.unneeded
+        return self.answered / counted if counted else 1.0
 
     @property
     def scored(self) -> bool:
-        """Whether there is a reward. If not, the rollout is kept out of means and baselines."""
+        """Whether there is a reward. Means and baselines leave out unscored rollouts."""
         return self.raw_score is not None or self.score is not None
 
     @property
@@ -309,161 +361,81 @@ class EvaluationReport:
 
     @property
     def why_unscored(self) -> dict[str, str]:
-        """The reasons for which there is no reward, by name; empty when there is one."""
+        """Why there is no reward, by the name of the criterion; empty if there is one."""
         if self.scored:
             return {}
         if not self.applies:
             return {"rubric": NOTHING_APPLIES}
-        counted = {line.name for line in self.lines if line.counted}
-        errors = self.errors
-        return {name: error for name, error in errors.items() if name in counted} or errors
-
-    @property
-    def lines(self) -> Sequence[CriterionReport]:
-        """The lines; none when a judge gave one number for the whole."""
-        return self.report if self.report is not None else ()
-
-    @property
-    def metrics(self) -> dict[str, float]:
-        """The value of every answered line by name; equal names are summed."""
-        if isinstance(self.report, Lines):
-            return self.report.metrics
-        return summed_by_name(
-            (line.name, line.value) for line in self.lines if line.value is not None
-        )
-
-    @property
-    def errors(self) -> dict[str, str]:
-        """Why a line has no answer, by name."""
-        if isinstance(self.report, Lines):
-            return self.report.errors
-        return {line.name: line.error for line in self.lines if line.error is not None}
+        counted_names = {line.name for line in self.lines if line.counted}
+        counted_errors = {
+            name: error for name, error in self.errors.items() if name in counted_names
+        }
+        return counted_errors or self.errors
 
     @property
     def disagreements(self) -> dict[str, float]:
         """How far apart the answers to a line are, by name, where several were given."""
-        return {
-            line.name: line.disagreement for line in self.lines if line.disagreement is not None
-        }
+        disagreements: dict[str, float] = {}
+        for line in self.lines:
+            if line.disagreement is not None:
+                disagreements[line.name] = line.disagreement
+        return disagreements
 
     @property
     def tag_scores(self) -> dict[str, float | None]:
-        """The score over the lines of each tag alone, by the plain weighted rule."""
-        tags = dict.fromkeys(tag for line in self.lines for tag in line.tags)
+        """The score over the lines of each tag alone, by the weighted rule."""
         rule = AGGREGATIONS["healthbench" if self.scale == "open" else "weighted"]
-        own = {tag: [line for line in self.lines if tag in line.tags] for tag in tags}
-        return {
-            tag: normalise(rule.total(_counted(lines)), rule.scale) for tag, lines in own.items()
-        }
-
-    @staticmethod
-    def full(
-        raw: float,
-        stakes: tuple[float, float],
-        lines: Lines,
-        scale: Scale,
-        *,
-        counted: int,
-        judged: bool,
-    ) -> "EvaluationReport":
-        """The report on a rollout whose counted lines are all answered, under a plain rule of one rubric."""
-        gain, loss = stakes
-        reward = raw if counted else None
-        report = object.__new__(EvaluationReport)
-        # A frozen dataclass sets each field by a call of its own; a trainer makes millions of these.
-        report.__dict__.update(
-            score=normalise(Totals(raw, gain, loss), scale) if counted else None,
-            raw_score=reward,
-            llm_raw_score=reward if judged else None,
-            report=lines,
-            gain=gain,
-            loss=loss,
-            asked=counted,
-            answered=counted,
-            scale=scale,
-            partial_reward=raw,
-        )
-        return report
+        lines_by_tag: dict[str, list[CriterionReport]] = {}
+        for line in self.lines:
+            for tag in line.tags:
+                lines_by_tag.setdefault(tag, []).append(line)
+        scores: dict[str, float | None] = {}
+        for tag, lines in lines_by_tag.items():
+            totals = rule.total(_select_counted_values(lines))
+            scores[tag] = normalise(totals, rule.scale)
+        return scores
 
     @staticmethod
     def summed(reports: Iterable["EvaluationReport"]) -> "EvaluationReport":
-        """Add all reports to one, which is unscored where one misses an answer or none has a reward."""
-        parts = [report for report in reports if report != _EMPTY]
-        if len(parts) < 2:
-            return parts[0] if parts else _EMPTY
-        columns = zip(*((part.partial_reward, part.gain, part.loss) for part in parts), strict=True)
-        totals = Totals(*map(total, columns))
-        worth = total(part.partial_reward if part.worth is None else part.worth for part in parts)
-        scale: Scale = parts[0].scale if len({part.scale for part in parts}) == 1 else "unit"
-        scored = any(part.scored for part in parts)
-        unshaped = total(
-            part.partial_reward if part.unshaped is None else part.unshaped for part in parts
-        )
-        whole = [part.llm_raw_score for part in parts if part.llm_raw_score is not None]
-        lines = (
-            None
-            if all(part.report is None for part in parts)
-            else [line for part in parts for line in part.lines]
-        )
-        return EvaluationReport(
-            score=normalise(totals._replace(raw=worth), scale) if scored else None,
-            raw_score=totals.raw if scored else None,
-            llm_raw_score=whole[0] if len(whole) == 1 else None,
-            report=lines,
-            gain=totals.gain,
-            loss=totals.loss,
-            asked=sum(part.asked for part in parts),
-            answered=sum(part.answered for part in parts),
-            unneeded=sum(part.unneeded for part in parts),
-            vetoed_by=tuple(name for part in parts for name in part.vetoed_by),
-            scale=scale,
-            reason=next((part.reason for part in parts if part.reason), ""),
-            worth=None if all(part.worth is None for part in parts) else worth,
-            partial_reward=totals.raw,
-            shown="; ".join(dict.fromkeys(part.shown for part in parts if part.shown)),
-            unshaped=unshaped
-            if scored and any(part.unshaped is not None for part in parts)
-            else None,
-            step_rewards=_summed_steps(parts),
-        )
+        """Return the sum of several reports; see `sum_reports`."""
+        return sum_reports(reports)
 
     def __add__(self, other: "EvaluationReport") -> "EvaluationReport":
-        """Add sums and join lines; the score is derived from the sums, between 0 and 1 where the scales differ."""
-        return self.summed((self, other))
+        return sum_reports((self, other))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, EvaluationReport):
+            return NotImplemented
+        return self._collect_fields() == other._collect_fields()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={value!r}" for name, value in self._collect_fields().items())
+        return f"EvaluationReport({fields})"
 
     def __str__(self) -> str:
-        return shown_report("score", self)
+        from assay.report_text import format_report  # it imports this module
+
+        return format_report("score", self)
 
     def _repr_html_(self) -> str:
-        tones = {True: "good", False: "bad", None: ""}
-        rows = [
-            (
-                line.name,
-                f"{line.weight:+g}",
-                Toned(line.said or "–", "error" if line.error else tones[line.passed]),
-                line.error or line.reason,
-            )
-            for line in self.lines
-        ]
-        title = f"score: {shown_score(self)}" + (
-            f", reward {self.raw_score:.3g}" if self.raw_score is not None else ""
-        )
-        notes = [f"vetoed by {', '.join(self.vetoed_by)}"] if self.vetoed_by else []
-        return Page(
-            title, [Section(("criterion", "weight", "answer", "reason"), rows)], notes
-        ).text("html")
+        from assay.report_text import format_report_html  # it imports this module
+
+        return format_report_html(self)
+
+    def _collect_fields(self) -> dict[str, Any]:
+        """Return the fields that make up the report, with its lines as a list."""
+        fields: dict[str, Any] = {name: getattr(self, name) for name in _STORED_FIELDS}
+        fields["report"] = None if self.report is None else list(self.report)
+        return fields
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, lines and all, ready for JSON."""
-        data: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
+        """Return the report with its lines as data that JSON can hold."""
+        data = self._collect_fields()
         data["vetoed_by"] = list(self.vetoed_by)
-        for name in (
-            "shown",
-            "unshaped",
-            "version",
-            "step_rewards",
-        ):  # what most reports do not have
-            if not data[name] and data[name] != 0:
+        for name in ("shown", "unshaped", "version", "step_rewards"):
+            if not data[name] and data[name] != 0:  # most reports have none of these
                 del data[name]
         if self.report is not None:
             data["report"] = [line.model_dump(mode="json") for line in self.report]
@@ -471,114 +443,222 @@ class EvaluationReport:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "EvaluationReport":
-        """The report that `to_dict` was made from."""
+        """Return the report that `to_dict` was called on."""
         fields = dict(data)
         fields["vetoed_by"] = tuple(fields.get("vetoed_by", ()))
         if fields.get("report") is not None:
             fields["report"] = [CriterionReport.model_validate(line) for line in fields["report"]]
         return cls(**fields)
 
-    # The names of a pydantic model, for programs that knew this record as one.
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The lines are pickled, since a criterion may hold a function that cannot be.
+        return _restore_report, (self._collect_fields(),)
+
+    # The method names of a pydantic model, for programs that knew this record as one.
 
     model_dump = to_dict
 
     def model_dump_json(self) -> str:
-        """`to_dict` as JSON text."""
+        """Return `to_dict` as JSON text."""
         return json.dumps(self.to_dict())
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None) -> "EvaluationReport":
-        """A copy with some fields changed."""
-        return replace(self, **(update or {}))
+        """Return a copy with some fields changed."""
+        changes = update or {}
+        fields: dict[str, Any] = {name: getattr(self, name) for name in _STORED_FIELDS}
+        if "report" not in changes:
+            fields["report"] = self._lines
+            fields["criteria"] = self.criteria
+            fields["answers"] = self.answers
+            fields["metrics"] = self._metrics
+            fields["errors"] = self._errors
+        return EvaluationReport(**{**fields, **changes})
 
 
-_EMPTY = EvaluationReport()
+# The fields that a report is saved and compared by, besides its lines.
+_STORED_FIELDS = (
+    "score",
+    "raw_score",
+    "llm_raw_score",
+    "gain",
+    "loss",
+    "asked",
+    "answered",
+    "unneeded",
+    "vetoed_by",
+    "scale",
+    "reason",
+    "worth",
+    "partial_reward",
+    "shown",
+    "unshaped",
+    "version",
+    "step_rewards",
+)
 
-# Why a rollout is unscored although nothing failed.
-NOTHING_APPLIES = "NotApplicable: no counted criterion applies to this rollout"
 
-
-def _summed_steps(parts: Sequence[EvaluationReport]) -> dict[str, float | None] | None:
-    """The rewards of turns, added up; a rubric without criteria about steps gives each its whole reward."""
-    found: dict[str, float | None] = {}
-    for turn in dict.fromkeys(turn for part in parts for turn in part.step_rewards or ()):
-        own = [(p.step_rewards or {}).get(turn, p.raw_score if p.applies else 0.0) for p in parts]
-        found[turn] = None if None in own else total(cast("list[float]", own))
-    return found or None
-
-
-def _counted(lines: Iterable[CriterionReport]) -> list[CriterionReport]:
-    return [line for line in lines if line.counted and line.value is not None]
+def _restore_report(fields: dict[str, Any]) -> EvaluationReport:
+    return EvaluationReport(**fields)
 
 
 def aggregate(
     lines: Sequence[CriterionReport],
     criteria: Sequence[Criterion] = (),
     *,
+    answers: Sequence[Answer] | None = None,
     aggregation: Aggregation = AGGREGATIONS["weighted"],
     scale: Scale | None = None,
 ) -> EvaluationReport:
-    """The report that these lines come to. `criteria` are needed for vetoes alone."""
+    """Return the report that these lines add up to.
+
+    `criteria`, one per line, are needed only if some are required and may veto. `answers` are
+    those that the lines were made from, if they are known. `scale` takes precedence over the
+    scale of the aggregation.
+    """
     scale = scale or aggregation.scale
-    asked = [line for line in lines if line.counted and line.applies]
-    totals = aggregation.total(_counted(asked))
-    failed = (
-        c for c, line in zip(criteria, lines, strict=False) if line.counted and line.passed is False
-    )
-    vetoes = [criterion for criterion in failed if criterion.required]
-    for criterion in vetoes:
-        most = sum_behind(criterion.cap, totals.gain, totals.loss, scale)
-        totals = totals._replace(raw=min(totals.raw, most))
-    anything = any(line.value is not None for line in asked)
-    raw = totals.raw if asked else None
+    applying = [line for line in lines if line.counted and line.applies]
+    totals = aggregation.total(_select_counted_values(applying))
+    vetoes: list[Criterion] = []
+    for criterion, line in zip(criteria, lines, strict=False):
+        if criterion.required and line.counted and line.passed is False:
+            vetoes.append(criterion)
+            highest = sum_behind(criterion.cap, totals.gain, totals.loss, scale)
+            totals = totals._replace(raw=min(totals.raw, highest))
+    score = None
+    if any(line.value is not None for line in applying):
+        score = normalise(totals, scale)
+    reward = totals.raw if applying else None
+    is_judged = any(line.requirement for line in lines)
     return EvaluationReport(
-        score=normalise(totals, scale) if anything else None,
-        raw_score=raw,
-        llm_raw_score=raw if any(line.requirement for line in lines) else None,
+        score=score,
+        raw_score=reward,
+        llm_raw_score=reward if is_judged else None,
         report=lines,
         gain=totals.gain,
         loss=totals.loss,
-        asked=len(asked),
-        answered=sum(line.answered for line in asked),
-        vetoed_by=tuple(c.name for c in vetoes),
+        asked=len(applying),
+        answered=sum(line.answered for line in applying),
+        vetoed_by=tuple(criterion.name for criterion in vetoes),
         scale=scale,
         partial_reward=totals.raw,
+        criteria=criteria,
+        answers=answers,
     )
 
 
-def shown_report(name: str, report: EvaluationReport, *, coloured: bool = False) -> str:
-    """A report as lines: the score, and each criterion with its verdict and reason."""
-    head = f"{on_one_line(name)}: {shown_score(report)}"
-    if report.vetoed_by:
-        head += f", vetoed by {on_one_line(', '.join(report.vetoed_by))}"
-    if report.shown:
-        head += f" (judges were shown: {report.shown})"
-    if report.report is None and report.reason:
-        head += f"  {shortened(report.reason)}"
-    return "\n".join([head, *_lines(report.lines, "  ", coloured)])
+def aggregate_answers(
+    criteria: Sequence[Criterion],
+    answers: Sequence[Answer],
+    *,
+    aggregation: Aggregation = AGGREGATIONS["weighted"],
+    scale: Scale | None = None,
+) -> EvaluationReport:
+    """Return the report on the answers to some criteria, one answer per criterion."""
+    pairs = zip(criteria, answers, strict=True)
+    lines = [line_of(criterion, answer) for criterion, answer in pairs]
+    return aggregate(
+        lines,
+        criteria,
+        answers=answers,
+        aggregation=aggregation,
+        scale=scale,
+    )
 
 
-def shown_score(report: EvaluationReport) -> str:
-    """The score, or how much of it is missing."""
-    if report.score is not None:
-        return f"{report.score:.3g}"
-    if report.scored:
-        return f"reward {report.raw_score:.3g}, and no score, since nothing can be gained"
-    if not report.applies:
-        return "unscored, since no counted criterion applies"
-    return f"unscored, no answer to {report.asked - report.answered} of {report.asked} criteria"
+def _select_counted_values(lines: Iterable[CriterionReport]) -> list[CriterionReport]:
+    return [line for line in lines if line.counted and line.value is not None]
 
 
-def _lines(lines: Sequence[CriterionReport], indent: str, coloured: bool) -> Iterator[str]:
-    for line in lines:
-        colour = "red" if line.error is not None else ""
-        if line.error is None and line.verdict is not None:
-            colour = "green" if line.passed else "yellow"
-        said = line.error or line.reason
-        mark = painted(f"{line.said or '–':<6} ", colour if coloured else "")
-        words = on_one_line(line.requirement or line.name)
-        yield f"{indent}{mark}{line.weight:+g}  {words}{f': {shortened(said)}' if said else ''}"
-        for cited in line.citations:
-            quote = f" “{shortened(cited['quote'])}”" if "quote" in cited else ""
-            yield f"{indent}       cites {cited.get('part', 'the response')}{quote}{', not there' * ('found' in cited)}"
-        inner = [each for each in line.lines if each.step or line.requirement is None]
-        yield from _lines(inner, indent + "  ", coloured)
+def sum_reports(reports: Iterable[EvaluationReport]) -> EvaluationReport:
+    """Add several reports on one rollout: sums are added, lines are joined.
+
+    The sum is unscored if any report lacks an answer, or if no report has a reward. Its score is
+    derived from the sums, and lies between 0 and 1 where the scales differ.
+    """
+    parts = [report for report in reports if not _is_empty(report)]
+    if not parts:
+        return EvaluationReport()
+    if len(parts) == 1:
+        return parts[0]
+    rewards = [part.partial_reward for part in parts]
+    totals = Totals(
+        raw=total(rewards),
+        gain=total(part.gain for part in parts),
+        loss=total(part.loss for part in parts),
+    )
+    is_scored = any(part.scored for part in parts)
+    scale = parts[0].scale
+    if any(part.scale != scale for part in parts):
+        scale = "unit"
+
+    worth = None
+    score_sum = totals.raw
+    if any(part.worth is not None for part in parts):
+        score_sum = total(_first_set(part.worth, part.partial_reward) for part in parts)
+        worth = score_sum
+    unshaped = None
+    if is_scored and any(part.unshaped is not None for part in parts):
+        unshaped = total(_first_set(part.unshaped, part.partial_reward) for part in parts)
+    judge_scores = [part.llm_raw_score for part in parts if part.llm_raw_score is not None]
+    reasons = [part.reason for part in parts if part.reason]
+    notes_on_shown = dict.fromkeys(part.shown for part in parts if part.shown)
+    return EvaluationReport(
+        score=normalise(totals._replace(raw=score_sum), scale) if is_scored else None,
+        raw_score=totals.raw if is_scored else None,
+        llm_raw_score=judge_scores[0] if len(judge_scores) == 1 else None,
+        gain=totals.gain,
+        loss=totals.loss,
+        asked=sum(part.asked for part in parts),
+        answered=sum(part.answered for part in parts),
+        unneeded=sum(part.unneeded for part in parts),
+        vetoed_by=tuple(name for part in parts for name in part.vetoed_by),
+        scale=scale,
+        reason=reasons[0] if reasons else "",
+        worth=worth,
+        partial_reward=totals.raw,
+        shown="; ".join(notes_on_shown),
+        unshaped=unshaped,
+        step_rewards=_sum_step_rewards(parts),
+        metrics=summed_by_name(pair for part in parts for pair in part.metrics.items()),
+        errors={name: error for part in parts for name, error in part.errors.items()},
+        **_join_lines(parts),
+    )
+
+
+def _join_lines(parts: Sequence[EvaluationReport]) -> dict[str, Any]:
+    """Return the lines of all reports; as criteria and answers if all of them have these."""
+    criteria: list[Criterion] = []
+    answers: list[Answer] = []
+    for part in parts:
+        if part.answers is None:
+            has_lines = any(other.report is not None for other in parts)
+            return {"report": [line for p in parts for line in p.lines] if has_lines else None}
+        criteria.extend(part.criteria)
+        answers.extend(part.answers)
+    return {"criteria": tuple(criteria), "answers": answers}
+
+
+def _is_empty(report: EvaluationReport) -> bool:
+    """Return whether a report has neither lines nor numbers."""
+    has_lines = report.answers is not None or report.report is not None
+    return not (has_lines or report.applies or report.unneeded)
+
+
+def _first_set(value: float | None, default: float) -> float:
+    return default if value is None else value
+
+
+def _sum_step_rewards(parts: Sequence[EvaluationReport]) -> dict[str, float | None] | None:
+    """Add the rewards of turns; a rubric that is not about steps adds its reward to every turn."""
+    turns = dict.fromkeys(turn for part in parts for turn in part.step_rewards or ())
+    sums: dict[str, float | None] = {}
+    for turn in turns:
+        rewards: list[float] = []
+        for part in parts:
+            reward = part.raw_score if part.applies else 0.0
+            if part.step_rewards is not None:
+                reward = part.step_rewards.get(turn, reward)
+            if reward is not None:
+                rewards.append(reward)
+        sums[turn] = total(rewards) if len(rewards) == len(parts) else None
+    return sums or None

@@ -5,10 +5,11 @@ from copy import copy
 from typing import Any
 
 from assay.criterion import Criterion
-from assay.engine import BatchResult
 from assay.errors import RubricError
 from assay.graders.grader import Grader
-from assay.rollout import Batch
+from assay.overrides import ScoringMethod
+from assay.report import EvaluationReport
+from assay.rollout import Rollout
 from assay.rubric import Rubric, RubricGroup
 from assay.types import RewardFunc
 from assay.wording import did_you_mean
@@ -97,10 +98,15 @@ class VersionedRubric(RubricGroup):
     async def pinned(self) -> "VersionedRubric":
         return copy(self)
 
-    async def _ask_criteria(self, batch: Batch, autograder: Grader | None = None) -> BatchResult:
-        version = self._version  # another one may be there when the scores are
-        result = await super()._ask_criteria(batch, autograder)
-        return BatchResult(list(result), is_shaped=result.is_shaped, version=version)
+    async def _score_by_criteria(
+        self,
+        rollouts: Sequence[Rollout],
+        autograder: Grader | None,
+        called: ScoringMethod,
+    ) -> list[EvaluationReport]:
+        version = self._version  # the rubric may be updated while this call is scored
+        reports = await super()._score_by_criteria(rollouts, autograder, called)
+        return [report.model_copy(update={"version": version}) for report in reports]
 
     def _get_reward_func_names(self) -> list[str]:
         return list(self._names)

@@ -471,12 +471,14 @@ class TestWhatGoesWrong:
         grader = PerCriterionGrader(FakeModel("MET"))
         assert env.evaluate(model=server.model, grader=grader)["reward"] == [1.0] * 8
 
-    def test_a_check_that_asks_for_what_nobody_has_is_refused(self, questions, server):
-        """At the first rollout, for it would be the same with all."""
-        env = SingleTurnEnv(questions, rubric=Rubric([lambda completion, dificulty: 1.0]))
-        with pytest.raises(Exception, match="'dificulty'"):
-            env.evaluate(model=server.model, max_concurrent=1)
-        assert len(server.asked) == 1
+    def test_a_check_that_asks_for_what_no_example_has_is_an_error_of_each(self, questions, server):
+        """The other check is answered, and no rollout has a reward."""
+        rubric = Rubric([lambda completion, dificulty: 1.0, lambda completion: 0.5])
+        results = SingleTurnEnv(questions, rubric=rubric).evaluate(model=server.model)
+        assert results["reward"] == [None] * 8
+        assert results["check_2"] == [0.5] * 8
+        for state in results.states:
+            assert "needs an argument 'dificulty'" in state["errors"]["check_1"]
 
     def test_a_column_that_one_example_lacks_is_that_examples_error(self, server):
         """And the others are scored."""

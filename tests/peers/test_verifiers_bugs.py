@@ -159,7 +159,10 @@ class TestErrors:
             return 0.0
 
         await Rubric([judged]).score_group(states)
-        assert [state["errors"] for state in states] == [{}, {"judged": "RuntimeError: rate limit"}]
+        assert [state.get("errors") for state in states] == [
+            None,
+            {"judged": "RuntimeError: rate limit"},
+        ]
         assert [state["advantage"] for state in states] == [0.0, None]
 
     async def test_a_failed_rollout_is_no_part_of_the_baseline(self):
@@ -209,10 +212,12 @@ class TestErrors:
         await rubric.score_rollout(state)
         assert state["errors"]["judged"].startswith("TypeError")
 
-    async def test_a_field_that_no_state_has_is_said_at_once(self):
+    async def test_a_field_that_no_state_has_is_an_error_of_the_check(self):
         """There a missing `completion` was a KeyError and an unknown parameter a 0.0."""
-        with pytest.raises(TypeError, match=r"'length'.*'completion'"):
-            await Rubric([length]).score_group([{"prompt": "p"}])
+        state = {"prompt": "p"}
+        await Rubric([length]).score_group([state])
+        assert state["reward"] is None
+        assert "needs an argument 'completion'" in state["errors"]["length"]
 
     def test_what_a_check_cancels_itself_is_its_own_error(self):
         """Nobody stopped the scoring, so it goes on; being cancelled from outside is tested elsewhere."""

@@ -15,7 +15,6 @@ from assay import (
     RubricError,
     RubricGroup,
     Samples,
-    SignatureError,
     TableError,
     rows_of,
 )
@@ -157,11 +156,13 @@ class TestChecks:
         assert [row.example for row in seen] == ["1"]
         assert (summary.rollouts, summary.unscored) == (3, 0)
 
-    async def test_a_rubric_that_does_not_fit_the_data_is_said_at_the_first_row(self, tmp_path):
-        """And the folder can be used again."""
-        with pytest.raises(SignatureError, match="'price'"):
-            await score_rows(Rubric([lambda price: 1.0]), texts("x"), folder=tmp_path)
-        await score_rows(PARIS, texts("x"), folder=tmp_path)
+    async def test_a_rubric_that_does_not_fit_the_data_leaves_every_row_unscored(self, tmp_path):
+        """Each with the error, which counts in the summary."""
+        await score_rows(Rubric([lambda price: 1.0]), texts("x", "y"), folder=tmp_path)
+        rows = list(Run.open(tmp_path).rows())
+        assert [row.reward for row in rows] == [None, None]
+        for row in rows:
+            assert "needs an argument 'price'" in row.errors["check_1"]
 
     async def test_a_field_that_a_later_row_lacks_is_an_error_of_that_row(self, tmp_path):
         """The same, whether it is scored among others or alone."""

@@ -25,10 +25,10 @@ from assay import backends
 from assay.backends.sharded_run import ShardedRun
 from assay.backends.shards import ROWS, files_of, shards_of
 from assay.backends.worker import Job, Make, ShardFailure, ShardResult, Task, packed
-from assay.engine import Traits
 from assay.models.budgets import Ledger, budget, is_dry_run
 from assay.models.model import Usage
 from assay.models.retry import Endpoint
+from assay.plan import Traits
 from assay.runs.folder import Folder, Lock, RunError, RunRefused
 from assay.runs.metadata import RunAbout, files_about
 from assay.runs.pipeline import MOST_AT_ONCE, OnProgress, Progress, Stopping, Watch, refuse_too_few

@@ -66,7 +66,6 @@ from assay.cli.sources import see_to_engine as see_to_engine
 from assay.cli.sources import texts_of as texts_of
 from assay.concurrency import side_by_side as side_by_side
 from assay.criterion import NOT_APPLICABLE as NOT_APPLICABLE
-from assay.engine import Traits as Traits
 from assay.graders.judge_input import view_of as view_of
 from assay.lint.findings import SEVERITIES as SEVERITIES
 from assay.loading import SCHEMA_FILE as SCHEMA_FILE
@@ -75,6 +74,7 @@ from assay.local.weights import weights_file as weights_file
 from assay.models import Ledger as Ledger
 from assay.models import budget as budget
 from assay.models.budgets import rollout_spending as rollout_spending
+from assay.plan import Traits as Traits
 from assay.runs.folder import Folder as Folder
 from assay.runs.folder import whole_file as whole_file
 from assay.runs.metadata import files_about as files_about

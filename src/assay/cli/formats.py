@@ -76,9 +76,9 @@ def whole_row(row: runs.Row) -> str:
     """A row with every criterion, its verdict and its reason."""
     if row.error is not None:
         return f"{on_one_line(row_name(row))}: {painted('nothing to score', 'red')}, {on_one_line(row.error)}"
-    from assay.report import shown_report
+    from assay.report_text import format_report
 
-    return shown_report(row_name(row), row.report, coloured=True)
+    return format_report(row_name(row), row.report, coloured=True)
 
 
 def brief_row(row: runs.Row) -> str:
@@ -320,18 +320,18 @@ class Junit(Format):
         self.seconds = 0.0
 
     def row(self, row: runs.Row) -> None:
-        from assay.report import shown_report, shown_score
+        from assay.report_text import format_report, format_score
 
         fault, seconds = None, sum(row.timing.values())
         if row.score is None:
-            fault = "error", "unscored", _errors(row) or shown_score(row.report)
+            fault = "error", "unscored", _errors(row) or format_score(row.report)
         elif self.thresholds.is_low(row.score):
             fault = (
                 "failure",
                 "below",
                 f"score {row.score:.3g} is below {self.thresholds.fail_rollout_under:g}",
             )
-        body = shown_report(row_name(row), row.report) if fault else ""
+        body = format_report(row_name(row), row.report) if fault else ""
         self.suite.add(row.task, row_name(row), fault, body, seconds)
         self.seconds += seconds
 

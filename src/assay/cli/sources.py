@@ -12,7 +12,6 @@ import click
 
 from assay.cache import VerdictCache
 from assay.cli.options import JudgingOptions, RubricOptions, ViewOptions
-from assay.engine import Traits
 from assay.errors import MissingExtraError, Refused
 from assay.graders import Grader
 from assay.loading.document import read_file
@@ -22,6 +21,7 @@ from assay.messages import media_access
 from assay.models import Model, model_of
 from assay.models.providers import propose_model
 from assay.models.resolve import what_to_set
+from assay.plan import Traits
 from assay.rubric import Rubric, rubric_at, rubric_in_python
 from assay.runs import Run
 from assay.runs.folder import Folder

@@ -14,16 +14,17 @@ from typing import TYPE_CHECKING, Any, TypedDict, cast
 from assay import __version__
 from assay.advantage import advantages
 from assay.concurrency import FAILURES, is_stop, walk_together
-from assay.engine import Traits, logging_once
+from assay.engine import logging_once
 from assay.envs.dataset import Example, copied
 from assay.envs.model_under_test import ModelUnderTest
 from assay.envs.results import Results
 from assay.errors import RubricError, SignatureError
 from assay.graders.grader import Grader
 from assay.models.budgets import Ledger, RolloutSpending, budget, counting_in
+from assay.plan import Traits
 from assay.redaction import logger_of
 from assay.report import EvaluationReport
-from assay.rubric import Rubric, pay_steps
+from assay.rubric import Rubric
 from assay.runs import pipeline
 from assay.runs.journal import Run
 from assay.runs.jsonable import as_text, to_jsonable
@@ -31,6 +32,7 @@ from assay.runs.metadata import RunAbout, judge_of
 from assay.runs.row import COLUMN, Key, Row
 from assay.runs.row_rubrics import unreadable_report
 from assay.runs.spending import Spending
+from assay.state_outputs import write_outputs, write_step_rewards
 from assay.types import State
 from assay.wording import described, did_you_mean, short_repr
 
@@ -165,7 +167,6 @@ class Evaluator(pipeline.Pipeline):
         self._under_test = under_test
         self._stopping = options.get("stopping")
         self._columns = (*KEPT, *options.get("state_columns", ()))
-        self._fits = False
         self._sampled: set[str] = set()  # examples with several rollouts
         self._over: list[ExampleGroup] = []  # groups that are to be scored next, together
         self._errors: list[str] = []
@@ -318,17 +319,11 @@ class Evaluator(pipeline.Pipeline):
             try:
                 rubric, _ = self._rubrics.of(scored[0].row.fields)
                 found = await rubric.reports_on_group(states, self._grader)
-                self._fits = True
             except (RubricError, SignatureError) as error:
-                # A field is missing. If others have it, that is these examples' fault; if not, the rubric's.
-                if isinstance(error, SignatureError) and not self._fits:
-                    raise
                 found = [unreadable_report(error, f"example {each.row.example}") for each in scored]
         elif scored:
             # Each rollout by itself, all at once: a call for each group would cost more than the checks do.
-            # A field that no rollout has is the rubric's fault at first, and then those examples'.
-            found = await pipeline.reports_on(self._rubric, states, None, lenient=self._fits)
-            self._fits = True
+            found = await pipeline.reports_on(self._rubric, states, None)
         by_row = dict(zip(map(id, scored), found, strict=True))
         reports = [by_row.get(id(pending)) or EvaluationReport() for pending in unit]
         if not by_group:
@@ -347,17 +342,10 @@ class Evaluator(pipeline.Pipeline):
             groups.setdefault(pending.row.example, []).append(state)
             if pending.scorer is None:
                 continue
-            state["reward"] = report.raw_score
-            state["metrics"] = report.metrics
+            write_outputs(state, report, report.raw_score, report.metrics)
             if report.unshaped is not None:
                 state["outcome"] = report.outcome
-            errors = report.errors
-            if not report.scored:
-                state["partial_reward"] = report.partial_reward
-                errors |= report.why_unscored
-            if errors:
-                state["errors"] = errors
-            pay_steps(state, report.raw_score, None, report.step_rewards)
+            write_step_rewards(state, report.raw_score, None, report.step_rewards)
         for example in groups.keys() & self._sampled:
             worth = advantages([state.get("reward") for state in groups[example]])
             for state, advantage in zip(groups[example], worth, strict=True):

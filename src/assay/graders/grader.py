@@ -18,7 +18,7 @@ from assay.graders.judge_input import JudgeInput, ToGrade, build_judge_input, re
 from assay.graders.length import LengthPenalty, penalised
 from assay.graders.verdicts import failed_score, finite, score_of
 from assay.models.model import Model
-from assay.report import CriterionReport, EvaluationReport, Lines, Score, aggregate, line_of
+from assay.report import CriterionReport, EvaluationReport, Score, aggregate_answers, line_of
 from assay.types import OnError
 
 # One score per criterion, in order, or one report for all criteria together.
@@ -179,7 +179,7 @@ def report_from(
     """Return the report for an answer: scores are added up by the weighted rule."""
     if isinstance(answer, EvaluationReport):
         return complete_report(answer, criteria, scale)
-    return aggregate(Lines(criteria, answer), criteria, scale=scale)
+    return aggregate_answers(criteria, answer, scale=scale)
 
 
 def complete_report(

@@ -147,10 +147,8 @@ class Panel(Composite):
         apart = "" if score.disagreement is None else f"; {score.disagreement:.4g} apart"
         reason = f"{', '.join(given)}{apart}; {score.reason}"
         # The number of a vote is the sum itself: no formula moved the score off it.
-        return replace(
-            complete_report(EvaluationReport(score.value, reason=reason), criteria, self.scale),
-            worth=None,
-        )
+        report = EvaluationReport(score.value, reason=reason)
+        return complete_report(report, criteria, self.scale).model_copy(update={"worth": None})
 
 
 class Samples(Panel):

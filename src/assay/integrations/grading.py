@@ -55,7 +55,7 @@ def assert_grades(
     places, mean = dict[str, int](), Mean()
     for rollout, report in zip(rollouts, reports, strict=True):
         if isinstance(rollout, Rollout):
-            example = rollout.columns.get("example_id", rollout.prompt)
+            example = rollout.fields.get("example_id", rollout.prompt)
         else:
             example = rollout.get("example_id", rollout.get("prompt", id(rollout)))
         if report.scored and report.score is not None:

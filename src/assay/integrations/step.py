@@ -8,12 +8,13 @@ from statistics import fmean
 from typing import Any, Final, Literal, TypeAlias
 
 from assay.aggregation import Policy, fill_gaps, grouped, refuse_policy
+from assay.base_rubric import BaseRubric
 from assay.concurrency import LoopThread, side_by_side
-from assay.engine import Traits
 from assay.errors import AssayError, RubricError
 from assay.integrations.monitor import RewardMonitor
+from assay.plan import Traits
 from assay.report import EvaluationReport
-from assay.rubric import BaseRubric, Rubric
+from assay.rubric import Rubric
 from assay.runs.row import own_rubric
 from assay.runs.row_rubrics import RowRubrics
 

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple, cast
 
 from assay.concurrency import side_by_side
 from assay.criterion import Criterion, Scorer
-from assay.engine import Plan
 from assay.errors import JudgeError, RubricError
 from assay.graders.judge_input import (
     DEGENERATE,
@@ -30,6 +29,7 @@ from assay.models import Model, Request, default_model, model_of
 from assay.models.model import ask_judge
 from assay.models.structured import without_thoughts
 from assay.parsers import Parser, XMLParser
+from assay.plan import Plan
 from assay.report import Score
 from assay.rubric import Rubric
 from assay.types import Message, Messages, RewardFunc

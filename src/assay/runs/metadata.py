@@ -16,9 +16,9 @@ from typing import Any, cast
 from pydantic import ValidationError
 
 from assay.criterion import BINARY, Criterion, hash_of, is_scorer, path_of
-from assay.engine import Traits
 from assay.errors import RubricError
 from assay.graders.grader import Grader, JudgeOptions
+from assay.plan import Traits
 from assay.redaction import redacted_settings
 from assay.runs.folder import Folder, RunError, write_json
 from assay.runs.jsonable import form_of, to_jsonable

@@ -10,15 +10,16 @@ from os import PathLike
 from typing import Any, TypeAlias, cast
 
 from assay.aggregation import grouped
+from assay.base_rubric import BaseRubric
 from assay.display import notebook_bar
-from assay.engine import Traits, logging_once
+from assay.engine import logging_once
 from assay.errors import AssayError
 from assay.graders.grader import Grader
 from assay.models.budgets import Ledger, budget, rollout_spending
 from assay.models.model import judge_log as logging_judges
+from assay.plan import Traits
 from assay.report import EvaluationReport
-from assay.rollout import Batch
-from assay.rubric import BaseRubric
+from assay.rollout import Rollout
 from assay.runs.folder import RunRefused
 from assay.runs.journal import Journal
 from assay.runs.jsonable import as_text, holdable, to_jsonable
@@ -433,8 +434,6 @@ class Pipeline:
         self._grader = grader
         self._slots = asyncio.Semaphore(max_concurrent)
         self._size = 1
-        # A rubric that does not fit the very first row does not fit the data, and that is said at once.
-        self._fits = not sink.is_fresh
 
     async def run(self, units: Iterator[list[Pending]], stopping: Stopping | None) -> bool:
         """Score them all. Whether it was stopped."""
@@ -517,7 +516,6 @@ class Pipeline:
 
     async def reports(self, unit: Sequence[Pending]) -> Sequence[EvaluationReport]:
         """A report each; those of one rubric are made together."""
-        lenient, self._fits = self._fits, True
         reports: list[EvaluationReport] = [_NO_REPORT] * len(unit)
         places = grouped(
             (id(each.scorer), place) for place, each in enumerate(unit) if each.scorer is not None
@@ -525,22 +523,17 @@ class Pipeline:
         for of_it in places.values():
             some = [unit[place] for place in of_it]
             states = [dict(each.row.fields) if each.state is None else each.state for each in some]
-            is_lenient = lenient or len(some) < len(unit)
-            found = await reports_on(some[0].scorer, states, self._grader, lenient=is_lenient)
+            found = await reports_on(some[0].scorer, states, self._grader)
             for place, report in zip(of_it, found, strict=True):
                 reports[place] = report
         return reports
 
 
 async def reports_on(
-    scorer: Any, rows: list[dict[str, Any]], grader: Grader | None, *, lenient: bool = True
+    scorer: Any, rows: list[dict[str, Any]], grader: Grader | None
 ) -> Sequence[EvaluationReport]:
-    """A report a row. The rows are the checks' own, to read and to write.
-
-    A field that none of these rows has is an error of each row that needs it. When not `lenient` it is
-    raised at once, since then the rubric does not fit the data.
-    """
+    """Return one report per row. Checks may write into the rows."""
     if isinstance(scorer, BaseRubric) and type(scorer).score is BaseRubric.score:
-        return await scorer.score_batch(Batch(rows, rows, is_whole=not lenient), grader)
+        return await scorer.score_all([Rollout.from_state(row) for row in rows], grader)
     options: Mapping[str, Any] = {} if grader is None else {"autograder": grader}
     return cast("Sequence[EvaluationReport]", await scorer.score(rows, **options))

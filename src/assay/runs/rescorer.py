@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from assay.criterion import Criterion
-from assay.engine import Traits, logging_once
+from assay.engine import logging_once
 from assay.errors import JudgeError
 from assay.graders.grader import Grader, JudgeAnswer, ask_grader
 from assay.graders.judge_input import JudgeInput
 from assay.graders.model_grader import hash_question
 from assay.models import Model
 from assay.models.budgets import budget
+from assay.plan import Traits
 from assay.report import CriterionReport, EvaluationReport, Score
 from assay.rubric import RubricGroup
 from assay.runs import pipeline

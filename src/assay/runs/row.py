@@ -15,7 +15,7 @@ from assay.aggregation import stakes
 from assay.criterion import Criterion
 from assay.errors import AssayError
 from assay.redaction import redacted
-from assay.report import Citation, CriterionReport, EvaluationReport, Lines, Score, line_of
+from assay.report import Citation, CriterionReport, EvaluationReport, Score, line_of
 from assay.runs.folder import RunError, RunRefused
 from assay.runs.jsonable import as_ascii, as_text, form_of, to_jsonable
 from assay.runs.spending import NOTHING, Spending
@@ -80,9 +80,6 @@ class Seen:
         return self._count
 
 
-_NOTHING_SAID = EvaluationReport()
-
-
 @dataclass(frozen=True)
 class Row:
     """One finished rollout: what happened, what was found about it, and what that took.
@@ -95,9 +92,8 @@ class Row:
     sample: int = 0  # which of several rollouts of the example this is
     # Prompt, completion, answer, and every other column, as JSON values.
     fields: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    report: EvaluationReport = (
-        _NOTHING_SAID  # what scoring gave; empty when there was nothing to score
-    )
+    # What scoring gave; empty when there was nothing to score.
+    report: EvaluationReport = field(default_factory=EvaluationReport)
     error: str | None = (
         None  # kind and message when there is nothing to score, as when generation failed
     )
@@ -262,7 +258,7 @@ class RowForm:
         data = data_of(line, where)
         try:
             spent = Spending(**data["spent"]) if data.get("spent") else NOTHING
-            report = self.report(data) if data.get("error") is None else _NOTHING_SAID
+            report = self.report(data) if data.get("error") is None else EvaluationReport()
         except (AssayError, LookupError, TypeError, ValueError, AttributeError) as error:
             why = first_error(error)[1] if isinstance(error, ValidationError) else str(error)
             raise _no_row(where, f"its report cannot be read: {why}") from error
@@ -281,16 +277,15 @@ class RowForm:
 
     def short(self, report: EvaluationReport) -> dict[str, Any]:
         """A report as short data, ready for JSON. Score and reward are None when the rollout is unscored."""
-        lines = report.report
         answers: list[Any] | None = None
-        if isinstance(lines, Lines) and (
-            lines.criteria is self._same or self._are_ours(lines.criteria)
+        if report.answers is not None and (
+            report.criteria is self._same or self._are_ours(report.criteria)
         ):
             answers = [
-                _short(answer) if type(answer) is Score else answer for answer in lines.answers
+                _short(answer) if type(answer) is Score else answer for answer in report.answers
             ]
-        elif lines is not None:
-            answers = [self._answer(place, line) for place, line in enumerate(lines)]
+        elif report.report is not None:
+            answers = [self._answer(place, line) for place, line in enumerate(report.report)]
         data: dict[str, Any] = {
             "score": report.score,
             "reward": report.raw_score,
@@ -323,25 +318,24 @@ class RowForm:
     def report(self, data: Mapping[str, Any]) -> EvaluationReport:
         """The report that `short` was given."""
         raw, answers = data["reward"], data["answers"]
-        lines: Sequence[CriterionReport] | None = None
+        known: dict[str, Any] = dict(zip(_REST, self._usual, strict=True))
         if answers is not None:
             read = [_long(answer) for answer in answers]
             if len(read) == len(self._criteria) and dict not in map(type, read):
-                lines = Lines(self._criteria, read)
+                known |= {"criteria": self._criteria, "answers": read}
             else:
-                lines = [
+                known["report"] = [
                     CriterionReport.model_validate(answer)
                     if isinstance(answer, dict)
                     else line_of(self._criteria[place], answer)
                     for place, answer in enumerate(read)
                 ]
-        known: dict[str, Any] = dict(zip(_REST, self._usual, strict=True))
         known |= {
             "score": data["score"],
             "raw_score": raw,
             "llm_raw_score": raw if self._judged else None,
         }
-        known |= {"report": lines, **data.get("report", {})}
+        known |= data.get("report", {})
         known["vetoed_by"] = tuple(known["vetoed_by"])
         return EvaluationReport(**known)
 

@@ -6,10 +6,10 @@ from typing import Any, cast
 
 from assay.concurrency import side_by_side
 from assay.criterion import hash_of
-from assay.engine import Traits
 from assay.errors import AssayError, RubricError
 from assay.graders.grader import Grader
 from assay.messages import shows_of
+from assay.plan import Traits
 from assay.report import CriterionReport, EvaluationReport, aggregate
 from assay.rollout import Rollout
 from assay.rubric import Rubric
@@ -98,7 +98,7 @@ class RowRubrics:
         together: dict[int, tuple[Any, list[int]]] = {}
         for place, rollout in enumerate(rollouts):
             try:
-                rubric, _ = self.of(rollout.columns if isinstance(rollout, Rollout) else rollout)
+                rubric, _ = self.of(rollout.fields if isinstance(rollout, Rollout) else rollout)
             except AssayError as error:
                 reports[place] = unreadable_report(error, f"row {place}")
             else:

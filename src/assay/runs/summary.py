@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from assay.criterion import BINARY, NOT_APPLICABLE, Criterion, hash_of, slug
 from assay.display import Page, Section, cell_text
-from assay.report import CriterionReport, EvaluationReport, Lines, Score
+from assay.report import CriterionReport, EvaluationReport, Score
 from assay.runs.folder import write_json
 from assay.runs.jsonable import form_of
 from assay.runs.row import Row, own_rubric
@@ -379,12 +379,12 @@ class Tally:
             self._failed += 1
             return
         report = row.report
-        self._add_lines(row, report.report, place)
+        self._add_lines(row, place)
         if not report.scored:
             return
         for tally in tallies:
             tally.add(report, place)
-        if self._have_tags or not isinstance(report.report, Lines):
+        if self._have_tags or report.answers is None:
             for tag, score in report.tag_scores.items():
                 if score is not None:
                     self._tags.setdefault(tag, Mean()).add(score, place)
@@ -393,16 +393,15 @@ class Tally:
                 self._unit = False
             self._passes.add(report.score >= self._threshold - 1e-9, place)
 
-    def _add_lines(
-        self, row: Row, lines: Sequence[CriterionReport] | None, place: int | None
-    ) -> None:
-        if not isinstance(lines, Lines):
-            names = names_of(lines or (), is_own=own_rubric(row.fields) is not None)
-            for name, line in zip(names, lines or (), strict=True):
+    def _add_lines(self, row: Row, place: int | None) -> None:
+        report = row.report
+        if report.answers is None:
+            names = names_of(report.lines, is_own=own_rubric(row.fields) is not None)
+            for name, line in zip(names, report.lines, strict=True):
                 self._of(name, line.weight).add_line(line, place)
             return
-        criteria = lines.criteria
-        if criteria is not self._columns:
+        criteria = report.criteria
+        if criteria != self._columns:
             names = names_of(criteria, is_own=own_rubric(row.fields) is not None)
             self._column_tallies = [
                 self._of(n, c.weight) for n, c in zip(names, criteria, strict=True)
@@ -410,12 +409,12 @@ class Tally:
             self._columns = criteria
             self._have_tags = any(criterion.tags for criterion in criteria)
         for criterion, tally, answer in zip(
-            criteria, self._column_tallies, lines.answers, strict=True
+            criteria, self._column_tallies, report.answers, strict=True
         ):
-            if type(answer) is Score:
+            if isinstance(answer, Score):
                 tally.add_score(criterion, answer, place)
             else:
-                value = float(answer)  # pyright: ignore[reportArgumentType]
+                value = float(answer)
                 tally.add_value(value, value >= criterion.pass_at, place)
 
     def _of(self, name: str, weight: float | None) -> CriterionTally:

@@ -14,11 +14,11 @@ import msgspec
 from prometheus_client import multiprocess
 
 from assay import cache, models
-from assay.engine import Traits
 from assay.envs.environment_loader import is_environment, load_environment
 from assay.graders import Grader
 from assay.loading.document import read_file
 from assay.loading.rubric_reader import is_reference
+from assay.plan import Traits
 from assay.redaction import logger_of, redacted
 from assay.rubric import Rubric, rubric_at, rubric_in_python
 from assay.runs.folder import is_running

@@ -11,16 +11,16 @@ from typing import Any, Final, cast
 
 from pydantic import BaseModel, Field, ValidationError
 
+from assay.base_rubric import BaseRubric
 from assay.concurrency import run_sync, side_by_side
-from assay.engine import BatchResult
 from assay.errors import AssayError, RubricError
 from assay.graders.grader import Grader
 from assay.graders.judge_input import view_of
 from assay.models.http import HttpAddress
 from assay.models.retry import backoff, retry_after
+from assay.overrides import ScoringMethod
 from assay.report import CriterionReport, EvaluationReport, aggregate
-from assay.rollout import Batch
-from assay.rubric import BaseRubric
+from assay.rollout import Rollout
 from assay.types import OnError
 from assay.wording import described, short_repr
 
@@ -175,26 +175,31 @@ class RemoteRubric(BaseRubric):
     async def _prepare(self) -> None:
         await self.describe()
 
-    async def _ask_criteria(self, batch: Batch, autograder: Grader | None = None) -> BatchResult:
+    async def _score_by_criteria(
+        self,
+        rollouts: Sequence[Rollout],
+        autograder: Grader | None,
+        called: ScoringMethod,
+    ) -> list[EvaluationReport]:
         if autograder is not None:
             raise RubricError("a remote rubric has the judge of its server: leave autograder out")
-        if not len(batch):
-            return BatchResult([])
+        if not rollouts:
+            return []
         known = await self.describe()
-        batch, unreadable = batch.readable()
-        if unreadable and self._on_error == "raise":
-            raise TypeError(next(iter(unreadable.values())).removeprefix("TypeError: "))
-        # A completion that is no text is an error of its own rollout, and is not sent.
-        sent = [place for place in range(len(batch)) if place not in unreadable]
-        scored, version = await self._score(
-            _rows(batch.select(sent) if unreadable else batch), known
-        )
-        reports = iter(scored)
-        found = [
-            known.failed(unreadable[p]) if p in unreadable else next(reports)
-            for p in range(len(batch))
-        ]
-        return BatchResult(found, version=version)
+        reports: list[EvaluationReport | None] = [None] * len(rollouts)
+        sent: list[Rollout] = []
+        for index, rollout in enumerate(rollouts):
+            try:
+                sent.append(rollout.with_readable_completion())
+            except TypeError as error:
+                # A completion that cannot be read is an error of its own rollout, and is not sent.
+                if self._on_error == "raise":
+                    raise
+                reports[index] = known.failed(described(error))
+        scored, version = await self._score(_encode_rollouts(sent), known)
+        remaining = iter(scored)
+        completed = [next(remaining) if report is None else report for report in reports]
+        return [report.model_copy(update={"version": version}) for report in completed]
 
     async def _score(
         self, rows: Sequence[bytes], known: Description
@@ -278,33 +283,38 @@ class RemoteRubric(BaseRubric):
         return f"<RemoteRubric at {self.url}>"
 
 
-def _rows(batch: Batch) -> list[bytes]:
-    """Every rollout of a batch as JSON; raises `TypeError` for what JSON cannot carry."""
-    for row, view in zip(batch.rows, batch.views or (), strict=False):
-        if (
-            view_of(row["completion"])[1] != view
-        ):  # what a judge would read here and could not there
+def _encode_rollouts(rollouts: Sequence[Rollout]) -> list[bytes]:
+    """Return each rollout as JSON; raise TypeError for what JSON cannot hold."""
+    encoded: list[bytes] = []
+    for index, rollout in enumerate(rollouts):
+        fields = rollout.fields
+        text = rollout.judge_text
+        if text is not None and view_of(fields["completion"])[1] != text:
+            # A judge would read this text here, but the server does not get it.
             raise TypeError(
                 "a remote rubric grades a text or messages: join thinking and output into one text"
             )
-    options: dict[str, Any] = {"separators": (",", ":"), "allow_nan": False, "default": _plain}
-    rows: list[bytes] = []
-    for place, (row, state) in enumerate(zip(batch.rows, batch.states, strict=True)):
-        body: dict[str, Any] = {"state": dict(row)}
-        if row is not state and "completion" in row:
-            columns = {name: row[name] for name in row if name not in _FIELDS}
-            body = {name: row[name] for name in row if name in _FIELDS}
-            body |= ({"state": dict(state)} if state else {}) | (
-                {"columns": columns} if columns else {}
-            )
+        body: dict[str, Any] = {"state": dict(fields)}
+        if not rollout.is_state and "completion" in fields:
+            body = {name: fields[name] for name in fields if name in _FIELDS}
+            if rollout.state:
+                body["state"] = dict(rollout.state)
+            columns = {name: fields[name] for name in fields if name not in _FIELDS}
+            if columns:
+                body["columns"] = columns
         try:
-            try:
-                rows.append(json.dumps(body, ensure_ascii=False, **options).encode())
-            except UnicodeEncodeError:  # half a character, which only an escape can carry
-                rows.append(json.dumps(body, **options).encode())
+            encoded.append(_encode_json(body))
         except (TypeError, ValueError, RecursionError) as error:
-            raise TypeError(f"rollout {place} cannot be sent to a server: {error}") from None
-    return rows
+            raise TypeError(f"rollout {index} cannot be sent to a server: {error}") from None
+    return encoded
+
+
+def _encode_json(body: Mapping[str, Any]) -> bytes:
+    options: dict[str, Any] = {"separators": (",", ":"), "allow_nan": False, "default": _plain}
+    try:
+        return json.dumps(body, ensure_ascii=False, **options).encode()
+    except UnicodeEncodeError:  # half of a surrogate pair, which only an escape can hold
+        return json.dumps(body, **options).encode()
 
 
 def _plain(value: object) -> object:

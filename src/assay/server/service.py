@@ -141,4 +141,4 @@ class RubricService:
 
 
 def _brings_rubric(rollout: Rollout) -> bool:
-    return bool(rollout.columns) and own_rubric(rollout.columns) is not None
+    return own_rubric(rollout.fields) is not None

@@ -12,7 +12,6 @@ from pydantic import BaseModel, Field, ValidationError
 from assay.aggregation import grouped
 from assay.concurrency import side_by_side
 from assay.criterion import Criterion
-from assay.engine import named_apart
 from assay.errors import JudgeError, ModelError, TrustError
 from assay.graders import Grader, PerCriterionGrader
 from assay.graders.grader import scores_from
@@ -32,6 +31,7 @@ from assay.loading.rubric_reader import Golden
 from assay.models import Ledger, Request, budget, model_of
 from assay.models.budgets import refuse_unpriced
 from assay.models.model import has_room
+from assay.plan import make_names_unique
 from assay.probe.trials import off_topic, refuse_whole
 from assay.rubric import Rubric
 from assay.runs.pipeline import OnProgress, Watch
@@ -290,7 +290,7 @@ class _Draft:
             for each in in_turn
         ]
         # The first `most` that lint finds no error in, and that ask what none before them asks.
-        for criterion in named_apart(drafted):
+        for criterion in make_names_unique(drafted):
             hits = hits_of_criterion(criterion)
             errors = (hit for hit in hits if (hit.severity or RULES[hit.rule].severity) == "error")
             hit = next(errors, None) or dict(hits_between([*self.criteria, criterion])).get(

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias, cast
 
 from assay.aggregation import grouped
 from assay.criterion import NOT_APPLICABLE
-from assay.report import Lines, Score
+from assay.report import Score
 from assay.runs import Run
 from assay.runs.row import Row
 from assay.trust.coefficients import AnswerPair, AnswerUnit, Measures, measure
@@ -267,14 +267,16 @@ class Repeats:
 
     def noted(self, row: Row) -> Row:
         """The row, when what the votes on its judged lines show is taken in."""
-        lines = row.report.lines
-        # Found without making a line: most runs have no votes.
-        if isinstance(lines, Lines) and not any(
-            isinstance(answer, Score) and answer.lines for answer in lines.answers
-        ):
-            return row
+        answers = row.report.answers
+        if answers is not None:
+            # Most runs have no votes, and making lines to find that out would cost more.
+            has_votes = any(isinstance(answer, Score) and answer.lines for answer in answers)
+            if not has_votes:
+                return row
         for line in (
-            line for line in lines if line.name in self.questions and line.requirement is not None
+            line
+            for line in row.report.lines
+            if line.name in self.questions and line.requirement is not None
         ):
             question = self.questions[line.name]
             for kind, votes in ballots(line):

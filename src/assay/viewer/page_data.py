@@ -155,7 +155,7 @@ def _line(
         **picked(
             line, "name requirement weight value reason error counted passed disagreement tags"
         ),
-        "verdict": line.said,
+        "verdict": line.short_answer,
         "evidence": _evidence(line, text, parts)
         if line.requirement is not None
         else list(line.citations),

@@ -18,7 +18,7 @@ from pkgutil import get_data
 from typing import Any, Final
 
 from assay.messages import completion_text, question_text
-from assay.report import Lines, Score, answer_said
+from assay.report import CriterionReport, Score, as_score, shorten_answer
 from assay.runs import Row, Run
 from assay.runs.jsonable import as_utf_8, encodable
 from assay.runs.row import LARGEST_SAMPLE, own_rubric
@@ -283,22 +283,25 @@ def _key(example: str, sample: int) -> tuple[str, int]:
 
 def _answers(row: Row) -> Iterator[tuple[str, str, list[str] | None]]:
     """What each criterion comes to, in a word, and the tags of one that the row brings."""
-    lines = row.report.report or ()
     if own_rubric(row.fields) is not None:
+        lines = row.report.lines
         for name, line in zip(names_of(lines, is_own=True), lines, strict=True):
-            yield encodable(name), line.said, list(map(encodable, line.tags))
-    elif isinstance(lines, Lines):  # no line of a report is made for those of the run
-        for criterion, answer in zip(lines.criteria, lines.answers, strict=True):
-            yield encodable(criterion.name), answer_said(criterion, answer), None
+            yield encodable(name), line.short_answer, list(map(encodable, line.tags))
+    elif row.report.answers is not None:
+        # Read from the answers, since making a line costs more than the rest of the row.
+        for criterion, answer in zip(row.report.criteria, row.report.answers, strict=True):
+            short_answer = shorten_answer(as_score(criterion, answer))
+            yield encodable(criterion.name), short_answer, None
     else:
-        yield from ((encodable(line.name), line.said, None) for line in lines)
+        for line in row.report.lines:
+            yield encodable(line.name), line.short_answer, None
 
 
 def _disagreement(row: Row) -> float:
-    lines = row.report.report or ()
-    found = (
-        [each for each in lines.answers if isinstance(each, Score)]
-        if isinstance(lines, Lines)
-        else lines
-    )
-    return max((each.disagreement or 0.0 for each in found), default=0.0)
+    report = row.report
+    answers = report.lines if report.answers is None else report.answers
+    disagreements = [0.0]
+    for answer in answers:
+        if isinstance(answer, Score | CriterionReport):
+            disagreements.append(answer.disagreement or 0.0)
+    return max(disagreements)

@@ -3,7 +3,6 @@
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partialmethod
 from inspect import signature
 from logging import Logger
@@ -12,16 +11,19 @@ from typing import Any, cast
 
 import assay
 from assay import compat, presets
+from assay.check_function import CheckFunction
 from assay.compat.verifiers.lenient_parsers import Parser
 from assay.compat.verifiers.records import TASK_INPUT_FIELDS
 from assay.compat.verifiers.typed_messages import as_records
 from assay.criterion import Criterion
-from assay.engine import BatchResult, Outcomes, Plan, named_apart
 from assay.envs.base_env import Hooked, called_by_name
 from assay.errors import RubricError
 from assay.graders.grader import Grader
+from assay.overrides import ScoringMethod
+from assay.plan import Plan, make_names_unique
 from assay.redaction import logger_of
-from assay.rollout import PLURALS, Batch, Call
+from assay.report import EvaluationReport
+from assay.rollout import PLURALS, Rollout
 from assay.types import INPUT_FIELDS, State
 from assay.wording import described
 
@@ -78,11 +80,11 @@ class Rubric(Hooked, assay.Rubric):
                 (f, w) for f, w in zip(self.funcs, self.weights, strict=False) if f not in gone
             ]
             self._alone = False
-            criteria = self._criteria_of(
+            criteria = self._read_criteria(
                 [known.get(id(func), func) for func, _ in pairs], [w for _, w in pairs]
             )
             judged = [criterion for criterion in plan.criteria if criterion.judged]
-            self._plan = Plan(named_apart([*judged, *criteria]), self.aggregation)
+            self._plan = Plan(make_names_unique([*judged, *criteria]), self.aggregation)
         return self._planned[0]
 
     @_plan.setter
@@ -93,36 +95,39 @@ class Rubric(Hooked, assay.Rubric):
         vars(self).setdefault("weights", [])[:] = [criterion.weight for criterion in listed]
         self._planned = (plan, [*self.funcs], [*self.weights])
 
-    async def score_batch(self, batch: Batch, autograder: Grader | None = None) -> BatchResult:
-        # A server or a table has the fields and no state, where theirs are in it, and plain messages, which their functions
-        # could not read by attribute. A state that was given is handed on as it is.
-        rows: Any = batch.rows
-        pairs = zip(rows, cast("Any", batch.states), strict=True)
-        states = [state or {**row} for row, state in pairs]
-        for fields in (*rows, *states):
-            for name in ("prompt", "completion"):
-                chat = cast("list[Any] | None", fields.get(name))
-                if type(chat) is list and chat and type(chat[0]) is dict:
-                    with suppress(
-                        TypeError, ValueError, KeyError
-                    ):  # what is no message is an error of its line
-                        fields[name] = as_records(chat)
-        # A function that names what nothing supplies fails by itself, as there, and not all that is scored beside it.
-        batch = replace(
-            batch, states=batch.states if rows is batch.states else states, is_whole=False
-        )
-        found = [*map(_clashing, batch.states)]
+    async def score_all(
+        self,
+        rollouts: Sequence[Rollout],
+        autograder: Grader | None = None,
+        called: ScoringMethod = "score",
+    ) -> list[EvaluationReport]:
+        adapted = [self._adapt_rollout(rollout) for rollout in rollouts]
+        return await super().score_all(adapted, autograder, called)
+
+    def _adapt_rollout(self, rollout: Rollout) -> Rollout:
+        """Return a rollout whose state, messages and fields are as functions for verifiers expect.
+
+        A server or a table gives fields without a state, so the fields become the state. Plain
+        messages become records that can be read by attribute, in place.
+        """
+        fields: Any = rollout.fields
+        state: Any = rollout.state
+        if not state and not rollout.is_state:
+            state = {**fields}
+        _convert_messages(fields)
+        if state is not fields:
+            _convert_messages(state)
         if self.score_object_providers or self._overrides(
             "score_objects", "task_for_state", "task_score_fields"
         ):
-            found = [self._provided(self.score_objects, state) for state in batch.states]
-        if any(found):
-            # The row below it is read when a function asks: what a function before it wrote is seen.
-            batch = replace(
-                batch,
-                rows=[ChainMap(*pair) for pair in zip(found, cast("Any", batch.rows), strict=True)],
-            )
-        return await super().score_batch(batch, autograder)
+            extra = self._provided(self.score_objects, state)
+        else:
+            extra = _clashing(state)
+        if extra:
+            # Fields are looked up when a function asks for them, so that it sees what a function
+            # before it wrote.
+            fields = ChainMap(extra, fields)
+        return Rollout.from_fields(fields, state, rollout.judge_text)
 
     def _provided(self, provide: Callable[[Any], Mapping[str, Any]], of: Any) -> dict[str, Any]:
         try:
@@ -131,10 +136,11 @@ class Rubric(Hooked, assay.Rubric):
             self.logger.error("what functions may name could not be provided: %s", described(error))
             return {}
 
-    def _objects_for(self, batch: Batch) -> Mapping[str, Any]:
-        objects = super()._objects_for(batch)
+    def _find_class_objects(self, rollouts: Sequence[Rollout]) -> Mapping[str, Any]:
+        objects = super()._find_class_objects(rollouts)
         if self.group_score_object_providers or self._overrides("group_score_objects"):
-            return {**objects, **self._provided(self.group_score_objects, [*batch.states])}
+            states = [rollout.state for rollout in rollouts]
+            return {**objects, **self._provided(self.group_score_objects, states)}
         return objects
 
     def _overrides(self, *methods: str) -> bool:
@@ -151,7 +157,7 @@ class Rubric(Hooked, assay.Rubric):
     def _with_inner(self) -> "list[Rubric]":
         inner = [
             r
-            for rubric in self._inside()
+            for rubric in self._list_nested()
             if isinstance(rubric, Rubric)
             for r in rubric._with_inner()
         ]
@@ -220,7 +226,7 @@ class Rubric(Hooked, assay.Rubric):
         )
 
     def _is_group_func(self, func: Any) -> bool:
-        return Call(func, getattr(func, "__name__", "function")).is_group
+        return CheckFunction(func, getattr(func, "__name__", "function")).is_group
 
     def _of_kind(self, column: int, is_group: bool) -> list[Any]:
         rows = [
@@ -251,21 +257,21 @@ class Rubric(Hooked, assay.Rubric):
     async def cleanup(self, state: State) -> None:
         """Call the methods marked `@cleanup`, here and in the rubrics inside, once a rollout is scored."""
         await self.call_all("cleanup", state)
-        await tidy_up("cleanup", self._inside(), state)
+        await tidy_up("cleanup", self._list_nested(), state)
 
     async def teardown(self) -> None:
         """Call the methods marked `@teardown`, here and in the rubrics inside, when the environment is closed."""
         await self.call_all("teardown")
-        await tidy_up("teardown", self._inside())
+        await tidy_up("teardown", self._list_nested())
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
         if name in ("score_group", "score_rollout"):
             # A method that is replaced on the rubric itself counts as one of a subclass.
-            super().__setattr__("_own", self._own | {name})
+            super().__setattr__("overridden", self.overridden | {name})
 
-    def _criteria_of(self, funcs: Any, weights: Iterable[float | None] | None) -> list[Criterion]:
-        criteria = super()._criteria_of(funcs, weights)
+    def _read_criteria(self, funcs: Any, weights: Iterable[float | None] | None) -> list[Criterion]:
+        criteria = super()._read_criteria(funcs, weights)
         return [c if c.name or c.judged else c.with_fields(name="<lambda>") for c in criteria]
 
     def _default_parser(self) -> Any:
@@ -280,17 +286,31 @@ class Rubric(Hooked, assay.Rubric):
             else super()._read_completion(completion)
         )
 
-    def _paid(self, outcomes: Outcomes) -> Outcomes:
-        if outcomes.errors is not None and not compat.strict:
-            outcomes = outcomes._replace(
-                metrics=list(map(zeroed, outcomes.metrics, outcomes.errors))
-            )
-        if None not in outcomes.rewards:
-            return outcomes
-        if not self._has_warned and outcomes.errors is not None:
+    def _choose_outputs(
+        self, reports: Sequence[EvaluationReport]
+    ) -> Sequence[tuple[float | None, Mapping[str, float]]]:
+        has_errors = any(report.errors for report in reports)
+        unscored = sum(report.raw_score is None for report in reports)
+        if unscored and has_errors and not self._has_warned:
             self._has_warned = True
-            warn_unscored([*outcomes.rewards].count(None), len(outcomes.rewards))
-        return outcomes._replace(rewards=outcomes.partial)
+            warn_unscored(unscored, len(reports))
+        outputs: list[tuple[float | None, Mapping[str, float]]] = []
+        for report in reports:
+            metrics: Mapping[str, float] = report.metrics
+            if report.errors and not compat.strict:
+                metrics = zeroed(metrics, report.errors)
+            outputs.append((report.partial_reward, metrics))
+        return outputs
+
+
+def _convert_messages(fields: Any) -> None:
+    """Make records of the messages in a prompt and a completion, in place."""
+    for name in ("prompt", "completion"):
+        chat = cast("list[Any] | None", fields.get(name))
+        if type(chat) is list and chat and type(chat[0]) is dict:
+            # A list that is not a chat is an error of the criterion that reads it.
+            with suppress(TypeError, ValueError, KeyError):
+                fields[name] = as_records(chat)
 
 
 def _clashing(state: Any) -> dict[str, Any]:

@@ -1,0 +1,302 @@
+"""Score by a subclass of Rubric that overrides `score`, `score_group` or `score_rollout`.
+
+Whatever scores by such a rubric calls the override: a group, an environment, a run, a server. The
+method that the caller called is used if the subclass overrides it, otherwise one that it does
+override. The override writes `reward` and `metrics` into the state, or returns a report. It may
+call the method of the base class, which then scores by the criteria.
+"""
+
+import inspect
+from collections.abc import Callable, Generator, Mapping, MutableMapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
+
+from assay.aggregation import Totals, normalise
+from assay.concurrency import FAILURES, is_stop, setting, side_by_side
+from assay.errors import RubricError, SignatureError
+from assay.graders.grader import Grader
+from assay.graders.verdicts import number_of
+from assay.report import CriterionReport, EvaluationReport, aggregate
+from assay.rollout import OUTPUTS, Rollout
+from assay.wording import described, short_repr
+
+if TYPE_CHECKING:
+    from assay.base_rubric import BaseRubric
+
+ScoringMethod: TypeAlias = Literal["score", "score_group", "score_rollout"]
+State: TypeAlias = MutableMapping[str, Any]
+
+# In the order in which an override is looked for, if the method called is not overridden.
+METHODS: Final[tuple[ScoringMethod, ...]] = ("score", "score_group", "score_rollout")
+
+# The fields that scoring writes. A check may take `outcome`, which only a shaping writes.
+_WRITTEN: Final = OUTPUTS | {"outcome"}
+
+
+@dataclass(frozen=True)
+class BaseResult:
+    """What the method of the base class found about a state and wrote into it."""
+
+    report: EvaluationReport
+    reward: float | None
+    metrics: Mapping[str, float]
+
+
+@dataclass
+class OverrideCall:
+    """A call of an override that is in progress, for the base methods that it calls."""
+
+    rubric: "BaseRubric"
+    autograder: Grader | None  # the grader given for this call
+    # Whether another rubric or an environment made the call, which writes timing and step rewards.
+    is_nested: bool
+    # What the base class found, by the id of the state.
+    base_results: dict[int, BaseResult] = field(default_factory=dict[int, BaseResult])
+
+
+_CURRENT: ContextVar[OverrideCall | None] = ContextVar("override_call", default=None)
+
+
+def current_call(rubric: "BaseRubric") -> OverrideCall | None:
+    """Return the call of this rubric's override that is in progress; None if there is none."""
+    call = _CURRENT.get()
+    return call if call is not None and call.rubric is rubric else None
+
+
+def install_overrides(cls: type["BaseRubric"], base: type["BaseRubric"]) -> frozenset[str]:
+    """Wrap the scoring methods that a class defines; return the names of those it overrides."""
+    for name in METHODS:
+        method = vars(cls).get(name)
+        if inspect.iscoroutinefunction(method):
+            setattr(cls, name, _record_calls(method))
+    return frozenset(name for name in METHODS if getattr(cls, name) is not getattr(base, name))
+
+
+def _record_calls(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap an override so that the base methods which it calls score by the criteria."""
+
+    @wraps(method)
+    async def wrapper(self: "BaseRubric", *args: Any, **options: Any) -> Any:
+        if current_call(self) is not None:
+            return await method(self, *args, **options)
+        call = OverrideCall(self, options.get("autograder"), is_nested=False)
+        with setting(_CURRENT, call):
+            return await method(self, *args, **options)
+
+    return wrapper
+
+
+async def score_by_override(
+    rubric: "BaseRubric",
+    rollouts: Sequence[Rollout],
+    autograder: Grader | None,
+    called: ScoringMethod,
+) -> list[EvaluationReport]:
+    """Return one report per rollout from the override; the states are left as they were."""
+    method = _choose_method(rubric, called)
+    if method == "score":
+        options: dict[str, Any] = {} if autograder is None else {"autograder": autograder}
+        with setting(_CURRENT, OverrideCall(rubric, autograder, is_nested=True)):
+            return list(await rubric.score(rollouts, **options))
+    states = [_as_state(rollout) for rollout in rollouts]
+    with _outputs_restored(states):
+        return await call_on_states(rubric, method, states, autograder, is_nested=True)
+
+
+def _choose_method(rubric: "BaseRubric", called: ScoringMethod) -> ScoringMethod:
+    if called in rubric.overridden:
+        return called
+    return next(method for method in METHODS if method in rubric.overridden)
+
+
+def _as_state(rollout: Rollout) -> State:
+    """Return the rollout's own state if that has all fields, so that it sees what is written."""
+    if rollout.is_state and isinstance(rollout.state, MutableMapping):
+        return rollout.state
+    return {**rollout.state, **rollout.fields}
+
+
+@contextmanager
+def _outputs_restored(states: Sequence[State]) -> Generator[None]:
+    """Take the outputs of earlier scoring out of the states, and put them back at the end."""
+    earlier: list[dict[str, Any]] = []
+    for state in states:
+        earlier.append({name: state.pop(name) for name in _WRITTEN if name in state})
+    try:
+        yield
+    finally:
+        for state, outputs in zip(states, earlier, strict=True):
+            for name in _WRITTEN:
+                state.pop(name, None)
+            state.update(outputs)
+
+
+async def call_on_states(
+    rubric: "BaseRubric",
+    method: ScoringMethod,
+    states: Sequence[State],
+    autograder: Grader | None,
+    *,
+    is_nested: bool = False,
+) -> list[EvaluationReport]:
+    """Call `score_group`, or `score_rollout` on each state; return one report per state."""
+    if method == "score_group":
+        call = OverrideCall(rubric, autograder, is_nested)
+        return await _call_override(call, "score_group", states)
+
+    async def score_one(state: State) -> EvaluationReport:
+        call = OverrideCall(rubric, autograder, is_nested)
+        [report] = await _call_override(call, "score_rollout", [state])
+        return report
+
+    return await side_by_side(score_one, states)
+
+
+async def _call_override(
+    call: OverrideCall, method: ScoringMethod, states: Sequence[State]
+) -> list[EvaluationReport]:
+    rubric = call.rubric
+    argument = states if method == "score_group" else states[0]
+    returned: Any = None
+    error: str | None = None
+    try:
+        with setting(_CURRENT, call):
+            returned = getattr(rubric, method)(argument)
+            if inspect.isawaitable(returned):
+                returned = await returned
+    except FAILURES as failure:
+        is_fault_of_rubric = isinstance(failure, SignatureError | RubricError)
+        if rubric.on_error == "raise" or is_stop(failure) or is_fault_of_rubric:
+            raise
+        returned = None
+        error = described(failure)
+    if method == "score_rollout":
+        returned = [returned]
+    returned_reports: list[Any] = list(returned or ())
+    name = f"{method} of {type(rubric).__name__}"
+    reports: list[EvaluationReport] = []
+    for index, state in enumerate(states):
+        report: EvaluationReport | None = None
+        if index < len(returned_reports):
+            item = returned_reports[index]
+            report = item if isinstance(item, EvaluationReport) else None
+        base_result = call.base_results.get(id(state))
+        reports.append(_report_on_state(name, state, report, base_result, error))
+    return reports
+
+
+def _report_on_state(
+    name: str,
+    state: State,
+    returned: EvaluationReport | None,
+    base: BaseResult | None,
+    error: str | None,
+) -> EvaluationReport:
+    """Return the report on a state that an override has scored.
+
+    What the override wrote into the state counts. If it wrote nothing beyond what the base class
+    wrote, the report that it returned counts, else the report of the base class.
+    """
+    known = returned
+    if known is None and base is not None:
+        known = base.report
+    if error is not None:
+        # An override often fails because the base class found no reward, which says more.
+        if known is not None and not known.scored:
+            return known
+        return aggregate([CriterionReport(name=name, error=error)])
+    if base is None:
+        wrote_reward = "reward" in state
+        wrote_metrics = "metrics" in state
+    else:
+        wrote_reward = state.get("reward") != base.reward
+        wrote_metrics = state.get("metrics") != base.metrics
+    if known is not None and not wrote_reward and not wrote_metrics:
+        return known
+    error = _find_wrong_output(name, state, needs_reward=wrote_reward or known is None)
+    if error is not None:
+        return aggregate([CriterionReport(name=name, error=error)])
+    metrics: Mapping[str, Any] = state.get("metrics") or {}
+    if known is not None and not wrote_reward:
+        return known.model_copy(update={"report": _make_metric_lines(metrics, known)})
+    reward = cast("float", number_of(state["reward"]))
+    if known is not None and _is_number_without_score(known, base):
+        # What the override made of that number is not a score either.
+        lines = _make_metric_lines(metrics, known)
+        return known.model_copy(update={"report": lines, "partial_reward": reward})
+    return _report_written_reward(reward, metrics, known)
+
+
+def _is_number_without_score(known: EvaluationReport, base: BaseResult | None) -> bool:
+    """Return whether the base class wrote a number although a counted criterion has no answer.
+
+    Programs for verifiers get such a number: the sum of what was answered.
+    """
+    lacks_answers = known.asked > 0 and not known.scored
+    return lacks_answers and base is not None and base.reward is not None
+
+
+def _find_wrong_output(name: str, state: State, *, needs_reward: bool) -> str | None:
+    """Return what is wrong with what an override wrote; None if it can be used."""
+    if needs_reward and "reward" not in state:
+        return f"TypeError: {name} wrote no reward and returned no report: do one of the two"
+    reward = state.get("reward")
+    if needs_reward and number_of(reward) is None:
+        return f"ValueError: {name} wrote {short_repr(reward)} as the reward, not a finite number"
+    metrics: Any = state.get("metrics") or {}
+    if not isinstance(metrics, Mapping):
+        return f"TypeError: {name} wrote {short_repr(metrics)} as the metrics, not a mapping"
+    return None
+
+
+def _report_written_reward(
+    reward: float, metrics: Mapping[str, Any], known: EvaluationReport | None
+) -> EvaluationReport:
+    """Return the report on a reward and metrics that an override wrote."""
+    if known is not None and known.raw_score == reward and known.metrics == metrics:
+        return known
+    lines = _make_metric_lines(metrics, known)
+    if known is None or not known.asked or not known.scored:
+        # Nothing says how much could be gained, so the reward is the score, as with a formula.
+        return EvaluationReport(
+            score=reward,
+            raw_score=reward,
+            report=lines,
+            gain=1.0,
+            asked=1,
+            answered=1,
+            scale="raw",
+        )
+    score = normalise(Totals(reward, known.gain, known.loss), known.scale)
+    changes = {"score": score, "raw_score": reward, "report": lines, "worth": None}
+    return known.model_copy(update=changes)
+
+
+def _make_metric_lines(
+    metrics: Mapping[str, Any], known: EvaluationReport | None
+) -> list[CriterionReport]:
+    """Return one line per metric, and the lines of the known report that have an error."""
+    known_lines = {} if known is None else {line.name: line for line in known.lines}
+    lines: list[CriterionReport] = []
+    for name, value in metrics.items():
+        known_line = known_lines.pop(name, None)
+        if known_line is not None and known_line.value == value:
+            lines.append(known_line)
+            continue
+        error = None if known_line is None else known_line.error
+        lines.append(
+            CriterionReport(
+                name=str(name),
+                weight=0.0,
+                value=number_of(value),
+                error=error,
+                counted=False,
+            )
+        )
+    for line in known_lines.values():
+        if line.error is not None:
+            lines.append(line.model_copy(update={"counted": False}))
+    return lines

@@ -1,0 +1,305 @@
+"""Prepare a rubric's criteria: whatever can fail when a rubric is built fails here."""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from inspect import getattr_static
+from types import FunctionType
+from typing import Any, NamedTuple, TypeAlias
+
+from assay import isolation  # its modules are loaded when a check is isolated
+from assay.aggregation import AGGREGATIONS, Aggregation, stakes
+from assay.check_function import CheckFunction
+from assay.criterion import NOT_APPLICABLE, Criterion, is_scorer
+from assay.errors import MissingExtraError, RubricError
+from assay.graders.grader import Grader
+from assay.report import Score
+from assay.step_criteria import about_one_step, is_about_steps
+
+
+class Traits(NamedTuple):
+    """What a caller has to know about a rubric before it hands rollouts over."""
+
+    # Whether it waits for a model, a process or a network, so that rollouts run concurrently.
+    waits: bool = False
+    # Whether an async function scores many rollouts at once, so that it should get many.
+    takes_many: bool = False
+    asks: bool = False  # whether a model answers anything, here or in a nested rubric
+    # The criteria that compare the rollouts of a group, here or in a nested rubric.
+    compares: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, scorer: object) -> "Traits":
+        """Return the traits of a rubric; any other scorer is assumed to wait."""
+        traits = getattr(scorer, "traits", None)
+        return traits if isinstance(traits, Traits) else cls(waits=True)
+
+    @classmethod
+    def joined(cls, parts: Sequence["Traits"]) -> "Traits":
+        """Return the traits of a whole from those of its parts."""
+        comparing = [name for part in parts for name in part.compares]
+        return cls(
+            waits=any(part.waits for part in parts),
+            takes_many=any(part.takes_many for part in parts),
+            asks=any(part.asks for part in parts),
+            compares=tuple(dict.fromkeys(comparing)),
+        )
+
+
+class PlannedCriterion:
+    """A criterion, its position in the rubric, and its function ready to call."""
+
+    def __init__(self, index: int, criterion: Criterion) -> None:
+        self.index = index
+        self.criterion = criterion
+        # None if a model or a nested rubric answers.
+        self.function: CheckFunction | None = None
+        # The plan that asks about a single step; None unless code answers about each step.
+        self.step_plan: Plan | None = None
+        # Whether it needs a completion that can be read. A nested rubric sees to that itself.
+        self.reads_completion = criterion.judged or criterion.scope != "rollout"
+        if criterion.check is not None and criterion.scope != "rollout":
+            self.step_plan = _plan_one_step(criterion)
+        elif criterion.check is not None and not is_scorer(criterion.check):
+            self.function = _prepare_function(criterion)
+            self.reads_completion = self.function.reads_completion
+
+    @property
+    def is_single(self) -> bool:
+        """Whether a function answers about one rollout at a time."""
+        return self.function is not None and not self.function.is_group
+
+    @property
+    def compares(self) -> bool:
+        """Whether it compares the rollouts of a group."""
+        return bool(self.traits.compares)
+
+    @property
+    def traits(self) -> Traits:
+        if self.criterion.judged:
+            return Traits(waits=True, asks=True)
+        if self.step_plan is not None:
+            return self.step_plan.planned[0].traits
+        if self.function is None:
+            return Traits.of(self.criterion.check)
+        is_async = self.function.is_async
+        is_group = self.function.is_group
+        return Traits(
+            waits=is_async and not is_group,
+            takes_many=is_async and is_group,
+            compares=(self.criterion.name,) if self.function.compares else (),
+        )
+
+
+def _plan_one_step(criterion: Criterion) -> "Plan":
+    plan = Plan([about_one_step(criterion)], AGGREGATIONS["sum"])
+    if plan.planned[0].compares:
+        raise RubricError(
+            f"criterion {criterion.name!r} scores a whole group but has a scope: "
+            "drop one of the two"
+        )
+    return plan
+
+
+def _prepare_function(criterion: Criterion) -> CheckFunction:
+    function = CheckFunction(criterion.check, criterion.name)
+    if function.compares and criterion.when:
+        raise RubricError(
+            f"criterion {criterion.name!r} scores a whole group but has a `when`, "
+            "which holds for single rollouts: drop one of the two"
+        )
+    if criterion.isolate:
+        if function.is_group:
+            raise RubricError(
+                f"criterion {criterion.name!r} scores a whole group, but only checks of single "
+                "rollouts can be isolated: drop `isolate`"
+            )
+        function.function = _run_in_worker_process(criterion)
+        function.is_async = True
+    return function
+
+
+def _run_in_worker_process(criterion: Criterion) -> Callable[..., Any]:
+    """Return an async function that runs a check in a worker process."""
+    isolation.protocol.readable(Score)
+    check = criterion.check
+    try:
+        home = isolation.protocol.packed(check).home
+    except (TypeError, MissingExtraError) as error:
+        raise RubricError(f"criterion {criterion.name!r} cannot be isolated: {error}") from error
+    preloaded_modules = (home,) if home else ()
+
+    async def run_isolated(*arguments: Any, **keywords: Any) -> Any:
+        pool = isolation.shared_pool(*preloaded_modules)
+        outcome = await pool.run(check, *arguments, timeout=criterion.timeout, keywords=keywords)
+        return outcome.value if outcome.ok else Score.failed(outcome.message)
+
+    return run_isolated
+
+
+class CheckSequence:
+    """Adjacent checks of single rollouts, called one after the other about each rollout."""
+
+    def __init__(self) -> None:
+        self.checks: list[tuple[PlannedCriterion, CheckFunction]] = []
+
+    def append(self, planned: PlannedCriterion, function: CheckFunction) -> None:
+        self.checks.append((planned, function))
+
+    @property
+    def is_async(self) -> bool:
+        return any(function.is_async for _, function in self.checks)
+
+    @property
+    def is_conditional(self) -> bool:
+        """Whether a `when` decides about some of its checks."""
+        return any(planned.criterion.when for planned, _ in self.checks)
+
+
+# What code answers, in the order in which it is asked: checks of single rollouts; or one group
+# function, nested rubric or check of steps, which is asked about all rollouts at once.
+CodePart: TypeAlias = CheckSequence | PlannedCriterion
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Criteria that can be asked at the same time, since none depends on another of them."""
+
+    code: Sequence[CodePart]  # answered by code
+    judged: Sequence[PlannedCriterion]  # answered by a model
+
+
+class Plan:
+    """A rubric's criteria, checked and ready to be asked."""
+
+    def __init__(self, criteria: Sequence[Criterion], aggregation: Aggregation) -> None:
+        _refuse_negative_weight_in_tree(criteria, aggregation)
+        self.criteria = tuple(criteria)
+        self.aggregation = aggregation
+        self.planned = [PlannedCriterion(index, c) for index, c in enumerate(criteria)]
+        self.names = tuple(criterion.name for criterion in criteria)
+        self.weights = tuple(criterion.weight for criterion in criteria)
+        # The most that can be gained and lost.
+        self.gain, self.loss = stakes(self.weights)
+        self.counted = sum(criterion.counts for criterion in criteria)
+        self.is_judged = any(criterion.judged for criterion in criteria)
+        self.is_about_steps = any(map(is_about_steps, criteria))
+        # Whether the reward is always the weighted sum of all answers: there is no veto, no
+        # condition and no report-only criterion.
+        has_exceptions = any(c.required or c.report_only or c.when for c in criteria)
+        self.is_weighted_sum = aggregation.sums and not has_exceptions
+        self.stages = [self._make_stage(names) for names in _split_into_stages(criteria)]
+
+    def _make_stage(self, names: Collection[str]) -> Stage:
+        code: list[CodePart] = []
+        judged: list[PlannedCriterion] = []
+        for planned in self.planned:
+            if planned.criterion.name not in names:
+                continue
+            if planned.criterion.judged:
+                judged.append(planned)
+            elif planned.function is None or planned.function.is_group:
+                code.append(planned)
+            else:
+                previous = code[-1] if code else None
+                if isinstance(previous, CheckSequence):
+                    sequence = previous
+                else:
+                    sequence = CheckSequence()
+                    code.append(sequence)
+                sequence.append(planned, planned.function)
+        return Stage(code, judged)
+
+    def refuse_missing_grader(self, grader: Grader | None) -> None:
+        """Raise RubricError if a model is to judge a criterion and there is no grader."""
+        if grader is not None or not self.is_judged:
+            return
+        for number, criterion in enumerate(self.criteria, start=1):
+            if criterion.judged:
+                raise RubricError(
+                    f"criterion {number} ({criterion.requirement!r}) is judged by a model, "
+                    "but no grader was given: pass autograder="
+                )
+
+
+def _refuse_negative_weight_in_tree(
+    criteria: Sequence[Criterion], aggregation: Aggregation
+) -> None:
+    for criterion in criteria:
+        if aggregation.name == "tree" and criterion.weight < 0:
+            raise RubricError(
+                f"criterion {criterion.name!r} has the weight {criterion.weight}, but a tree has "
+                "no negative weights: state the requirement positively, or use another aggregation"
+            )
+
+
+def _split_into_stages(criteria: Sequence[Criterion]) -> Iterator[Collection[str]]:
+    """Yield the names of criteria that can be asked together, after those they depend on."""
+    by_name = {criterion.name: criterion for criterion in criteria}
+    for criterion in criteria:
+        _refuse_impossible_condition(criterion, by_name)
+    dependencies = {
+        criterion.name: [condition.criterion for condition in criterion.when]
+        for criterion in criteria
+    }
+    sorter = TopologicalSorter(dependencies)
+    try:
+        sorter.prepare()
+    except CycleError as error:
+        cycle = ", ".join(map(repr, dict.fromkeys(error.args[1])))
+        raise RubricError(f"the `when` of {cycle} form a cycle: break it") from None
+    while sorter:
+        ready = sorter.get_ready()
+        yield ready
+        sorter.done(*ready)
+
+
+def _refuse_impossible_condition(criterion: Criterion, by_name: Mapping[str, Criterion]) -> None:
+    """Raise RubricError if a `when` names an unknown criterion or a verdict it does not offer."""
+    for other_name, verdicts in criterion.when:
+        condition = f"criterion {criterion.name!r} is asked when {other_name!r}"
+        if other_name not in by_name:
+            raise RubricError(
+                f"{condition} holds, but there is no such criterion: "
+                f"name one of {', '.join(by_name)}"
+            )
+        offered = (*by_name[other_name].choices, NOT_APPLICABLE)
+        for verdict in verdicts:
+            if verdict not in offered:
+                raise RubricError(
+                    f"{condition} is {verdict!r}, which can never be: "
+                    f"it offers {', '.join(offered)}"
+                )
+
+
+def make_names_unique(
+    criteria: Sequence[Criterion], taken: Collection[str] = ()
+) -> list[Criterion]:
+    """Return the criteria with unique names: `length`, `length_2`; a lambda becomes `check_1`."""
+    used = set(taken)
+    repeats: Counter[str] = Counter()
+    named: list[Criterion] = []
+    for number, criterion in enumerate(criteria, start=len(used) + 1):
+        base = criterion.name
+        if not base:
+            kind = "criterion" if criterion.judged else "check"
+            base = f"{kind}_{number}"
+        name = base
+        while name in used:
+            repeats[base] += 1
+            name = f"{base}_{repeats[base] + 1}"
+        used.add(name)
+        if name != criterion.name:
+            criterion = criterion.with_fields(name=name)
+        named.append(criterion)
+    return named
+
+
+def bind_method(owner: object, check: Any) -> Any:
+    """Bind a check that is a method of the owner's class; return any other check as it is."""
+    if isinstance(check, FunctionType):
+        for cls in type(owner).__mro__[:-1]:
+            if getattr_static(cls, check.__name__, None) is check:
+                return check.__get__(owner)
+    return check

@@ -1,0 +1,79 @@
+"""Write reports as text for terminals and as HTML for notebooks."""
+
+from collections.abc import Iterator, Sequence
+
+from assay.display import Page, Section, Toned, on_one_line, painted, shortened
+from assay.report import Citation, CriterionReport, EvaluationReport
+
+
+def format_report(name: str, report: EvaluationReport, *, coloured: bool = False) -> str:
+    """Return a report as lines of text: the score, then each criterion with its answer."""
+    heading = f"{on_one_line(name)}: {format_score(report)}"
+    if report.vetoed_by:
+        heading += f", vetoed by {on_one_line(', '.join(report.vetoed_by))}"
+    if report.shown:
+        heading += f" (judges were shown: {report.shown})"
+    if report.report is None and report.reason:
+        heading += f"  {shortened(report.reason)}"
+    return "\n".join([heading, *_format_lines(report.lines, "  ", coloured)])
+
+
+def format_score(report: EvaluationReport) -> str:
+    """Return the score as text, or why there is none."""
+    if report.score is not None:
+        return f"{report.score:.3g}"
+    if report.scored:
+        return f"reward {report.raw_score:.3g}, and no score, since nothing can be gained"
+    if not report.applies:
+        return "unscored, since no counted criterion applies"
+    return f"unscored, no answer to {report.asked - report.answered} of {report.asked} criteria"
+
+
+def _format_lines(lines: Sequence[CriterionReport], indent: str, coloured: bool) -> Iterator[str]:
+    for line in lines:
+        answer = painted(
+            f"{line.short_answer or '–':<6} ", _choose_colour(line) if coloured else ""
+        )
+        text = f"{indent}{answer}{line.weight:+g}  {on_one_line(line.requirement or line.name)}"
+        explanation = line.error or line.reason
+        if explanation:
+            text += f": {shortened(explanation)}"
+        yield text
+        for citation in line.citations:
+            yield f"{indent}       {_format_citation(citation)}"
+        # The lines of nested rubrics and of steps are shown, those of single judges are not.
+        inner = [child for child in line.lines if child.step or line.requirement is None]
+        yield from _format_lines(inner, indent + "  ", coloured)
+
+
+def _choose_colour(line: CriterionReport) -> str:
+    if line.error is not None:
+        return "red"
+    if line.verdict is None:
+        return ""
+    return "green" if line.passed else "yellow"
+
+
+def _format_citation(citation: Citation) -> str:
+    text = f"cites {citation.get('part', 'the response')}"
+    if "quote" in citation:
+        text += f" “{shortened(citation['quote'])}”"
+    if "found" in citation:
+        text += ", not there"
+    return text
+
+
+def format_report_html(report: EvaluationReport) -> str:
+    """Return a report as an HTML table, for notebooks."""
+    tones = {True: "good", False: "bad", None: ""}
+    rows: list[tuple[object, ...]] = []
+    for line in report.lines:
+        tone = "error" if line.error else tones[line.passed]
+        answer = Toned(line.short_answer or "–", tone)
+        rows.append((line.name, f"{line.weight:+g}", answer, line.error or line.reason))
+    title = f"score: {format_score(report)}"
+    if report.raw_score is not None:
+        title += f", reward {report.raw_score:.3g}"
+    notes = [f"vetoed by {', '.join(report.vetoed_by)}"] if report.vetoed_by else []
+    table = Section(("criterion", "weight", "answer", "reason"), rows)
+    return Page(title, [table], notes).text("html")

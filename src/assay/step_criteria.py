@@ -1,0 +1,138 @@
+"""Ask criteria about the steps of a rollout, and pay the turns of the assistant.
+
+A criterion is about steps if its `scope` is `step` or `call`, or if it credits the steps that its
+reason cites. A rubric without such criteria never runs this code.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from assay.criterion import Criterion
+from assay.errors import JudgeError, RubricError
+from assay.graders.judge_input import JudgeInput, system_prompt
+from assay.graders.verdicts import finite
+from assay.report import Answer, EvaluationReport, Score
+from assay.rollout import Rollout
+from assay.trajectory import TrajectoryStep, as_it_stood, by_turn, join_steps, steps_of
+
+# A check gets all messages up to its step, so the cost grows with the square of this number.
+MAX_STEPS = 3000
+
+
+def is_about_steps(criterion: Criterion) -> bool:
+    """Return whether a criterion asks about steps or credits the steps that its reason cites."""
+    return criterion.scope != "rollout" or criterion.credit != "rollout"
+
+
+def about_one_step(criterion: Criterion) -> Criterion:
+    """Return the question that a criterion asks about each single step."""
+    return criterion.with_fields(scope="rollout", combine="all", when=())
+
+
+def split_into_steps(rollout: Rollout, criterion: Criterion) -> dict[str, Rollout]:
+    """Return the rollout as it stood at each of its steps, by the address of the step."""
+    steps = steps_of(rollout.fields, criterion.scope)
+    if len(steps) > MAX_STEPS:
+        raise RubricError(
+            f"the rollout has {len(steps):,} steps, but a check is asked about at most "
+            f"{MAX_STEPS:,}: shorten the rollout, or ask about the whole of it"
+        )
+    rollouts: dict[str, Rollout] = {}
+    for step, fields in zip(steps, as_it_stood(rollout.fields, steps), strict=True):
+        rollouts[step.address] = Rollout.from_fields(fields, rollout.state)
+    return rollouts
+
+
+def questions_by_step(
+    criterion: Criterion, fields: Mapping[str, Any], judge_input: JudgeInput
+) -> dict[str, Criterion]:
+    """Return what a judge is asked about each step, by the address of the step.
+
+    A criterion about the whole rollout gives one question, under the address "". All questions
+    show the same text, so that their prompts share a prefix. Raises JudgeError if the judge is
+    not shown one of the steps.
+    """
+    if criterion.scope == "rollout":
+        return {"": criterion}
+    steps = steps_of(fields, criterion.scope)
+    question_hash = criterion.question_hash
+    questions: dict[str, Criterion] = {}
+    for step in steps:
+        _refuse_hidden_step(criterion, step, steps, judge_input)
+        requirement = criterion.requirement
+        if judge_input.parts:  # a single reply is shown without an address
+            address_line = system_prompt("step").format(address=step.address)
+            requirement = f"{requirement}\n\n{address_line}"
+        question = criterion.with_fields(
+            requirement=requirement,
+            name=f"{criterion.name}@{step.address}",
+            scope="rollout",
+            combine="all",
+        )
+        question.memo["question_hash"] = f"{question_hash}@{step.address}"
+        question.memo["step"] = step.address
+        questions[step.address] = question
+    return questions
+
+
+def _refuse_hidden_step(
+    criterion: Criterion,
+    step: TrajectoryStep,
+    steps: Sequence[TrajectoryStep],
+    judge_input: JudgeInput,
+) -> None:
+    if judge_input.parts:
+        is_shown = any(step.address in (part.address, part.message) for part in judge_input.parts)
+    else:
+        # A single reply is shown without an address, so only that turn can be asked about.
+        is_shown = len(steps) == 1 and criterion.scope != "call"
+    if not is_shown:
+        raise JudgeError(
+            f"criterion {criterion.name!r} asks about {step.address}, which the judge is not "
+            "shown: include it in `shows`, or leave `scope` out"
+        )
+
+
+def join_answers_about_steps(
+    criteria: Sequence[Criterion],
+    questions: Sequence[Mapping[str, Criterion]],
+    scores: Sequence[Score],
+) -> list[Score]:
+    """Return one score per criterion, from the scores of its questions in order."""
+    joined: list[Score] = []
+    remaining = iter(scores)
+    for criterion, questions_by_address in zip(criteria, questions, strict=True):
+        own_scores = [next(remaining) for _ in questions_by_address]
+        if criterion.scope == "rollout":
+            joined.extend(own_scores)
+        else:
+            answers = [finite(criterion, score) for score in own_scores]
+            joined.append(join_steps(criterion, list(questions_by_address), answers))
+    return joined
+
+
+def pay_turns(
+    report: EvaluationReport,
+    fields: Mapping[str, Any],
+    compute_reward: Callable[[list[Answer]], float | None],
+) -> dict[str, float | None]:
+    """Return the reward of each turn of the assistant, by its address.
+
+    A turn's reward is what `compute_reward` gives for the answers that the rollout would have
+    if it had done throughout what it did in this turn.
+    """
+    turns = [step.address for step in steps_of(fields, "step")]
+    if not report.scored or report.answers is None:
+        return dict.fromkeys(turns, report.raw_score)
+    answers: list[Answer] = []
+    answers_by_turn: list[Mapping[str, Answer]] = []
+    for criterion, line in zip(report.criteria, report.lines, strict=True):
+        answers.append(line.as_score)
+        answers_by_turn.append(by_turn(criterion, line, turns))
+    rewards: dict[str, float | None] = {}
+    for turn in turns:
+        answers_of_turn: list[Answer] = []
+        for answer, by_address in zip(answers, answers_by_turn, strict=True):
+            answers_of_turn.append(by_address.get(turn, answer))
+        rewards[turn] = compute_reward(answers_of_turn)
+    return rewards
