@@ -196,9 +196,10 @@ def judges() -> list[Callable[[str], Any]]:
     """What reads the replies of judges, and what prepares a text for them."""
     from assay import Criterion, JudgeRubric, Request
     from assay.graders import PerCriterionOutput
-    from assay.graders.judge_input import JudgeInput, opening, transcript
+    from assay.graders.degenerate import score_degenerate_text
+    from assay.graders.judge_input import JudgeInput, write_transcript
     from assay.graders.length import parse_thinking_output, thinking_and_rest
-    from assay.graders.model_grader import score_degenerate_text
+    from assay.graders.prompt_text import write_opening
     from assay.messages import parts_of
     from assay.models.structured import read_structured
     from assay.presets.judge_rubric import Points, read_rating
@@ -211,9 +212,9 @@ def judges() -> list[Callable[[str], Any]]:
         lambda text: read_rating(text, Points(0, 10)),
         read_rating,
         lambda text: score_degenerate_text(text, [Criterion(requirement="Says ok")]),
-        lambda text: opening(JudgeInput(text, query=text)),
+        lambda text: write_opening(JudgeInput(text, query=text)),
         lambda text: judge.words({"question": text, "completion": text}),
-        lambda text: transcript(parts_of(text, [{"role": "x", "content": [text, text]}])),
+        lambda text: write_transcript(parts_of(text, [{"role": "x", "content": [text, text]}])),
         parse_thinking_output,
         thinking_and_rest,
         redacted,

@@ -9,7 +9,7 @@ from assay.advantage import Estimator, advantages, gdpo_advantages
 from assay.concurrency import run_sync
 from assay.errors import GradingError
 from assay.graders.grader import Grader
-from assay.graders.judge_input import ToGrade, view_of
+from assay.graders.judge_input import ToGrade, read_to_grade
 from assay.overrides import (
     BaseResult,
     ScoringMethod,
@@ -104,7 +104,7 @@ class BaseRubric(ABC):
 
         Raises GradingError, which holds the partial report, if a counted line has no answer.
         """
-        completion, text = view_of(to_grade)
+        completion, text = read_to_grade(to_grade)
         rollout = Rollout.from_state(
             {
                 "prompt": query or "",

@@ -11,7 +11,7 @@ from assay.display import Page, Section
 from assay.engine import ScoringContext, ask_criteria, make_reports
 from assay.errors import AssayError, RubricError
 from assay.graders.grader import Grader
-from assay.graders.judge_input import showing
+from assay.graders.judge_input import set_shows
 from assay.loading import Loadable, criterion_of
 from assay.loading.document import Node
 from assay.loading.rubric_reader import (
@@ -102,7 +102,7 @@ class Rubric(BaseRubric, Loadable):
         if self.shows is None:
             answers = await ask_criteria(rollouts, context)
         else:
-            with showing(self.shows):
+            with set_shows(self.shows):
                 answers = await ask_criteria(rollouts, context)
         return await make_reports(answers, context)
 
@@ -361,7 +361,7 @@ class RubricGroup(Rubric):
         for child in self._check_children():
             # The grader of this call goes before the child's own, and that before the group's.
             grader = autograder or child.autograder or self.autograder
-            with nullcontext() if self.shows is None else showing(self.shows):
+            with nullcontext() if self.shows is None else set_shows(self.shows):
                 reports_by_child.append(await child.score_all(rollouts, grader, called))
         return [sum_reports(reports) for reports in zip(*reports_by_child, strict=True)]
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from assay.criterion import Criterion
 from assay.errors import JudgeError, RubricError
-from assay.graders.judge_input import JudgeInput, system_prompt
+from assay.graders.judge_input import JudgeInput
+from assay.graders.prompt_text import system_prompt
 from assay.graders.verdicts import finite
 from assay.report import Answer, EvaluationReport, Score
 from assay.rollout import Rollout

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from assay import Criterion, PerCriterionGrader, PerCriterionOneShotGrader, RubricAsJudgeGrader
-from assay.graders.judge_input import degenerate
+from assay.graders.degenerate import explain_degenerate
 from assay.testing import FakeModel
 
 KEYS = [
@@ -59,19 +59,19 @@ ANSWERS = [
 @pytest.mark.parametrize("text", KEYS)
 def test_such_a_text_is_known(text: str) -> None:
     """However it is dressed up."""
-    assert degenerate(text) is not None
+    assert explain_degenerate(text) is not None
 
 
 @pytest.mark.parametrize("text", ANSWERS)
 def test_what_may_be_an_answer_is_left_to_the_judge(text: str) -> None:
     """Short or wrong is not degenerate."""
-    assert degenerate(text) is None
+    assert explain_degenerate(text) is None
 
 
 def test_only_a_short_text_can_be_an_announcement() -> None:
     """Up to 100 characters; a longer one, even of blanks, is left to the judge."""
-    assert degenerate("Solution:".ljust(100)) is not None
-    assert degenerate("Solution:".ljust(101)) is None
+    assert explain_degenerate("Solution:".ljust(100)) is not None
+    assert explain_degenerate("Solution:".ljust(101)) is None
 
 
 @pytest.mark.parametrize("text", KEYS)

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from assay import Rubric, RubricAsJudgeGrader
-from assay.graders.judge_input import JudgeInput, opening
+from assay.graders.judge_input import JudgeInput
+from assay.graders.prompt_text import write_opening
 from assay.testing import FakeModel, make_state
 
 
@@ -72,7 +73,7 @@ async def test_the_prompt_lists_all_criteria(rubric_of: Any) -> None:
     [(system, user)] = model.calls
     assert system == RubricAsJudgeGrader().system_prompt
     assert user == (
-        f"{opening(JudgeInput('a text'))}<criteria>\n1. [positive, weight 2] Holds 1\n2. [negative, weight -1] Holds 2\n</criteria>"
+        f"{write_opening(JudgeInput('a text'))}<criteria>\n1. [positive, weight 2] Holds 1\n2. [negative, weight -1] Holds 2\n</criteria>"
     )
 
 

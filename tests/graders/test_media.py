@@ -34,7 +34,7 @@ from assay import (
     media_access,
 )
 from assay.concurrency import run_sync as run
-from assay.graders.judge_input import mark_of
+from assay.graders.fences import make_mark
 from assay.media import MOST_BYTES, Medium, medium_of
 from assay.messages import parts_of
 from assay.models import Limits, Price, dry_run, model_of
@@ -134,7 +134,7 @@ def test_an_image_follows_the_text_under_its_address() -> None:
 
 
 def mark_of_media(*media_types: str) -> str:
-    return mark_of("".join(Medium("", kind, MEDIA[kind]).told["sha256"] for kind in media_types))
+    return make_mark("".join(Medium("", kind, MEDIA[kind]).told["sha256"] for kind in media_types))
 
 
 def test_every_criterion_shares_the_media_as_a_prefix() -> None:

@@ -6,7 +6,8 @@ import pytest
 
 from assay import Criterion, JudgeError, PerCriterionOneShotGrader, Rubric
 from assay.graders import OneShotChoiceOutput
-from assay.graders.judge_input import JudgeInput, opening
+from assay.graders.judge_input import JudgeInput
+from assay.graders.prompt_text import write_opening
 from assay.testing import FakeModel, ModelServer
 
 
@@ -32,7 +33,7 @@ async def test_one_call_for_all(rubric_of: Any) -> None:
     assert report.score == pytest.approx(10 / 18)
     assert [line.reason for line in report.report] == ["so", "so", "so"]
     assert calls == [
-        f"{opening(JudgeInput('a text', query='q'))}<criteria>\n"
+        f"{write_opening(JudgeInput('a text', query='q'))}<criteria>\n"
         "1. [positive, weight 10] Holds 1\n"
         "2. [positive, weight 8] Holds 2\n"
         "3. [negative, weight -15] Holds 3\n</criteria>"

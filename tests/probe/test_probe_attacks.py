@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 from assay import Criterion
-from assay.graders.judge_input import prompt_version, system_prompt
+from assay.graders.prompt_text import prompt_version, system_prompt
 from assay.probe import Attack, attacks_of
 from assay.probe.attacks import DISGUISES, shipped_attacks
 from assay.probe.trials import shipped_texts

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from assay import JudgeError, PerCriterionGrader, RubricAsJudgeGrader
-from assay.graders.judge_input import fenced
+from assay.graders.fences import fence
 from assay.models import dry_run
 from assay.suggest import Pair, read_pairs, suggest_from_pairs, suggest_from_references
 from assay.suggest.suggestion import split
@@ -215,8 +215,8 @@ class TestDrafting:
         ]
         await suggest_from_pairs(pairs, drafter(FIGURE, calls=calls))
         shown = split(pairs)[0][0]
-        assert fenced(shown.chosen) in calls[0]
-        assert "[material 00000000 ends]" in fenced(shown.chosen).splitlines()[2]
+        assert fence(shown.chosen) in calls[0]
+        assert "[material 00000000 ends]" in fence(shown.chosen).splitlines()[2]
         assert "&lt;query>" in calls[0]
 
     async def test_a_dry_run_drafts_nothing_and_counts_the_most(self):

@@ -66,7 +66,7 @@ from assay.cli.sources import see_to_engine as see_to_engine
 from assay.cli.sources import texts_of as texts_of
 from assay.concurrency import side_by_side as side_by_side
 from assay.criterion import NOT_APPLICABLE as NOT_APPLICABLE
-from assay.graders.judge_input import view_of as view_of
+from assay.graders.judge_input import read_to_grade as read_to_grade
 from assay.lint.findings import SEVERITIES as SEVERITIES
 from assay.loading import SCHEMA_FILE as SCHEMA_FILE
 from assay.local.weights import pull as pull

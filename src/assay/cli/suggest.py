@@ -89,7 +89,7 @@ def _texts(name: str | None) -> list[str]:
     if name != "-" and not Path(name).is_file():
         raise click.UsageError(f"{name} is no file: name a text, or a table")
     try:
-        return [cli.view_of(rollout["completion"])[1] for _, rollout in cli.texts_of([name])]
+        return [cli.read_to_grade(rollout["completion"])[1] for _, rollout in cli.texts_of([name])]
     except TypeError as error:
         raise click.UsageError(f"{name}: {error}") from None
 

@@ -8,8 +8,10 @@ from assay.aggregation import grouped
 from assay.criterion import BINARY, Criterion
 from assay.errors import JudgeError
 from assay.graders.composite import Composite, WrapOptions
+from assay.graders.fences import escape_prompt_tags
 from assay.graders.grader import Grader, JudgeAnswer, JudgeOptions, ask_grader
-from assay.graders.judge_input import JudgeInput, system_prompt, without_prompt_tags
+from assay.graders.judge_input import JudgeInput
+from assay.graders.prompt_text import system_prompt
 from assay.graders.verdicts import verdict_score
 from assay.messages import completion_text
 from assay.types import OnError
@@ -162,7 +164,7 @@ def examples(anchors: Sequence[Anchor]) -> str:
             "criterion_status" if anchor.verdict in BINARY else "choice": anchor.verdict,
         }
         lines = [
-            f"<{tag}>{without_prompt_tags(part)}</{tag}>" for tag, part in parts.items() if part
+            f"<{tag}>{escape_prompt_tags(part)}</{tag}>" for tag, part in parts.items() if part
         ]
         shown.append("\n".join(["<example>", *lines, "</example>"]))
     return "\n\n".join([system_prompt("anchors"), *shown]) if shown else ""

@@ -10,8 +10,9 @@ from pydantic import BaseModel
 
 from assay.criterion import Criterion
 from assay.graders.composite import Composite, WrapOptions
+from assay.graders.degenerate import explain_degenerate
 from assay.graders.grader import Grader, scores_from
-from assay.graders.judge_input import JudgeInput, degenerate
+from assay.graders.judge_input import JudgeInput
 from assay.models.model import Reply, Token
 from assay.redaction import logger_of
 from assay.report import Score
@@ -58,7 +59,7 @@ class Expectation(Composite):
         [grader] = self.inner
         scores = await scores_from(grader, judge_input, criteria, on_error=on_error)
         bare = [s for s in scores if s.value is not None and s.disagreement is None]
-        if bare and not self._warned and degenerate(judge_input.assistant_text) is None:
+        if bare and not self._warned and explain_degenerate(judge_input.assistant_text) is None:
             self._warned = True
             logger.warning(
                 "%s gave no log-probabilities, so its verdicts count as they are", grader.title

@@ -7,8 +7,10 @@ from assay.concurrency import FAILURES
 from assay.criterion import Criterion
 from assay.errors import JudgeError
 from assay.graders.composite import Composite, WrapOptions
+from assay.graders.degenerate import explain_degenerate
 from assay.graders.grader import Grader, JudgeAnswer, ask_grader, complete_report
-from assay.graders.judge_input import JudgeInput, degenerate, system_prompt
+from assay.graders.judge_input import JudgeInput
+from assay.graders.prompt_text import system_prompt
 from assay.graders.verdicts import failed_score
 from assay.models.budgets import is_dry_run
 from assay.report import EvaluationReport, Score
@@ -52,7 +54,7 @@ class Guarded(Composite):
     ) -> JudgeAnswer:
         """What the grader says, unless the guard says otherwise. Without its answer there is none."""
         grader = self.inner[0]
-        if not criteria or degenerate(judge_input.assistant_text) is not None:
+        if not criteria or explain_degenerate(judge_input.assistant_text) is not None:
             return await ask_grader(grader, judge_input, criteria, on_error=on_error)
         try:
             guard = await ask_grader(grader, judge_input, [guard_question()], on_error=on_error)

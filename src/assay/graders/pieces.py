@@ -17,7 +17,8 @@ from assay.concurrency import side_by_side
 from assay.criterion import Criterion
 from assay.errors import JudgeError
 from assay.graders.grader import JudgeOptions
-from assay.graders.judge_input import JudgeInput, all_criteria, system_prompt, transcript
+from assay.graders.judge_input import JudgeInput, write_transcript
+from assay.graders.prompt_text import system_prompt, write_criteria
 from assay.messages import Part, parts_of
 from assay.models.budgets import is_dry_run
 from assay.report import Citation, Score
@@ -53,7 +54,7 @@ def plan_pieces(
     window = grader.known_window()
     if window is None:
         return None
-    questions = [all_criteria(batch) for batch in grader.batches_of(criteria)]
+    questions = [write_criteria(batch) for batch in grader.batches_of(criteria)]
     question = max(questions, key=len)
     reference = judge_input.reference
     if fits(window, grader.system_prompt, question, query, reference, judge_input.text):
@@ -210,7 +211,7 @@ class PieceReader:
         )
         piece_input = replace(
             self.judge_input,
-            text=transcript(shown, are_described=not self.judge_input.media),
+            text=write_transcript(shown, are_described=not self.judge_input.media),
             query=self.query,
             media=media,
             parts=citable,

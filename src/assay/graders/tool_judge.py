@@ -14,13 +14,8 @@ from pydantic import BaseModel, Field
 from assay.concurrency import in_thread, side_by_side
 from assay.criterion import Criterion
 from assay.errors import BudgetExceeded, MediaError, NotAsked, Unreadable
-from assay.graders.judge_input import (
-    JudgeInput,
-    fenced,
-    system_prompt,
-    with_media,
-    without_prompt_tags,
-)
+from assay.graders.fences import escape_prompt_tags, fence
+from assay.graders.judge_input import JudgeInput
 from assay.graders.model_grader import (
     GraderOptions,
     PerCriterionGrader,
@@ -28,6 +23,7 @@ from assay.graders.model_grader import (
     ReplyCheck,
     read_value,
 )
+from assay.graders.prompt_text import add_media, system_prompt
 from assay.media import KINDS, Attachment, Medium, type_of
 from assay.messages import Part, ToolCall, parts_of
 from assay.models.budgets import budget, is_dry_run
@@ -197,10 +193,10 @@ class ToolJudge(PerCriterionGrader):
                 )
                 seen, left = result[:left], max(0, left - len(result))
                 self._shown.append(Part(name, "result", "judge", seen, in_prompt=False))
-                content = fenced(without_prompt_tags(seen)) + cut
+                content = fence(escape_prompt_tags(seen)) + cut
                 told.append({"role": "tool", "tool_call_id": call["id"], "content": content})
             # Which no result of a tool may hold at most providers.
-            told += [{"role": "user", "content": with_media("", images)}] if images else []
+            told += [{"role": "user", "content": add_media("", images)}] if images else []
             messages = (*messages, *told)
         messages = (*messages, {"role": "user", "content": system_prompt("tool_judge_verdict")})
         return await ask_judge(model, replace(request, messages=messages), logged)

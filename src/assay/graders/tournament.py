@@ -12,16 +12,12 @@ from assay.aggregation import grouped
 from assay.concurrency import side_by_side
 from assay.criterion import Criterion
 from assay.errors import JudgeError
+from assay.graders.degenerate import DEGENERATE_REASON, explain_degenerate
+from assay.graders.fences import make_tag_escaper
 from assay.graders.grader import Grader, scores_from
-from assay.graders.judge_input import (
-    DEGENERATE,
-    JudgeInput,
-    build_judge_input,
-    degenerate,
-    system_prompt,
-    without_tags,
-)
+from assay.graders.judge_input import JudgeInput, build_judge_input
 from assay.graders.panel import Vote, line_of_vote, outcome
+from assay.graders.prompt_text import system_prompt
 from assay.report import Score
 from assay.types import Messages
 
@@ -29,8 +25,8 @@ BETTER = "Answers the query better"  # what responses are compared by, unless sa
 Pays: TypeAlias = Literal["rank", "grade"]
 CHOICES = ("SECOND", "TIE", "FIRST")  # worth 0, a half and 1 to the first
 GRADES: Final = tuple(map(str, range(11)))  # what a ranking asks for, worst to best
-_without_places = without_tags("first", "second")
-_without_candidates = without_tags("candidate")
+_without_places = make_tag_escaper("first", "second")
+_without_candidates = make_tag_escaper("candidate")
 _OPPOSITE = {"FIRST": "SECOND", "SECOND": "FIRST", "TIE": "TIE"}
 
 
@@ -81,7 +77,7 @@ class _Response(NamedTuple):
 
     @classmethod
     def of(cls, judge_input: JudgeInput) -> "_Response":
-        return cls(judge_input.text, degenerate(judge_input.assistant_text))
+        return cls(judge_input.text, explain_degenerate(judge_input.assistant_text))
 
 
 class Ranking(_GroupJudge):
@@ -118,7 +114,7 @@ class Ranking(_GroupJudge):
             return [Score.not_applicable("there is no other response to compare with")]
         texts = [response.text for response in responses]
         lowest = {
-            response.text: Score(0.0, f"{DEGENERATE}: {response.problem}")
+            response.text: Score(0.0, f"{DEGENERATE_REASON}: {response.problem}")
             for response in responses
             if response.problem
         }
@@ -230,7 +226,7 @@ class Tournament(_GroupJudge):
         """The place of the best text; of several, the first. Raises when no game was decided."""
         if len(texts) == 1:
             return 0
-        responses = [_Response(text, degenerate(text)) for text in texts]
+        responses = [_Response(text, explain_degenerate(text)) for text in texts]
         values = [score.value for score in await self._scores(responses, query)]
         if not any(value is not None for value in values):
             raise JudgeError(f"no game between {len(texts)} texts was decided, so none is the best")
@@ -239,7 +235,9 @@ class Tournament(_GroupJudge):
     async def compare(self, first: str, second: str, query: str | None = None) -> Score:
         """One game: 1 when the first is better, 0 when the second is, a half for a tie."""
         return await self._compare(
-            _Response(first, degenerate(first)), _Response(second, degenerate(second)), query
+            _Response(first, explain_degenerate(first)),
+            _Response(second, explain_degenerate(second)),
+            query,
         )
 
     async def _compare(self, first: _Response, second: _Response, query: str | None) -> Score:
@@ -249,7 +247,9 @@ class Tournament(_GroupJudge):
         if lost or won:
             value = 0.5 if lost and won else float(lost is None)
             return Score(
-                value, f"{DEGENERATE}: {lost or won}; no judge was asked", CHOICES[int(2 * value)]
+                value,
+                f"{DEGENERATE_REASON}: {lost or won}; no judge was asked",
+                CHOICES[int(2 * value)],
             )
         orders = [(first.text, second.text), (second.text, first.text)][: 1 + self.swap]
 

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from assay.aggregation import grouped
 from assay.errors import RubricError
-from assay.graders.judge_input import degenerate
+from assay.graders.degenerate import explain_degenerate
 from assay.lazy import table_of
 from assay.messages import completion_text
 from assay.redaction import logger_of
@@ -293,7 +293,7 @@ def _step(
         len(several),
         [paid[0] for paid in several if min(paid) == max(paid)],
         rollouts=len(texts),
-        degenerate=sum(degenerate(text) is not None for text in texts),
+        degenerate=sum(explain_degenerate(text) is not None for text in texts),
         repeated=sum(count - 1 for count in Counter(texts).values()),
         pairs=pairs,
         means={"length": 0.0, "repetition": 0.0}

@@ -19,7 +19,7 @@ from pydantic import BaseModel, Field
 from assay.concurrency import run_sync, side_by_side
 from assay.criterion import Criterion
 from assay.errors import ModelError, RubricError
-from assay.graders.judge_input import prompt_version, system_prompt
+from assay.graders.prompt_text import prompt_version, system_prompt
 from assay.lint.findings import Hit
 from assay.lint.lexicon import pattern, third_person
 from assay.lint.linter import PlacedCriterion, place_criteria, refuse_unknown

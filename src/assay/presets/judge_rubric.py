@@ -16,14 +16,10 @@ from typing import Any, NamedTuple, cast
 from assay.concurrency import side_by_side
 from assay.criterion import Criterion, Scorer
 from assay.errors import JudgeError, RubricError
-from assay.graders.judge_input import (
-    DEGENERATE,
-    build_judge_input,
-    degenerate,
-    fenced,
-    prompt_version,
-    system_prompt,
-)
+from assay.graders.degenerate import DEGENERATE_REASON, explain_degenerate
+from assay.graders.fences import fence
+from assay.graders.judge_input import build_judge_input
+from assay.graders.prompt_text import prompt_version, system_prompt
 from assay.lazy import table_of
 from assay.models import Model, Request, default_model, model_of
 from assay.models.model import ask_judge
@@ -152,10 +148,10 @@ class JudgeRubric(Rubric):
         values = self._values(prompt, completion, answer, {})
         # Of a conversation, only what the assistant wrote is looked at.
         response = judge_input.assistant_text if self._reads_replies else values["response"]
-        why = degenerate(response) if self._hardened else None
+        why = explain_degenerate(response) if self._hardened else None
         known = values["answer"].strip()
         if why is not None and (not known or values["response"].strip() != known):
-            return Score(0.0, f"{DEGENERATE}: {why}; no judge was asked")
+            return Score(0.0, f"{DEGENERATE_REASON}: {why}; no judge was asked")
         parser = self.parser if self._reads_replies else Parser()
         models = self._models
         if len(models) < 2:
@@ -176,7 +172,7 @@ class JudgeRubric(Rubric):
         if self._hardened:
             values = {
                 **values,
-                **{name: fenced(values[name]) for name in WRITTEN if name in values},
+                **{name: fence(values[name]) for name in WRITTEN if name in values},
             }
         return self._template.filled(values)
 

@@ -20,15 +20,9 @@ from assay.graders import Grader, PerCriterionGrader
 from assay.graders.evidence import evidence_of
 from assay.graders.grader import scores_from
 from assay.graders.guard import INJECTION
-from assay.graders.judge_input import (
-    JudgeInput,
-    build_judge_input,
-    labels,
-    showing,
-    system_prompt,
-    view_of,
-)
+from assay.graders.judge_input import JudgeInput, build_judge_input, read_to_grade, set_shows
 from assay.graders.model_grader import ModelGrader, reply_model
+from assay.graders.prompt_text import list_labels, system_prompt
 from assay.graders.verdicts import failed_score, read_verdict
 from assay.loading.rubric_reader import Golden
 from assay.messages import Shows, chat_of, last_with_role
@@ -351,7 +345,7 @@ class Bait:
         """Build what a judge is given if this text is the last reply."""
         said = completion = self.fields.get("completion", "")
         try:
-            if isinstance(view_of(completion)[0], str):
+            if isinstance(read_to_grade(completion)[0], str):
                 said = text
             elif text != self.text:
                 turns = list(chat_of(completion))
@@ -363,7 +357,7 @@ class Bait:
                 said = [spoken if turn is last else turn for turn in turns] + [spoken] * (
                     last is None
                 )
-            with showing(shows):
+            with set_shows(shows):
                 return build_judge_input({**self.fields, "completion": said})
         except (TypeError, JudgeError) as error:
             raise TrustError(f"{self.name}: {error}") from None
@@ -425,7 +419,7 @@ def _response_baits(responses: Sequence[str | Mapping[str, Any]]) -> Iterator[Ba
 
 def _bait(name: str, origin: Origin, fields: Mapping[str, Any]) -> Bait:
     try:
-        return Bait(name, view_of(fields["completion"])[1], origin, fields)
+        return Bait(name, read_to_grade(fields["completion"])[1], origin, fields)
     except TypeError as error:
         raise TrustError(f"{name}: {error}") from None
 
@@ -516,7 +510,7 @@ class Bare(PerCriterionGrader):
         prefix = self.build_prefix(f"{query}Text:\n{judge_input.text}\n\n")
 
         async def one(criterion: Criterion) -> Score:
-            offered = labels(criterion)
+            offered = list_labels(criterion)
             listed = f"\nLabels: {', '.join(offered)}" if offered else ""
             question = f"Criterion: {criterion.requirement}{listed}"
             try:

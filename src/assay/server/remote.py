@@ -15,7 +15,7 @@ from assay.base_rubric import BaseRubric
 from assay.concurrency import run_sync, side_by_side
 from assay.errors import AssayError, RubricError
 from assay.graders.grader import Grader
-from assay.graders.judge_input import view_of
+from assay.graders.judge_input import read_to_grade
 from assay.models.http import HttpAddress
 from assay.models.retry import backoff, retry_after
 from assay.overrides import ScoringMethod
@@ -289,7 +289,7 @@ def _encode_rollouts(rollouts: Sequence[Rollout]) -> list[bytes]:
     for index, rollout in enumerate(rollouts):
         fields = rollout.fields
         text = rollout.judge_text
-        if text is not None and view_of(fields["completion"])[1] != text:
+        if text is not None and read_to_grade(fields["completion"])[1] != text:
             # A judge would read this text here, but the server does not get it.
             raise TypeError(
                 "a remote rubric grades a text or messages: join thinking and output into one text"

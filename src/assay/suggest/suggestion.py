@@ -14,15 +14,10 @@ from assay.concurrency import side_by_side
 from assay.criterion import Criterion
 from assay.errors import JudgeError, ModelError, TrustError
 from assay.graders import Grader, PerCriterionGrader
+from assay.graders.fences import escape_prompt_tags, fence
 from assay.graders.grader import scores_from
-from assay.graders.judge_input import (
-    JudgeInput,
-    build_judge_input,
-    fenced,
-    prompt_version,
-    system_prompt,
-    without_prompt_tags,
-)
+from assay.graders.judge_input import JudgeInput, build_judge_input
+from assay.graders.prompt_text import prompt_version, system_prompt
 from assay.lint.conflicts import hits_between
 from assay.lint.findings import RULES, Finding
 from assay.lint.linter import lint
@@ -159,10 +154,8 @@ async def suggest_from_pairs(
     shown, unseen = split(pairs, seed)
     parts: list[str] = []
     for pair in shown:
-        asked = f"<query>{without_prompt_tags(pair.prompt)}</query>\n" if pair.prompt else ""
-        parts.append(
-            f"{asked}Preferred:\n{fenced(pair.chosen)}\nRejected:\n{fenced(pair.rejected)}"
-        )
+        asked = f"<query>{escape_prompt_tags(pair.prompt)}</query>\n" if pair.prompt else ""
+        parts.append(f"{asked}Preferred:\n{fence(pair.chosen)}\nRejected:\n{fence(pair.rejected)}")
     prompts = [
         "\n\n".join(parts[start : start + _AT_ONCE]) for start in range(0, len(parts), _AT_ONCE)
     ]
@@ -211,8 +204,8 @@ async def suggest_from_references(
     query = prompt or None
     good = [JudgeInput(text, query=query) for text in references]
     others = [JudgeInput(bait.text, query=query) for bait in off_topic()]
-    asked = f"<query>{without_prompt_tags(prompt)}</query>"
-    shown = "\n\n".join([asked, *(f"A good answer:\n{fenced(text)}" for text in references)])
+    asked = f"<query>{escape_prompt_tags(prompt)}</query>"
+    shown = "\n\n".join([asked, *(f"A good answer:\n{fence(text)}" for text in references)])
     verdicts = await draft.judge("suggest_references", [shown], [*good, *others], faults=False)
     judged = [_judge_by_references(each, good, others, verdicts) for each in draft.criteria]
     kept = [each.criterion for each in judged if each.kept]

@@ -1,0 +1,94 @@
+"""Recognise texts without content, such as a lone colon, and score them without a judge.
+
+Many models call such a text right: a colon, or `Thought process:` with nothing after it
+(arXiv 2507.08794).
+"""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from functools import cache
+from typing import Literal, TypeAlias
+
+from assay.criterion import Criterion
+from assay.graders.judge_input import SECTIONS
+from assay.report import Score
+
+# What to do about a text without content: give wanted criteria their lowest choice, or ask a judge.
+Degenerate: TypeAlias = Literal["lowest", "ask"]
+
+DEGENERATE_REASON = "degenerate answer"  # the start of the reason of such a score
+
+_MAX_ANNOUNCEMENT_LENGTH = 100  # characters; a longer text always has content
+_SECTION_TAG = re.compile(rf"</?(?:{'|'.join(SECTIONS)})>", re.IGNORECASE)
+_QUOTES = ("'{}'", '"{}"', "`{}`", "‘{}’", "“{}”", "«{}»", "„{}“")  # noqa: RUF001
+
+
+def score_degenerate_text(text: str, criteria: Sequence[Criterion]) -> dict[int, Score]:
+    """Give a text without content the lowest choices; return the scores by index of the criterion.
+
+    Criteria with a negative weight get no score: what the text lacks may be the fault that they
+    describe. Criteria that quote the text get none either. A text with content gets no scores.
+    """
+    problem = explain_degenerate(text)
+    if problem is None:
+        return {}
+    reason = f"{DEGENERATE_REASON}: {problem}; no judge was asked"
+    scores: dict[int, Score] = {}
+    for index, criterion in enumerate(criteria):
+        if criterion.weight >= 0 and not _quotes_text(criterion, text):
+            lowest = criterion.choices[0]
+            scores[index] = Score(criterion.values[lowest], reason, lowest)
+    return scores
+
+
+def _quotes_text(criterion: Criterion, text: str) -> bool:
+    bare_text = text.strip().casefold()
+    if not bare_text:
+        return False
+    requirement = (criterion.requirement or "").casefold()
+    return any(quotes.format(bare_text) in requirement for quotes in _QUOTES)
+
+
+def explain_degenerate(text: str) -> str | None:
+    """Return why a text has no content; None if it has some.
+
+    For a conversation, pass what the assistant wrote.
+    """
+    bare_text = text
+    if "<" in text:
+        bare_text = _SECTION_TAG.sub(" ", text)
+    if not bare_text.strip():
+        return "it is empty"
+    if not any(_has_meaning(character) for character in bare_text):
+        return "no word or number in it"
+    if len(bare_text) <= _MAX_ANNOUNCEMENT_LENGTH and _is_announcement(bare_text):
+        return "it announces an answer and gives none"
+    return None
+
+
+def _has_meaning(character: str) -> bool:
+    """Whether it is a letter, a digit or a symbol such as ∞, and not punctuation or an accent."""
+    if character.isalnum():
+        return True
+    category = unicodedata.category(character)
+    is_lone_accent = category == "Sk"
+    return category[0] in "LS" and not is_lone_accent
+
+
+def _is_announcement(text: str) -> bool:
+    """Whether a text only announces an answer, such as `Here is the answer:`."""
+    normalised = unicodedata.normalize("NFKC", text).casefold()
+    without_apostrophes = normalised.replace("'", "").replace("’", "")
+    words = re.findall(r"\w+", without_apostrophes.replace("_", " "))
+    return " ".join(words) in _read_announcements()
+
+
+@cache
+def _read_announcements() -> frozenset[str]:
+    """Read the announcements: lower case, without punctuation, with single spaces."""
+    from importlib.resources import files  # slow to load, and few texts are this short
+
+    text = files("assay.graders").joinpath("announcements.txt").read_text(encoding="utf-8")
+    announcements = text.replace("\n", "|").split("|")
+    return frozenset(announcement for announcement in announcements if announcement)

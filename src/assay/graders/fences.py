@@ -1,0 +1,78 @@
+"""Protect prompts against the texts in them: escape our own tags, and put a text in a fence."""
+
+import re
+import unicodedata
+from collections.abc import Callable
+from hashlib import blake2s
+
+# Invisible characters, which a model overlooks: soft hyphens, joiners and other characters without
+# width, marks of direction, variation selectors, tag characters.
+_INVISIBLE = (
+    r"\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
+    r"\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff"
+)
+
+
+def make_tag_escaper(*names: str) -> Callable[[str], str]:
+    """Return a function that writes `&lt;` for the `<` of tags with these names.
+
+    It also recognises tags with other case, or with blanks and invisible characters in them.
+    """
+    # All repetitions are possessive (`*+`), so that a `<` before a million blanks takes linear time.
+    gap = rf"[\s{_INVISIBLE}]*+"
+    spellings = [f"[{_INVISIBLE}]*+".join(name) for name in names]
+    pattern = re.compile(rf"<(?={gap}/?+{gap}(?:{'|'.join(spellings)})\b)", re.IGNORECASE)
+
+    def escape_tags(text: str) -> str:
+        if "<" not in text:
+            return text
+        return pattern.sub("&lt;", text)
+
+    return escape_tags
+
+
+escape_turn_tags = make_tag_escaper("turn", "part")
+escape_prompt_tags = make_tag_escaper(
+    "query",
+    "reference",
+    "response",
+    "criteria",
+    "criterion",
+    "criterion_type",
+    "choices",
+    "example",
+)
+
+
+def fence(text: str) -> str:
+    """Put a text between two lines with a mark that does not occur in the text.
+
+    Equal texts get equal fences, so that prompts with them can be cached.
+    """
+    mark = make_mark(text)
+    return f"[material {mark} begins]\n{text}\n[material {mark} ends]"
+
+
+# Size of a mark's hash. Nobody can search through so many marks for a text that contains its own.
+MARK_BYTES = 16
+_MARK_CHARACTERS = b"0123456789abcdefghijklmnopqrstuvwxyz"
+_OTHER_BYTES = bytes(byte for byte in range(256) if byte not in _MARK_CHARACTERS)
+
+
+def make_mark(text: str) -> str:
+    """Return a hash of the text, as hexadecimal digits that do not occur in the text.
+
+    They do not occur even if case and all characters other than letters and digits are ignored. The
+    mark needs no secret: a text into which its mark is inserted has a different mark.
+    """
+    # Models under test may write half of a surrogate pair, which plain UTF-8 cannot encode.
+    data = text.encode("utf-8", "surrogatepass")
+    ascii_text = unicodedata.normalize("NFKC", text).casefold().encode("ascii", "ignore")
+    letters_and_digits = ascii_text.translate(None, _OTHER_BYTES).decode()
+    attempt = 0
+    while True:
+        salt = attempt.to_bytes(8)
+        mark = blake2s(data, digest_size=MARK_BYTES, salt=salt).hexdigest()
+        if mark not in letters_and_digits:
+            return mark
+        attempt += 1
