@@ -18,7 +18,7 @@ from assay.criterion import LARGEST, Criterion
 from assay.errors import JudgeError, RubricError, SignatureError
 from assay.graders.grader import Grader, JudgeAnswer, ask_grader
 from assay.graders.judge_input import build_judge_input
-from assay.graders.verdicts import finite, number_of, verdict_score
+from assay.graders.verdicts import check_score, score_verdict, to_finite_float
 from assay.models.budgets import is_dry_run, refuse_unpriced, rollout_spending
 from assay.models.model import has_room
 from assay.plan import CheckSequence, Plan, PlannedCriterion, Stage
@@ -226,12 +226,12 @@ async def _settle(criterion: Criterion, value: Any, context: ScoringContext) -> 
 def coerce_answer(criterion: Criterion, value: Any) -> Answer:
     """Convert what a check returned to an answer; an invalid value becomes an error."""
     if isinstance(value, Score):
-        return finite(criterion, value)
+        return check_score(criterion, value)
     if isinstance(value, str) and value in criterion.values:
-        return verdict_score(criterion, value)
+        return score_verdict(criterion, value)
     if isinstance(value, bool):
         return value
-    number = number_of(value)
+    number = to_finite_float(value)
     if number is None:
         return Score.failed(
             f"ValueError: the check returned {short_repr(value)}, not a finite number"
@@ -444,7 +444,7 @@ async def _judge_rollout(
         result.judged_as_whole |= {planned.index for planned in asked}
         return
     for planned, score in zip(asked, answers, strict=True):
-        result.answers[planned.index] = finite(planned.criterion, score)
+        result.answers[planned.index] = check_score(planned.criterion, score)
 
 
 async def _ask_questions(

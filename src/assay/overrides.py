@@ -18,7 +18,7 @@ from assay.aggregation import Totals, normalise
 from assay.concurrency import FAILURES, is_stop, setting, side_by_side
 from assay.errors import RubricError, SignatureError
 from assay.graders.grader import Grader
-from assay.graders.verdicts import number_of
+from assay.graders.verdicts import to_finite_float
 from assay.report import CriterionReport, EvaluationReport, aggregate
 from assay.rollout import OUTPUTS, Rollout
 from assay.wording import described, short_repr
@@ -222,7 +222,7 @@ def _report_on_state(
     metrics: Mapping[str, Any] = state.get("metrics") or {}
     if known is not None and not wrote_reward:
         return known.model_copy(update={"report": _make_metric_lines(metrics, known)})
-    reward = cast("float", number_of(state["reward"]))
+    reward = cast("float", to_finite_float(state["reward"]))
     if known is not None and _is_number_without_score(known, base):
         # What the override made of that number is not a score either.
         lines = _make_metric_lines(metrics, known)
@@ -244,7 +244,7 @@ def _find_wrong_output(name: str, state: State, *, needs_reward: bool) -> str | 
     if needs_reward and "reward" not in state:
         return f"TypeError: {name} wrote no reward and returned no report: do one of the two"
     reward = state.get("reward")
-    if needs_reward and number_of(reward) is None:
+    if needs_reward and to_finite_float(reward) is None:
         return f"ValueError: {name} wrote {short_repr(reward)} as the reward, not a finite number"
     metrics: Any = state.get("metrics") or {}
     if not isinstance(metrics, Mapping):
@@ -291,7 +291,7 @@ def _make_metric_lines(
             CriterionReport(
                 name=str(name),
                 weight=0.0,
-                value=number_of(value),
+                value=to_finite_float(value),
                 error=error,
                 counted=False,
             )

@@ -11,7 +11,7 @@ from assay.criterion import Criterion
 from assay.errors import JudgeError, RubricError
 from assay.graders.judge_input import JudgeInput
 from assay.graders.prompt_text import system_prompt
-from assay.graders.verdicts import finite
+from assay.graders.verdicts import check_score
 from assay.report import Answer, EvaluationReport, Score
 from assay.rollout import Rollout
 from assay.trajectory import TrajectoryStep, as_it_stood, by_turn, join_steps, steps_of
@@ -107,7 +107,7 @@ def join_answers_about_steps(
         if criterion.scope == "rollout":
             joined.extend(own_scores)
         else:
-            answers = [finite(criterion, score) for score in own_scores]
+            answers = [check_score(criterion, score) for score in own_scores]
             joined.append(join_steps(criterion, list(questions_by_address), answers))
     return joined
 

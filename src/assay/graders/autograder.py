@@ -22,7 +22,7 @@ from assay.graders.grader import (
 )
 from assay.graders.judge_input import JudgeInput, ToGrade, build_judge_input
 from assay.graders.length import penalised
-from assay.graders.verdicts import check_citations, score_of, with_value
+from assay.graders.verdicts import add_verdict_value, check_citations, coerce_judge_answer
 from assay.report import CriterionReport, EvaluationReport, aggregate, line_of
 from assay.types import OnError
 
@@ -71,7 +71,9 @@ class Autograder(Grader):
         """Turn the results of `judge()` into a report."""
         if isinstance(judge_results, EvaluationReport):
             return judge_results
-        lines = [with_value(line) for line in cast("Sequence[CriterionReport]", judge_results)]
+        lines = [
+            add_verdict_value(line) for line in cast("Sequence[CriterionReport]", judge_results)
+        ]
         return aggregate(lines, scale="unit" if normalize else "raw")
 
     async def grade(
@@ -114,7 +116,7 @@ class Autograder(Grader):
             return complete_report(results, criteria, self.scale)
         answers = _check_results(results, criteria)
         return [
-            check_citations(criterion, score_of(criterion, answer), judge_input)
+            check_citations(criterion, coerce_judge_answer(criterion, answer), judge_input)
             for criterion, answer in zip(criteria, answers, strict=True)
         ]
 

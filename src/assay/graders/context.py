@@ -12,7 +12,7 @@ from assay.graders.fences import escape_prompt_tags
 from assay.graders.grader import Grader, JudgeAnswer, JudgeOptions, ask_grader
 from assay.graders.judge_input import JudgeInput
 from assay.graders.prompt_text import system_prompt
-from assay.graders.verdicts import verdict_score
+from assay.graders.verdicts import score_verdict
 from assay.messages import completion_text
 from assay.types import OnError
 from assay.wording import short_repr
@@ -77,7 +77,7 @@ class Anchor:
                     f"{name} of an anchor is {short_repr(getattr(self, name))}: give a text"
                 )
         if isinstance(self.criterion, Criterion):
-            problem = verdict_score(self.criterion, self.verdict).error
+            problem = score_verdict(self.criterion, self.verdict).error
             if problem is not None:
                 raise JudgeError(f"an anchor of {self.criterion.name!r} is of no use: {problem}")
 

@@ -16,7 +16,7 @@ from assay.criterion import Criterion
 from assay.errors import JudgeError
 from assay.graders.judge_input import JudgeInput, ToGrade, build_judge_input, refuse_media
 from assay.graders.length import LengthPenalty, penalised
-from assay.graders.verdicts import failed_score, finite, score_of
+from assay.graders.verdicts import check_score, coerce_judge_answer, failed_score
 from assay.models.model import Model
 from assay.report import CriterionReport, EvaluationReport, Score, aggregate_answers, line_of
 from assay.types import OnError
@@ -170,7 +170,9 @@ async def scores_from(
             )
     except FAILURES as error:
         return [failed_score(error, on_error)] * len(criteria)
-    return [finite(criterion, score) for criterion, score in zip(criteria, answer, strict=True)]
+    return [
+        check_score(criterion, score) for criterion, score in zip(criteria, answer, strict=True)
+    ]
 
 
 def report_from(
@@ -240,7 +242,7 @@ def _complete_lines(
     completed: list[CriterionReport] = []
     for criterion, line in zip(criteria, lines, strict=True):
         if line.value is None:
-            completed.append(line_of(criterion, score_of(criterion, line)))
+            completed.append(line_of(criterion, coerce_judge_answer(criterion, line)))
         else:
             completed.append(line)
     return completed

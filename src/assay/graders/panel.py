@@ -19,7 +19,7 @@ from assay.graders.grader import (
     scores_from,
 )
 from assay.graders.judge_input import JudgeInput
-from assay.graders.verdicts import failed_score, refuse_errors
+from assay.graders.verdicts import failed_score, raise_first_error
 from assay.report import CriterionReport, EvaluationReport, Score, SubAnswer, line_of
 from assay.types import OnError
 from assay.wording import did_you_mean
@@ -130,7 +130,7 @@ class Panel(Composite):
         if self.asks_for_whole:
             return self._whole(scores[0], [own[0] for own in answers], criteria)
         if on_error == "raise":
-            refuse_errors(criteria, scores)
+            raise_first_error(criteria, scores)
         return scores
 
     def _whole(

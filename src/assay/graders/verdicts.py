@@ -1,7 +1,8 @@
-"""Describe what a judge may reply, and read each reply as a `Score`. Only a verdict on offer counts.
+"""Describe what a judge may reply, and convert replies to scores. Only a verdict that was offered counts.
 
-The reply models are pydantic models whose JSON schema can be handed to a provider. The reason stands before the
-verdict in each, so that a model writes it first. Their docstrings are part of the schema, and so of every cache key.
+The reply classes are pydantic models whose JSON schema can be sent to a provider. In each of them
+the reason comes before the verdict, so that a model writes it first. Their names, docstrings and
+descriptions are in the schema, so they are part of every cache key.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -11,7 +12,7 @@ from pydantic import BaseModel, BeforeValidator, Field, model_validator
 
 from assay import graders
 from assay.concurrency import is_stop
-from assay.criterion import BINARY, LARGEST, Criterion
+from assay.criterion import BINARY, LARGEST, NOT_APPLICABLE, Criterion
 from assay.errors import JudgeError
 from assay.graders.judge_input import JudgeInput
 from assay.messages import field_of
@@ -19,16 +20,23 @@ from assay.report import CriterionReport, Score
 from assay.types import OnError
 from assay.wording import short_repr
 
+
+def _normalise_status(status: object) -> object:
+    """Accept other spellings of a status: ` met` is MET."""
+    if isinstance(status, str):
+        return status.strip().upper()
+    return status
+
+
 _Reason = Annotated[
     str, Field(description="Why, in one to three sentences that point at the response.")
 ]
-# As a model may spell it: ` met` is MET.
-_SPELLED = BeforeValidator(lambda word: word.strip().upper() if isinstance(word, str) else word)
+_STATUS_SPELLING = BeforeValidator(_normalise_status)
 _STATUS = Field(
     description="MET when what the criterion describes is present in the response, else UNMET."
 )
 _CHOICE = Field(description="One of the labels that were offered, spelled as they are.")
-_EACH = Field(description="One entry for every criterion.", min_length=1)
+_EVALUATIONS = Field(description="One entry for every criterion.", min_length=1)
 
 
 class PerCriterionOutput(BaseModel):
@@ -39,7 +47,7 @@ class PerCriterionOutput(BaseModel):
     """
 
     explanation: _Reason
-    criterion_status: Annotated[Literal["MET", "UNMET"], _SPELLED, _STATUS]
+    criterion_status: Annotated[Literal["MET", "UNMET"], _STATUS_SPELLING, _STATUS]
 
 
 class ChoiceOutput(BaseModel):
@@ -53,7 +61,7 @@ class TurnedOutput(BaseModel):
     """The reply to one criterion where MET and UNMET are listed, UNMET first."""
 
     explanation: _Reason
-    choice: Annotated[Literal["UNMET", "MET"], _SPELLED, _CHOICE]
+    choice: Annotated[Literal["UNMET", "MET"], _STATUS_SPELLING, _CHOICE]
 
 
 class _Numbered(BaseModel):
@@ -61,24 +69,27 @@ class _Numbered(BaseModel):
 
     @property
     def criterion_idx(self) -> int:
-        """The place of the criterion in the list, from 0."""
+        """The index of the criterion in the list, from 0."""
         return self.criterion_number - 1
 
     @model_validator(mode="before")
     @classmethod
     def _read_index(cls, data: object) -> object:
-        """`criterion_idx` counts from 0 and says the same as `criterion_number`."""
+        """Accept `criterion_idx`, which counts from 0, instead of `criterion_number`."""
         if not isinstance(data, Mapping) or "criterion_idx" not in data:
             return cast("object", data)
         fields = dict(cast("Mapping[str, Any]", data))
-        index, number = fields.pop("criterion_idx"), fields.get("criterion_number")
+        index = fields.pop("criterion_idx")
+        number = fields.get("criterion_number")
         if not isinstance(index, int):
             raise ValueError(f"criterion_idx is {index!r}: give a whole number, from 0")
         if number is not None and number != index + 1:
             raise ValueError(
-                f"criterion_idx {index} and criterion_number {number} are different criteria: give one"
+                f"criterion_idx {index} and criterion_number {number} are different criteria: "
+                "give only one of them"
             )
-        return fields | {"criterion_number": index + 1}
+        fields["criterion_number"] = index + 1
+        return fields
 
 
 class CriterionEvaluation(PerCriterionOutput, _Numbered):
@@ -96,13 +107,13 @@ class ChoiceEvaluation(ChoiceOutput, _Numbered):
 class OneShotOutput(BaseModel):
     """The replies to every criterion of a list."""
 
-    criteria_evaluations: Annotated[list[CriterionEvaluation], _EACH]
+    criteria_evaluations: Annotated[list[CriterionEvaluation], _EVALUATIONS]
 
 
 class OneShotChoiceOutput(BaseModel):
     """The replies to every criterion of a list in which some offer other labels."""
 
-    criteria_evaluations: Annotated[list[ChoiceEvaluation], _EACH]
+    criteria_evaluations: Annotated[list[ChoiceEvaluation], _EVALUATIONS]
 
 
 class RubricAsJudgeOutput(BaseModel):
@@ -115,7 +126,7 @@ class RubricAsJudgeOutput(BaseModel):
     )
 
 
-# A mapping with the same keys does as well as the model.
+# A function may return a mapping with the same keys instead of a model.
 Verdict: TypeAlias = PerCriterionOutput | ChoiceOutput | Mapping[str, Any]
 Verdicts: TypeAlias = OneShotOutput | OneShotChoiceOutput | Mapping[str, Any]
 Number: TypeAlias = RubricAsJudgeOutput | Mapping[str, Any]
@@ -127,13 +138,47 @@ class PerCriterionGenerateFn(Protocol):
     def __call__(self, *, system_prompt: str, user_prompt: str) -> Awaitable[Verdict] | Verdict: ...
 
 
-# By a system prompt and a user prompt: about all criteria at once, and for one number from 0 to 100.
+# Functions of (system_prompt, user_prompt). The first asks about all criteria at once, the second
+# for one number from 0 to 100.
 OneShotGenerateFn: TypeAlias = Callable[[str, str], Awaitable[Verdicts] | Verdicts]
 RubricAsJudgeGenerateFn: TypeAlias = Callable[[str, str], Awaitable[Number] | Number]
 
 
-def verdict_score(criterion: Criterion, verdict: str, reason: str = "") -> Score:
-    """The score of a verdict; an error when it was not on offer."""
+def read_verdict(criterion: Criterion, reply: object) -> Score:
+    """Return the score in a reply with `criterion_status` or `choice`, and `explanation`."""
+    # The usual reply comes first: asking a pydantic model for a field that it lacks is slow.
+    if type(reply) is PerCriterionOutput:
+        return score_verdict(criterion, reply.criterion_status, reply.explanation)
+    verdict = field_of(reply, "criterion_status")
+    if verdict is None:
+        verdict = field_of(reply, "choice")
+    if not isinstance(verdict, str):
+        error = missing_field_error(
+            reply,
+            "verdict: return a PerCriterionOutput, or a ChoiceOutput where labels are offered",
+        )
+        return Score.failed(error)
+    reason = field_of(reply, "explanation")
+    if not isinstance(reason, str):
+        reason = ""
+    score = score_verdict(criterion, verdict, reason)
+    tokens = field_of(reply, "tokens")
+    if tokens is None:
+        return score
+    # Loaded lazily: few judges are asked for log-probabilities.
+    return graders.expectation.expected(criterion, score, tokens)
+
+
+def missing_field_error(reply: object, wanted: str) -> JudgeError:
+    """Return the error for a reply without what is `wanted`, which also says what to return."""
+    return JudgeError(f"the reply {reply!r:.200} of type {type(reply).__name__} holds no {wanted}")
+
+
+def score_verdict(criterion: Criterion, verdict: str, reason: str = "") -> Score:
+    """Return the score of a verdict; a failed score if the verdict was not offered.
+
+    Case and blanks around a verdict are ignored.
+    """
     value = criterion.values.get(verdict)
     if value is not None:
         return Score(value, reason, verdict)
@@ -143,83 +188,117 @@ def verdict_score(criterion: Criterion, verdict: str, reason: str = "") -> Score
     for choice in criterion.choices:
         if choice.strip().casefold() == folded:
             return Score(criterion.values[choice], reason, choice)
-    offered = ", ".join([*criterion.choices, *(["N/A"] if criterion.allow_na else [])])
-    return Score.failed(
-        JudgeError(f"the verdict {verdict[:80]!r} was not on offer ({offered})"), reason
-    )
+    offered = list(criterion.choices)
+    if criterion.allow_na:
+        offered.append(NOT_APPLICABLE)
+    error = JudgeError(f"the verdict {verdict[:80]!r} was not on offer ({', '.join(offered)})")
+    return Score.failed(error, reason)
 
 
-def no_field(reply: object, wanted: str) -> JudgeError:
-    """The error of a reply that does not hold what is wanted, with what to return instead."""
-    return JudgeError(f"the reply {reply!r:.200} of type {type(reply).__name__} holds no {wanted}")
-
-
-def read_verdict(criterion: Criterion, reply: object) -> Score:
-    """The score in a reply: `criterion_status` or `choice`, and `explanation`."""
-    if (
-        type(reply) is PerCriterionOutput
-    ):  # as most are; a pydantic model is slow to say which fields it lacks
-        return verdict_score(criterion, reply.criterion_status, reply.explanation)
-    verdict = field_of(reply, "criterion_status")
-    if verdict is None:
-        verdict = field_of(reply, "choice")
-    if not isinstance(verdict, str):
-        wanted = "verdict: return a PerCriterionOutput, or a ChoiceOutput where labels are offered"
-        return Score.failed(no_field(reply, wanted))
-    reason = field_of(reply, "explanation")
-    score = verdict_score(criterion, verdict, reason if isinstance(reason, str) else "")
-    tokens = field_of(reply, "tokens")
-    if tokens is None:
-        return score
-    # Loaded late: only a judge that is asked for log-probabilities needs it.
-    return graders.expectation.expected(criterion, score, tokens)
-
-
-def score_of(criterion: Criterion, answer: object) -> Score:
-    """One answer of a judge as a `Score`: a verdict on offer, a number, a score or a report line."""
+def coerce_judge_answer(criterion: Criterion, answer: object) -> Score:
+    """Convert what `judge()` returned for a criterion: a verdict, a number, a score or a line."""
     match answer:
         case Score():
-            return finite(criterion, answer)
+            return check_score(criterion, answer)
         case str():
-            return verdict_score(criterion, answer)
+            return score_verdict(criterion, answer)
         case CriterionReport(value=None, error=None, verdict=str(verdict)):
-            return verdict_score(criterion, verdict, answer.reason)
+            return score_verdict(criterion, verdict, answer.reason)
         case CriterionReport():
-            return finite(criterion, answer.as_score)
+            return check_score(criterion, answer.as_score)
         case bool():
-            return verdict_score(criterion, criterion.choices[-1 if answer else 0])
+            return score_verdict(criterion, _choice_for(criterion, answer))
         case int() | float():
-            return finite(criterion, Score(answer))
+            return check_score(criterion, Score(answer))
         case _:
-            return Score.failed(
-                JudgeError(f"judge() answered {answer!r:.200}, which is no verdict")
+            error = JudgeError(
+                f"judge() answered {answer!r:.200}: "
+                "return a verdict, a number, a Score or a CriterionReport"
             )
+            return Score.failed(error)
+
+
+def _choice_for(criterion: Criterion, is_met: bool) -> str:
+    """Return the best choice for True, the worst for False."""
+    if is_met:
+        return criterion.choices[-1]
+    return criterion.choices[0]
+
+
+def check_score(criterion: Criterion, score: Score) -> Score:
+    """Return a score whose value is a finite float, or a failed score that says what it was.
+
+    A score with an error, or of a criterion that does not apply, has the value None.
+    """
+    value: Any = score.value
+    if score.error is not None or not score.applies:
+        return score._replace(value=None)
+    if type(value) is float and abs(value) <= LARGEST:
+        return score
+    if value is None:
+        return score._replace(error="ValueError: no value and no reason why")
+    if isinstance(value, bool):
+        verdict = score.verdict or _choice_for(criterion, value)
+        return score._replace(value=float(value), verdict=verdict)
+    number = to_finite_float(value)
+    if number is None:
+        return Score.failed(
+            f"ValueError: a score of {short_repr(value)} is not a finite number", score.reason
+        )
+    return score._replace(value=number)
+
+
+def to_finite_float(value: Any) -> float | None:
+    """Convert a number of any type to a float; None if it is no number, or larger than `LARGEST`."""
+    if isinstance(value, complex):
+        return None
+    if not hasattr(value, "__float__") and not hasattr(value, "__index__"):
+        return None
+    try:
+        number = float(value)
+    except Exception:  # noqa: BLE001 - a foreign number type may raise anything
+        return None
+    if abs(number) <= LARGEST:
+        return number
+    return None  # too large, infinite or NaN
+
+
+def add_verdict_value(line: CriterionReport) -> CriterionReport:
+    """Fill in the value of a report line that has only the verdict MET or UNMET."""
+    if line.value is not None or line.error is not None or line.verdict not in BINARY:
+        return line
+    is_met = line.verdict == BINARY[-1]
+    is_wanted = line.weight >= 0
+    return line.model_copy(update={"value": float(is_met), "passed": is_met is is_wanted})
 
 
 def check_citations(criterion: Criterion, score: Score, judge_input: JudgeInput) -> Score:
-    """Add what the reason of a score cites, and whether it is there.
+    """Add to a score what its reason cites, and whether each citation is in what was judged.
 
-    A score without the evidence that its criterion requires becomes an error. The lowest choice,
-    or a value of 0, needs none.
+    A score without the evidence that its criterion requires becomes a failed score. The lowest
+    choice, or a value of 0, needs no evidence.
     """
     parts = judge_input.parts
     required = criterion.requires_evidence
     if score.error is not None or not (parts or required):
         return score
-    # What a judge looked at itself may be quoted without an address.
-    has_looked = any(part.role == "judge" for part in parts)
+    # What a judge looked up with tools may be quoted without an address.
+    used_tools = any(part.role == "judge" for part in parts)
+    # A plain text has no parts; quotations are then looked up in the text itself.
+    plain_text = "" if parts else judge_input.text
     # Loaded lazily: most judges read a plain text.
     citations = graders.evidence.citations_of(
         score.reason,
         parts,
-        "" if parts else judge_input.text,
-        quotes=required or has_looked,
+        plain_text,
+        quotes=required or used_tools,
     )
     if citations:
         score = score._replace(citations=tuple(citations))
     if not required or _is_lowest(criterion, score):
         return score
-    if any("found" not in citation for citation in citations):  # `found` marks a missing one
+    # Only citations that are missing from what was judged have the key `found`, with False.
+    if any("found" not in citation for citation in citations):
         return score
     verdict = score.verdict or "a value above 0"
     problem = "it cites nothing"
@@ -230,64 +309,26 @@ def check_citations(criterion: Criterion, score: Score, judge_input: JudgeInput)
 
 
 def _is_lowest(criterion: Criterion, score: Score) -> bool:
-    if score.value is None:  # it does not apply
+    """Whether it is the lowest choice, or a value of 0, or the criterion does not apply."""
+    if score.value is None:
         return True
     if score.verdict is None:
         return score.value <= 0
     return score.verdict == criterion.choices[0]
 
 
-def finite(criterion: Criterion, score: Score) -> Score:
-    """A score whose value is a finite number; otherwise an error that says what it is instead."""
-    value: Any = score.value
-    if score.error is not None or not score.applies:
-        return score._replace(value=None)
-    if type(value) is float and abs(value) <= LARGEST:
-        return score
-    if value is None:
-        return score._replace(error="ValueError: no value and no reason why")
-    if isinstance(value, bool):
-        return score._replace(
-            value=float(value), verdict=score.verdict or criterion.choices[-1 if value else 0]
-        )
-    number = number_of(value)
-    if number is None:
-        return Score.failed(
-            f"ValueError: a score of {short_repr(value)} is not a finite number", score.reason
-        )
-    return score._replace(value=number)
-
-
-def number_of(value: Any) -> float | None:
-    """A number of any make as a float; None when it is none, or too large to add up."""
-    if isinstance(value, complex) or not (
-        hasattr(value, "__float__") or hasattr(value, "__index__")
-    ):
-        return None
-    try:
-        number = float(value)
-    except Exception:  # noqa: BLE001 - a foreign number type may raise anything
-        return None
-    return number if abs(number) <= LARGEST else None
-
-
-def with_value(line: CriterionReport) -> CriterionReport:
-    """A line that gives MET or UNMET alone, with what that is worth; any other as it is."""
-    if line.value is not None or line.error is not None or line.verdict not in BINARY:
-        return line
-    met = line.verdict == BINARY[-1]
-    return line.model_copy(update={"value": float(met), "passed": met is (line.weight >= 0)})
-
-
 def failed_score(error: BaseException, on_error: OnError = "record") -> Score:
-    """The score where a judge failed, unless failures are raised or we are to stop."""
+    """Return the score of a question on which a judge failed.
+
+    The error is raised instead if `on_error` is "raise", or if it asks the program to stop.
+    """
     if on_error == "raise" or is_stop(error):
         raise error
     return Score.failed(error)
 
 
-def refuse_errors(criteria: Sequence[Criterion], scores: Sequence[Score]) -> None:
-    """Raise the first error among these scores."""
+def raise_first_error(criteria: Sequence[Criterion], scores: Sequence[Score]) -> None:
+    """Raise a `JudgeError` for the first failed score."""
     for criterion, score in zip(criteria, scores, strict=True):
         if score.error is not None:
             raise JudgeError(f"criterion {criterion.name!r} has no answer: {score.error}")

@@ -39,7 +39,7 @@ from assay.envs.model_under_test import ModelUnderTest
 from assay.envs.multi_turn import TOO_LONG
 from assay.errors import AssayError, NoReply, NotAsked
 from assay.errors import ModelError as OurModelError
-from assay.graders.verdicts import number_of
+from assay.graders.verdicts import to_finite_float
 from assay.models.budgets import Ledger, count_call, without_a_price
 from assay.models.model import Tool as DeclaredTool
 from assay.models.model import Usage
@@ -535,7 +535,9 @@ def state_to_output(state: State, state_columns: Sequence[str] | None = None) ->
 def _pay(output: dict[str, Any], state: State) -> None:
     """Write a number as the reward, and the error in the shape of theirs."""
     # What a hook wrote after scoring counts too, unless it is no number, or no mapping.
-    found: Any = output.get("reward") if number_of(state.get("reward")) is None else state["reward"]
+    found: Any = (
+        output.get("reward") if to_finite_float(state.get("reward")) is None else state["reward"]
+    )
     reward = (
         found
         if found is not None
