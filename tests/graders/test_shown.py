@@ -105,7 +105,7 @@ async def test_anchors_of_anchored_graders_add_up(rubric_of: Any) -> None:
         (
             lambda: Anchor(DATE, "x", "PERHAPS"),
             JudgeError,
-            "'names_a_date' is of no use: .*PERHAPS",
+            "'names_a_date' cannot be used: .*PERHAPS",
         ),
         (lambda: Anchor(DATE, None, "MET"), TypeError, "response of an anchor is None"),  # type: ignore[arg-type]
         (lambda: Anchored(PerCriterionGrader(), []), ValueError, "has no anchors"),

@@ -1,10 +1,10 @@
-"""Show a judge more than the rollout: a reference answer, or judged examples."""
+"""Show a judge more than the rollout: a reference answer, or judged examples (anchors)."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
-from assay.aggregation import grouped
 from assay.criterion import BINARY, Criterion
 from assay.errors import JudgeError
 from assay.graders.composite import Composite, WrapOptions
@@ -19,7 +19,7 @@ from assay.wording import short_repr
 
 
 class Referenced(Composite):
-    """Shows a grader an answer known to be good: the rollout's, if it has one, or one for all.
+    """Shows a grader an answer known to be good: one for all rollouts, or a field of each rollout.
 
     >>> from assay import PerCriterionGrader, Rubric
     >>> from assay.testing import FakeModel
@@ -40,9 +40,10 @@ class Referenced(Composite):
         field: str = "answer",
         **options: Unpack[WrapOptions],
     ) -> None:
-        """`reference` is for every text; without it the rollout's field of that name is shown."""
+        """Show `reference` for every text. If it is None, show the rollout's `field`, if it has one."""
         super().__init__([grader], **options)
-        self.reference, self.field = reference, field
+        self.reference = reference
+        self.field = field
 
     async def answer(
         self, judge_input: JudgeInput, criteria: list[Criterion], *, on_error: OnError
@@ -56,45 +57,50 @@ class Referenced(Composite):
                 "give a text, or another field="
             )
         text = "" if reference is None else str(reference)
-        referenced = replace(judge_input, reference=text)
-        return await ask_grader(self.inner[0], referenced, criteria, on_error=on_error)
+        input_with_reference = replace(judge_input, reference=text)
+        return await ask_grader(self.inner[0], input_with_reference, criteria, on_error=on_error)
 
 
 @dataclass(frozen=True)
 class Anchor:
-    """A judged example: what a trusted person said about one criterion of one response."""
+    """A judged example: the verdict of a trusted person on one criterion of one response."""
 
-    criterion: Criterion | str  # the criterion, or its requirement in words
+    criterion: Criterion | str  # the criterion, or its requirement
     response: str
     verdict: str
     reason: str = ""
-    query: str = ""  # what was asked, where that matters
+    query: str = ""  # what the response answers; empty if it does not matter
 
     def __post_init__(self) -> None:
         for name in ("response", "verdict", "reason", "query"):
-            if not isinstance(getattr(self, name), str):
-                raise TypeError(
-                    f"{name} of an anchor is {short_repr(getattr(self, name))}: give a text"
-                )
+            value = getattr(self, name)
+            if not isinstance(value, str):
+                raise TypeError(f"{name} of an anchor is {short_repr(value)}: give a text")
         if isinstance(self.criterion, Criterion):
-            problem = score_verdict(self.criterion, self.verdict).error
-            if problem is not None:
-                raise JudgeError(f"an anchor of {self.criterion.name!r} is of no use: {problem}")
+            error = score_verdict(self.criterion, self.verdict).error
+            if error is not None:
+                raise JudgeError(
+                    f"an anchor of criterion {self.criterion.name!r} cannot be used: {error}"
+                )
 
     @property
     def requirement(self) -> str:
-        """The criterion in words."""
+        """The requirement of the criterion."""
         if isinstance(self.criterion, str):
             return self.criterion
         if self.criterion.requirement is None:
-            raise JudgeError(f"{self.criterion.name!r} is answered by code, and needs no anchors")
+            raise JudgeError(
+                f"criterion {self.criterion.name!r} is answered by code, so anchors have no effect "
+                "on it: leave out its anchors"
+            )
         return self.criterion.requirement
 
 
 class Anchored(Composite):
-    """Shows a grader judged examples. They follow the system prompt, so all prompts open with them.
+    """Shows a grader judged examples, at the end of the system prompt.
 
-    An anchor about the very text under judgement is left out, since it would give the answer away.
+    An anchor about the response that is being judged is left out, since it would give away the
+    verdict.
 
     >>> from assay import PerCriterionGrader, Rubric
     >>> from assay.testing import FakeModel
@@ -116,55 +122,69 @@ class Anchored(Composite):
         each: int | None = None,
         **options: Unpack[WrapOptions],
     ) -> None:
-        """`each` keeps so many anchors for every verdict of every criterion, the first ones."""
+        """With `each`, only the first `each` anchors of every verdict on every criterion are kept."""
         super().__init__([grader], **options)
         if not anchors:
-            raise ValueError("Anchored has no anchors: give at least one, or leave it out")
+            raise ValueError("Anchored has no anchors: give at least one, or use the grader alone")
         if each is not None and each < 1:
-            raise ValueError(f"each is {each}: keep at least 1, or None for all")
-        kinds = ((anchor.requirement, anchor.verdict.strip().casefold()) for anchor in anchors)
-        places = grouped((kind, place) for place, kind in enumerate(kinds))
-        self.anchors = tuple(
-            anchors[place] for place in sorted(n for own in places.values() for n in own[:each])
-        )
-        self._all = examples(self.anchors)
-        self._with(self._all)  # refuses a grader that cannot be shown them
+            raise ValueError(f"each is {each}: give at least 1, or None to keep all anchors")
+        self.anchors = _select_anchors(anchors, each)
+        self._all_examples = write_examples(self.anchors)
+        self._add_to_grader(self._all_examples)  # raises if the grader cannot show examples
 
     async def answer(
         self, judge_input: JudgeInput, criteria: list[Criterion], *, on_error: OnError
     ) -> JudgeAnswer:
         # An anchor of a conversation may hold only the last reply.
         last_reply = completion_text(judge_input.fields.get("completion"))
-        judged = {judge_input.text.strip(), last_reply.strip()}
-        others = [anchor for anchor in self.anchors if anchor.response.strip() not in judged]
-        words = self._all
+        judged_texts = {judge_input.text.strip(), last_reply.strip()}
+        others = [anchor for anchor in self.anchors if anchor.response.strip() not in judged_texts]
+        examples = self._all_examples
         if len(others) < len(self.anchors):
-            words = examples(others)
-        return await ask_grader(self._with(words), judge_input, criteria, on_error=on_error)
+            examples = write_examples(others)
+        grader = self._add_to_grader(examples)
+        return await ask_grader(grader, judge_input, criteria, on_error=on_error)
 
-    def _with(self, words: str) -> Grader:
-        """Return the grader inside with these examples after its own."""
+    def _add_to_grader(self, examples: str) -> Grader:
+        """Return the grader inside, with these examples after those that it has already."""
 
         def add_examples(options: JudgeOptions) -> JudgeOptions:
-            texts = [text for text in (options.examples, words) if text]
+            texts = [text for text in (options.examples, examples) if text]
             return replace(options, examples="\n\n".join(texts))
 
         return self._change_options(self.inner[0], add_examples, "it cannot be shown anchors")
 
 
-def examples(anchors: Sequence[Anchor]) -> str:
-    """The anchors as a prompt has them; nothing when there are none."""
-    shown: list[str] = []
+def _select_anchors(anchors: Sequence[Anchor], limit: int | None) -> tuple[Anchor, ...]:
+    """Keep the first `limit` anchors of every verdict on every criterion; all if it is None."""
+    kept: list[Anchor] = []
+    counts: Counter[tuple[str, str]] = Counter()
     for anchor in anchors:
-        parts = {
+        key = (anchor.requirement, anchor.verdict.strip().casefold())
+        if limit is None or counts[key] < limit:
+            kept.append(anchor)
+            counts[key] += 1
+    return tuple(kept)
+
+
+def write_examples(anchors: Sequence[Anchor]) -> str:
+    """Write anchors as a section of a prompt; empty if there are none."""
+    if not anchors:
+        return ""
+    sections = [system_prompt("anchors")]
+    for anchor in anchors:
+        verdict_tag = "criterion_status" if anchor.verdict in BINARY else "choice"
+        texts_by_tag = {
             "query": anchor.query,
             "response": f"\n{anchor.response}\n",
             "criterion": anchor.requirement,
             "explanation": anchor.reason,
-            "criterion_status" if anchor.verdict in BINARY else "choice": anchor.verdict,
+            verdict_tag: anchor.verdict,
         }
-        lines = [
-            f"<{tag}>{escape_prompt_tags(part)}</{tag}>" for tag, part in parts.items() if part
-        ]
-        shown.append("\n".join(["<example>", *lines, "</example>"]))
-    return "\n\n".join([system_prompt("anchors"), *shown]) if shown else ""
+        lines = ["<example>"]
+        for tag, text in texts_by_tag.items():
+            if text:
+                lines.append(f"<{tag}>{escape_prompt_tags(text)}</{tag}>")
+        lines.append("</example>")
+        sections.append("\n".join(lines))
+    return "\n\n".join(sections)

@@ -16,18 +16,17 @@ from assay.models.budgets import is_dry_run
 from assay.report import EvaluationReport, Score
 from assay.types import OnError
 
-OnAttack: TypeAlias = Literal[
-    "worst", "error"
-]  # what such a response gets: the worst verdicts, or none
-INJECTION = (
-    "the response attempts a prompt injection"  # how the reason begins that such a response gets
-)
+# What a response with a prompt injection gets: the worst verdicts, or an error.
+OnAttack: TypeAlias = Literal["worst", "error"]
+# The start of the reason, or of the error, of such a response.
+INJECTION_REASON = "the response attempts a prompt injection"
+_ATTACK_VALUE = 0.5  # a guard score from this value on is an attack
 
 
 class Guarded(Composite):
-    """Asks one more question first: whether the response tries to change how it is judged.
+    """Asks first whether the response tries to change how it is judged.
 
-    One that does gets the worst verdict on every criterion, and nothing else is asked.
+    A response that does gets the worst verdict on every criterion, and no criterion is asked.
 
     >>> from assay import PerCriterionGrader, Rubric
     >>> from assay.testing import FakeModel
@@ -52,39 +51,57 @@ class Guarded(Composite):
     async def answer(
         self, judge_input: JudgeInput, criteria: list[Criterion], *, on_error: OnError
     ) -> JudgeAnswer:
-        """What the grader says, unless the guard says otherwise. Without its answer there is none."""
+        """Return the grader's answer, or the worst verdicts. Raises if the guard has no answer."""
         grader = self.inner[0]
-        if not criteria or explain_degenerate(judge_input.assistant_text) is not None:
-            return await ask_grader(grader, judge_input, criteria, on_error=on_error)
+        has_content = explain_degenerate(judge_input.assistant_text) is None
+        if criteria and has_content:
+            attack = await self._find_attack(judge_input, on_error)
+            if attack is not None:
+                return self._answer_attack(attack, criteria)
+        return await ask_grader(grader, judge_input, criteria, on_error=on_error)
+
+    async def _find_attack(self, judge_input: JudgeInput, on_error: OnError) -> str | None:
+        """Ask the guard question. Return why the response is an attack; None if it is not one."""
         try:
-            guard = await ask_grader(grader, judge_input, [guard_question()], on_error=on_error)
-            if not isinstance(guard, EvaluationReport):
-                said = guard[0]
-            elif guard.score is None:
-                said = Score.failed("; ".join(guard.errors.values()) or "no score")
-            else:  # of one number for the whole, the fault is what is missing to the full score
-                said = Score(1.0 - guard.score, guard.reason)
+            answer = await ask_grader(
+                self.inner[0], judge_input, [guard_question()], on_error=on_error
+            )
+            score = _read_guard_score(answer)
         except FAILURES as error:
-            said = failed_score(error, on_error)
-        if said.value is None and not is_dry_run():
-            raise JudgeError(f"the guard question has no answer: {said.error}")
-        # A dry run answers nothing, and is to count the calls that follow.
-        if is_dry_run() or (said.value or 0.0) < 0.5:
-            return await ask_grader(grader, judge_input, criteria, on_error=on_error)
-        reason = f"{INJECTION}: {said.reason}"
+            score = failed_score(error, on_error)
+        if is_dry_run():
+            return None  # nothing is answered, and the calls that could follow are counted
+        if score.value is None:
+            raise JudgeError(f"the guard question has no answer: {score.error}")
+        if score.value < _ATTACK_VALUE:
+            return None
+        return f"{INJECTION_REASON}: {score.reason}"
+
+    def _answer_attack(self, reason: str, criteria: list[Criterion]) -> JudgeAnswer:
         if self.on_attack == "error":
             raise JudgeError(reason)
         if self.asks_for_whole:
             return complete_report(EvaluationReport(0.0, reason=reason), criteria, self.scale)
-        # The best choice of a fault is the worst for the response.
-        worst = [
-            (criterion, criterion.choices[-1 if criterion.weight < 0 else 0])
-            for criterion in criteria
-        ]
-        return [Score(criterion.values[choice], reason, choice) for criterion, choice in worst]
+        scores: list[Score] = []
+        for criterion in criteria:
+            worst = criterion.choices[0]
+            if criterion.weight < 0:
+                worst = criterion.choices[-1]  # the criterion describes a fault
+            scores.append(Score(criterion.values[worst], reason, worst))
+        return scores
+
+
+def _read_guard_score(answer: JudgeAnswer) -> Score:
+    """Return the score of the guard question: 1 if the response is an attack."""
+    if not isinstance(answer, EvaluationReport):
+        return answer[0]
+    if answer.score is None:
+        return Score.failed("; ".join(answer.errors.values()) or "no score")
+    # One number for the whole rubric: an attack is a fault, so it makes the number low.
+    return Score(1.0 - answer.score, answer.reason)
 
 
 @cache
 def guard_question() -> Criterion:
-    """The question as a criterion: a fault, in the words of `prompts/guard.md`."""
+    """Return the guard question, in the words of `prompts/guard.md`, as a criterion for a fault."""
     return Criterion(requirement=system_prompt("guard"), weight=-1, name="prompt_injection")

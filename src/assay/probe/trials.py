@@ -19,7 +19,7 @@ from assay.errors import JudgeError, TrustError
 from assay.graders import Grader, PerCriterionGrader
 from assay.graders.evidence import evidence_of
 from assay.graders.grader import scores_from
-from assay.graders.guard import INJECTION
+from assay.graders.guard import INJECTION_REASON
 from assay.graders.judge_input import JudgeInput, build_judge_input, read_to_grade, set_shows
 from assay.graders.model_grader import ModelGrader, reply_model
 from assay.graders.prompt_text import list_labels, system_prompt
@@ -162,7 +162,7 @@ class ProbeReport(Record):
         said = {
             trial.text: trial.reason for trial in (*self.baselines, *self.twins) if not trial.error
         }
-        return sum(reason.startswith(INJECTION) for reason in said.values()), len(said)
+        return sum(reason.startswith(INJECTION_REASON) for reason in said.values()), len(said)
 
     @cached_property
     def unprobed(self) -> list[Unprobed]:
