@@ -198,7 +198,7 @@ def judges() -> list[Callable[[str], Any]]:
     from assay.graders import PerCriterionOutput
     from assay.graders.degenerate import score_degenerate_text
     from assay.graders.judge_input import JudgeInput, write_transcript
-    from assay.graders.length import parse_thinking_output, thinking_and_rest
+    from assay.graders.length import parse_thinking_output, split_thinking
     from assay.graders.prompt_text import write_opening
     from assay.messages import parts_of
     from assay.models.structured import read_structured
@@ -216,7 +216,7 @@ def judges() -> list[Callable[[str], Any]]:
         lambda text: judge.words({"question": text, "completion": text}),
         lambda text: write_transcript(parts_of(text, [{"role": "x", "content": [text, text]}])),
         parse_thinking_output,
-        thinking_and_rest,
+        split_thinking,
         redacted,
     ]
 

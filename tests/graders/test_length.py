@@ -13,7 +13,7 @@ from assay.graders.length import (
     compute_length_penalty,
     normalize_to_grade_input,
     parse_thinking_output,
-    thinking_and_rest,
+    split_thinking,
     word_count,
 )
 from assay.testing import FakeModel, make_state
@@ -199,5 +199,5 @@ def test_hostile_text_costs_linear_time(unit: str) -> None:
     text = unit * 500_000
     started = time.process_time()
     parse_thinking_output(text)
-    thinking_and_rest(text)
+    split_thinking(text)
     assert time.process_time() - started < 5

@@ -21,7 +21,7 @@ from assay.graders.grader import (
     report_from,
 )
 from assay.graders.judge_input import JudgeInput, ToGrade, build_judge_input
-from assay.graders.length import penalised
+from assay.graders.length import apply_length_penalty
 from assay.graders.verdicts import add_verdict_value, check_citations, coerce_judge_answer
 from assay.report import CriterionReport, EvaluationReport, aggregate, line_of
 from assay.types import OnError
@@ -90,7 +90,7 @@ class Autograder(Grader):
             )
         answer = await self._judge_and_aggregate(judge_input, rubric)
         report = report_from(answer, rubric, self.scale)
-        return penalised(
+        return apply_length_penalty(
             report, judge_input.assistant_text, self.length_penalty, floor=self.normalize
         )
 

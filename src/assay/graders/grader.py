@@ -15,7 +15,7 @@ from assay.concurrency import FAILURES
 from assay.criterion import Criterion
 from assay.errors import JudgeError
 from assay.graders.judge_input import JudgeInput, ToGrade, build_judge_input, refuse_media
-from assay.graders.length import LengthPenalty, penalised
+from assay.graders.length import LengthPenalty, apply_length_penalty
 from assay.graders.verdicts import check_score, coerce_judge_answer, failed_score
 from assay.models.model import Model
 from assay.report import CriterionReport, EvaluationReport, Score, aggregate_answers, line_of
@@ -128,7 +128,7 @@ async def ask_grader(
     if grader.length_penalty is None or grader.penalises_itself:
         return answer
     report = report_from(answer, criteria, grader.scale)
-    return penalised(
+    return apply_length_penalty(
         report, judge_input.assistant_text, grader.length_penalty, floor=grader.normalize
     )
 

@@ -1,4 +1,4 @@
-"""Take a penalty off the score of a long answer, and tell its thinking from its output."""
+"""Lower the score of long answers, and split a response into thinking and output."""
 
 import re
 import warnings
@@ -11,19 +11,13 @@ from assay.aggregation import sum_behind
 from assay.graders.judge_input import SECTIONS, ThinkingOutputDict
 from assay.report import EvaluationReport
 
-CountFn: TypeAlias = Callable[[str], int]  # how long a text is: words, tokens, characters
-PenaltyType: TypeAlias = Literal[
-    "ALL", "OUTPUT_ONLY", "THINKING_ONLY"
-]  # which part of an answer is counted
-
-
-def word_count(text: str) -> int:
-    """The number of words, as blanks divide them."""
-    return len(text.split())
+CountFn: TypeAlias = Callable[[str], int]  # returns the length of a text: words, tokens, characters
+# Which part of a response is counted.
+PenaltyType: TypeAlias = Literal["ALL", "OUTPUT_ONLY", "THINKING_ONLY"]
 
 
 class LengthPenalty(BaseModel):
-    """Nothing up to `free_budget`, `penalty_at_cap` from `max_cap` on, a power curve in between.
+    """No penalty up to `free_budget`, `penalty_at_cap` from `max_cap` on, a power curve in between.
 
     >>> compute_length_penalty("a b c", LengthPenalty(free_budget=2, max_cap=4, exponent=1))
     0.25
@@ -33,92 +27,123 @@ class LengthPenalty(BaseModel):
 
     free_budget: int = Field(default=6000, ge=0)
     max_cap: int = 8000
-    penalty_at_cap: float = Field(
-        default=0.5, ge=0, allow_inf_nan=False
-    )  # in the unit of the score
-    exponent: float = Field(
-        default=1.6, gt=0, allow_inf_nan=False
-    )  # above 1 the penalty starts gently
-    count_fn: CountFn | None = Field(default=None, exclude=True)  # how to count; words when None
+    # In the unit of the score.
+    penalty_at_cap: float = Field(default=0.5, ge=0, allow_inf_nan=False)
+    # Above 1, the penalty grows slowly at first.
+    exponent: float = Field(default=1.6, gt=0, allow_inf_nan=False)
+    # None counts words.
+    count_fn: CountFn | None = Field(default=None, exclude=True)
     penalty_type: PenaltyType = "ALL"
 
     @model_validator(mode="after")
-    def _cap_above_budget(self) -> Self:
+    def _check_cap(self) -> Self:
         if self.max_cap <= self.free_budget:
-            given = f"max_cap {self.max_cap} is not above free_budget {self.free_budget}"
-            raise ValueError(f"{given}: leave room for the penalty to grow")
+            raise ValueError(
+                f"max_cap {self.max_cap} is not above free_budget {self.free_budget}: "
+                "leave room for the penalty to grow"
+            )
         return self
 
 
-def compute_length_penalty(text: str | ThinkingOutputDict, config: LengthPenalty) -> float:
-    """What to take off the score. A plain text counts as output."""
-    parts: ThinkingOutputDict = {"output": text} if isinstance(text, str) else text
-    thinking, output = parts.get("thinking", ""), parts.get("output", "")
-    counted = {"ALL": f"{thinking} {output}", "OUTPUT_ONLY": output, "THINKING_ONLY": thinking}
-    count = (config.count_fn or word_count)(counted[config.penalty_type])
-    over = (count - config.free_budget) / (config.max_cap - config.free_budget)
-    return config.penalty_at_cap * min(1.0, max(0.0, over)) ** config.exponent
-
-
-def penalised(
+def apply_length_penalty(
     report: EvaluationReport, text: str, penalty: LengthPenalty | None, *, floor: bool
 ) -> EvaluationReport:
-    """The report with the penalty taken off its score, not below 0 if `floor`; sums stay."""
+    """Return the report with a lower score; its sums stay. With `floor`, the score is at least 0."""
     if penalty is None or report.score is None:
         return report
-    score = report.score - compute_length_penalty(thinking_and_rest(text), penalty)
-    score = max(0.0, score) if floor else score
+    score = report.score - compute_length_penalty(split_thinking(text), penalty)
+    if floor:
+        score = max(0.0, score)
     worth = sum_behind(score, report.gain, report.loss, report.scale)
     return report.model_copy(update={"score": score, "worth": worth})
 
 
-def _split(text: str, name: str, most: int = 0) -> tuple[list[str], str]:
-    """What stands in the sections of this name, or in the first few, and the text without them."""
-    # Only up to the last closing tag, or each of a million openings would be looked after to the end of the text.
-    end = max(
-        (closing.end() for closing in re.finditer(f"</{name}>", text, re.IGNORECASE)), default=0
-    )
-    section = re.compile(f"<{name}>(.*?)</{name}>", re.IGNORECASE | re.DOTALL)
-    return section.findall(text[:end])[: most or None], section.sub("", text[:end], most) + text[
-        end:
-    ]
+def compute_length_penalty(text: str | ThinkingOutputDict, config: LengthPenalty) -> float:
+    """Return what to subtract from the score. A plain text counts as output."""
+    if isinstance(text, str):
+        text = {"output": text}
+    thinking = text.get("thinking", "")
+    output = text.get("output", "")
+    match config.penalty_type:
+        case "ALL":
+            counted_text = f"{thinking} {output}"
+        case "OUTPUT_ONLY":
+            counted_text = output
+        case "THINKING_ONLY":
+            counted_text = thinking
+    count_length = config.count_fn or word_count
+    excess = count_length(counted_text) - config.free_budget
+    share_of_cap = excess / (config.max_cap - config.free_budget)
+    clamped_share = min(1.0, max(0.0, share_of_cap))
+    return config.penalty_at_cap * clamped_share**config.exponent
+
+
+def word_count(text: str) -> int:
+    """Return the number of words, which are separated by white space."""
+    return len(text.split())
+
+
+def split_thinking(text: str) -> ThinkingOutputDict:
+    """Return the first thinking section, and all the rest as output, without output tags.
+
+    Unlike with `parse_thinking_output`, text outside an output section is counted too.
+    """
+    thoughts, rest = _cut_sections(text, "thinking", limit=1)
+    output = re.sub("</?output>", " ", rest, flags=re.IGNORECASE)
+    return {"thinking": "".join(thoughts).strip(), "output": output.strip()}
 
 
 def parse_thinking_output(text: str) -> ThinkingOutputDict:
-    """The first section of each name; without an output section, all but the thinking is output.
+    """Return the first thinking and the first output section of a text.
 
-    A tag that is never closed is plain text.
+    Without an output section, all text outside thinking sections is the output. A tag that is never
+    closed is plain text.
 
     >>> parse_thinking_output("<thinking>2 and 2</thinking> 4")
     {'thinking': '2 and 2', 'output': '4'}
     """
-    (thoughts, rest), (outputs, _) = _split(text, "thinking"), _split(text, "output", 1)
+    thoughts, rest = _cut_sections(text, "thinking")
+    outputs, _ = _cut_sections(text, "output", limit=1)
     if not thoughts and not outputs:
         return {"thinking": "", "output": text}
-    return {"thinking": "".join(thoughts[:1]).strip(), "output": (outputs or [rest])[0].strip()}
+    thinking = thoughts[0] if thoughts else ""
+    output = outputs[0] if outputs else rest
+    return {"thinking": thinking.strip(), "output": output.strip()}
 
 
-def thinking_and_rest(text: str) -> ThinkingOutputDict:
-    """The first thinking section, and everything else as output: an empty output section hides nothing from a count."""
-    thoughts, rest = _split(text, "thinking", 1)
-    rest = re.sub("</?output>", " ", rest, flags=re.IGNORECASE)
-    return {"thinking": "".join(thoughts).strip(), "output": rest.strip()}
+def _cut_sections(text: str, name: str, *, limit: int | None = None) -> tuple[list[str], str]:
+    """Return the contents of the sections with this tag, and the text without these sections.
+
+    With `limit`, only so many sections are cut out.
+    """
+    # Search only up to the last closing tag. After it, every opening tag would be searched for its
+    # closing tag to the end of the text, which takes quadratic time.
+    end = 0
+    for closing_tag in re.finditer(f"</{name}>", text, re.IGNORECASE):
+        end = closing_tag.end()
+    section = re.compile(f"<{name}>(.*?)</{name}>", re.IGNORECASE | re.DOTALL)
+    contents = section.findall(text[:end])[:limit]
+    rest = section.sub("", text[:end], count=limit or 0) + text[end:]
+    return contents, rest
 
 
 def normalize_to_grade_input(to_grade: str | ThinkingOutputDict) -> ThinkingOutputDict:
-    """A text or mapping as thinking and output; either is empty when it is not there."""
+    """Return a text or mapping as thinking and output; a missing section is empty."""
     if isinstance(to_grade, str):
         return parse_thinking_output(to_grade)
     if not isinstance(to_grade, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ValueError(f"to_grade must be a string or dict, got {type(to_grade).__name__}")
-    parts = cast("Mapping[str, object]", to_grade)
-    if unknown := sorted(set(parts) - set(SECTIONS)):
+    given_sections = cast("Mapping[str, object]", to_grade)
+    unknown = sorted(set(given_sections) - set(SECTIONS))
+    if unknown:
         warnings.warn(
             f"Unexpected keys in to_grade: {unknown}. Only 'thinking' and 'output' are read.",
             stacklevel=2,
         )
-    texts = {name: parts.get(name, "") for name in SECTIONS}
-    for name, part in texts.items():
-        if not isinstance(part, str):
-            raise ValueError(f"{name!r} must be a string, got {type(part).__name__}")
-    return cast("ThinkingOutputDict", texts)
+    sections: dict[str, str] = {}
+    for name in SECTIONS:
+        text = given_sections.get(name, "")
+        if not isinstance(text, str):
+            raise ValueError(f"{name!r} must be a string, got {type(text).__name__}")
+        sections[name] = text
+    return cast("ThinkingOutputDict", sections)
