@@ -1,7 +1,6 @@
-"""Find what a verdict cites, by address or by quotation, again in what was judged.
+"""Look up what the reason for a verdict cites, by address or by quotation, in what was judged.
 
-A judge that quotes what is not there has not read what it judged, so a quotation that cannot be found is
-said to be missing.
+A quotation that is not there shows that the judge did not read carefully, so it is marked as missing.
 """
 
 import re
@@ -11,159 +10,239 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import accumulate
-from typing import Final, cast
+from typing import Final
 
-from assay.lazy import table_of
 from assay.messages import MEDIA, Part
 from assay.report import Citation
 
-_TABLE: Final[dict[str, str]] = table_of("assay.graders", "citations.toml")
-_QUOTED, _OPENED, _CITED = (
-    re.compile(_TABLE[name].replace("\n", "")) for name in ("quoted", "opened", "cited")
+_MAX_CITATIONS: Final = 20  # that are looked up for one reason
+_MAX_REASON_LENGTH: Final = 20_000  # characters in which citations by address are looked for
+# A shorter quotation is ignored, unless each of its characters is a word.
+_MIN_QUOTE_LENGTH: Final = 3
+# A quotation of so many characters may end inside a word, because the judge cut it off.
+_MIN_CUT_AT_END: Final = 5
+# A quotation of several words with so many characters may also start inside a word. With fewer,
+# `is a` would be found in `this apple`.
+_MIN_CUT_AT_START: Final = 10
+
+# Text in quotation marks of various languages.
+_QUOTATION: Final = re.compile(
+    r'"([^"\n]{2,300})"'
+    r"|“([^”\n]{2,300})”"
+    r"|„([^“”\n]{2,300})[“”]"
+    r"|«([^»\n]{2,300})»"
+    r"|`([^`\n]{2,300})`"
+    r"|「([^」\n]{2,300})」"
+    r"|『([^』\n]{2,300})』"
 )
-_UNSPACED: Final = _TABLE["unspaced"].replace("\n", "")
-# A word; where words are written without spaces, every letter is one.
+# A bracket before an address, as in `[m3.call1: "text"]`.
+_OPENING_BRACKET: Final = re.compile(r"[\[［【]\s*(?=m\d)")  # noqa: RUF001
+# An address, a quotation, or both. The quotation ends before a closing bracket or another citation,
+# and not at the first quotation mark, since quoted JSON has such marks in it.
+_CITATION: Final = re.compile(
+    r"(?P<address>m\d{1,9}(?:\.[a-z]{1,9}\d{1,9})?\b)?\s*[:：]?\s*"  # noqa: RUF001
+    r"(?:"
+    r"""["“”„«»「『`'‘](?P<quote>[^\n]{1,500}?)["“”»«」』`'’]"""  # noqa: RUF001
+    r"""(?=\s*(?:[\]］】]|[,;，；、]\s*(?:m\d|["“„«「『`'‘])))"""  # noqa: RUF001
+    r")?"
+    r"\s*[,;，；、]?\s*"  # noqa: RUF001
+)
+# Characters of scripts that are written without spaces: Thai, Lao, Burmese, Khmer, kana and Chinese;
+# and Korean, which adds particles to words without a space. Each of them counts as a word.
+_UNSPACED: Final = (
+    r"\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff"
+    r"\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
+)
 _WORD: Final = re.compile(rf"(?=[^\W_])[{_UNSPACED}]|[^\W_{_UNSPACED}]++")
-_FEWEST: Final = 3  # characters of a quotation; two do where every letter is a word
-_CUT_AT_END: Final = 5
-# Characters of a quotation that may end, or begin, inside a word: `is a` is not in `this apple`.
-_CUT_AT_START: Final = 10
-MOST: Final = 20  # quotations, and citations, that are looked for in one reason
-_LONGEST: Final = 20_000  # characters of a reason in which citations are looked for
+_ELLIPSIS: Final = re.compile(r"\.\.\.|…")
 
 
 def citations_of(
     reason: str, parts: Sequence[Part], text: str = "", *, quotes: bool = True
 ) -> list[Citation]:
-    """What a reason cites: parts of a conversation by address, as `[m3.call1: "words"]`, and what else it quotes.
+    """Return what a reason cites: parts of a conversation by address, and quotations.
 
-    A quotation without an address is looked for in the text, then in each part of the response; `quotes=False` leaves it.
+    A part is cited as in `[m3.call1: "words"]`. A quotation without an address is looked for in the
+    text, then in each part of the response; with `quotes=False` it is ignored. A citation that is
+    not there has `found: False`.
 
     >>> from assay.messages import parts_of
     >>> citations_of('It looks [m2: "I look"] and pays [m7].', parts_of("Where?", "I look."))
     [{'part': 'm2', 'quote': 'I look', 'start': 0, 'end': 6}, {'part': 'm7', 'found': False}]
     """
-    found: list[Citation] = []
-    loose, end = "", 0
-    for opened in _OPENED.finditer(reason[:_LONGEST]):
-        if opened.start() < end:  # in a quotation
-            continue
-        at, place = "", opened.end()
-        loose += reason[end : opened.start()]
-        while (item := _CITED.match(reason, place)) and (item["at"] or item["quote"]):
-            at, place = item["at"] or at, item.end()
-            found.append(_resolved(at, (item["quote"] or "").replace("&lt;", "<"), parts))
-        end = place
-    response = [part for part in parts if not part.in_prompt]
-    quoted = evidence_of(loose + reason[end:], text) if quotes else []
-    for part in response:  # one after the other, so that the words of each are told apart once
-        tried = [
-            _resolved(part.address, each.get("quote", ""), [part]) if "found" in each else each
-            for each in quoted
-        ]
-        quoted = [new if "start" in new else old for old, new in zip(quoted, tried, strict=True)]
-    return [*found, *quoted][:MOST]
+    citations: list[Citation] = []
+    other_text = ""  # the reason without the citations in brackets
+    end = 0
+    for bracket in _OPENING_BRACKET.finditer(reason[:_MAX_REASON_LENGTH]):
+        if bracket.start() < end:
+            continue  # it is in the quotation of the citation before
+        other_text += reason[end : bracket.start()]
+        address = ""
+        end = bracket.end()
+        while True:
+            item = _CITATION.match(reason, end)
+            if item is None or not (item["address"] or item["quote"]):
+                break
+            # A quotation without an address is from the part before it.
+            address = item["address"] or address
+            quote = (item["quote"] or "").replace("&lt;", "<")
+            citations.append(_look_up(address, quote, parts))
+            end = item.end()
+    other_text += reason[end:]
+    if quotes:
+        response = [part for part in parts if not part.in_prompt]
+        citations += _look_up_quotations(other_text, text, response)
+    return citations[:_MAX_CITATIONS]
 
 
-def _resolved(at: str, quote: str, parts: Sequence[Part]) -> Citation:
-    there = [part for part in parts if at in (part.address, part.message)]
-    if there and not quote:
-        return {"part": at}
-    for part in there:
-        if part.kind in MEDIA:  # whose words cannot be looked for
+def _look_up(address: str, quote: str, parts: Sequence[Part]) -> Citation:
+    """Return the citation of a part or message, with the span of the quotation in its text."""
+    cited_parts = [part for part in parts if address in (part.address, part.message)]
+    if not quote:
+        if cited_parts:
+            return {"part": address}
+        return {"part": address, "found": False}
+    for part in cited_parts:
+        if part.kind in MEDIA:  # it has no text in which the quotation could be looked for
             return {"part": part.address, "quote": quote}
         start = part.text.find(quote)
-        found = (
-            {"start": start, "end": start + len(quote)}
-            if start >= 0
-            else _found(quote, _words_of(part.text))
-        )
-        if "start" in found:
-            return cast("Citation", {"part": part.address, "quote": quote, **found})
-    return {"part": at, "quote": quote, "found": False} if quote else {"part": at, "found": False}
+        if start >= 0:
+            end = start + len(quote)
+            return {"part": part.address, "quote": quote, "start": start, "end": end}
+        span = _find_quote(quote, part.text)
+        if span is not None:
+            start, end = span
+            return {"part": part.address, "quote": quote, "start": start, "end": end}
+    return {"part": address, "quote": quote, "found": False}
+
+
+def _look_up_quotations(reason: str, text: str, response: Sequence[Part]) -> list[Citation]:
+    """Look for the quotations of a reason in a text, and the missing ones in the response."""
+    citations = evidence_of(reason, text)
+    # Part by part, and not quotation by quotation, so that each part is indexed only once.
+    for part in response:
+        for index, citation in enumerate(citations):
+            if "found" in citation:  # only missing quotations have this key
+                in_part = _look_up(part.address, citation.get("quote", ""), [part])
+                if "start" in in_part:
+                    citations[index] = in_part
+    return citations
 
 
 def evidence_of(reason: str, text: str) -> list[Citation]:
-    """Every quotation of a reason, with where it stands in the text, or that it does not.
+    """Return every quotation of a reason, with its span in the text, or with `found: False`.
 
-    Case, punctuation and white space may differ; words may be left out for an ellipsis. A
-    quotation that was cut may end inside a word, and a longer one of several words may begin inside one.
+    Case, punctuation and white space may differ, and an ellipsis may stand for words left out. A
+    quotation may end inside a word, and a longer one of several words may also start inside one.
 
     >>> evidence_of('It says "the capital, Paris".', "The capital: Paris!")
     [{'quote': 'the capital, Paris', 'start': 0, 'end': 18}]
     """
-    quoted = (next(filter(None, found.groups())) for found in _QUOTED.finditer(reason))
-    quotes = dict.fromkeys(quote.strip() for quote in quoted)
-    long_enough = [
-        quote
-        for quote in quotes
-        if len(quote) >= _FEWEST or len(_WORD.findall(quote)) == len(quote)
-    ]
-    return [_found(quote, _words_of(text)) for quote in long_enough[:MOST]]
+    quotes: dict[str, None] = {}  # each once, in order
+    for quotation in _QUOTATION.finditer(reason):
+        quote = next(group for group in quotation.groups() if group).strip()
+        words = _WORD.findall(quote)
+        is_all_words = len(words) == len(quote)  # as in scripts without spaces
+        if len(quote) >= _MIN_QUOTE_LENGTH or is_all_words:
+            quotes[quote] = None
+            if len(quotes) == _MAX_CITATIONS:
+                break
 
-
-def _found(quote: str, words: "_Words") -> Citation:
-    start, end = None, 0
-    for part in re.split(r"\.\.\.|…", quote):
-        wanted = _WORD.findall(part.lower())
-        if not wanted:
-            continue
-        span = words.find(wanted, end)
+    citations: list[Citation] = []
+    for quote in quotes:
+        span = _find_quote(quote, text)
         if span is None:
-            return {"quote": quote, "found": False}
-        start, end = (span[0] if start is None else start), span[1]
-    return (
-        {"quote": quote, "found": False}
-        if start is None
-        else {"quote": quote, "start": start, "end": end}
-    )
+            citations.append({"quote": quote, "found": False})
+        else:
+            citations.append({"quote": quote, "start": span[0], "end": span[1]})
+    return citations
 
 
-class _Words:
-    """The words of a text in one line, with a space before and behind each, and where they stand in the text."""
+def _find_quote(quote: str, text: str) -> tuple[int, int] | None:
+    """Return start and end of a quotation in a text; None if it is not there.
+
+    What stands between ellipses has to be there in the same order.
+    """
+    index = _index_words(text)
+    first_start: int | None = None
+    end = 0
+    for passage in _ELLIPSIS.split(quote):
+        words = _WORD.findall(passage.lower())
+        if not words:
+            continue
+        span = index.find(words, end)
+        if span is None:
+            return None
+        start, end = span
+        if first_start is None:
+            first_start = start
+    if first_start is None:
+        return None
+    return first_start, end
+
+
+class _WordIndex:
+    """The words of a text in lower case, joined by single spaces, with their positions in the text."""
 
     def __init__(self, text: str) -> None:
-        lowered = text.lower()
-        if len(lowered) != len(text):
-            # A few letters become two in small letters, and stay as they are: each letter keeps its place.
-            lowered = "".join(
-                small if len(small := letter.lower()) == 1 else letter for letter in text
-            )
-        found = list(_WORD.finditer(lowered))
-        words = [word[0] for word in found]
+        matches = list(_WORD.finditer(_lower_keeping_length(text)))
+        words = [match[0] for match in matches]
         self.text = text
         self.line = f" {' '.join(words)} "
-        self.starts = array("q", (word.start() for word in found))  # of each word in the text
-        self.places = array("q", accumulate((len(word) + 1 for word in words[:-1]), initial=1))
-        """Of each word in the line."""
+        # Where each word starts in the text, and in the line.
+        self.text_starts = array("q", (match.start() for match in matches))
+        lengths_with_space = (len(word) + 1 for word in words[:-1])
+        self.line_starts = array("q", accumulate(lengths_with_space, initial=1))
 
     def find(self, words: list[str], start: int) -> tuple[int, int] | None:
-        """Where these words first stand in this order, from a place of the text on, by plain searches in linear time."""
+        """Return the span in the text of the first occurrence of these words, from `start` on."""
         wanted = " ".join(words)
-        forms = [f" {wanted} "]
-        if len(wanted) >= _CUT_AT_END:
-            forms.append(f" {wanted}")
-        if len(words) > 1 and len(wanted) >= _CUT_AT_START:
-            forms += [f"{wanted} ", wanted]
-        first = bisect_left(self.starts, start)
-        begin = self.places[first] - 1 if first < len(self.starts) else len(self.line)
-        for form in forms:
-            at = self.line.find(form, begin)
-            if at >= 0:
-                at += form.startswith(" ")
-                end = self._in_text(at + len(wanted) - 1) + 1
-                # Accents and vowel signs belong to the letter before them.
-                while end < len(self.text) and unicodedata.category(self.text[end])[0] == "M":
-                    end += 1
-                return self._in_text(at), end
+        # Whole words first. Then the quotation may be cut off at its end, and then at its start.
+        patterns = [f" {wanted} "]
+        if len(wanted) >= _MIN_CUT_AT_END:
+            patterns.append(f" {wanted}")
+        if len(words) > 1 and len(wanted) >= _MIN_CUT_AT_START:
+            patterns.append(f"{wanted} ")
+            patterns.append(wanted)
+
+        first_word = bisect_left(self.text_starts, start)
+        if first_word == len(self.text_starts):
+            return None
+        line_start = self.line_starts[first_word] - 1  # with the space before the word
+        for pattern in patterns:
+            position = self.line.find(pattern, line_start)
+            if position < 0:
+                continue
+            if pattern.startswith(" "):
+                position += 1
+            span_start = self._text_position(position)
+            span_end = self._text_position(position + len(wanted) - 1) + 1
+            return span_start, self._skip_marks(span_end)
         return None
 
-    def _in_text(self, at: int) -> int:
-        """The place in the text of a letter of the line."""
-        word = bisect_right(self.places, at) - 1
-        return self.starts[word] + at - self.places[word]
+    def _text_position(self, line_position: int) -> int:
+        """Return the position in the text of a letter of the line."""
+        word = bisect_right(self.line_starts, line_position) - 1
+        return self.text_starts[word] + line_position - self.line_starts[word]
+
+    def _skip_marks(self, position: int) -> int:
+        """Return the position after accents and vowel signs, which belong to the letter before."""
+        while position < len(self.text) and unicodedata.category(self.text[position])[0] == "M":
+            position += 1
+        return position
 
 
-_words_of = lru_cache(maxsize=2)(
-    _Words
-)  # kept, since every line of a report asks for the words of the same text
+# Cached, since all criteria of a report look up quotations in the same text.
+_index_words = lru_cache(maxsize=2)(_WordIndex)
+
+
+def _lower_keeping_length(text: str) -> str:
+    """Return the text in lower case, except for letters whose lower case has two characters."""
+    lowered = text.lower()
+    if len(lowered) == len(text):
+        return lowered
+    letters: list[str] = []
+    for letter in text:
+        small_letter = letter.lower()
+        letters.append(small_letter if len(small_letter) == 1 else letter)
+    return "".join(letters)
