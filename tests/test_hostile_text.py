@@ -202,7 +202,7 @@ def judges() -> list[Callable[[str], Any]]:
     from assay.graders.prompt_text import write_opening
     from assay.messages import parts_of
     from assay.models.structured import read_structured
-    from assay.presets.judge_rubric import Points, read_rating
+    from assay.presets.ratings import Points, read_rating
     from assay.redaction import redacted
 
     request = Request.of("", "", schema=PerCriterionOutput)
@@ -213,7 +213,7 @@ def judges() -> list[Callable[[str], Any]]:
         read_rating,
         lambda text: score_degenerate_text(text, [Criterion(requirement="Says ok")]),
         lambda text: write_opening(JudgeInput(text, query=text)),
-        lambda text: judge.words({"question": text, "completion": text}),
+        lambda text: judge.fill_template({"question": text, "completion": text}),
         lambda text: write_transcript(parts_of(text, [{"role": "x", "content": [text, text]}])),
         parse_thinking_output,
         split_thinking,

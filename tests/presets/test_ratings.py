@@ -3,7 +3,7 @@
 import pytest
 
 from assay import JudgeError
-from assay.presets.judge_rubric import Points, points_in, read_rating
+from assay.presets.ratings import Points, find_points, read_rating
 
 TEN = Points(0, 10)
 
@@ -30,7 +30,7 @@ TEN = Points(0, 10)
 )
 def test_the_scale_stands_in_the_words_to_the_judge(words: str, points: object) -> None:
     """Near a word for scoring; of several, the one that holds the others."""
-    assert points_in(words) == points
+    assert find_points(words) == points
 
 
 @pytest.mark.parametrize(

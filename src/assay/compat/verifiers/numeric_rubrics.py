@@ -48,7 +48,7 @@ class Rubric(Hooked, assay.Rubric):
     )
     has_group_rewards = property(attrgetter("compares"))
     _has_warned = False
-    _alone = False
+    _is_judge_only = False
     has_advantages = False
     logger: Logger = logger
 
@@ -75,11 +75,11 @@ class Rubric(Hooked, assay.Rubric):
                 )
             known = {id(criterion.check): criterion for criterion in reversed(plan.criteria)}
             # The judge's own score stands in until there is a function, which may be added to the lists too.
-            gone = [getattr(self, "judge_score", None)] if self._alone else []
+            gone = [getattr(self, "judge_score", None)] if self._is_judge_only else []
             pairs = [
                 (f, w) for f, w in zip(self.funcs, self.weights, strict=False) if f not in gone
             ]
-            self._alone = False
+            self._is_judge_only = False
             criteria = self._read_criteria(
                 [known.get(id(func), func) for func, _ in pairs], [w for _, w in pairs]
             )
@@ -349,7 +349,7 @@ class JudgeRubric(Rubric, assay.JudgeRubric):
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
-        if name.startswith("judge_") and "_system" in vars(self):
+        if name.startswith("judge_") and "_system_prompt" in vars(self):
             self._read_settings()  # a program may ask in other words from then on
 
 
