@@ -33,7 +33,7 @@ from assay.models.structured import read_structured
 from assay.report import Score
 from assay.tools import failure
 from assay.tools.workspace import LONGEST, MOST_READ
-from assay.types import Message, State
+from assay.types import Message, OnError, State
 from assay.wording import counted, described, did_you_mean
 
 _PUNCTUATION = re.compile(
@@ -101,9 +101,14 @@ class ToolJudge(PerCriterionGrader):
             )
         self._fields, self._shown = State(), list[Part]()
 
-    async def _ask_about_one(
-        self, prefix: PromptPrefix, criterion: Criterion, judge_input: JudgeInput
-    ) -> Score:
+    async def score_batch(
+        self,
+        prefix: PromptPrefix,
+        batch: list[Criterion],
+        judge_input: JudgeInput,
+        *,
+        on_error: OnError,
+    ) -> list[Score]:
         own, fields = copy(self), State(judge_input.fields)
         for tool in self.tools:
             if hasattr(tool, "folder"):
@@ -114,7 +119,7 @@ class ToolJudge(PerCriterionGrader):
         )
         own._fields, own._shown = fields, list(said)
         shown = replace(judge_input, fields=fields, parts=own._shown, media=())
-        return await super(ToolJudge, own)._ask_about_one(prefix, criterion, shown)
+        return await super(ToolJudge, own).score_batch(prefix, batch, shown, on_error=on_error)
 
     async def get_reply(
         self,
