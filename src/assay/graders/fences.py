@@ -53,7 +53,7 @@ def fence(text: str) -> str:
     return f"[material {mark} begins]\n{text}\n[material {mark} ends]"
 
 
-# Size of a mark's hash. Nobody can search through so many marks for a text that contains its own.
+# Size of a mark's hash. There are too many marks to search for a text that contains its own.
 MARK_BYTES = 16
 _MARK_CHARACTERS = b"0123456789abcdefghijklmnopqrstuvwxyz"
 _OTHER_BYTES = bytes(byte for byte in range(256) if byte not in _MARK_CHARACTERS)

@@ -145,7 +145,10 @@ def build_judge_input(
 def _build_from_parts(
     row: Mapping[str, Any], completion: Messages, view: str | None, *, takes_media: bool
 ) -> JudgeInput:
-    """Build the input for a rollout that is more than two plain texts."""
+    """Build the input for a rollout that is more than two plain texts.
+
+    `view` replaces the text of the response, as in `build_judge_input()`.
+    """
     shows = _shows.get()
     prompt = row.get("prompt")
     parts = parts_of(prompt, completion)
@@ -224,6 +227,9 @@ def _select_last(parts: Sequence[Part], *, has_prompt: bool) -> list[Part]:
     ]
 
 
+_MAX_LISTED_MEDIA = 3  # in an error message
+
+
 def refuse_media(parts: Sequence[Part], judge: str) -> None:
     """Raise a `JudgeError` if there are any of these media parts.
 
@@ -232,12 +238,12 @@ def refuse_media(parts: Sequence[Part], judge: str) -> None:
     if not parts:
         return
     descriptions: list[str] = []
-    for part in parts[:3]:
+    for part in parts[:_MAX_LISTED_MEDIA]:
         media_type_and_size = part.text.partition(", sha256")[0]
         descriptions.append(f"{part.address} ({media_type_and_size:.200})")
     listed = ", ".join(descriptions)
-    if len(parts) > 3:
-        listed += f" and {len(parts) - 3} more"
+    if len(parts) > _MAX_LISTED_MEDIA:
+        listed += f" and {len(parts) - _MAX_LISTED_MEDIA} more"
     kind = parts[0].kind
     raise JudgeError(
         f"{judge}, and cannot take {listed}: ask a model that takes {kind} (if it does, say so "

@@ -166,7 +166,7 @@ class JudgeRubric(Rubric):
 
         Raises a `ModelError` if there is no reply.
         """
-        values = self._find_values(prompt, completion, answer, fields)
+        values = self._collect_values(prompt, completion, answer, fields)
         model = self._models[0] if self._models else default_model()
         return await self._get_reply(model, self.fill_template(values), state)
 
@@ -177,7 +177,7 @@ class JudgeRubric(Rubric):
 
         Raises a `JudgeError` if a judge gives no clear rating.
         """
-        values = self._find_values(prompt, completion, answer, {})
+        values = self._collect_values(prompt, completion, answer, {})
         if self._hardened:
             problem = self._explain_degenerate(prompt, completion, values)
             if problem is not None:
@@ -217,7 +217,7 @@ class JudgeRubric(Rubric):
 
     def _read_score(self, reply: str) -> Score:
         parser = self.parser if self._parses_replies else Parser()
-        return _read_score(reply, parser, self.points)
+        return _parse_score(reply, parser, self.points)
 
     def fill_template(self, values: Mapping[str, str]) -> str:
         """Fill the template; what the model under test wrote is put in a fence if `hardened`."""
@@ -228,7 +228,7 @@ class JudgeRubric(Rubric):
                     filled_values[name] = fence(filled_values[name])
         return self._template.fill(filled_values)
 
-    def _find_values(
+    def _collect_values(
         self, prompt: Messages, completion: Messages, answer: Any, fields: Mapping[str, Any]
     ) -> dict[str, str]:
         """Return the values of template fields, by name."""
@@ -265,7 +265,10 @@ class JudgeRubric(Rubric):
 
 
 def _choose(**options: Any) -> Any:
-    """Return the value of the one option that is not None; None if all are."""
+    """Return the value of the only option that is not None; None if all are.
+
+    The options are two names for the same thing, so giving both is an error.
+    """
     used = [name for name, value in options.items() if value is not None]
     if len(used) > 1:
         raise RubricError(f"{used[0]}= and {used[1]}= say the same thing: give one of them")
@@ -397,7 +400,7 @@ def _split_at_fields(text: str) -> list[_Piece]:
     return pieces
 
 
-def _read_score(reply: str, parser: Parser, points: Points | None) -> Score:
+def _parse_score(reply: str, parser: Parser, points: Points | None) -> Score:
     """Return the score in a reply, from 0 to 1, with its reason.
 
     Raises a `JudgeError` if there is none.
