@@ -20,7 +20,7 @@ from assay import (
     Swapped,
 )
 from assay.graders import LengthPenalty
-from assay.graders.panel import Vote, disagreement, nearest, outcome
+from assay.graders.panel import Vote, combine_votes, find_nearest_choice, measure_disagreement
 from assay.testing import FakeModel
 
 DOWN = ConnectionError("down")
@@ -185,7 +185,7 @@ async def test_panels_of_panels(rubric_of: Any) -> None:
 )
 def test_labels_of_a_scale(rule: Any, scores: list[str], value: float, named: str) -> None:
     """The mean is a number, and its verdict the nearest label, of two the worse."""
-    score = outcome(SCALE, votes(*map(verdict, scores)), rule)
+    score = combine_votes(SCALE, votes(*map(verdict, scores)), rule)
     assert (score.value, score.verdict) == (pytest.approx(value), named)
 
 
@@ -205,15 +205,15 @@ def test_not_applicable_is_an_answer(
     rule: Any, scores: list[Score], value: float | None, named: str
 ) -> None:
     """It wins by majority alone; where one says that the question applies, `worst` takes that."""
-    score = outcome(SCALE, votes(*scores), rule)
+    score = combine_votes(SCALE, votes(*scores), rule)
     assert (score.value, score.verdict, score.error) == (value, named, None)
 
 
 def test_numbers_vote_too() -> None:
     """A judge of your own may give numbers and no verdicts: 0.2, 0.2 and 0.8."""
     given = votes(0.2, 0.2, 0.8)
-    assert outcome(SCALE, given, "majority").value == 0.2
-    assert outcome(SCALE, given, "mean")[:3] == (pytest.approx(0.4), "3 of 3 judges", None)
+    assert combine_votes(SCALE, given, "majority").value == 0.2
+    assert combine_votes(SCALE, given, "mean")[:3] == (pytest.approx(0.4), "3 of 3 judges", None)
 
 
 @pytest.mark.parametrize(
@@ -222,14 +222,14 @@ def test_numbers_vote_too() -> None:
 )
 def test_disagreement_is_the_mean_distance_of_two(scores: list[Any], apart: Any) -> None:
     """0.5, 0.5 and 1 make 2/3; one answer alone cannot disagree; never more than 1."""
-    found = disagreement([vote.score for vote in votes(*scores)])
+    found = measure_disagreement([vote.score for vote in votes(*scores)])
     assert found == (None if apart is None else pytest.approx(apart))
 
 
 def test_nearest_of_a_fault_is_the_worse_one_too() -> None:
     """Half way between, a fault is there."""
-    assert nearest(Criterion(requirement="Is rude", weight=-1), 0.5) == "MET"
-    assert nearest(Criterion(requirement="Is kind"), 0.5) == "UNMET"
+    assert find_nearest_choice(Criterion(requirement="Is rude", weight=-1), 0.5) == "MET"
+    assert find_nearest_choice(Criterion(requirement="Is kind"), 0.5) == "UNMET"
 
 
 async def test_a_veto_passes_by_its_verdict() -> None:
@@ -389,7 +389,7 @@ class Own(Autograder):
         (lambda: Panel(judges("MET"), weights=[0]), ValueError, "above 0"),
         (lambda: Panel(judges("MET"), quorum=2), ValueError, "give 1 to 1"),
         (lambda: Samples(judges("MET")[0], 0), ValueError, "ask at least once"),
-        (lambda: Swapped(Own()), ValueError, "cannot be turned round"),
+        (lambda: Swapped(Own()), ValueError, "cannot be reversed"),
         (lambda: Panel([RubricAsJudgeGrader(FakeModel(1))]), ValueError, "have no majority"),
         (
             lambda: Panel([RubricAsJudgeGrader(FakeModel(1)), *judges("MET")], rule="mean"),

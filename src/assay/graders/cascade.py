@@ -10,7 +10,7 @@ from assay.criterion import Criterion
 from assay.graders.composite import Composite, WrapOptions
 from assay.graders.grader import Grader, scores_from
 from assay.graders.judge_input import JudgeInput
-from assay.graders.panel import Vote, line_of_vote, named
+from assay.graders.panel import Vote, build_vote_line, name_graders
 from assay.report import CriterionReport, EvaluationReport, Score, aggregate, line_of
 from assay.types import OnError
 
@@ -41,7 +41,7 @@ class Cascade(Composite):
         if not 0 <= doubt < 1:
             raise ValueError(f"doubt is {doubt}: give 0 to less than 1")
         super().__init__(judges, **options)
-        self.names = tuple(named(judges))
+        self.names = tuple(name_graders(judges))
         self.doubt = doubt
 
     async def answer(
@@ -54,7 +54,7 @@ class Cascade(Composite):
             rule: OnError = on_error if name == self.names[-1] else "record"
             scores = await scores_from(judge, judge_input, asked, on_error=rule)
             for place, score in zip(left, scores, strict=True):
-                steps[place].append(Vote(name, score, kind="escalation"))
+                steps[place].append(Vote(name, score, sub_answer="escalation"))
             said = zip(left, scores, strict=True)
             # A judge that cannot say how sure it is counts as in doubt.
             left = [
@@ -64,7 +64,7 @@ class Cascade(Composite):
             ]
         found: list[Score] = []
         for criterion, votes in zip(criteria, steps, strict=True):
-            last, lines = votes[-1].score, tuple(line_of_vote(criterion, step) for step in votes)
+            last, lines = votes[-1].score, tuple(build_vote_line(criterion, step) for step in votes)
             found.append(last if len(votes) == 1 else last._replace(lines=lines))
         return found
 

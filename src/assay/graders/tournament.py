@@ -21,7 +21,7 @@ from assay.graders.judge_input import (
     system_prompt,
     without_tags,
 )
-from assay.graders.panel import Vote, line_of_vote, outcome
+from assay.graders.panel import Vote, build_vote_line, combine_votes
 from assay.report import Score
 from assay.types import Messages
 
@@ -261,11 +261,12 @@ class Tournament(_GroupJudge):
             return score
 
         said = await side_by_side(asked, orders)
-        votes = [Vote("usual order", said[0], kind="usual_order")]
+        votes = [Vote("usual order", said[0], sub_answer="usual_order")]
         votes += [
-            Vote("opposite order", _turned(score), kind="opposite_order") for score in said[1:]
+            Vote("opposite order", _turned(score), sub_answer="opposite_order")
+            for score in said[1:]
         ]
-        return outcome(self.criterion, votes, "mean", noun="orders")
+        return combine_votes(self.criterion, votes, "mean", noun="orders")
 
     async def _scores(self, responses: Sequence[_Response], query: str | None) -> list[Score]:
         texts = [response.text for response in responses]
@@ -284,13 +285,13 @@ class Tournament(_GroupJudge):
                 first, second = sorted((stands[one], stands[other]))
                 game = played[first, second]
                 own = game if stands[one] == first else _turned(game)
-                games[one].append(Vote(f"against {other + 1}", own, kind="game"))
+                games[one].append(Vote(f"against {other + 1}", own, sub_answer="game"))
         return [self._standing(own) for own in games]
 
     def _standing(self, games: Sequence[Vote]) -> Score:
         if not games:
             return Score.not_applicable("there is no other response to compare with")
-        lines = tuple(line_of_vote(self.criterion, game) for game in games)
+        lines = tuple(build_vote_line(self.criterion, game) for game in games)
         points = [game.score.value for game in games if game.score.value is not None]
         if not points:
             error = JudgeError(f"none of {len(games)} games was decided: {games[0].score.error}")
