@@ -15,7 +15,7 @@ from assay import (
     Rubric,
 )
 from assay.graders import ChoiceOutput, OneShotOutput, PerCriterionOutput
-from assay.graders.expectation import choice_odds
+from assay.graders.expectation import compute_probabilities
 from assay.models import Token
 
 SCALE = Criterion(requirement="Is clear", choices=("poor", "fair", "good"))
@@ -185,7 +185,7 @@ async def test_alternatives_are_asked_for(rubric_of: Any) -> None:
 )
 def test_odds_are_told_only_where_they_are_known(verdict: Token, odds: Any) -> None:
     """UNMET, unlisted, may have 0.01 as well as MET has; or 0.001 at most; or it is listed."""
-    found = choice_odds(("UNMET", "MET"), "MET", [verdict])
+    found = compute_probabilities(("UNMET", "MET"), "MET", [verdict])
     assert found == (None if odds is None else pytest.approx(odds))
 
 
@@ -193,7 +193,7 @@ def test_choices_that_begin_alike() -> None:
     """`good` and `good enough` part after the first word; what leaves before goes elsewhere."""
     choices = ("bad", "good", "good enough")
     tokens = [token("good", ("bad", 0.2), chance=0.8), token('"', (" enough", 0.25), chance=0.75)]
-    odds = choice_odds(choices, "good", tokens)
+    odds = compute_probabilities(choices, "good", tokens)
     assert odds == {
         "bad": pytest.approx(0.2),
         "good": pytest.approx(0.6),

@@ -172,7 +172,7 @@ def read_verdict(criterion: Criterion, reply: object) -> Score:
     if tokens is None:
         return score
     # Loaded late: only a judge that is asked for log-probabilities needs it.
-    return graders.expectation.expected(criterion, score, tokens)
+    return graders.expectation.apply_expectation(criterion, score, tokens)
 
 
 def score_of(criterion: Criterion, answer: object) -> Score:
