@@ -449,7 +449,8 @@ def test_images_are_shown_by_their_address_or_path(folder):
         "(the image look1 follows)",
         "MediaError: it begins as image/png does, and its size cannot be read: it is broken",
         "ValueError: 'vast.png' has 5,000,029 bytes, and 4,000,000 is the most that is shown",
-        "MediaError: 6 bytes cannot be shown: a PNG, JPEG, WebP or GIF of 4,000,000 can",
+        "MediaError: these 6 bytes cannot be shown: only a PNG, JPEG, WebP or GIF of at most "
+        "4,000,000 bytes can",
         "ValueError: '../secret' is outside of the workspace, and is not read",
         "(the image look6 follows)",
         "ValueError: there is no image 'm1.image2': did you mean 'm1.image1'?",
@@ -478,7 +479,7 @@ def test_a_model_that_takes_no_images_is_told_so(folder):
     ("make", "said"),
     [
         (lambda: ToolJudge([]), "no tools"),
-        (lambda: ToolJudge([broken, broken]), "two of one name"),
+        (lambda: ToolJudge([broken, broken]), "two tools are named 'broken'"),
         (lambda: ToolJudge([3]), "3 is not a tool"),
         (lambda: ToolJudge([broken], limits=LookLimits(turns=1)), "turns is 1: give 2 or more"),
         (lambda: LookLimits(dollars=float("nan")), "dollars is nan"),
