@@ -15,7 +15,7 @@ from assay import (
     RubricAsJudgeGrader,
     Tournament,
 )
-from assay.graders.tournament import pairings
+from assay.graders.tournament import pair_responses
 from assay.testing import FakeModel, make_rollout, make_state
 
 DOWN = ConnectionError("down")
@@ -207,7 +207,7 @@ async def test_any_grader_that_answers_each_may_judge() -> None:
 )
 def test_fewer_games_on_a_circle(size: int, opponents: int, games: int) -> None:
     """All play alike, and nobody meets itself or another twice."""
-    pairs = pairings(size, opponents)
+    pairs = pair_responses(size, opponents)
     assert len(pairs) == len(set(pairs)) == games
     played = [sum(place in pair for pair in pairs) for place in range(size)]
     assert len(set(played)) == 1
