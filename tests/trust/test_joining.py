@@ -54,7 +54,7 @@ def test_labels_that_do_not_fit_are_counted_by_kind(run):
     assert "4 labels do not fit this run" in message
     assert "1 label about criteria it does not have: 'is_kind'" in message
     assert "2 labels about examples it does not have: '9', '1' (sample 3)" in message
-    assert "'superb' is no answer: give one of poor, fair, good" in message
+    assert "'superb' is not an answer: give one of poor, fair, good" in message
     assert "--skip-unknown" in message
 
 
@@ -103,15 +103,15 @@ class TestQuestion:
     def test_a_choice_is_known_however_it_is_spelled(self):
         """By its text before its worth: on a scale of 1 to 3, `1` is the worst."""
         scale = Question("q", ("1", "2", "3"))
-        assert [scale.answer(given) for given in (1, 1.0, "2", 0.5)] == ["1", "1", "2", "2"]
+        assert [scale.parse_answer(given) for given in (1, 1.0, "2", 0.5)] == ["1", "1", "2", "2"]
 
     def test_numbers_are_answers_only_where_there_are_no_choices(self):
         """A half is neither met nor unmet."""
-        assert Question("q", ()).answer("0.25") == 0.25
+        assert Question("q", ()).parse_answer("0.25") == 0.25
         with pytest.raises(ValueError, match="give one of UNMET, MET"):
-            Question("q").answer(0.5)
+            Question("q").parse_answer(0.5)
         with pytest.raises(ValueError, match="give a number"):
-            Question("q", ()).answer("nan")
+            Question("q", ()).parse_answer("nan")
 
     def test_checks_that_give_numbers_are_questions_for_numbers(self, make_run):
         """Those that give only 0 and 1 are met or not."""
