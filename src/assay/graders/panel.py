@@ -438,7 +438,7 @@ def find_nearest_choice(criterion: Criterion, value: float) -> str:
 def _find_worst(criterion: Criterion, votes: Sequence[Vote]) -> Score:
     """Return the answer that gives the lowest score: the highest value if the criterion is a fault.
 
-    "Not applicable" is returned only if nobody gave a value.
+    "Not applicable" is returned only if no vote has a value.
     """
     worst: Score | None = None
     lowest_credit = 0.0
