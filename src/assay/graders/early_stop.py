@@ -76,13 +76,17 @@ class _Progress:
         self._threshold = threshold
 
     def choose_next(self) -> list[int]:
-        """Return the indices of the criteria to ask about next, all at once; none to stop."""
+        """Return the indices of the criteria to ask about next, all at once; none to stop.
+
+        Criteria that do not count towards the score are asked about in the last round.
+        """
         open_indices = [index for index in range(len(self.criteria)) if index not in self.scores]
         counted = [index for index in open_indices if self.criteria[index].counts]
         if not counted:
             return open_indices
         if self._is_decided(self._get_known_scores()):
             return []
+        # A failed veto may decide the result, so vetoes come first.
         vetoes = [index for index in counted if self.criteria[index].required]
         if vetoes and len(vetoes) < len(counted):
             return vetoes
@@ -98,7 +102,10 @@ class _Progress:
         return {index: score for index, score in self.scores.items() if score.error is None}
 
     def _find_decisive(self, counted: Sequence[int]) -> list[int]:
-        """Return the fewest criteria, by weight, that could decide the result by themselves."""
+        """Return the indices of the fewest criteria, heaviest first, that could decide the result.
+
+        They could if their best or their worst scores made all other open criteria irrelevant.
+        """
         known = self._get_known_scores()
         heaviest_first = sorted(counted, key=lambda index: -abs(self.criteria[index].weight))
 
@@ -112,10 +119,11 @@ class _Progress:
                     return True
             return False
 
-        # What some criteria decide, more criteria decide too, so the count can be bisected.
+        # If some criteria could decide the result, more criteria could too: this allows bisection.
         counts = range(1, len(heaviest_first))
-        count = 1 + bisect_left(counts, True, key=could_decide)
-        return sorted(heaviest_first[:count])
+        smallest_index = bisect_left(counts, True, key=could_decide)
+        smallest_count = 1 + smallest_index
+        return sorted(heaviest_first[:smallest_count])
 
     def _is_decided(self, known: Mapping[int, Score]) -> bool:
         """Whether no score of an open criterion can change the result."""
@@ -123,7 +131,7 @@ class _Progress:
         if all(index in known for index in counted):
             return True
         if not all(0 <= (score.value or 0.0) <= 1 for score in known.values()):
-            return False  # a grader that gives such values may exceed the best and the worst
+            return False  # other scores may also be beyond 0 and 1, the assumed extremes
         results: set[tuple[Any, ...]] = set()
         for assumption in self._list_extremes():
             report = self._aggregate(known, assumption)
@@ -133,8 +141,9 @@ class _Progress:
     def _list_extremes(self) -> "list[_Assumption]":
         """Return the assumptions about the open criteria that lead to the most different results.
 
-        A criterion that turns out not to apply takes its weight out of the normalisation. So if
-        some criteria may not apply, all combinations of dropping them are tried.
+        The weight of a criterion that does not apply is left out when the score is normalised. So
+        if some criteria may not apply, the list also has the cases in which the open ones of
+        positive weight, the open faults, or both do not apply.
         """
         if any(criterion.allow_na for criterion in self.criteria):
             applying = list(product((True, False), repeat=2))
@@ -159,7 +168,8 @@ class _Progress:
         self, known: Mapping[int, Score], assumption: "_Assumption | None" = None
     ) -> EvaluationReport:
         """Return the report if the open criteria get the assumed scores; by default the best."""
-        assumption = assumption or _Assumption(best=True)
+        if assumption is None:
+            assumption = _Assumption(best=True)
         lines: list[CriterionReport] = []
         for index, criterion in enumerate(self.criteria):
             score = known.get(index)

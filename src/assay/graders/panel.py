@@ -30,6 +30,8 @@ Rule: TypeAlias = Literal["majority", "mean", "worst"]
 
 # Differences between sums of weights up to this are rounding errors.
 _WEIGHT_TOLERANCE = 1e-9
+# Distances between values are compared after rounding to this many decimals.
+_DISTANCE_DECIMALS = 12
 # How many failed votes the error of a criterion without an answer quotes.
 _MAX_QUOTED_FAILURES = 3
 
@@ -272,7 +274,7 @@ class Swapped(Panel):
 
 
 def name_graders(graders: Sequence[Grader] | Mapping[str, Grader]) -> dict[str, Grader]:
-    """Return graders by name. Without given names these are their titles, numbered if equal."""
+    """Return graders by name: the given name, or the title with a number if two are equal."""
     if isinstance(graders, Mapping):
         return dict(graders)
     graders_by_name: dict[str, Grader] = {}
@@ -308,8 +310,8 @@ def combine_votes(
 ) -> Score:
     """Return the score that votes on a criterion result in, with a line for each vote.
 
-    Failed votes are not counted. With fewer than `quorum` others the score is an error. `noun` is
-    what its reason calls the voters.
+    Failed votes are not counted. If fewer than `quorum` votes did not fail, the score is an error.
+    `noun` is the word for the voters in the reason.
     """
     answered = [vote for vote in votes if vote.score.error is None]
     failed = [vote for vote in votes if vote.score.error is not None]
@@ -428,8 +430,8 @@ def find_nearest_choice(criterion: Criterion, value: float) -> str:
 
     def rank(choice: str) -> tuple[float, float]:
         choice_value = criterion.values[choice]
-        # Rounded, so that a value half way between two choices is as near to both.
-        distance = round(abs(choice_value - value), 12)
+        # Rounded, so that a value half way between two choices is equally near to both.
+        distance = round(abs(choice_value - value), _DISTANCE_DECIMALS)
         return distance, _get_credit(criterion, choice_value)
 
     return min(criterion.choices, key=rank)

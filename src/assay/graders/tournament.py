@@ -420,7 +420,7 @@ def _sort_pair(first: int, second: int) -> tuple[int, int]:
 
 
 def _swap_sides(score: Score) -> Score:
-    """Return the score of a game as the other response sees it."""
+    """Return the score of a game from the point of view of the other response."""
     value, verdict = _swap_answer(score)
     lines: list[CriterionReport] = []
     for line in score.lines:
