@@ -218,18 +218,16 @@ class _Conversation:
                 messages = (*messages, {**message, "content": reply.text or "(nothing)"})
                 break
             call_ids = [call["id"] for call in message["tool_calls"]]
-            results = await self._call_tools(reply.tool_calls, call_ids)
-            messages = (*messages, message, *results)
+            results = await self._call_tools(reply.tool_calls)
+            messages = (*messages, message, *self._show_results(results, call_ids))
         last_message = {"role": "user", "content": system_prompt("tool_judge_verdict")}
         last_request = replace(request, messages=(*messages, last_message))
         return await ask_judge(self.model, last_request, logged_count)
 
-    async def _call_tools(
-        self, tool_calls: Sequence[ToolCall], call_ids: Sequence[str]
-    ) -> list[Message]:
-        """Call tools concurrently, as far as the limit allows; return one message per result.
+    async def _call_tools(self, tool_calls: Sequence[ToolCall]) -> list[str | Medium]:
+        """Call tools concurrently; return one text or image per call.
 
-        Images follow in one more message, since most providers take none in the result of a tool.
+        Calls beyond the limit get an error message as their result.
         """
         allowed = tool_calls[: self.limits.looks - len(self.calls)]
         for call in allowed:
@@ -240,7 +238,15 @@ class _Conversation:
             results += await side_by_side(self._call_tool, allowed)
         refused_count = len(tool_calls) - len(allowed)
         results += [failure("no looks are left: give your verdict")] * refused_count
+        return results
 
+    def _show_results(
+        self, results: Sequence[str | Medium], call_ids: Sequence[str]
+    ) -> list[Message]:
+        """Return one message per result; images follow in one more message.
+
+        Most providers accept no images in the message of a result.
+        """
         messages: list[Message] = []
         images: list[Medium] = []
         for call_id, result in zip(call_ids, results, strict=True):
