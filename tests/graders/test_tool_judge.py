@@ -404,7 +404,10 @@ def test_pages_are_read_only_from_listed_hosts(folder):
             tool_call("read_url", url=url, start=5),
             tool_call("read_url", url="https://example.org/"),
         ]
-        for options, expected in [({"allow_private": True}, '{"object"'), ({}, "begins with https")]:
+        for options, expected in [
+            ({"allow_private": True}, '{"object"'),
+            ({}, "begins with https"),
+        ]:
             with ModelServer(script(calls, verdict())) as server:
                 assert judged(server, [WebPages(["127.0.0.1"], **options)]).verdict == "MET"
             first, second, third = (FENCE.fullmatch(result)[2] for result in results(server))
