@@ -1,4 +1,4 @@
-"""What `rubric` loads, and the words of its complaints."""
+"""Load what the package `rubric` loads, with its error messages."""
 
 import io
 import json
@@ -33,7 +33,7 @@ def listed(rubric: Rubric) -> list[dict[str, Any]]:
     ],
 )
 def test_shapes(data: Any) -> None:
-    """Lists, sections and both mixed; whatever else stands there is dropped."""
+    """Lists, sections and both mixed are read; unknown keys are dropped."""
     assert listed(Rubric.from_dict(data)) == [ONE, TWO]
     assert listed(Rubric.from_json(json.dumps(data))) == [ONE, TWO]
     assert listed(Rubric.from_yaml(json.dumps(data))) == [ONE, TWO]
@@ -41,7 +41,7 @@ def test_shapes(data: Any) -> None:
 
 
 def test_a_known_key_is_dropped_too() -> None:
-    """A file written for `rubric` knows no veto, so `required` is a note there."""
+    """The package `rubric` has no vetoes, so `required` is ignored."""
     [criterion] = Rubric.from_dict([{**ONE, "required": True, "choices": ["a", "b"]}]).rubric
     assert (criterion.required, criterion.choices) == (False, ("UNMET", "MET"))
 
@@ -69,8 +69,8 @@ def test_a_known_key_is_dropped_too() -> None:
         ([{"criteria": [ONE]}, {"weight": 1}], "Invalid criterion at index 1"),
     ],
 )
-def test_complaints(data: Any, message: str) -> None:
-    """A ValueError with the words that its tests look for."""
+def test_error_messages(data: Any, message: str) -> None:
+    """The error is a ValueError with the message of the package."""
     with pytest.raises(ValueError) as caught:  # noqa: PT011 - the message is the next line
         Rubric.from_dict(data)
     assert message in str(caught.value)
@@ -78,12 +78,12 @@ def test_complaints(data: Any, message: str) -> None:
 
 @pytest.mark.parametrize("weight", ["2.5", 2.5, True])
 def test_a_weight_is_read_as_a_number(weight: Any) -> None:
-    """Text and booleans are taken where they are one."""
+    """Texts and booleans are converted."""
     assert Criterion(weight=weight, requirement="x").weight == float(weight)
 
 
 def test_a_criterion_needs_both_fields() -> None:
-    """It is frozen, can be a key, and drops what it does not know."""
+    """It is frozen and hashable, and ignores unknown fields."""
     criterion = Criterion(weight=1, requirement="x", id=5)
     assert hash(criterion) == hash(Criterion(weight=1, requirement="x"))
     with pytest.raises(ValidationError):
@@ -95,7 +95,7 @@ def test_a_criterion_needs_both_fields() -> None:
 
 @pytest.mark.parametrize("name", ["r.json", "r.yaml", "r.yml", "R.JSON"])
 def test_files(tmp_path: Path, name: str) -> None:
-    """A path as text or Path, and an open file, of text or bytes; utf-8 whatever the locale."""
+    """A str, a Path, and open files of text or bytes are read as UTF-8."""
     path = tmp_path / name
     path.write_text(json.dumps([{**ONE, "requirement": "Nennt Köln"}], ensure_ascii=False), "utf-8")
     with path.open(encoding="utf-8") as text, path.open("rb") as raw:
@@ -104,13 +104,13 @@ def test_files(tmp_path: Path, name: str) -> None:
 
 
 def test_a_missing_file(tmp_path: Path) -> None:
-    """That is another kind of error."""
+    """The error is a FileNotFoundError."""
     with pytest.raises(FileNotFoundError, match="File not found"):
         Rubric.from_file(tmp_path / "none.json")
 
 
 def test_a_file_of_another_kind(tmp_path: Path) -> None:
-    """The message lists what can be read."""
+    """The message lists the supported formats."""
     path = tmp_path / "r.txt"
     path.write_text("[]")
     with path.open() as opened:
@@ -122,7 +122,7 @@ def test_a_file_of_another_kind(tmp_path: Path) -> None:
 
 
 def test_a_file_without_a_name() -> None:
-    """Its kind cannot be told."""
+    """Its format cannot be determined."""
     for source in (io.StringIO("[]"), _named("rubric"), _named(3)):
         with pytest.raises(ValueError, match="Cannot determine file format"):
             Rubric.from_file(source)
@@ -134,15 +134,15 @@ def _named(name: Any) -> io.StringIO:
     return source
 
 
-def test_no_source_at_all() -> None:
-    """A number is no file."""
+def test_a_source_of_a_wrong_type() -> None:
+    """A number is refused."""
     with pytest.raises(ValueError, match="Invalid source type"):
         Rubric.from_file(3)
 
 
 @pytest.mark.parametrize("text", ["{", "", "[1,]", "[" * 100_000])
 def test_broken_json(tmp_path: Path, text: str) -> None:
-    """The complaint names the format, from a text and from a file."""
+    """The error names the format, for a text and for a file."""
     path = tmp_path / "r.json"
     path.write_text(text)
     for load in (lambda: Rubric.from_json(text), lambda: Rubric.from_file(path)):
@@ -154,7 +154,7 @@ def test_broken_json(tmp_path: Path, text: str) -> None:
     "text", ["a: [", "- x: 1\n y: 2", "d: 2023-99-99", "!!python/object:os.x {}"]
 )
 def test_broken_yaml(tmp_path: Path, text: str) -> None:
-    """Tags that would run code are broken too."""
+    """Tags that would run code are refused too."""
     path = tmp_path / "r.yaml"
     path.write_text(text)
     for load in (lambda: Rubric.from_yaml(text), lambda: Rubric.from_file(path)):

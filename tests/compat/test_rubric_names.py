@@ -52,10 +52,10 @@ GRADERS = """Autograder PerCriterionGrader PerCriterionOneShotGrader RubricAsJud
 )
 def test_every_name_is_there(module: str, names: str) -> None:
     """Importable, and listed in `__all__`, where it was."""
-    found = importlib.import_module(f"assay.compat.rubric{module}")
+    mirror = importlib.import_module(f"assay.compat.rubric{module}")
     for name in names.split():
-        assert hasattr(found, name)
-        assert name in getattr(found, "__all__", [name])
+        assert hasattr(mirror, name)
+        assert name in getattr(mirror, "__all__", [name])
 
 
 def test_the_graders_are_ours() -> None:

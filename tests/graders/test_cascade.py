@@ -1,4 +1,4 @@
-"""A cheap judge first; only what it is not sure of goes up."""
+"""A cascade asks a cheap judge first, and the next one only about what is in doubt."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ DOWN = ConnectionError("down")
 
 
 class Unsure(Autograder):
-    """Says how far apart its answers were, by requirement."""
+    """A judge with a given disagreement for each criterion."""
 
     def __init__(self, **apart: Any) -> None:
         super().__init__()
@@ -25,8 +25,8 @@ def asked(model: FakeModel) -> list[str]:
     return [user.partition("<criterion>")[2].partition("<")[0] for _, user in model.calls]
 
 
-async def test_what_is_in_doubt_goes_up(rubric_of: Any) -> None:
-    """Further apart than 0.1, or nobody knows how far; the others stay where they are."""
+async def test_doubtful_criteria_go_to_the_next_judge(rubric_of: Any) -> None:
+    """A disagreement above 0.1, or an unknown one, is in doubt; other answers are kept."""
     cheap = Unsure(holds_1=0.0, holds_2=0.1, holds_3=0.18, holds_4=None)
     dear = FakeModel("UNMET")
     cascade = Cascade([cheap, PerCriterionGrader(dear)])
@@ -35,8 +35,8 @@ async def test_what_is_in_doubt_goes_up(rubric_of: Any) -> None:
     assert [line.value for line in report.report] == [1.0, 1.0, 0.0, 0.0]
 
 
-async def test_the_steps_stand_in_the_line(rubric_of: Any) -> None:
-    """Those that went up show what each judge said; the reason is the last one's."""
+async def test_a_line_lists_the_answers_of_all_judges(rubric_of: Any) -> None:
+    """The line lists the answer of each judge; its reason is the last judge's."""
     cascade = Cascade([Unsure(holds_1=0.5), PerCriterionGrader(FakeModel("UNMET", reason="no"))])
     [line] = (await rubric_of(1).grade("x", autograder=cascade)).report
     assert [(step.name, step.verdict) for step in line.lines] == [
@@ -47,16 +47,16 @@ async def test_the_steps_stand_in_the_line(rubric_of: Any) -> None:
     assert [(step.requirement, step.counted) for step in line.lines] == [(None, False)] * 2
 
 
-async def test_doubt_is_yours_to_choose(rubric_of: Any) -> None:
-    """At 0.5 a disagreement of 0.5 stays."""
+async def test_doubt_can_be_set(rubric_of: Any) -> None:
+    """With `doubt=0.5` a disagreement of 0.5 is accepted."""
     dear = FakeModel("UNMET")
     cascade = Cascade([Unsure(holds_1=0.5, holds_2=0.6), PerCriterionGrader(dear)], doubt=0.5)
     await rubric_of(1, 1).grade("x", autograder=cascade)
     assert asked(dear) == ["Holds 2"]
 
 
-async def test_split_panels_and_samples_go_up(rubric_of: Any) -> None:
-    """The first two samples agree about one criterion and differ about the other."""
+async def test_disagreeing_samples_go_to_the_next_judge(rubric_of: Any) -> None:
+    """The samples agree about the first criterion and differ about the second."""
     cheap = FakeModel(["MET", "MET", "MET", "UNMET"])
     dear = FakeModel("MET")
     cascade = Cascade([Samples(PerCriterionGrader(cheap), 2), PerCriterionGrader(dear)])
@@ -64,15 +64,15 @@ async def test_split_panels_and_samples_go_up(rubric_of: Any) -> None:
     assert asked(dear) == ["Holds 2"]
 
 
-async def test_a_cheap_judge_that_fails_is_no_loss(rubric_of: Any) -> None:
-    """The next one is asked."""
+async def test_a_failed_first_judge_is_replaced_by_the_next(rubric_of: Any) -> None:
+    """The next judge is asked instead."""
     cascade = Cascade([PerCriterionGrader(FakeModel(DOWN)), PerCriterionGrader(FakeModel("MET"))])
     report = await rubric_of(1).grade("x", autograder=cascade)
     assert (report.score, report.report[0].lines[0].error) == (1.0, "ConnectionError: down")
 
 
-async def test_the_last_judge_failing_is_an_error(rubric_of: Any, partial_report: Any) -> None:
-    """What the cheap one was not sure of does not stand in for it."""
+async def test_a_failed_last_judge_is_an_error(rubric_of: Any, partial_report: Any) -> None:
+    """The doubtful answer of the first judge does not replace it."""
     cascade = Cascade([Unsure(holds_1=0.5, holds_2=0.0), PerCriterionGrader(FakeModel(DOWN))])
     report = await partial_report(rubric_of(1, 1), cascade)
     assert [line.value for line in report.report] == [None, 1.0]
@@ -80,7 +80,7 @@ async def test_the_last_judge_failing_is_an_error(rubric_of: Any, partial_report
 
 
 async def test_raise_gives_the_last_judge_s_exception(rubric_of: Any) -> None:
-    """That of the judge before it is not raised."""
+    """Exceptions of earlier judges are not raised."""
     rubric = rubric_of(1, on_error="raise")
     failing = PerCriterionGrader(FakeModel(DOWN))
     with pytest.raises(ConnectionError):
@@ -90,7 +90,7 @@ async def test_raise_gives_the_last_judge_s_exception(rubric_of: Any) -> None:
 
 
 async def test_three_steps(rubric_of: Any) -> None:
-    """Each asks about less: 3, 2 and 1 criteria."""
+    """The judges are asked about 3, 2 and 1 criteria."""
     middle = Unsure(holds_2=0.0, holds_3=0.9)
     dear = FakeModel("UNMET")
     steps = [Unsure(holds_1=0.0, holds_2=0.9, holds_3=0.9), middle, PerCriterionGrader(dear)]
@@ -100,8 +100,8 @@ async def test_three_steps(rubric_of: Any) -> None:
     assert report.score == pytest.approx(2 / 3)
 
 
-async def test_nothing_in_doubt_asks_nobody_else() -> None:
-    """Not even to say that there is nothing."""
+async def test_without_doubt_the_next_judge_is_not_asked() -> None:
+    """The second judge is not called at all."""
     dear = FakeModel("MET")
     cascade = Cascade([Panel([PerCriterionGrader(FakeModel("MET"))] * 2), PerCriterionGrader(dear)])
     assert (await Rubric([{"requirement": "Is short"}]).grade("x", autograder=cascade)).score == 1.0
@@ -110,6 +110,6 @@ async def test_nothing_in_doubt_asks_nobody_else() -> None:
 
 @pytest.mark.parametrize("doubt", [-0.1, 1, 2])
 def test_doubt_has_bounds(doubt: float) -> None:
-    """With 1 nothing would ever go up."""
+    """With `doubt=1` no criterion would ever be in doubt."""
     with pytest.raises(ValueError, match="doubt is"):
         Cascade([PerCriterionGrader()], doubt=doubt)

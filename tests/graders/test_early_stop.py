@@ -1,4 +1,4 @@
-"""Asking ends when the result is decided, and it is the result that asking everything gives."""
+"""EarlyStop stops when the result is decided, and gives the same result as asking everything."""
 
 import asyncio
 from typing import Any
@@ -23,7 +23,7 @@ SAFE = Criterion(requirement="Is safe", required=True)
 
 
 class Known(Autograder):
-    """Gives the answers it was made with, by name, and remembers the rounds it was asked in."""
+    """Gives fixed answers by name, and records the criteria of each round."""
 
     def __init__(self, answers: dict[str, Any], **options: Any) -> None:
         super().__init__(**options)
@@ -42,8 +42,8 @@ def known(*values: Any, **options: Any) -> Known:
 # Vetoes
 
 
-async def test_a_failed_veto_ends_it() -> None:
-    """The score is 0 whatever the rest; nobody is asked about it, and the report says so."""
+async def test_a_failed_veto_decides_the_result() -> None:
+    """The score is 0 whatever the other answer is, so it is not asked for."""
     rubric = Rubric([Criterion(requirement="Is kind", weight=5), SAFE])
     model = FakeModel("UNMET")
     report = await rubric.grade("x", autograder=EarlyStop(PerCriterionGrader(model)))
@@ -56,8 +56,8 @@ async def test_a_failed_veto_ends_it() -> None:
     assert report.metrics == {"is_safe": 0.0}
 
 
-async def test_what_was_not_asked_survives_writing() -> None:
-    """To a dictionary and back."""
+async def test_unasked_lines_survive_writing() -> None:
+    """The report is written to a dict and read back."""
     rubric = Rubric([Criterion(requirement="Is kind", weight=5), SAFE])
     grader = EarlyStop(PerCriterionGrader(FakeModel("UNMET")))
     report = await rubric.grade("x", autograder=grader)
@@ -66,8 +66,8 @@ async def test_what_was_not_asked_survives_writing() -> None:
     assert EvaluationReport.from_dict(report.to_dict()).report == report.report
 
 
-async def test_a_veto_that_holds_lets_everything_be_asked() -> None:
-    """In a second round, all at once; the sum is 1 + 5 of 6."""
+async def test_after_a_passed_veto_everything_is_asked() -> None:
+    """All other criteria are asked about in a second round; the sum is 1 + 5 of 6."""
     rubric = Rubric(
         [Criterion(requirement="Is kind", weight=5), SAFE, Criterion(requirement="N", weight=0)]
     )
@@ -78,7 +78,7 @@ async def test_a_veto_that_holds_lets_everything_be_asked() -> None:
 
 
 async def test_a_cap_above_zero_decides_nothing_by_itself() -> None:
-    """Under a cap of 0.5 the rest still counts: 1 of 6 points is less than half of them."""
+    """With a cap of 0.5 the other criterion can still lower the score."""
     veto = SAFE.with_fields(cap=0.5)
     rubric = Rubric([veto, Criterion(requirement="Is kind", weight=5)])
     grader = Known({"is_safe": False, "is_kind": False})
@@ -87,7 +87,7 @@ async def test_a_cap_above_zero_decides_nothing_by_itself() -> None:
 
 
 async def test_faults_that_could_lower_the_reward_are_asked() -> None:
-    """The score is 0, and the sum is still open: -3 when the fault is there."""
+    """The score is decided, but the sum is not: it is -3 if the fault is committed."""
     rubric = Rubric([SAFE, Criterion(requirement="Is rude", weight=-3)])
     grader = Known({"is_safe": False, "is_rude": True})
     report = await rubric.grade("x", autograder=EarlyStop(grader))
@@ -95,7 +95,7 @@ async def test_faults_that_could_lower_the_reward_are_asked() -> None:
 
 
 async def test_a_veto_without_an_answer_vetoes_nothing(partial_report: Any) -> None:
-    """Everything is asked, and the report is partial as any other: a sum of 5, and no score."""
+    """Everything is asked, and the report is partial: a sum of 5 and no score."""
     rubric = Rubric([SAFE, Criterion(requirement="Is kind", weight=5)])
     grader = EarlyStop(Known({"is_safe": Score.failed("TimeoutError: slow"), "is_kind": True}))
     report = await partial_report(rubric, grader)
@@ -106,8 +106,8 @@ async def test_a_veto_without_an_answer_vetoes_nothing(partial_report: Any) -> N
     )
 
 
-async def test_a_failure_that_cannot_matter_leaves_the_result() -> None:
-    """One veto failed and the other has no answer: 0 either way, and the error can be seen."""
+async def test_a_failure_that_cannot_change_the_result_is_kept_as_an_error() -> None:
+    """One veto failed and the other has no answer. The score is 0 in any case."""
     rubric = Rubric([SAFE, SAFE.with_fields(name="legal"), Criterion(requirement="Is kind")])
     grader = EarlyStop(Known({"is_safe": False, "legal": Score.failed("TimeoutError: slow")}))
     report = await rubric.grade("x", autograder=grader)
@@ -118,16 +118,16 @@ async def test_a_failure_that_cannot_matter_leaves_the_result() -> None:
 # Thresholds
 
 
-async def test_enough_is_enough(rubric_of: Any) -> None:
-    """4 and 3 of 10 reach 0.7. The 4 goes first, since without it all would be over."""
+async def test_it_stops_when_the_threshold_is_reached(rubric_of: Any) -> None:
+    """4 + 3 of 10 reach 0.7. The 4 is asked first, since a failure there decides the result."""
     grader = known(True, True, True, True)
     report = await rubric_of(1, 2, 3, 4).grade("x", autograder=EarlyStop(grader, threshold=0.7))
     assert grader.rounds == [["holds_4"], ["holds_3"]]
     assert (report.score, report.raw_score, report.unneeded) == (1.0, 10.0, 2)
 
 
-async def test_out_of_reach_is_out_of_reach(rubric_of: Any) -> None:
-    """Without the 4 no more than 6 of 10 can come: one call."""
+async def test_it_stops_when_the_threshold_is_out_of_reach(rubric_of: Any) -> None:
+    """Without the 4 at most 6 of 10 are possible, so one call is enough."""
     grader = known(True, True, True, False)
     report = await rubric_of(1, 2, 3, 4).grade("x", autograder=EarlyStop(grader, threshold=0.7))
     assert (report.score, report.raw_score) == (0.0, 0.0)
@@ -135,24 +135,24 @@ async def test_out_of_reach_is_out_of_reach(rubric_of: Any) -> None:
     assert grader.rounds == [["holds_4"]]
 
 
-async def test_rounds_go_on_while_it_is_open(rubric_of: Any) -> None:
-    """At 0.5 the 4 alone decides nothing, so 3 and 4 go together; 4 + 0 is open, 4 + 0 + 2 not."""
+async def test_rounds_go_on_until_the_result_is_decided(rubric_of: Any) -> None:
+    """The 4 alone cannot decide 0.5, so 3 and 4 are asked together. Then the 2 decides."""
     grader = known(True, True, False, True)
     report = await rubric_of(1, 2, 3, 4).grade("x", autograder=EarlyStop(grader, threshold=0.5))
     assert (grader.rounds, report.score) == ([["holds_3", "holds_4"], ["holds_2"]], 1.0)
 
 
-async def test_without_an_answer_that_it_needs_it_is_unscored(
+async def test_a_missing_decisive_answer_leaves_it_unscored(
     rubric_of: Any, partial_report: Any
 ) -> None:
-    """Neither passed nor failed."""
+    """The result is neither a pass nor a fail."""
     grader = EarlyStop(known(True, Score.failed("TimeoutError: slow")), threshold=0.7)
     report = await partial_report(rubric_of(1, 1), grader)
     assert (report.score, report.raw_score, report.scored) == (None, None, False)
 
 
 async def test_a_threshold_on_the_sum(rubric_of: Any) -> None:
-    """With normalize=False it is one of points: 4 reach 3.5."""
+    """With normalize=False the threshold is in points: 4 reach 3.5."""
     grader = EarlyStop(known(True, True, normalize=False), threshold=3.5)
     report = await rubric_of(1, 4).grade("x", autograder=grader)
     assert (report.score, report.raw_score, report.unneeded) == (1.0, 1.0, 1)
@@ -163,7 +163,7 @@ async def test_a_threshold_on_the_sum(rubric_of: Any) -> None:
 async def test_a_pass_is_open_while_everything_may_be_not_applicable(
     weights: tuple[float, float], threshold: float
 ) -> None:
-    """Any score passes a threshold of 0, but without a criterion that applies there is none."""
+    """Any score reaches 0, but if no criterion applies there is no score."""
     criteria = [
         Criterion(requirement=f"Holds {n}", weight=weight, allow_na=True)
         for n, weight in enumerate(weights, start=1)
@@ -185,15 +185,15 @@ async def test_a_threshold_of_zero_is_reached_by_the_first_criterion_that_applie
     assert (grader.rounds, report.score, report.unneeded) == ([["holds_1"]], 1.0, 1)
 
 
-async def test_numbers_beyond_one_decide_nothing(rubric_of: Any) -> None:
-    """A judge of your own may give 7; then everything is asked."""
+async def test_values_above_one_decide_nothing(rubric_of: Any) -> None:
+    """A custom judge may give 7; then everything is asked."""
     grader = known(7.0, 0.0)
     report = await rubric_of(1, 1).grade("x", autograder=EarlyStop(grader, threshold=0.9))
     assert (report.score, report.unneeded) == (1.0, 0)
 
 
 async def test_the_reward_of_a_state() -> None:
-    """It is scored, so it has an advantage, and no errors."""
+    """A state whose result was decided early is scored and has an advantage."""
     states = [make_state("one"), make_state("two")]
     model = FakeModel(lambda system, user: "MET" if "two" in user else "UNMET")
     rubric = Rubric(
@@ -205,7 +205,7 @@ async def test_the_reward_of_a_state() -> None:
 
 
 async def test_beside_a_check(rubric_of: Any) -> None:
-    """A check worth 2 and a passed 4 of 4: 6 of 6."""
+    """A check of weight 2 and a pass worth all 4 judged points make 6 of 6."""
     rubric = Rubric([lambda: 1.0, *rubric_of(3, 1).criteria], weights=[2, None, None])
     report = await rubric.grade("x", autograder=EarlyStop(known(True, False), threshold=0.7))
     assert (report.raw_score, report.score, report.unneeded) == (6.0, 1.0, 1)
@@ -226,7 +226,7 @@ LINE = st.tuples(
 )
 @pytest.mark.slow
 def test_stopping_never_changes_the_result(lines: Any, threshold: float | None, unit: bool) -> None:
-    """Whatever the weights, vetoes, caps and answers, N/A among them."""
+    """This holds for any weights, vetoes, caps and answers, including N/A."""
     criteria: list[Criterion] = []
     answers: dict[str, Score] = {}
     for n, (weight, required, cap, allow_na, value) in enumerate(lines):
@@ -255,7 +255,7 @@ def test_stopping_never_changes_the_result(lines: Any, threshold: float | None, 
         assert report.score == float(full.score >= threshold)
 
 
-def test_it_gives_a_whole(rubric_of: Any) -> None:
-    """So it is the outermost grader: a majority of its results has no lines to count."""
+def test_it_gives_one_number_for_all_criteria(rubric_of: Any) -> None:
+    """It gives one number, so a panel around it cannot take a majority."""
     with pytest.raises(ValueError, match="have no majority"):
         Panel([EarlyStop(PerCriterionGrader())])

@@ -1,4 +1,4 @@
-"""Answers weighed by log-probabilities."""
+"""Expectation weights answers by log-probabilities."""
 
 import math
 from typing import Any
@@ -15,7 +15,7 @@ from assay import (
     Rubric,
 )
 from assay.graders import ChoiceOutput, OneShotOutput, PerCriterionOutput
-from assay.graders.expectation import choice_odds
+from assay.graders.expectation import compute_probabilities
 from assay.models import Token
 
 SCALE = Criterion(requirement="Is clear", choices=("poor", "fair", "good"))
@@ -27,7 +27,7 @@ def token(text: str, *others: tuple[str, float], chance: float = 1.0) -> Token:
 
 
 class Speaks:
-    """A model that says the same each time, token by token."""
+    """A model that always writes the same tokens."""
 
     id = "speaks"
 
@@ -40,8 +40,8 @@ class Speaks:
         self.asked.append(request)
         text = "".join(token.text for token in self.tokens)
         value = self.schema.model_validate_json(text)
-        given = None if request.logprobs is None else self.tokens
-        return Reply(text, value=value, logprobs=given)
+        logprobs = None if request.logprobs is None else self.tokens
+        return Reply(text, value=value, logprobs=logprobs)
 
 
 def binary(*verdict: Token) -> Speaks:
@@ -66,7 +66,7 @@ async def graded(model: Any, rubric: Rubric) -> Any:
     ids=["one token", "two tokens", "something else", "certain", "in parts"],
 )
 async def test_the_value_is_the_expectation(rubric_of: Any, verdict: Any, value: float) -> None:
-    """Of what is on offer: 0.6 to 0.2 is 0.75. Two draws differ in 2 · p · (1 - p) of all cases."""
+    """Only offered choices count: 0.6 against 0.2 is 0.75. Two draws differ with 2 · p · (1 - p)."""
     line = await graded(binary(*verdict), rubric_of(1))
     assert line.value == pytest.approx(value)
     assert line.disagreement == pytest.approx(2 * value * (1 - value))
@@ -74,7 +74,7 @@ async def test_the_value_is_the_expectation(rubric_of: Any, verdict: Any, value:
 
 
 async def test_a_verdict_that_shares_its_token_with_the_quotes(rubric_of: Any) -> None:
-    """Only what follows the quote decides; an alternative that begins otherwise is left out."""
+    """Only the part after the quote counts; alternatives that differ before it are dropped."""
     start = token('{"explanation": "so", "criterion_status":')
     verdict = token(' "MET', (' "UN', 0.2), (" null", 0.1), chance=0.7)
     line = await graded(Speaks(PerCriterionOutput, start, verdict, token('"}')), rubric_of(1))
@@ -82,7 +82,7 @@ async def test_a_verdict_that_shares_its_token_with_the_quotes(rubric_of: Any) -
 
 
 async def test_a_scale_has_its_mean() -> None:
-    """Good 0.5, fair 0.3, poor 0.2: 0.65 expected; apart 2 (0.15 / 2 + 0.1 + 0.06 / 2) = 0.41."""
+    """0.5 + 0.3 / 2 = 0.65; the disagreement is 2 (0.15 / 2 + 0.1 + 0.06 / 2) = 0.41."""
     start = token('{"explanation": "so", "choice": "')
     verdict = token("good", ("fair", 0.3), ("poor", 0.2), chance=0.5)
     line = await graded(Speaks(ChoiceOutput, start, verdict, token('"}')), Rubric([SCALE]))
@@ -90,8 +90,8 @@ async def test_a_scale_has_its_mean() -> None:
     assert line.disagreement == pytest.approx(0.41)
 
 
-async def test_a_quotation_before_the_verdict_is_no_verdict(rubric_of: Any) -> None:
-    """The last one counts, and quotes inside the reason are not taken for it."""
+async def test_a_quotation_before_the_verdict_is_ignored(rubric_of: Any) -> None:
+    """The last verdict counts; an escaped quotation in the reason is not a verdict."""
     start = token('{"explanation": "it says \\"criterion_status\\": \\"')
     quoted = token("MET", ("UN", 0.5), chance=0.5)
     model = Speaks(
@@ -106,7 +106,7 @@ async def test_a_quotation_before_the_verdict_is_no_verdict(rubric_of: Any) -> N
 
 
 async def test_many_criteria_in_one_reply(rubric_of: Any) -> None:
-    """Each verdict has its own odds, in the order in which they were written."""
+    """Each verdict has its own probabilities, in the order of the reply."""
     entry = '{{"criterion_number": {}, "explanation": "so", "criterion_status": "'
     model = Speaks(
         OneShotOutput,
@@ -123,7 +123,7 @@ async def test_many_criteria_in_one_reply(rubric_of: Any) -> None:
 
 
 async def test_a_veto_passes_by_its_verdict(caplog: Any) -> None:
-    """MET with 0.9 is no failure of a required criterion, and costs a tenth."""
+    """MET with a probability of 0.9 passes a required criterion, and its value is 0.9."""
     rubric = Rubric([Criterion(requirement="Is safe", required=True)])
     model = binary(token("MET", ("UN", 0.1), chance=0.9))
     report = await rubric.grade("x", autograder=Expectation(PerCriterionGrader(model=model)))
@@ -131,10 +131,10 @@ async def test_a_veto_passes_by_its_verdict(caplog: Any) -> None:
     assert "no log-probabilities" not in caplog.text
 
 
-async def test_without_log_probabilities_a_verdict_is_a_verdict(
+async def test_without_log_probabilities_a_verdict_counts_as_it_is(
     rubric_of: Any, caplog: Any
 ) -> None:
-    """Worth what it is worth, with nothing said about disagreement; the log says so once."""
+    """The verdict keeps its value, without a disagreement, and one warning is logged."""
     grader = Expectation(PerCriterionGrader(lambda system_prompt, user_prompt: {"choice": "MET"}))
     for _ in range(2):
         report = await rubric_of(1).grade("x", autograder=grader)
@@ -142,23 +142,21 @@ async def test_without_log_probabilities_a_verdict_is_a_verdict(
     assert caplog.text.count("gave no log-probabilities") == 1
 
 
-async def test_an_answer_that_nobody_was_asked_about_is_no_complaint(
-    rubric_of: Any, caplog: Any
-) -> None:
-    """A degenerate text has no tokens, and the endpoint is not to blame."""
+async def test_a_degenerate_text_logs_no_warning(rubric_of: Any, caplog: Any) -> None:
+    """A degenerate text is scored without a call, so no warning is logged."""
     grader = Expectation(PerCriterionGrader(model=binary(token("MET"))))
     assert (await rubric_of(1).grade("...", autograder=grader)).score == 0.0
     assert caplog.text == ""
 
 
-async def test_tokens_without_alternatives_tell_nothing(rubric_of: Any) -> None:
-    """An endpoint may give the written token alone."""
+async def test_tokens_without_alternatives_are_ignored(rubric_of: Any) -> None:
+    """An endpoint may list only the written token."""
     line = await graded(binary(Token("MET", -0.2)), rubric_of(1))
     assert (line.value, line.disagreement) == (1.0, None)
 
 
 async def test_alternatives_are_asked_for(rubric_of: Any) -> None:
-    """20 unless said otherwise."""
+    """20 alternatives are requested by default."""
     model = binary(token("MET"))
     await graded(model, rubric_of(1))
     few = Expectation(PerCriterionGrader(model=model), alternatives=5)
@@ -183,17 +181,17 @@ async def test_alternatives_are_asked_for(rubric_of: Any) -> None:
         "up to 0.06 of 0.76",
     ],
 )
-def test_odds_are_told_only_where_they_are_known(verdict: Token, odds: Any) -> None:
-    """UNMET, unlisted, may have 0.01 as well as MET has; or 0.001 at most; or it is listed."""
-    found = choice_odds(("UNMET", "MET"), "MET", [verdict])
-    assert found == (None if odds is None else pytest.approx(odds))
+def test_probabilities_are_none_if_too_little_is_known(verdict: Token, odds: Any) -> None:
+    """If UNMET is not listed, the most that it can have decides whether the rest is trusted."""
+    probabilities = compute_probabilities(("UNMET", "MET"), "MET", [verdict])
+    assert probabilities == (None if odds is None else pytest.approx(odds))
 
 
-def test_choices_that_begin_alike() -> None:
-    """`good` and `good enough` part after the first word; what leaves before goes elsewhere."""
+def test_choices_with_a_common_start() -> None:
+    """`good` and `good enough` differ after the first word, `bad` differs before it."""
     choices = ("bad", "good", "good enough")
     tokens = [token("good", ("bad", 0.2), chance=0.8), token('"', (" enough", 0.25), chance=0.75)]
-    odds = choice_odds(choices, "good", tokens)
+    odds = compute_probabilities(choices, "good", tokens)
     assert odds == {
         "bad": pytest.approx(0.2),
         "good": pytest.approx(0.6),
@@ -202,6 +200,6 @@ def test_choices_that_begin_alike() -> None:
 
 
 def test_at_least_one_alternative() -> None:
-    """With none there is nothing to weigh."""
+    """Without alternatives there are no probabilities."""
     with pytest.raises(ValueError, match="alternatives is 0"):
         Expectation(PerCriterionGrader(), alternatives=0)

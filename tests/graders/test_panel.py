@@ -1,4 +1,4 @@
-"""Several judges, several samples of one, and both orders: votes, and how far apart they are."""
+"""Panels, samples and both orders: how votes are combined, and how disagreement is measured."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ from assay import (
     Swapped,
 )
 from assay.graders import LengthPenalty
-from assay.graders.panel import Vote, disagreement, nearest, outcome
+from assay.graders.panel import Vote, combine_votes, find_nearest_choice, measure_disagreement
 from assay.testing import FakeModel
 
 DOWN = ConnectionError("down")
@@ -29,15 +29,17 @@ NA = Score.not_applicable()
 
 
 def judges(*answers: Any) -> list[Autograder]:
-    """One judge an answer, which it gives to everything."""
+    """Return one judge per answer; it gives this answer to every question."""
     return [PerCriterionGrader(FakeModel(answer)) for answer in answers]
 
 
 def votes(*scores: Score | float, weights: Any = None) -> list[Vote]:
-    given = [score if isinstance(score, Score) else Score(score) for score in scores]
+    all_scores = [score if isinstance(score, Score) else Score(score) for score in scores]
     return [
         Vote(f"judge {n}", score, weight)
-        for n, (score, weight) in enumerate(zip(given, weights or [1.0] * len(given), strict=True))
+        for n, (score, weight) in enumerate(
+            zip(all_scores, weights or [1.0] * len(all_scores), strict=True)
+        )
     ]
 
 
@@ -62,7 +64,7 @@ def verdict(word: str) -> Score:
 async def test_rules(
     rubric_of: Any, rule: Any, weight: float, answers: list[str], value: float, apart: float
 ) -> None:
-    """A tie goes against the text; of three pairs of judges two differ where one stands alone."""
+    """A tie gives the lower score. If one of three judges differs, two of three pairs differ."""
     report = await rubric_of(weight).grade("x", autograder=Panel(judges(*answers), rule=rule))
     [line] = report.report
     assert line.value == pytest.approx(value)
@@ -74,13 +76,13 @@ async def test_rules(
     ("rule", "value"), [("majority", 0.0), ("mean", pytest.approx(0.4)), ("worst", 0.0)]
 )
 async def test_weights_of_judges(rubric_of: Any, rule: Any, value: Any) -> None:
-    """3 against 1 and 1: the heavy judge wins the majority, and the mean is (1 + 1) / 5."""
+    """With weights 3, 1 and 1 the first judge is the majority, and the mean is (1 + 1) / 5."""
     panel = Panel(judges("UNMET", "MET", "MET"), rule=rule, weights=[3, 1, 1])
     assert (await rubric_of(1).grade("x", autograder=panel)).report[0].value == value
 
 
-async def test_a_line_shows_who_said_what(rubric_of: Any) -> None:
-    """By name, in the report and in what it is written as, and back."""
+async def test_a_line_lists_the_votes(rubric_of: Any) -> None:
+    """Votes are listed by name, and they survive writing the report and reading it back."""
     panel = Panel(
         {"strict": judges("UNMET")[0], "kind": judges("MET")[0], "third": judges(DOWN)[0]}
     )
@@ -97,25 +99,25 @@ async def test_a_line_shows_who_said_what(rubric_of: Any) -> None:
 
 
 async def test_a_vote_is_a_line_of_its_voter() -> None:
-    """It has the voter's name and weight, and nothing of the criterion but the answer."""
+    """It has the voter's name and weight; of the criterion it has only the answer."""
     criterion = Criterion(requirement="Is kind", weight=-4, tags=("tone",))
     panel = Panel({"strict": judges("MET")[0], "kind": judges("UNMET")[0]}, weights=[3, 1])
     [line] = (await Rubric([criterion]).grade("x", autograder=panel)).report
     assert (line.name, line.requirement, line.weight) == ("is_kind", "Is kind", -4)
-    found = [(v.name, v.requirement, v.weight, v.tags, v.counted) for v in line.lines]
-    assert found == [("strict", None, 3.0, (), False), ("kind", None, 1.0, (), False)]
+    fields = [(v.name, v.requirement, v.weight, v.tags, v.counted) for v in line.lines]
+    assert fields == [("strict", None, 3.0, (), False), ("kind", None, 1.0, (), False)]
     # Whether it passes is still a question of the criterion: a fault that is there does not.
     assert [vote.passed for vote in line.lines] == [False, True]
 
 
 async def test_judges_without_names_are_called_by_their_model(rubric_of: Any) -> None:
-    """And numbered where two are called alike."""
+    """Equal names are numbered."""
     report = await rubric_of(1).grade("x", autograder=Panel(judges("MET", "MET")))
     assert [vote.name for vote in report.report[0].lines] == ["FakeModel", "FakeModel_2"]
 
 
 async def test_a_failed_judge_is_named_and_the_others_count(rubric_of: Any) -> None:
-    """Two of two that answered, and not two of three."""
+    """The reason counts two of the two judges that answered, not two of three."""
     report = await rubric_of(1).grade("x", autograder=Panel(judges("MET", DOWN, "MET")))
     [line] = report.report
     assert (line.value, line.disagreement, report.scored) == (1.0, 0.0, True)
@@ -123,7 +125,7 @@ async def test_a_failed_judge_is_named_and_the_others_count(rubric_of: Any) -> N
 
 
 async def test_a_judge_that_fails_on_one_criterion_counts_on_the_others(rubric_of: Any) -> None:
-    """The panel has one judge for the second line and two for the first."""
+    """Two judges answer the first criterion, and one answers the second."""
     half = PerCriterionGrader(FakeModel(lambda s, u: "MET" if "Holds 1" in u else DOWN))
     report = await rubric_of(1, 1).grade(
         "x", autograder=Panel([half, *judges("UNMET")], rule="mean")
@@ -132,8 +134,8 @@ async def test_a_judge_that_fails_on_one_criterion_counts_on_the_others(rubric_o
     assert [line.disagreement for line in report.report] == [1.0, None]
 
 
-async def test_nobody_answered(rubric_of: Any, partial_report: Any) -> None:
-    """An error, never a value; the votes are still there."""
+async def test_no_judge_answered(rubric_of: Any, partial_report: Any) -> None:
+    """The line has an error and no value, and still lists the votes."""
     report = await partial_report(rubric_of(-1), Panel(judges(DOWN, DOWN)))
     [line] = report.report
     assert (line.value, report.score, len(line.lines)) == (None, None, 2)
@@ -141,7 +143,7 @@ async def test_nobody_answered(rubric_of: Any, partial_report: Any) -> None:
 
 
 async def test_a_quorum(rubric_of: Any, partial_report: Any) -> None:
-    """One of three is too few where two must answer."""
+    """One answer of three is too few for a quorum of two."""
     report = await partial_report(rubric_of(1), Panel(judges("MET", DOWN, DOWN), quorum=2))
     assert "1 of 3 judges answered, and 2 must" in report.report[0].error
     enough = await rubric_of(1).grade("x", Panel(judges("MET", "MET", DOWN), quorum=2))
@@ -149,21 +151,21 @@ async def test_a_quorum(rubric_of: Any, partial_report: Any) -> None:
 
 
 async def test_raise_is_for_criteria_without_an_answer(rubric_of: Any) -> None:
-    """One judge may fail; when all do, the criterion is named."""
+    """One judge may fail; if all fail, the error names the criterion."""
     rubric = rubric_of(1, on_error="raise")
     assert (await rubric.grade("x", autograder=Panel(judges("MET", DOWN)))).score == 1.0
     with pytest.raises(JudgeError, match=r"'holds_1' has no answer: .*0 of 1 judges"):
         await rubric.grade("x", autograder=Panel(judges(DOWN)))
 
 
-async def test_without_a_rubric_the_votes_stay(rubric_of: Any) -> None:
+async def test_grading_without_a_rubric_keeps_the_votes(rubric_of: Any) -> None:
     """`grade()` of the panel itself keeps disagreement and lines."""
     report = await Panel(judges("MET", "UNMET")).grade("x", list(rubric_of(1).criteria))
     assert (report.report[0].disagreement, len(report.report[0].lines)) == (1.0, 2)
 
 
 async def test_panels_of_panels(rubric_of: Any) -> None:
-    """Any grader can be a judge; the lines of the inner panel stand under its vote."""
+    """Any grader can be a judge; the votes of the inner panel are lines below its own vote."""
     inner = Panel(judges("MET", "MET", "UNMET"))
     report = await rubric_of(1).grade("x", autograder=Panel([inner, *judges("MET")]))
     [line] = report.report
@@ -184,8 +186,8 @@ async def test_panels_of_panels(rubric_of: Any) -> None:
     ],
 )
 def test_labels_of_a_scale(rule: Any, scores: list[str], value: float, named: str) -> None:
-    """The mean is a number, and its verdict the nearest label, of two the worse."""
-    score = outcome(SCALE, votes(*map(verdict, scores)), rule)
+    """The verdict of a mean is the nearest label; of two, the worse."""
+    score = combine_votes(SCALE, votes(*map(verdict, scores)), rule)
     assert (score.value, score.verdict) == (pytest.approx(value), named)
 
 
@@ -204,16 +206,16 @@ def test_labels_of_a_scale(rule: Any, scores: list[str], value: float, named: st
 def test_not_applicable_is_an_answer(
     rule: Any, scores: list[Score], value: float | None, named: str
 ) -> None:
-    """It wins by majority alone; where one says that the question applies, `worst` takes that."""
-    score = outcome(SCALE, votes(*scores), rule)
+    """It wins only by majority. `worst` ignores it if any judge gave a value."""
+    score = combine_votes(SCALE, votes(*scores), rule)
     assert (score.value, score.verdict, score.error) == (value, named, None)
 
 
 def test_numbers_vote_too() -> None:
-    """A judge of your own may give numbers and no verdicts: 0.2, 0.2 and 0.8."""
-    given = votes(0.2, 0.2, 0.8)
-    assert outcome(SCALE, given, "majority").value == 0.2
-    assert outcome(SCALE, given, "mean")[:3] == (pytest.approx(0.4), "3 of 3 judges", None)
+    """A custom judge may give numbers without verdicts, here 0.2, 0.2 and 0.8."""
+    numbers = votes(0.2, 0.2, 0.8)
+    assert combine_votes(SCALE, numbers, "majority").value == 0.2
+    assert combine_votes(SCALE, numbers, "mean")[:3] == (pytest.approx(0.4), "3 of 3 judges", None)
 
 
 @pytest.mark.parametrize(
@@ -221,19 +223,19 @@ def test_numbers_vote_too() -> None:
     [([1.0], None), ([0.0, 0.5, 1.0], 2 / 3), ([NA, 1.0], 1.0), ([NA, NA], 0.0), ([9.0, 2.0], 1.0)],
 )
 def test_disagreement_is_the_mean_distance_of_two(scores: list[Any], apart: Any) -> None:
-    """0.5, 0.5 and 1 make 2/3; one answer alone cannot disagree; never more than 1."""
-    found = disagreement([vote.score for vote in votes(*scores)])
-    assert found == (None if apart is None else pytest.approx(apart))
+    """Distances of 0.5, 0.5 and 1 have the mean 2/3. One answer has no disagreement; 1 is the most."""
+    result = measure_disagreement([vote.score for vote in votes(*scores)])
+    assert result == (None if apart is None else pytest.approx(apart))
 
 
 def test_nearest_of_a_fault_is_the_worse_one_too() -> None:
-    """Half way between, a fault is there."""
-    assert nearest(Criterion(requirement="Is rude", weight=-1), 0.5) == "MET"
-    assert nearest(Criterion(requirement="Is kind"), 0.5) == "UNMET"
+    """Half way between the choices, a fault counts as committed."""
+    assert find_nearest_choice(Criterion(requirement="Is rude", weight=-1), 0.5) == "MET"
+    assert find_nearest_choice(Criterion(requirement="Is kind"), 0.5) == "UNMET"
 
 
 async def test_a_veto_passes_by_its_verdict() -> None:
-    """2 of 3 say MET: worth 2/3 in a mean, and no veto."""
+    """2 of 3 say MET: the mean value is 2/3, but the verdict is MET, so there is no veto."""
     rubric = Rubric([Criterion(requirement="Is safe", required=True)])
     report = await rubric.grade("x", autograder=Panel(judges("MET", "MET", "UNMET"), rule="mean"))
     assert (report.score, report.vetoed_by) == (pytest.approx(2 / 3), ())
@@ -252,8 +254,8 @@ async def test_samples_vote(rubric_of: Any) -> None:
     assert line.reason.startswith("3 of 5 samples: ")
 
 
-async def test_samples_of_a_judge_of_your_own(rubric_of: Any) -> None:
-    """It is asked again and again."""
+async def test_samples_of_a_custom_judge(rubric_of: Any) -> None:
+    """It is asked once per sample, without changed options."""
 
     class Wavering(Autograder):
         asked = 0
@@ -270,7 +272,7 @@ async def test_samples_of_a_judge_of_your_own(rubric_of: Any) -> None:
 
 
 async def test_the_second_order_is_the_opposite_one() -> None:
-    """Of labels, and of criteria that share a call; matched back to where they belong."""
+    """Labels and criteria of a shared call are reversed, and the answers are matched back."""
     model = FakeModel(
         [
             {
@@ -300,8 +302,8 @@ async def test_the_second_order_is_the_opposite_one() -> None:
     )
 
 
-async def test_labels_of_single_questions_are_turned_round() -> None:
-    """The prompt says which way they run; MET and UNMET, which go unlisted, are listed."""
+async def test_labels_of_single_questions_are_reversed() -> None:
+    """The prompt states the order; MET and UNMET, usually not listed, are listed too."""
     model = FakeModel({"choice": "good", "criterion_status": None})
     await Rubric([SCALE]).grade("x", autograder=Swapped(PerCriterionGrader(model)))
     assert "<choices>\npoor\nfair\ngood\n</choices>" in model.calls[0][1]
@@ -317,7 +319,7 @@ async def test_labels_of_single_questions_are_turned_round() -> None:
 
 
 async def test_not_applicable_stays_last() -> None:
-    """It is no end of the scale."""
+    """N/A is not part of the scale, so it is not reversed."""
     model = FakeModel({"choice": "N/A"})
     rubric = Rubric([Criterion(requirement="Is kind", choices=("no", "yes"), allow_na=True)])
     await rubric.grade("x", autograder=Swapped(PerCriterionGrader(model)))
@@ -325,7 +327,7 @@ async def test_not_applicable_stays_last() -> None:
 
 
 async def test_a_split_between_orders_is_a_half(rubric_of: Any) -> None:
-    """And fails a veto."""
+    """A split also fails a required criterion."""
     swapped = Swapped(PerCriterionGrader(FakeModel(["MET", "UNMET"])))
     assert (await rubric_of(1).grade("x", autograder=swapped)).score == 0.5
     veto = Rubric([Criterion(requirement="Is safe", required=True)])
@@ -337,8 +339,10 @@ async def test_a_split_between_orders_is_a_half(rubric_of: Any) -> None:
 
 
 async def test_numbers_for_the_whole_have_a_mean(rubric_of: Any) -> None:
-    """80, 60 and one failure make 0.7 of 4, and the reason says so."""
-    panel = Panel([RubricAsJudgeGrader(FakeModel(said)) for said in (80, 60, DOWN)], rule="mean")
+    """80, 60 and a failure have the mean 0.7, and the reason lists them."""
+    panel = Panel(
+        [RubricAsJudgeGrader(FakeModel(number)) for number in (80, 60, DOWN)], rule="mean"
+    )
     report = await rubric_of(3, 1).grade("x", autograder=panel)
     assert (report.score, report.raw_score) == (pytest.approx(0.7), pytest.approx(2.8))
     assert report.reason.startswith(
@@ -348,13 +352,13 @@ async def test_numbers_for_the_whole_have_a_mean(rubric_of: Any) -> None:
 
 async def test_the_worst_number_without_normalising(rubric_of: Any) -> None:
     """60 of 100 on weights of 4 is 2.4."""
-    two = [RubricAsJudgeGrader(FakeModel(said), normalize=False) for said in (80, 60)]
+    two = [RubricAsJudgeGrader(FakeModel(number), normalize=False) for number in (80, 60)]
     report = await rubric_of(3, 1).grade("x", autograder=Panel(two, rule="worst"))
     assert (report.score, report.raw_score) == (pytest.approx(2.4), pytest.approx(2.4))
 
 
 async def test_no_number_at_all(rubric_of: Any, partial_report: Any) -> None:
-    """Every line says so."""
+    """Every line has the error."""
     panel = Panel([RubricAsJudgeGrader(FakeModel(DOWN))], rule="mean")
     report = await partial_report(rubric_of(1, 1), panel)
     assert all("0 of 1 judges answered" in error for error in report.errors.values())
@@ -362,7 +366,7 @@ async def test_no_number_at_all(rubric_of: Any, partial_report: Any) -> None:
 
 
 async def test_orders_of_one_number_for_all(rubric_of: Any) -> None:
-    """The second time the criteria are listed from the last to the first."""
+    """The second call lists the criteria from last to first."""
     model = FakeModel([80, 60])
     report = await rubric_of(3, 1).grade("x", autograder=Swapped(RubricAsJudgeGrader(model)))
     assert report.score == pytest.approx(0.7)
@@ -373,7 +377,7 @@ async def test_orders_of_one_number_for_all(rubric_of: Any) -> None:
 
 
 class Own(Autograder):
-    """Puts its questions in its own way."""
+    """A grader that ignores the options of `with_options()`."""
 
     async def judge(self, to_grade: str, rubric: list[Criterion], query: Any = None) -> Any:
         return ["MET"] * len(rubric)
@@ -389,7 +393,7 @@ class Own(Autograder):
         (lambda: Panel(judges("MET"), weights=[0]), ValueError, "above 0"),
         (lambda: Panel(judges("MET"), quorum=2), ValueError, "give 1 to 1"),
         (lambda: Samples(judges("MET")[0], 0), ValueError, "ask at least once"),
-        (lambda: Swapped(Own()), ValueError, "cannot be turned round"),
+        (lambda: Swapped(Own()), ValueError, "cannot be reversed"),
         (lambda: Panel([RubricAsJudgeGrader(FakeModel(1))]), ValueError, "have no majority"),
         (
             lambda: Panel([RubricAsJudgeGrader(FakeModel(1)), *judges("MET")], rule="mean"),
@@ -403,14 +407,14 @@ class Own(Autograder):
         ),
     ],
 )
-def test_what_cannot_be_built_says_why(make: Any, error: type[Exception], words: str) -> None:
-    """At construction, before anything is paid for."""
+def test_invalid_arguments_are_refused(make: Any, error: type[Exception], words: str) -> None:
+    """Errors are raised at construction, before any call."""
     with pytest.raises(error, match=words):
         make()
 
 
-async def test_options_of_the_inside_hold_outside(rubric_of: Any) -> None:
-    """The sum is the score where the first judge says so; a penalty is the panel's own."""
+async def test_normalize_and_length_penalty(rubric_of: Any) -> None:
+    """`normalize` comes from the first judge; a length penalty belongs to the panel."""
     raw = Panel([PerCriterionGrader(FakeModel("MET"), normalize=False)])
     assert (await rubric_of(3, 1).grade("x", autograder=raw)).score == 4.0
     penalty = LengthPenalty(free_budget=1, max_cap=2)
@@ -422,7 +426,7 @@ async def test_options_of_the_inside_hold_outside(rubric_of: Any) -> None:
 
 
 async def test_the_answers_behind_a_line_say_what_they_are(rubric_of: Any) -> None:
-    """Whatever their names are, in the report and in what is written of it."""
+    """`sub_answer` does not depend on names, and it survives writing the report."""
     judge = PerCriterionGrader(FakeModel("MET"))
     graders = {
         Panel({"sample 1": judge, "b": judge}): ["vote", "vote"],

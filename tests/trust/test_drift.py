@@ -1,4 +1,4 @@
-"""Whether a judge has moved."""
+"""Detect whether a judge answers differently in a later run."""
 
 import pytest
 
@@ -17,37 +17,37 @@ def rows(polite, short=None, **fields):
 
 
 def test_a_judge_that_grew_kinder_has_moved(make_run):
-    """Nine of twelve verdicts rose: p is 2 of 2**9, twice for two criteria."""
-    found = drift_between(
+    """Nine of twelve verdicts rose: p is 2 / 2**9, doubled since there are two criteria."""
+    drift = drift_between(
         make_run("a", RUBRIC, rows("U" * 12)), make_run("b", RUBRIC, rows("M" * 9 + "UUU"))
     )
-    polite, short = found.criteria
+    polite, short = drift.criteria
     assert (polite.before, polite.after, polite.change.value) == (0.0, 0.75, 0.75)
     assert polite.p == pytest.approx(2 * 2 / 2**9)
-    assert (found.moved, short.p) == (("is_polite",), 1.0)
+    assert (drift.moved, short.p) == (("is_polite",), 1.0)
 
 
-def test_a_change_that_chance_can_make_is_none(make_run):
-    """Two up and one down."""
-    found = drift_between(
+def test_a_change_within_chance_is_not_reported(make_run):
+    """Two verdicts rose and one fell."""
+    drift = drift_between(
         make_run("a", RUBRIC, rows("UUMUMU")), make_run("b", RUBRIC, rows("MMUUMU"))
     )
-    assert found.moved == ()
+    assert drift.moved == ()
 
 
 def test_labels_show_whether_it_moved_towards_people(make_run):
-    """Right once of four before, and on all after."""
+    """The judge was right on one of four before, and on all after."""
     labels = [Label(str(n), "is_polite", "MET") for n in range(4)]
-    found = drift_between(
+    drift = drift_between(
         make_run("a", RUBRIC, rows("MUUU")), make_run("b", RUBRIC, rows("MMMM")), labels
     )
-    before, after = found.criteria[0].accuracy
+    before, after = drift.criteria[0].accuracy
     assert (before.value, after.value) == (0.25, 1.0)
-    assert found.criteria[1].accuracy is None
+    assert drift.criteria[1].accuracy is None
 
 
 def test_labels_that_do_not_fit_are_refused_or_left_out(make_run):
-    """As everywhere."""
+    """`skip_unknown` leaves them out, as in other functions."""
     runs = make_run("a", RUBRIC, rows("MU")), make_run("b", RUBRIC, rows("MM"))
     labels = [Label("0", "is_polite", "MET"), Label("9", "is_polite", "MET")]
     with pytest.raises(LabelError, match="1 label about examples"):
@@ -55,23 +55,23 @@ def test_labels_that_do_not_fit_are_refused_or_left_out(make_run):
     assert drift_between(*runs, labels, skip_unknown=True).criteria[0].accuracy is not None
 
 
-def test_only_rollouts_that_are_the_same_tell_of_the_judge(make_run):
-    """Another completion, another rollout: both are counted."""
+def test_only_equal_rollouts_are_compared(make_run):
+    """Changed and missing rollouts are counted."""
     second = rows("MMM")
     second[0]["completion"] = "something else"
-    found = drift_between(make_run("a", RUBRIC, rows("MMMM")), make_run("b", RUBRIC, second))
-    assert (found.rollouts, found.changed, found.only_one) == (2, 1, 1)
+    drift = drift_between(make_run("a", RUBRIC, rows("MMMM")), make_run("b", RUBRIC, second))
+    assert (drift.rollouts, drift.changed, drift.only_one) == (2, 1, 1)
 
 
-def test_answers_that_are_missing_are_counted(make_run):
-    """An error is no change, and N/A has no worth."""
+def test_missing_answers_are_counted(make_run):
+    """An error is not a change, and N/A has no value."""
     rubric = [{"requirement": "Is polite", "allow_na": True}, {"requirement": "Is short"}]
-    found = drift_between(make_run("a", rubric, rows("MMMM")), make_run("b", rubric, rows("MENM")))
-    assert (found.criteria[0].rollouts, found.criteria[0].unanswered) == (2, 1)
+    drift = drift_between(make_run("a", rubric, rows("MMMM")), make_run("b", rubric, rows("MENM")))
+    assert (drift.criteria[0].rollouts, drift.criteria[0].unanswered) == (2, 1)
 
 
-def test_runs_that_share_nothing_are_refused(make_run):
-    """No rollout, or no criterion in the same words."""
+def test_runs_without_anything_in_common_are_refused(make_run):
+    """There is no common rollout, or no common criterion."""
     first = make_run("a", RUBRIC, rows("M"))
     with pytest.raises(TrustError, match="no rollout is the same"):
         drift_between(first, make_run("b", RUBRIC, rows("M", completion="something else")))

@@ -1,4 +1,4 @@
-"""Labels from files and lists."""
+"""Read labels from files and lists."""
 
 import json
 
@@ -10,7 +10,7 @@ FIELDS = "example,sample,criterion,verdict,rater,note"
 
 
 def test_csv_and_jsonl_give_the_same_labels(tmp_path):
-    """With an empty sample, which is 0, and a note."""
+    """An empty sample is 0, and a note is kept."""
     table = tmp_path / "labels.csv"
     table.write_text(f"{FIELDS}\n7,,polite,MET,ann,thanks twice\n8,1,polite,0,bob,\n")
     lines = tmp_path / "labels.jsonl"
@@ -29,8 +29,8 @@ def test_csv_and_jsonl_give_the_same_labels(tmp_path):
     assert read_labels(table)[0] == Label("7", "polite", "MET", "ann", 0, "thanks twice")
 
 
-def test_the_last_word_of_a_rater_counts():
-    """And an empty verdict takes the label back."""
+def test_the_last_label_of_a_rater_counts():
+    """An empty verdict withdraws the label."""
     rows = [
         {"example": "1", "criterion": "polite", "verdict": "MET", "rater": "ann"},
         {"example": "1", "criterion": "polite", "verdict": "UNMET", "rater": "ann"},
@@ -40,28 +40,28 @@ def test_the_last_word_of_a_rater_counts():
     assert [(label.example, label.verdict) for label in read_labels(rows)] == [("1", "UNMET")]
 
 
-def test_what_the_page_writes_can_be_read_back():
-    """`to_dict` leaves out what is empty."""
+def test_a_written_label_can_be_read_back():
+    """`to_dict` leaves out empty fields."""
     label = Label("1", "polite", "MET", rater="ann", time="2026-01-31T09:30:00Z", guideline="ab12")
     assert read_labels([label.to_dict()]) == [label]
     assert "note" not in label.to_dict()
 
 
-def test_columns_may_go_by_other_names():
-    """The usual ones are known, others are mapped."""
+def test_columns_may_have_other_names():
+    """Common names are recognised, and others can be mapped."""
     row = {"example_id": 3, "criterion": "polite", "grade": "MET", "annotator": "ann"}
     [label] = read_labels([row], mapping={"verdict": "grade", "rater": "annotator"})
     assert (label.example, label.verdict, label.rater) == ("3", "MET", "ann")
 
 
-def test_columns_are_known_however_they_are_spelled():
-    """As spreadsheets write them."""
+def test_column_names_ignore_case_and_spaces():
+    """Case and surrounding spaces do not matter."""
     [label] = read_labels([{" Example": 3, "Criterion": "polite", "VERDICT ": "MET"}])
     assert (label.example, label.criterion, label.verdict) == ("3", "polite", "MET")
 
 
-def test_our_own_name_of_a_column_goes_before_another():
-    """A row may have an id of its own, and the label of something else."""
+def test_our_column_name_takes_precedence():
+    """A row may have other columns named `id` and `label`."""
     row = {"example": 3, "id": "row 17", "criterion": "polite", "verdict": "MET", "label": "train"}
     [label] = read_labels([row])
     assert (label.example, label.verdict) == ("3", "MET")
@@ -78,14 +78,14 @@ def test_our_own_name_of_a_column_goes_before_another():
         ({"example": 1, "criterion": "a", "verdict": 1, "sample": -1}, "whole number from 0"),
     ],
 )
-def test_a_row_that_is_no_label_is_refused_by_number(row, words):
-    """With what is missing, and what was meant."""
+def test_a_row_that_is_not_a_label_is_refused_by_number(row, words):
+    """The error names what is missing and suggests a column."""
     with pytest.raises(LabelError, match=words):
         read_labels([row])
 
 
 def test_a_file_without_labels_is_refused(tmp_path):
-    """By name."""
+    """The error names the file."""
     path = tmp_path / "labels.csv"
     path.write_text(f"{FIELDS}\n")
     with pytest.raises(LabelError, match=r"labels\.csv holds no labels"):

@@ -2,11 +2,11 @@ from assay.graders import evidence as evidence
 from assay.graders import expectation as expectation
 from assay.graders.autograder import Autograder as Autograder
 from assay.graders.cascade import Cascade as Cascade
-from assay.graders.cascade import EarlyStop as EarlyStop
 from assay.graders.composite import Composite as Composite
 from assay.graders.context import Anchor as Anchor
 from assay.graders.context import Anchored as Anchored
 from assay.graders.context import Referenced as Referenced
+from assay.graders.early_stop import EarlyStop as EarlyStop
 from assay.graders.expectation import Expectation as Expectation
 from assay.graders.grader import Grader as Grader
 from assay.graders.grader import ask_grader as ask_grader

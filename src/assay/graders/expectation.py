@@ -1,9 +1,10 @@
-"""Weigh a judge's answers by the probability that the model gave to each choice, as G-Eval does."""
+"""Weight a judge's choices by the probabilities that the model gave them, as G-Eval does."""
 
 import math
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any, Unpack
 
 from pydantic import BaseModel
@@ -11,7 +12,7 @@ from pydantic import BaseModel
 from assay.criterion import Criterion
 from assay.graders.composite import Composite, WrapOptions
 from assay.graders.degenerate import explain_degenerate
-from assay.graders.grader import Grader, scores_from
+from assay.graders.grader import Grader, JudgeOptions, scores_from
 from assay.graders.judge_input import JudgeInput
 from assay.models.model import Reply, Token
 from assay.redaction import logger_of
@@ -20,17 +21,20 @@ from assay.types import OnError
 
 logger = logger_of("assay")
 
-# The most that a choice which no token led to may have, for the odds of the others to be told: engines that hold a model to
-# a grammar may list what it would rather have written.
-UNSEEN = 0.05
-_VERDICT = re.compile(r'(?<!\\)"(?:criterion_status|choice)"\s*:\s*"')
+# A choice that was not among the listed alternatives may have at most this probability; above it,
+# the probabilities of the other choices are not trusted. Engines that restrict a model to a
+# grammar may list what it would have written without the grammar.
+_MAX_UNLISTED_PROBABILITY = 0.05
+# The start of a verdict in a JSON reply, up to its opening quotation mark.
+_VERDICT_START = re.compile(r'(?<!\\)"(?:criterion_status|choice)"\s*:\s*"')
 
 
 class Expectation(Composite):
-    """Asks for log-probabilities, and gives each answer its expected value over the choices.
+    """Asks for log-probabilities, and makes each value the expected value over the choices.
 
-    `MET` with a probability of 0.9 is worth 0.9; `disagreement` says how far apart two draws would be. Where an endpoint
-    gives no log-probabilities the verdict counts as it is, with no `disagreement`, and the log says so once.
+    `MET` with a probability of 0.9 is worth 0.9. `disagreement` is how far apart two random answers
+    would be on average. If an endpoint gives no log-probabilities, the verdict counts as it is, with
+    no `disagreement`, and a warning is logged once.
 
     >>> from assay import PerCriterionGrader, Rubric
     >>> from assay.testing import ModelServer
@@ -44,112 +48,166 @@ class Expectation(Composite):
     def __init__(
         self, grader: Grader, *, alternatives: int = 20, **options: Unpack[WrapOptions]
     ) -> None:
-        """`alternatives` is how many to ask for with each token; most endpoints have up to 20."""
+        """`alternatives` is how many to request with each token; most endpoints allow up to 20."""
         if alternatives < 1:
             raise ValueError(f"alternatives is {alternatives}: ask for at least 1")
-        super().__init__(
-            [self._change_options(grader, lambda asked: replace(asked, logprobs=alternatives))],
-            **options,
-        )
-        self._warned = False
+
+        def request_logprobs(options: JudgeOptions) -> JudgeOptions:
+            return replace(options, logprobs=alternatives)
+
+        super().__init__([self._change_options(grader, request_logprobs)], **options)
+        self._has_warned = False
 
     async def answer(
         self, judge_input: JudgeInput, criteria: list[Criterion], *, on_error: OnError
     ) -> list[Score]:
+        """Return one score per criterion, with the expected value if it could be computed.
+
+        The grader inside computes it, since it reads the replies: see `apply_expectation()`.
+        """
         [grader] = self.inner
         scores = await scores_from(grader, judge_input, criteria, on_error=on_error)
-        bare = [s for s in scores if s.value is not None and s.disagreement is None]
-        if bare and not self._warned and explain_degenerate(judge_input.assistant_text) is None:
-            self._warned = True
-            logger.warning(
-                "%s gave no log-probabilities, so its verdicts count as they are", grader.title
-            )
+        lacks_probabilities = any(
+            score.value is not None and score.disagreement is None for score in scores
+        )
+        if lacks_probabilities and not self._has_warned:
+            # A degenerate text gets its scores without a call, so without log-probabilities.
+            is_degenerate = explain_degenerate(judge_input.assistant_text) is not None
+            if not is_degenerate:
+                self._has_warned = True
+                logger.warning(
+                    "%s gave no log-probabilities, so its verdicts count as they are", grader.title
+                )
         return scores
 
 
-def value_of(reply: Reply) -> Any:
-    """What was read out of a reply; with log-probabilities, each verdict and its `tokens`."""
+def attach_tokens(reply: Reply) -> Any:
+    """Return the value of a reply, as dicts in which each verdict has the `tokens` it starts with.
+
+    Without log-probabilities, or if the verdicts are not found in the text, the value is unchanged.
+    """
     value = reply.value
     if reply.logprobs is None or not isinstance(value, BaseModel):
         return value
-    entries = getattr(value, "criteria_evaluations", None)
-    verdicts: Sequence[BaseModel] = [value] if entries is None else entries
     text = "".join(token.text for token in reply.logprobs)
-    starts = [found.end() for found in _VERDICT.finditer(text)]
-    # A thought, or a quotation, may come first: the last verdict is the one that counts.
-    starts = starts[-1:] if entries is None else starts
-    if len(starts) != len(verdicts):
+    starts = [match.end() for match in _VERDICT_START.finditer(text)]
+    evaluations: Sequence[BaseModel] | None = getattr(value, "criteria_evaluations", None)
+    if evaluations is None:
+        if not starts:
+            return value
+        # Reasoning or a quotation may come before the verdict, so the last match is the verdict.
+        return {**dict(value), "tokens": _cut_tokens(reply.logprobs, starts[-1])}
+    if len(starts) != len(evaluations):
         return value
-    pairs = zip(verdicts, starts, strict=True)
-    weighed = [
-        {**dict(verdict), "tokens": _from(reply.logprobs, start)} for verdict, start in pairs
-    ]
-    return weighed[0] if entries is None else {"criteria_evaluations": weighed}
+    with_tokens: list[dict[str, Any]] = []
+    for evaluation, start in zip(evaluations, starts, strict=True):
+        with_tokens.append({**dict(evaluation), "tokens": _cut_tokens(reply.logprobs, start)})
+    return {"criteria_evaluations": with_tokens}
 
 
-def _from(tokens: Sequence[Token], start: int) -> list[Token]:
-    """The tokens from a character on, the first and its alternatives cut so that they start there."""
+def _cut_tokens(tokens: Sequence[Token], start: int) -> list[Token]:
+    """Return the tokens from the character at `start` on.
+
+    If this character is inside a token, the token and its alternatives are cut before it.
+    Alternatives that differ before it are dropped.
+    """
     end = 0
-    for place, token in enumerate(tokens):
+    for index, token in enumerate(tokens):
         end += len(token.text)
-        if end > start:
-            cut = len(token.text) - (end - start)
-            others = {
-                t[cut:]: p for t, p in token.alternatives.items() if t.startswith(token.text[:cut])
-            }
-            return [Token(token.text[cut:], token.logprob, others), *tokens[place + 1 :]]
+        if end <= start:
+            continue
+        cut_length = len(token.text) - (end - start)
+        cut_text = token.text[:cut_length]
+        alternatives = {
+            text[cut_length:]: logprob
+            for text, logprob in token.alternatives.items()
+            if text.startswith(cut_text)
+        }
+        first = Token(token.text[cut_length:], token.logprob, alternatives)
+        return [first, *tokens[index + 1 :]]
     return []
 
 
-def expected(criterion: Criterion, score: Score, tokens: Sequence[Token]) -> Score:
-    """The expectation over the choices; the score as it is where they cannot be told apart."""
+def apply_expectation(criterion: Criterion, score: Score, tokens: Sequence[Token]) -> Score:
+    """Return the score with the expected value over the choices, and with the disagreement.
+
+    `tokens` are those of the verdict and what follows. If the probabilities are not known well
+    enough, the score is unchanged.
+    """
     if score.value is None or score.verdict is None:
         return score
-    odds, values = choice_odds(criterion.choices, score.verdict, tokens), criterion.values
-    if odds is None:
+    probabilities = compute_probabilities(criterion.choices, score.verdict, tokens)
+    if probabilities is None:
         return score
-    mean = math.fsum(odds[choice] * values[choice] for choice in odds)
-    apart = math.fsum(
-        odds[one] * odds[other] * abs(values[one] - values[other]) for one in odds for other in odds
+    values = criterion.values
+    expected_value = math.fsum(
+        probability * values[choice] for choice, probability in probabilities.items()
     )
-    return score._replace(value=mean, disagreement=apart)
+    expected_distance = math.fsum(
+        probabilities[first] * probabilities[second] * abs(values[first] - values[second])
+        for first, second in product(probabilities, repeat=2)
+    )
+    return score._replace(value=expected_value, disagreement=expected_distance)
 
 
-def choice_odds(
+def compute_probabilities(
     choices: Sequence[str], written: str, tokens: Sequence[Token]
 ) -> dict[str, float] | None:
-    """The probability of each choice, given that it is one of them; None when too little is known."""
-    odds = dict.fromkeys(choices, 0.0)
-    unseen: dict[str, float] = {}
-    possible, path, mass = list(choices), "", 1.0
+    """Return the probability of each choice, given that the model writes one of them.
+
+    `written` is the choice that the tokens start with. They are followed until no other choice is
+    possible. At each token, the probability of an alternative goes to the choice that it leads to,
+    if there is only one. Returns None if too little is known.
+    """
+    probabilities = dict.fromkeys(choices, 0.0)
+    # The most that choices can have that no alternative led to.
+    unlisted_probabilities: dict[str, float] = {}
+    possible = list(choices)
+    path = ""  # what is written of the choice so far
+    path_probability = 1.0
     for token in tokens:
-        chances = {text: math.exp(min(0.0, p)) for text, p in token.alternatives.items()}
-        if not chances:
+        alternatives = {
+            text: math.exp(min(0.0, logprob)) for text, logprob in token.alternatives.items()
+        }
+        if not alternatives:
             return None
-        # Whatever leaves the written choice at a token goes to the one choice that this leads to, if it is one.
-        for text, chance in chances.items():
-            led_to = [] if text == token.text else _leading(path + text, possible)
-            if len(led_to) == 1:
-                odds[led_to[0]] += mass * chance
+        for text, probability in alternatives.items():
+            if text == token.text:
+                continue
+            reachable = _find_reachable(path + text, possible)
+            if len(reachable) == 1:
+                probabilities[reachable[0]] += path_probability * probability
+
         path += token.text
-        still = _leading(path, possible)
-        # The most that a token can have that is not among the listed ones.
-        unlisted = min(min(chances.values()), max(0.0, 1.0 - math.fsum(chances.values())))
-        unseen |= {c: mass * unlisted for c in possible if c not in still and not odds[c]}
-        possible = still
-        mass *= math.exp(min(0.0, token.logprob))
+        still_possible = _find_reachable(path, possible)
+        # An unlisted token is at most as probable as the last listed one, and as what is left.
+        remainder = max(0.0, 1.0 - math.fsum(alternatives.values()))
+        largest_unlisted = min(min(alternatives.values()), remainder)
+        for choice in possible:
+            if choice not in still_possible and not probabilities[choice]:
+                unlisted_probabilities[choice] = path_probability * largest_unlisted
+        possible = still_possible
+        path_probability *= math.exp(min(0.0, token.logprob))
         if len(possible) <= 1:
             break
-    odds[written] += mass
-    total = math.fsum(odds.values())
-    if not tokens or not total or any(p > UNSEEN * (total + p) for p in unseen.values()):
+    probabilities[written] += path_probability
+
+    total = math.fsum(probabilities.values())
+    if not tokens or not total:
         return None
-    return {choice: share / total for choice, share in odds.items()}
+    for unlisted in unlisted_probabilities.values():
+        if unlisted > _MAX_UNLISTED_PROBABILITY * (total + unlisted):
+            return None
+    return {choice: probability / total for choice, probability in probabilities.items()}
 
 
-def _leading(path: str, choices: Sequence[str]) -> list[str]:
-    """The choices that a text which starts like this is on the way to, or already past."""
-    start = path.casefold()
-    return [
-        c for c in choices if c.casefold().startswith(start) or start.startswith(f'{c.casefold()}"')
-    ]
+def _find_reachable(text: str, choices: Sequence[str]) -> list[str]:
+    """Return the choices that start with a text, or that the text holds up to the closing quote."""
+    folded_text = text.casefold()
+    reachable: list[str] = []
+    for choice in choices:
+        folded_choice = choice.casefold()
+        is_complete = folded_text.startswith(f'{folded_choice}"')
+        if is_complete or folded_choice.startswith(folded_text):
+            reachable.append(choice)
+    return reachable

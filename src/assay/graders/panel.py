@@ -1,8 +1,8 @@
 """Let several judges, or several answers of one judge, vote on each criterion."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations, count
+from itertools import combinations
 from typing import ClassVar, Literal, NamedTuple, TypeAlias, Unpack
 
 from assay.aggregation import grouped, weighted_sum
@@ -13,6 +13,7 @@ from assay.graders.composite import Composite, WrapOptions
 from assay.graders.grader import (
     Grader,
     JudgeAnswer,
+    JudgeOptions,
     ask_grader,
     complete_report,
     report_from,
@@ -25,27 +26,25 @@ from assay.types import OnError
 from assay.wording import did_you_mean
 
 Rule: TypeAlias = Literal["majority", "mean", "worst"]
-"""The verdict of most, the mean value, or the answer that leaves the lowest score."""
+"""The most frequent verdict, the mean value, or the answer that gives the lowest score."""
 
-
-class Vote(NamedTuple):
-    """One of several answers to a criterion."""
-
-    who: str  # the name of the voter
-    score: Score
-    weight: float = 1.0
-    kind: SubAnswer = "vote"  # what the answer is to the line that it becomes part of
+# Differences between sums of weights up to this are rounding errors.
+_WEIGHT_TOLERANCE = 1e-9
+# Distances between values are compared after rounding to this many decimals.
+_DISTANCE_DECIMALS = 12
+# How many failed votes the error of a criterion without an answer quotes.
+_MAX_QUOTED_FAILURES = 3
 
 
 class Panel(Composite):
-    """Asks every judge about every criterion, side by side, and lets them vote.
+    """Asks every judge about every criterion, concurrently, and lets them vote.
 
-    The line of a criterion says what came of it and how far apart the judges were
-    (`disagreement`); its own `lines` say who voted how. A judge that fails is not counted.
+    The line of a criterion holds the result and how far apart the judges were (`disagreement`);
+    its `lines` hold the vote of each judge. A judge that fails is not counted.
 
     >>> from assay import PerCriterionGrader, Rubric
     >>> from assay.testing import FakeModel
-    >>> judges = [PerCriterionGrader(FakeModel(said)) for said in ("MET", "MET", "UNMET")]
+    >>> judges = [PerCriterionGrader(FakeModel(verdict)) for verdict in ("MET", "MET", "UNMET")]
     >>> rubric = Rubric.from_dict([{"requirement": "Is polite"}])
     >>> [line] = rubric.grade_sync("Thank you.", Panel(judges)).report
     >>> line.verdict, line.reason, round(line.disagreement, 2)
@@ -53,8 +52,9 @@ class Panel(Composite):
     """
 
     takes_wholes = True
-    noun: ClassVar[str] = "judges"  # what the voters are called
-    kinds: tuple[SubAnswer, ...] = ()  # what each vote is; "vote" for all if empty
+    noun: ClassVar[str] = "judges"  # what reasons and errors call the voters
+    # What each vote is to the line of its criterion, one per judge; empty if all are "vote".
+    sub_answers: tuple[SubAnswer, ...] = ()
 
     def __init__(
         self,
@@ -65,97 +65,126 @@ class Panel(Composite):
         quorum: int = 1,
         **options: Unpack[WrapOptions],
     ) -> None:
-        """`judges` may be given by name; `weights`, one a judge, count in a majority and a mean.
+        """`judges` may be a mapping from names to graders.
 
-        A tie goes to the answer that leaves the lowest score. With fewer than `quorum` answers a criterion has none.
+        `weights`, one per judge, apply to a majority and to a mean. A tie goes to the answer that
+        gives the lowest score. A criterion with fewer than `quorum` answers is an error.
         """
-        by_name = named(judges)
-        super().__init__(list(by_name.values()), **options)
+        judges_by_name = name_graders(judges)
+        judge_count = len(judges_by_name)
+        super().__init__(list(judges_by_name.values()), **options)
         if rule not in _RULES:
             raise ValueError(f"rule is {rule!r}: {did_you_mean(rule, _RULES)}")
-        if not 1 <= quorum <= len(by_name):
+        if not 1 <= quorum <= judge_count:
             raise ValueError(
-                f"quorum is {quorum}: give 1 to {len(by_name)}, the {self.noun} there are"
+                f"quorum is {quorum}: give 1 to {judge_count}, the number of {self.noun}"
             )
-        wholes = [grader.title for grader in self.inner if grader.gives_whole]
-        if wholes and len(wholes) < len(self.inner):
-            others = "others here an answer to each: let those vote that give the same"
-            raise ValueError(f"{wholes[0]} gives one number for all criteria, and {others}")
+        whole_titles = [grader.title for grader in self.inner if grader.gives_whole]
+        if whole_titles and len(whole_titles) < judge_count:
+            raise ValueError(
+                f"{whole_titles[0]} gives one number for all criteria, and others answer each "
+                "criterion: use only judges of one kind"
+            )
         if self.asks_for_whole and rule == "majority":
             raise ValueError("numbers have no majority: give rule='mean' or rule='worst'")
-        given = tuple([1.0] * len(by_name) if weights is None else weights)
-        if len(given) != len(by_name):
+        if weights is None:
+            weights = [1.0] * judge_count
+        if len(weights) != judge_count:
             raise ValueError(
-                f"there are {len(given)} weights for {len(by_name)} judges: give one each"
+                f"there are {len(weights)} weights for {judge_count} judges: give one each"
             )
-        if not all(0 < weight < float("inf") for weight in given):
-            raise ValueError(f"weights are {list(given)}: give finite numbers above 0")
-        self.names, self.weights, self.quorum = tuple(by_name), given, quorum
+        if not all(0 < weight < float("inf") for weight in weights):
+            raise ValueError(f"weights are {list(weights)}: give finite numbers above 0")
+        self.names = tuple(judges_by_name)
+        self.weights = tuple(weights)
+        self.quorum = quorum
         self.rule: Rule = rule
 
     async def answer(
         self, judge_input: JudgeInput, criteria: list[Criterion], *, on_error: OnError
     ) -> JudgeAnswer:
-        """One score a criterion, or one report for the whole; fails when too few have answered."""
+        """Return one score per criterion, or one report if the judges give one number for all."""
 
-        kinds: tuple[SubAnswer, ...] = self.kinds or ("vote",) * len(self.inner)
+        async def ask_judge(index: int) -> list[Score]:
+            return await self._ask_judge(index, judge_input, criteria)
 
-        async def asked(place: int) -> list[Score]:
-            grader = self.inner[place]
-            # In the opposite order, criteria that share a call are listed from last to first.
-            order = -1 if kinds[place] == "opposite_order" else 1
-            listed = criteria[::order]
-            if not self.asks_for_whole:
-                return (await scores_from(grader, judge_input, listed))[::order]
-            try:
-                answer = await ask_grader(grader, judge_input, listed, on_error="raise")
-            except FAILURES as error:
-                return [failed_score(error)]
-            report = report_from(answer, listed, grader.scale)
-            if report.score is None or not report.scored:
-                return [Score.failed(JudgeError("it gave no number for the whole"))]
-            return [Score(report.score, report.reason)]
-
-        answers = await side_by_side(asked, range(len(self.inner)))
-        about = (
-            [Criterion(requirement="All criteria together", name="whole")]
-            if self.asks_for_whole
-            else criteria
-        )
-        scores: list[Score] = []
-        for place, criterion in enumerate(about):
-            scores_of_voters = [own[place] for own in answers]
-            votes = list(map(Vote, self.names, scores_of_voters, self.weights, kinds))
-            scores.append(outcome(criterion, votes, self.rule, quorum=self.quorum, noun=self.noun))
+        scores_by_judge = await side_by_side(ask_judge, range(len(self.inner)))
         if self.asks_for_whole:
-            return self._whole(scores[0], [own[0] for own in answers], criteria)
+            numbers = [scores[0] for scores in scores_by_judge]
+            return self._combine_wholes(numbers, criteria)
+        scores: list[Score] = []
+        for index, criterion in enumerate(criteria):
+            answers = [judge_scores[index] for judge_scores in scores_by_judge]
+            scores.append(self._combine(criterion, answers))
         if on_error == "raise":
             raise_first_error(criteria, scores)
         return scores
 
-    def _whole(
-        self, score: Score, votes: Sequence[Score], criteria: list[Criterion]
+    async def _ask_judge(
+        self, index: int, judge_input: JudgeInput, criteria: list[Criterion]
+    ) -> list[Score]:
+        """Return a judge's score for every criterion, or one score if it gives one number for all.
+
+        A failure of the judge is a failed score.
+        """
+        grader = self.inner[index]
+        if not self.asks_for_whole:
+            return await scores_from(grader, judge_input, criteria)
+        try:
+            answer = await ask_grader(grader, judge_input, criteria, on_error="raise")
+        except FAILURES as error:
+            return [failed_score(error)]
+        report = report_from(answer, criteria, grader.scale)
+        if report.score is None or not report.scored:
+            return [Score.failed(JudgeError("it gave no number for the whole"))]
+        return [Score(report.score, report.reason)]
+
+    def _combine(self, criterion: Criterion, answers: Sequence[Score]) -> Score:
+        """Return the result of the vote on a criterion, given one answer per judge."""
+        sub_answers: tuple[SubAnswer, ...] = self.sub_answers or ("vote",) * len(answers)
+        votes: list[Vote] = []
+        for index, score in enumerate(answers):
+            vote = Vote(
+                voter=self.names[index],
+                score=score,
+                weight=self.weights[index],
+                sub_answer=sub_answers[index],
+            )
+            votes.append(vote)
+        return combine_votes(criterion, votes, self.rule, quorum=self.quorum, noun=self.noun)
+
+    def _combine_wholes(
+        self, numbers: Sequence[Score], criteria: list[Criterion]
     ) -> EvaluationReport:
-        """The report of a number for the whole; its reason says what each judge gave, and how far apart they were."""
+        """Return the report of a vote on one number for all criteria.
+
+        The reason lists the number of each judge, and how far apart they were.
+        """
+        whole = Criterion(requirement="All criteria together", name="whole")
+        score = self._combine(whole, numbers)
         if score.value is None:
-            raise JudgeError((score.error or "there is no number").removeprefix("JudgeError: "))
-        given = [
-            f"{who} {s.value:.4g}"
-            for who, s in zip(self.names, votes, strict=True)
-            if s.value is not None
+            # `described()` puts the type of the error in front of the message again.
+            message = score.error or "there is no number"
+            raise JudgeError(message.removeprefix("JudgeError: "))
+        names_and_numbers = [
+            f"{name} {number.value:.4g}"
+            for name, number in zip(self.names, numbers, strict=True)
+            if number.value is not None
         ]
-        apart = "" if score.disagreement is None else f"; {score.disagreement:.4g} apart"
-        reason = f"{', '.join(given)}{apart}; {score.reason}"
-        # The number of a vote is the sum itself: no formula moved the score off it.
+        reason = ", ".join(names_and_numbers)
+        if score.disagreement is not None:
+            reason += f"; {score.disagreement:.4g} apart"
+        reason += f"; {score.reason}"
         report = EvaluationReport(score.value, reason=reason)
+        # `worth` is for a score that differs from the sum; this score is the sum.
         return complete_report(report, criteria, self.scale).model_copy(update={"worth": None})
 
 
 class Samples(Panel):
     """Asks one judge several times, and lets its answers vote.
 
-    Each sample has a number of its own, so a cache keeps all of them. A judge of your own is
-    asked again and again as it is.
+    Each sample has a number, so that a cache keeps all of them. A grader that ignores the options
+    of `with_options()` is asked the same question each time.
 
     >>> from assay import PerCriterionGrader, Rubric
     >>> from assay.testing import FakeModel
@@ -177,25 +206,27 @@ class Samples(Panel):
         quorum: int = 1,
         **options: Unpack[WrapOptions],
     ) -> None:
-        """`temperature` is what a model is asked with: at 0 all samples would be one."""
+        """Each sample is requested with `temperature`. At 0 all samples would be the same."""
         if count < 1:
             raise ValueError(f"count is {count}: ask at least once")
 
-        def sample(nth: int) -> Grader:
-            # Samples of samples have numbers of their own too.
-            return self._change_options(
-                grader, lambda o: replace(o, sample=o.sample * count + nth, temperature=temperature)
-            )
+        def make_sample(index: int) -> Grader:
+            def set_sample(options: JudgeOptions) -> JudgeOptions:
+                # If the grader is one of several samples itself, all numbers still differ.
+                sample = options.sample * count + index
+                return replace(options, sample=sample, temperature=temperature)
 
-        samples = {f"sample {number + 1}": sample(number) for number in range(count)}
+            return self._change_options(grader, set_sample)
+
+        samples = {f"sample {index + 1}": make_sample(index) for index in range(count)}
         super().__init__(samples, rule=rule, quorum=quorum, **options)
-        self.kinds = ("sample",) * count
+        self.sub_answers = ("sample",) * count
 
 
 class Swapped(Panel):
     """Asks a judge twice: the second time with criteria and choices in the opposite order.
 
-    A judge that prefers what comes first contradicts itself then, which `disagreement` shows.
+    A judge that prefers what comes first then contradicts itself, which `disagreement` shows.
 
     >>> from assay import PerCriterionGrader, Rubric
     >>> from assay.testing import FakeModel
@@ -207,7 +238,7 @@ class Swapped(Panel):
     """
 
     noun = "orders"
-    kinds = ("usual_order", "opposite_order")
+    sub_answers = ("usual_order", "opposite_order")
 
     def __init__(
         self,
@@ -217,29 +248,59 @@ class Swapped(Panel):
         quorum: int = 1,
         **options: Unpack[WrapOptions],
     ) -> None:
-        """With `quorum=2` a criterion has no answer when one of the orders has none."""
-        cannot = "its choices cannot be turned round"
-        turned = self._change_options(
-            grader, lambda asked: replace(asked, reverse=not asked.reverse), cannot
+        """With `quorum=2` a criterion needs an answer in both orders."""
+
+        def reverse_choices(options: JudgeOptions) -> JudgeOptions:
+            return replace(options, reverse=not options.reverse)
+
+        opposite = self._change_options(
+            grader, reverse_choices, cannot="its choices cannot be reversed"
         )
         super().__init__(
-            {"usual order": grader, "opposite order": turned}, rule=rule, quorum=quorum, **options
+            {"usual order": grader, "opposite order": opposite},
+            rule=rule,
+            quorum=quorum,
+            **options,
         )
 
+    async def _ask_judge(
+        self, index: int, judge_input: JudgeInput, criteria: list[Criterion]
+    ) -> list[Score]:
+        if self.sub_answers[index] == "usual_order":
+            return await super()._ask_judge(index, judge_input, criteria)
+        # Criteria that share a call are listed from last to first.
+        scores = await super()._ask_judge(index, judge_input, criteria[::-1])
+        return scores[::-1]
 
-def named(graders: Sequence[Grader] | Mapping[str, Grader]) -> dict[str, Grader]:
-    """The graders by name: as given, or by title; no name twice."""
+
+def name_graders(graders: Sequence[Grader] | Mapping[str, Grader]) -> dict[str, Grader]:
+    """Return graders by name: the given name, or the title with a number if two are equal."""
     if isinstance(graders, Mapping):
         return dict(graders)
-    found: dict[str, Grader] = {}
+    graders_by_name: dict[str, Grader] = {}
     for grader in graders:
-        base = str(getattr(grader, "title", "?"))
-        names = (base if number == 1 else f"{base}_{number}" for number in count(1))
-        found[next(name for name in names if name not in found)] = grader
-    return found
+        # What is not a grader has no title. `Composite` refuses it afterwards.
+        title = str(getattr(grader, "title", "?"))
+        name = title
+        number = 1
+        while name in graders_by_name:
+            number += 1
+            name = f"{title}_{number}"
+        graders_by_name[name] = grader
+    return graders_by_name
 
 
-def outcome(
+class Vote(NamedTuple):
+    """One of several answers to a criterion."""
+
+    voter: str  # the name of the judge, sample, order or game
+    score: Score
+    weight: float = 1.0
+    # What the answer is to the line of the criterion.
+    sub_answer: SubAnswer = "vote"
+
+
+def combine_votes(
     criterion: Criterion,
     votes: Sequence[Vote],
     rule: Rule,
@@ -247,97 +308,163 @@ def outcome(
     quorum: int = 1,
     noun: str = "judges",
 ) -> Score:
-    """The answer that these votes come to; failed ones are not counted, and with fewer than `quorum` there is none."""
-    given = [vote for vote in votes if vote.score.error is None]
+    """Return the score that votes on a criterion result in, with a line for each vote.
+
+    Failed votes are not counted. If fewer than `quorum` votes did not fail, the score is an error.
+    `noun` is the word for the voters in the reason.
+    """
+    answered = [vote for vote in votes if vote.score.error is None]
     failed = [vote for vote in votes if vote.score.error is not None]
-    lines = tuple(line_of_vote(criterion, vote) for vote in votes)
-    if len(given) < max(1, quorum):
-        listed = "; ".join(f"{vote.who}: {vote.score.error}" for vote in failed[:3])
-        more = f"; and {len(failed) - 3} more" if len(failed) > 3 else ""
-        needed = f", and {quorum} must" if quorum > 1 else ""
-        error = JudgeError(f"{len(given)} of {len(votes)} {noun} answered{needed} ({listed}{more})")
+    lines = tuple(build_vote_line(criterion, vote) for vote in votes)
+    if len(answered) < max(1, quorum):
+        message = f"{len(answered)} of {len(votes)} {noun} answered"
+        if quorum > 1:
+            message += f", and {quorum} must"
+        error = JudgeError(f"{message} ({_list_failures(failed)})")
         return Score.failed(error)._replace(lines=lines)
-    score = _RULES[rule](criterion, given)
-    # How many agree with the outcome, who failed, and why, in the words of one who agrees.
-    like = [vote for vote in given if vote.score.verdict == score.verdict]
-    reason = f"{len(like)} of {len(given)} {noun}"
+
+    score = _RULES[rule](criterion, answered)
+    agreeing = [vote for vote in answered if vote.score.verdict == score.verdict]
+    reason = f"{len(agreeing)} of {len(answered)} {noun}"
     if failed:
-        reason += f", {len(failed)} failed ({failed[0].who}: {failed[0].score.error})"
-    if like and like[0].score.reason:
-        reason += f": {like[0].score.reason}"
-    apart, citations = (
-        disagreement([vote.score for vote in given]),
-        like[0].score.citations if like else (),
-    )
-    return score._replace(reason=reason, lines=lines, disagreement=apart, citations=citations)
-
-
-def disagreement(scores: Sequence[Score]) -> float | None:
-    """The mean distance between two of these answers, 0 to 1; None when there are not two. N/A is 1 from any value."""
-    pairs = list(combinations([score.value for score in scores], 2))
-    apart = [
-        float(a is not b) if a is None or b is None else min(1.0, abs(a - b)) for a, b in pairs
-    ]
-    return sum(apart) / len(apart) if apart else None
-
-
-def line_of_vote(criterion: Criterion, vote: Vote) -> CriterionReport:
-    """A vote as a line under the criterion's own, by the name and weight of the voter."""
-    own = {
-        "name": vote.who,
-        "weight": vote.weight,
-        "requirement": None,
-        "tags": (),
-        "counted": False,
-        "sub_answer": vote.kind,
-    }
-    return line_of(criterion, vote.score).model_copy(update=own)
-
-
-def nearest(criterion: Criterion, value: float) -> str:
-    """The choice that is worth the most like this value; of two as near, the worse one."""
-    sign, worths = (1 if criterion.weight >= 0 else -1), criterion.values
-    return min(
-        criterion.choices,
-        key=lambda choice: (round(abs(worths[choice] - value), 12), sign * worths[choice]),
+        reason += f", {len(failed)} failed ({failed[0].voter}: {failed[0].score.error})"
+    if agreeing and agreeing[0].score.reason:
+        reason += f": {agreeing[0].score.reason}"
+    return score._replace(
+        reason=reason,
+        lines=lines,
+        disagreement=measure_disagreement([vote.score for vote in answered]),
+        citations=agreeing[0].score.citations if agreeing else (),
     )
 
 
-def _majority(criterion: Criterion, given: Sequence[Vote]) -> Score:
-    tally = grouped(
-        (v.score.value if v.score.verdict is None else v.score.verdict, v) for v in given
+def build_vote_line(criterion: Criterion, vote: Vote) -> CriterionReport:
+    """Return a vote as a line below the line of its criterion, with the voter's name and weight."""
+    line = line_of(criterion, vote.score)
+    return line.model_copy(
+        update={
+            "name": vote.voter,
+            "weight": vote.weight,
+            "requirement": None,
+            "tags": (),
+            "counted": False,
+            "sub_answer": vote.sub_answer,
+        }
     )
-    most = max(sum(vote.weight for vote in votes) for votes in tally.values())
-    leading = [v for v in tally.values() if sum(x.weight for x in v) >= most - 1e-9]
-    winner = _worst(criterion, [votes[0] for votes in leading])
-    return winner._replace(value=criterion.values.get(winner.verdict or "", winner.value))
 
 
-def _mean(criterion: Criterion, given: Sequence[Vote]) -> Score:
-    held = [vote for vote in given if vote.score.value is not None]
-    weight, others = (
-        sum(v.weight for v in held),
-        sum(v.weight for v in given if v.score.value is None),
-    )
-    if not held or others > weight:
+def _list_failures(failed: Sequence[Vote]) -> str:
+    """List who failed and why; many failures are not all listed."""
+    quoted = failed[:_MAX_QUOTED_FAILURES]
+    failures = "; ".join(f"{vote.voter}: {vote.score.error}" for vote in quoted)
+    if len(failed) > len(quoted):
+        failures += f"; and {len(failed) - len(quoted)} more"
+    return failures
+
+
+def measure_disagreement(scores: Sequence[Score]) -> float | None:
+    """Return the mean distance between two of these scores, 0 to 1; None for fewer than two.
+
+    The distance between "not applicable" and a number is 1.
+    """
+    distances: list[float] = []
+    for first, second in combinations([score.value for score in scores], 2):
+        if first is not None and second is not None:
+            distances.append(min(1.0, abs(first - second)))
+        elif first is None and second is None:
+            distances.append(0.0)
+        else:
+            distances.append(1.0)
+    if not distances:
+        return None
+    return sum(distances) / len(distances)
+
+
+def _find_majority(criterion: Criterion, votes: Sequence[Vote]) -> Score:
+    """Return the answer of most weight; of several, the one that gives the lowest score."""
+
+    def get_answer(vote: Vote) -> str | float | None:
+        if vote.score.verdict is None:
+            return vote.score.value
+        return vote.score.verdict
+
+    def add_weights(votes: Sequence[Vote]) -> float:
+        return sum(vote.weight for vote in votes)
+
+    votes_by_answer = grouped((get_answer(vote), vote) for vote in votes)
+    most_weight = max(add_weights(group) for group in votes_by_answer.values())
+    leading: list[Vote] = []
+    for group in votes_by_answer.values():
+        if add_weights(group) >= most_weight - _WEIGHT_TOLERANCE:
+            leading.append(group[0])
+    winner = _find_worst(criterion, leading)
+    if winner.verdict in criterion.values:
+        # The value of an `Expectation` is not that of its verdict, which is what was voted on.
+        return winner._replace(value=criterion.values[winner.verdict])
+    return winner
+
+
+def _find_mean(criterion: Criterion, votes: Sequence[Vote]) -> Score:
+    """Return the weighted mean of the values, unless most weight is on "not applicable"."""
+    weights: list[float] = []
+    values: list[float] = []
+    weight_without_value = 0.0
+    for vote in votes:
+        if vote.score.value is None:
+            weight_without_value += vote.weight
+        else:
+            weights.append(vote.weight)
+            values.append(vote.score.value)
+    total_weight = sum(weights)
+    if not values or weight_without_value > total_weight:
         return Score.not_applicable()
-    value = (
-        weighted_sum([vote.weight for vote in held], [vote.score.value or 0.0 for vote in held])
-        / weight
-    )
-    return Score(
-        value,
-        verdict=nearest(criterion, value) if any(vote.score.verdict for vote in held) else None,
-    )
+    mean = weighted_sum(weights, values) / total_weight
+    verdict = None
+    if any(vote.score.verdict for vote in votes if vote.score.value is not None):
+        verdict = find_nearest_choice(criterion, mean)
+    return Score(mean, verdict=verdict)
 
 
-def _worst(criterion: Criterion, given: Sequence[Vote]) -> Score:
-    """The answer that leaves the lowest score: of a fault, that it is there."""
-    held = [vote.score for vote in given if vote.score.value is not None]
-    if not held:
-        return given[0].score
-    sign = 1 if criterion.weight >= 0 else -1
-    return min(held, key=lambda score: sign * (score.value or 0.0))
+def find_nearest_choice(criterion: Criterion, value: float) -> str:
+    """Return the choice whose value is nearest; of two, the one that gives the lower score."""
+
+    def rank(choice: str) -> tuple[float, float]:
+        choice_value = criterion.values[choice]
+        # Rounded, so that a value half way between two choices is equally near to both.
+        distance = round(abs(choice_value - value), _DISTANCE_DECIMALS)
+        return distance, _get_credit(criterion, choice_value)
+
+    return min(criterion.choices, key=rank)
 
 
-_RULES = {"majority": _majority, "mean": _mean, "worst": _worst}
+def _find_worst(criterion: Criterion, votes: Sequence[Vote]) -> Score:
+    """Return the answer that gives the lowest score: the highest value if the criterion is a fault.
+
+    "Not applicable" is returned only if no vote has a value.
+    """
+    worst: Score | None = None
+    lowest_credit = 0.0
+    for vote in votes:
+        if vote.score.value is None:
+            continue
+        credit = _get_credit(criterion, vote.score.value)
+        if worst is None or credit < lowest_credit:
+            worst = vote.score
+            lowest_credit = credit
+    if worst is None:
+        return votes[0].score
+    return worst
+
+
+def _get_credit(criterion: Criterion, value: float) -> float:
+    """Return a value so that more is better: for a fault (a negative weight), its negative."""
+    if criterion.weight < 0:
+        return -value
+    return value
+
+
+_RULES: dict[Rule, Callable[[Criterion, Sequence[Vote]], Score]] = {
+    "majority": _find_majority,
+    "mean": _find_mean,
+    "worst": _find_worst,
+}

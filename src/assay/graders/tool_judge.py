@@ -1,11 +1,11 @@
-"""Let a judge look before it answers: at files, pages, or whatever a function shows it, within limits."""
+"""Let a judge call tools before it answers: read files and web pages, look at images."""
 
 import asyncio
 import re
-from collections.abc import Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Annotated, Any, Unpack
 
@@ -36,43 +36,41 @@ from assay.tools.workspace import LONGEST, MOST_READ
 from assay.types import Message, OnError, State
 from assay.wording import counted, described, did_you_mean
 
-_PUNCTUATION = re.compile(
-    r"[{}\"]"
-)  # of JSON; a quotation mark would pass for a quotation of the response
+# The reason of a verdict lists the tool calls: arguments up to this many characters, without the
+# punctuation of JSON, whose quotation marks would look like a quotation from the response.
+_MAX_ARGUMENTS_LENGTH = 80
+_JSON_PUNCTUATION = re.compile(r"[{}\"]")
 
 
 @dataclass(frozen=True)
 class LookLimits:
-    """What a judge may take to answer one criterion."""
+    """Limits on the conversation about one criterion."""
 
     turns: int = 8  # calls of the model; in the last one it has to answer
     looks: int = 24  # calls of tools
-    characters: int = 100_000  # of all that they return
-    seconds: float = 20.0  # for each of them
-    dollars: float | None = None  # None is no limit but that of the run
+    characters: int = 100_000  # of all results of tools together
+    seconds: float = 20.0  # for each call of a tool
+    dollars: float | None = None  # None applies only the limit of the run
 
     def __post_init__(self) -> None:
-        for name, least in {
-            "turns": 2,
-            "looks": 1,
-            "characters": 1,
-            "seconds": 0,
-            "dollars": 0,
-        }.items():
+        minimums = {"turns": 2, "looks": 1, "characters": 1, "seconds": 0, "dollars": 0}
+        for name, minimum in minimums.items():
             value = getattr(self, name)
-            if value is not None and not value >= least:
-                raise ValueError(f"{name} is {value!r}: give {least} or more")
+            # `not >=` instead of `<` refuses NaN too.
+            if value is not None and not value >= minimum:
+                raise ValueError(f"{name} is {value!r}: give {minimum} or more")
 
 
-_LIMITS = LookLimits()
+_DEFAULT_LIMITS = LookLimits()
 
 
 class ToolJudge(PerCriterionGrader):
-    """Asks about each criterion in a conversation in which the model may call `tools` before it answers.
+    """Asks about each criterion in a conversation in which the model may call tools.
 
-    A tool is a function, or holds some, as `Workspace` does; one that annotates a parameter as `State` gets the fields of
-    the rollout there. What it returns is shown as material, the bytes of an image as that image, and what it raises is told
-    to the model. The reason of the verdict ends with what was looked at.
+    A tool is a function, or an object with a list of functions in `tools`, such as `Workspace`. A
+    parameter that is annotated as `State` gets the fields of the rollout. What a tool returns is
+    shown to the model as material; bytes are shown as an image, and exceptions as an error message.
+    The reason of the verdict ends with the list of tool calls.
 
     >>> from assay.tools import Workspace
     >>> ToolJudge([Workspace(".")], limits=LookLimits(turns=4)).limits.looks
@@ -85,21 +83,25 @@ class ToolJudge(PerCriterionGrader):
         self,
         tools: Sequence[Any],
         *,
-        limits: LookLimits = _LIMITS,
+        limits: LookLimits = _DEFAULT_LIMITS,
         **options: Unpack[GraderOptions],
     ) -> None:
-        """A text without an answer is judged like any other, since what is to be judged may be in a file."""
+        """Unlike other graders, it asks about a text without content: the work may be in a file."""
         super().__init__(warm=False, **{"degenerate": "ask", **options})
-        self.tools, self.limits = tuple(tools), limits
-        functions = [
-            function for tool in self.tools for function in getattr(tool, "tools", (tool,))
-        ]
-        self._callable = {tool.name: tool for tool in map(CallableTool, functions)}
-        if len(self._callable) < len(functions) or not functions:
-            raise ToolError(
-                "ToolJudge has no tools, or two of one name: give it at least one, each with its own name"
-            )
-        self._fields, self._shown = State(), list[Part]()
+        self.tools = tuple(tools)
+        self.limits = limits
+        self._tools_by_name: dict[str, CallableTool] = {}
+        for tool in self.tools:
+            for function in getattr(tool, "tools", (tool,)):
+                callable_tool = CallableTool(function)
+                name = callable_tool.name
+                if name in self._tools_by_name:
+                    raise ToolError(f"two tools are named {name!r}: give each its own name")
+                self._tools_by_name[name] = callable_tool
+        if not self._tools_by_name:
+            raise ToolError("ToolJudge has no tools: give it at least one")
+        # Set on the copy of the judge that is asked about one criterion.
+        self._conversation: _Conversation | None = None
 
     async def score_batch(
         self,
@@ -109,17 +111,30 @@ class ToolJudge(PerCriterionGrader):
         *,
         on_error: OnError,
     ) -> list[Score]:
-        own, fields = copy(self), State(judge_input.fields)
+        fields = State(judge_input.fields)
         for tool in self.tools:
             if hasattr(tool, "folder"):
-                tool.folder(fields)  # raises: a judge that finds no files would call them missing
-        # What is looked at can be quoted like what was shown at first.
-        said = judge_input.parts or parts_of(
-            fields.get("prompt"), fields.get("completion", judge_input.text)
+                # Raises if there is no folder. The judge would otherwise call its files missing.
+                tool.folder(fields)
+        shown_parts = judge_input.parts
+        if not shown_parts:
+            completion = fields.get("completion", judge_input.text)
+            shown_parts = parts_of(fields.get("prompt"), completion)
+        conversation = _Conversation(
+            model=self.model,
+            tools_by_name=self._tools_by_name,
+            limits=self.limits,
+            fields=fields,
+            shown_parts=list(shown_parts),
+            characters_left=self.limits.characters,
         )
-        own._fields, own._shown = fields, list(said)
-        shown = replace(judge_input, fields=fields, parts=own._shown, media=())
-        return await super(ToolJudge, own).score_batch(prefix, batch, shown, on_error=on_error)
+        judge = copy(self)
+        judge._conversation = conversation
+        # The results of tools are added to these parts, so that the judge may cite them.
+        judge_input = replace(judge_input, fields=fields, parts=conversation.shown_parts, media=())
+        return await super(ToolJudge, judge).score_batch(
+            prefix, batch, judge_input, on_error=on_error
+        )
 
     async def get_reply(
         self,
@@ -130,132 +145,201 @@ class ToolJudge(PerCriterionGrader):
         check: ReplyCheck | None = None,
         question_hash: str = "",
     ) -> Any:
+        """Ask one question in the conversation that was set up for its criterion."""
+        assert self._conversation is not None, "`score_batch()` sets the conversation"
         request = self.build_request(prefix, question, schema, check, question_hash)
-        return read_value(await self._converse(self.model, request))
+        reply = await self._conversation.get_verdict(request)
+        return read_value(reply)
 
-    async def _converse(self, model: Model, request: Request) -> Reply:
-        """Return the reply with a verdict, after a conversation in which the model may look."""
-        request = replace(request, tools=tuple(tool.declared for tool in self._callable.values()))
-        looks: list[str] = []
-        with nullcontext() if self.limits.dollars is None else budget(dollars=self.limits.dollars):
-            for _ in range(self.limits.turns - 1 if is_dry_run() else 0):
-                with suppress(NotAsked):  # counted, so that an estimate covers every turn
-                    await model(request)
-            try:
-                reply = await self._verdict(model, request, looks)
-            except (Unreadable, BudgetExceeded) as error:
-                if not looks:
-                    raise
-                looked = f"the judge looked {counted(len(looks), 'time')}, and gave no verdict within its limits"
-                raise type(error)(f"{looked}: {error}") from None
-        if looks:
-            # So that a reader of the verdict knows what it rests on.
-            reason = f"{reply.value.explanation} (looked at: {', '.join(looks)})"
-            reply = reply._replace(value=reply.value.model_copy(update={"explanation": reason}))
-        return reply
 
-    async def _verdict(self, model: Model, request: Request, looks: list[str]) -> Reply:
-        """The reply with a verdict; `looks` are noted as they come."""
-        messages, logged, left, first = (
-            request.messages,
-            0,
-            self.limits.characters,
-            len(self._shown),
-        )
-        open_question = replace(request, schema=None, check=None, logprobs=None)
-        for turn in range(1, self.limits.turns):
-            # All so far is how the next turn begins, and so worth a cache breakpoint.
-            shared = request.shared if turn == 1 else len(messages)
-            reply = await ask_judge(
-                model, replace(open_question, messages=messages, shared=shared), logged
-            )
-            logged, said = len(messages), assistant_message(reply, turn)
-            if not reply.tool_calls:
-                with suppress(Unreadable):
-                    if request.logprobs is None:
-                        return reply._replace(value=read_structured(reply.text, request))
-                messages = (*messages, {**said, "content": reply.text or "(nothing)"})
-                break
-            allowed = reply.tool_calls[: self.limits.looks - len(looks)]
-            looks += [
-                f"{call.name}({_PUNCTUATION.sub('', call.arguments):.80})" for call in allowed
-            ]
-            found = await side_by_side(self._look, allowed) if allowed else []
-            found += [failure("no looks are left: give your verdict")] * (
-                len(reply.tool_calls) - len(allowed)
-            )
-            told: list[Message] = [said]
-            images: list[Medium] = []
-            pairs = zip(said["tool_calls"], found, strict=True)
-            for number, (call, looked) in enumerate(pairs, start=len(self._shown)):
-                name = f"look{number - first + 1}"
-                images += [] if isinstance(looked, str) else [replace(looked, address=name)]
-                result = looked if isinstance(looked, str) else f"(the image {name} follows)"
-                cut = (
-                    f"\n(cut off after {left:,} characters: no more can be shown)"
-                    if len(result) > left
-                    else ""
-                )
-                seen, left = result[:left], max(0, left - len(result))
-                self._shown.append(Part(name, "result", "judge", seen, in_prompt=False))
-                content = fence(escape_prompt_tags(seen)) + cut
-                told.append({"role": "tool", "tool_call_id": call["id"], "content": content})
-            # Which no result of a tool may hold at most providers.
-            told += [{"role": "user", "content": add_media("", images)}] if images else []
-            messages = (*messages, *told)
-        messages = (*messages, {"role": "user", "content": system_prompt("tool_judge_verdict")})
-        return await ask_judge(model, replace(request, messages=messages), logged)
+@dataclass
+class _Conversation:
+    """A conversation with a model about one criterion."""
 
-    async def _look(self, call: ToolCall) -> str | Medium:
-        """What a tool returns; what goes wrong is told in its place."""
-        tool, seconds = self._callable.get(call.name), self.limits.seconds
-        if tool is None:
-            return failure(
-                f"there is no tool {call.name!r}: {did_you_mean(call.name, self._callable)}"
-            )
+    model: Model
+    tools_by_name: Mapping[str, CallableTool]
+    limits: LookLimits
+    fields: State  # of the rollout
+    # What the model was shown: the parts of the rollout, then each result of a tool.
+    shown_parts: list[Part]
+    characters_left: int  # how much more the results of tools may hold
+    calls: list[str] = field(default_factory=list[str])  # the tool calls so far, for the reason
+    result_count: int = 0  # results so far, also those of calls beyond the limit
+
+    async def get_verdict(self, request: Request) -> Reply:
+        """Return the reply with the verdict; its explanation ends with the list of tool calls."""
+        tools = tuple(tool.declared for tool in self.tools_by_name.values())
+        request = replace(request, tools=tools)
+        if self.limits.dollars is None:
+            reply = await self._converse_or_explain(request)
+        else:
+            with budget(dollars=self.limits.dollars):
+                reply = await self._converse_or_explain(request)
+        if not self.calls:
+            return reply
+        explanation = f"{reply.value.explanation} (looked at: {', '.join(self.calls)})"
+        value = reply.value.model_copy(update={"explanation": explanation})
+        return reply._replace(value=value)
+
+    async def _converse_or_explain(self, request: Request) -> Reply:
+        """Return the reply with the verdict; if there is none, the error says how often it looked."""
+        if is_dry_run():
+            await self._count_turns(request)
         try:
-            work = partial(tool.function, **tool.arguments(call.arguments, self._fields))
-            async with asyncio.timeout(seconds):
-                found = await (work() if tool.is_async else asyncio.wrap_future(in_thread(work)))
-            if isinstance(found, bytes):
-                return self._image(found)
-            found = result_content(found)
-        except TimeoutError:
-            return failure(f"no result within {seconds:g} seconds")
-        except Exception as error:  # noqa: BLE001 - whatever a tool raises, the model is told
-            return failure(described(error))
-        return found if isinstance(found, str) else str(found)
+            return await self._converse(request)
+        except (Unreadable, BudgetExceeded) as error:
+            if not self.calls:
+                raise
+            raise type(error)(
+                f"the judge looked {counted(len(self.calls), 'time')}, and gave no verdict within "
+                f"its limits: {error}"
+            ) from None
 
-    def _image(self, data: bytes) -> Medium:
-        """An image that a tool returned; raises for what is none, and where the model takes none."""
-        if KINDS.get(type_of(data)) != "image" or len(data) > MOST_READ:
-            raise MediaError(
-                f"{len(data):,} bytes cannot be shown: a PNG, JPEG, WebP or GIF of {MOST_READ:,} can"
+    async def _count_turns(self, request: Request) -> None:
+        """Let a dry run count all turns but the last, so that its estimate covers every turn."""
+        for _ in range(self.limits.turns - 1):
+            with suppress(NotAsked):
+                await self.model(request)
+
+    async def _converse(self, request: Request) -> Reply:
+        """Ask with tools until the model answers or the turns are used up; then ask for a verdict."""
+        messages = request.messages
+        logged_count = 0  # messages that are in the judge log already
+        open_request = replace(request, schema=None, check=None, logprobs=None)
+        for turn in range(1, self.limits.turns):
+            # The next turn repeats all messages so far, so they are worth a cache breakpoint.
+            shared = request.shared if turn == 1 else len(messages)
+            turn_request = replace(open_request, messages=messages, shared=shared)
+            reply = await ask_judge(self.model, turn_request, logged_count)
+            logged_count = len(messages)
+            message = assistant_message(reply, turn)
+            if not reply.tool_calls:
+                # The last request asks for the log-probabilities of the verdict, if any are wanted.
+                if request.logprobs is None:
+                    with suppress(Unreadable):
+                        return reply._replace(value=read_structured(reply.text, request))
+                messages = (*messages, {**message, "content": reply.text or "(nothing)"})
+                break
+            call_ids = [call["id"] for call in message["tool_calls"]]
+            results = await self._call_tools(reply.tool_calls)
+            messages = (*messages, message, *self._show_results(results, call_ids))
+        last_message = {"role": "user", "content": system_prompt("tool_judge_verdict")}
+        last_request = replace(request, messages=(*messages, last_message))
+        return await ask_judge(self.model, last_request, logged_count)
+
+    async def _call_tools(self, tool_calls: Sequence[ToolCall]) -> list[str | Medium]:
+        """Call tools concurrently; return one text or image per call.
+
+        Calls beyond the limit get an error message as their result.
+        """
+        allowed = tool_calls[: self.limits.looks - len(self.calls)]
+        for call in allowed:
+            arguments = _JSON_PUNCTUATION.sub("", call.arguments)[:_MAX_ARGUMENTS_LENGTH]
+            self.calls.append(f"{call.name}({arguments})")
+        results: list[str | Medium] = []
+        if allowed:
+            results += await side_by_side(self._call_tool, allowed)
+        refused_count = len(tool_calls) - len(allowed)
+        results += [failure("no looks are left: give your verdict")] * refused_count
+        return results
+
+    def _show_results(
+        self, results: Sequence[str | Medium], call_ids: Sequence[str]
+    ) -> list[Message]:
+        """Return one message per result; images follow in one more message.
+
+        Most providers accept no images in the message of a result.
+        """
+        messages: list[Message] = []
+        images: list[Medium] = []
+        for call_id, result in zip(call_ids, results, strict=True):
+            self.result_count += 1
+            address = f"look{self.result_count}"
+            if isinstance(result, str):
+                text = result
+            else:
+                images.append(replace(result, address=address))
+                text = f"(the image {address} follows)"
+            content = self._show_text(address, text)
+            messages.append({"role": "tool", "tool_call_id": call_id, "content": content})
+        if images:
+            messages.append({"role": "user", "content": add_media("", images)})
+        return messages
+
+    def _show_text(self, address: str, text: str) -> str:
+        """Return what the model is shown of a result, in a fence, and remember it as a part."""
+        shown_text = text[: self.characters_left]
+        content = fence(escape_prompt_tags(shown_text))
+        if len(text) > self.characters_left:
+            content += (
+                f"\n(cut off after {self.characters_left:,} characters: no more can be shown)"
             )
-        if "image" not in media_of(self.model):
-            raise MediaError(f"{self.model.id} takes no images, so it cannot be shown")
-        medium = Medium("it", type_of(data), data)
-        _ = medium.size  # raises for a broken one
-        return medium
+        self.characters_left -= len(shown_text)
+        part = Part(address, "result", "judge", shown_text, in_prompt=False)
+        self.shown_parts.append(part)
+        return content
+
+    async def _call_tool(self, call: ToolCall) -> str | Medium:
+        """Return the result of a tool, or a text that says what went wrong."""
+        tool = self.tools_by_name.get(call.name)
+        if tool is None:
+            suggestion = did_you_mean(call.name, self.tools_by_name)
+            return failure(f"there is no tool {call.name!r}: {suggestion}")
+        try:
+            arguments = tool.arguments(call.arguments, self.fields)
+            call_function = partial(tool.function, **arguments)
+            async with asyncio.timeout(self.limits.seconds):
+                if tool.is_async:
+                    result = await call_function()
+                else:
+                    result = await asyncio.wrap_future(in_thread(call_function))
+            if isinstance(result, bytes):
+                return _read_image(result, self.model)
+            content = result_content(result)
+        except TimeoutError:
+            return failure(f"no result within {self.limits.seconds:g} seconds")
+        except Exception as error:  # noqa: BLE001 - a tool may raise anything; the model is told
+            return failure(described(error))
+        # A list of content parts is shown as text too, since it has to be fenced.
+        return str(content)
+
+
+def _read_image(data: bytes, model: Model) -> Medium:
+    """Return the image that a tool returned; raise if it is not one, or the model takes none."""
+    media_type = type_of(data)
+    if KINDS.get(media_type) != "image" or len(data) > MOST_READ:
+        raise MediaError(
+            f"these {len(data):,} bytes cannot be shown: "
+            f"only a PNG, JPEG, WebP or GIF of at most {MOST_READ:,} bytes can"
+        )
+    if "image" not in media_of(model):
+        raise MediaError(f"{model.id} takes no images, so it cannot be shown")
+    image = Medium("it", media_type, data)
+    _ = image.size  # raises if the image is broken
+    return image
+
+
+# Tools. Their docstrings are what the model reads about them.
 
 
 async def show_image(address: str, state: State) -> bytes:
     """Shows an image of the conversation by its address, such as m3.image1."""
     parts = parts_of(state.get("prompt"), state.get("completion"))
     images = {part.address: part for part in parts if part.kind == "image"}
+    if not images:
+        raise ValueError(f"there is no image {address!r}: the conversation has no images")
     if address not in images:
-        raise ValueError(
-            f"there is no image {address!r}: {did_you_mean(address, images) if images else 'none is'}"
-        )
-    return (await Attachment(images[address]).read()).data
+        raise ValueError(f"there is no image {address!r}: {did_you_mean(address, images)}")
+    medium = await Attachment(images[address]).read()
+    return medium.data
 
 
 @dataclass(frozen=True)
 class WebPages:
-    """Pages of the web, by their URL, from `hosts` of exactly these names alone; its one tool is `read_url`."""
+    """Web pages of the hosts with exactly these names. The only tool is `read_url`."""
 
     hosts: Sequence[str]
-    allow_private: bool = False  # for tests: also addresses of this machine, and `http`
+    allow_private: bool = False  # for tests: also allows addresses of this machine, and `http`
 
     def __post_init__(self) -> None:
         if isinstance(self.hosts, str) or not self.hosts:
@@ -273,17 +357,17 @@ class WebPages:
         start: Annotated[int, Field(description="The first character to show, from 0.", ge=0)] = 0,
     ) -> str:
         """Reads a page of the web by its URL; a long one in several calls."""
-        from assay.models.http import FetchError, fetched  # which needs aiohttp
+        # Loaded lazily: it needs aiohttp.
+        from assay.models.http import FetchError, fetched
 
         page = await fetched(url, hosts=self.hosts, allow_private=self.allow_private)
         if b"\0" in page.body:
             raise FetchError(
-                f"{page.url} is no text: it holds {len(page.body):,} bytes of {page.kind}"
+                f"{page.url} is not text: it holds {len(page.body):,} bytes of {page.kind}"
             )
         text = page.body.decode("utf-8", "replace")
-        more = (
-            f"\n(cut off: read on from start={start + LONGEST})"
-            if len(text) > start + LONGEST
-            else ""
-        )
-        return text[start : start + LONGEST] + more
+        end = start + LONGEST
+        shown_text = text[start:end]
+        if len(text) > end:
+            shown_text += f"\n(cut off: read on from start={end})"
+        return shown_text

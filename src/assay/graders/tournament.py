@@ -1,12 +1,13 @@
-"""Compare the responses of a group, two by two or all in one call, and give each a score by how it stands."""
+"""Score the responses to one prompt by comparing them, in pairs or all in one call."""
 
+import math
 import random
 from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
+from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 from assay.aggregation import grouped
 from assay.concurrency import side_by_side
@@ -14,77 +15,94 @@ from assay.criterion import Criterion
 from assay.errors import JudgeError
 from assay.graders.degenerate import DEGENERATE_REASON, explain_degenerate
 from assay.graders.fences import make_tag_escaper
-from assay.graders.grader import Grader, scores_from
+from assay.graders.grader import Grader, JudgeOptions, scores_from
 from assay.graders.judge_input import JudgeInput, build_judge_input
-from assay.graders.panel import Vote, line_of_vote, outcome
+from assay.graders.panel import Vote, build_vote_line, combine_votes
 from assay.graders.prompt_text import system_prompt
-from assay.report import Score
+from assay.report import CriterionReport, Score
 from assay.types import Messages
 
-BETTER = "Answers the query better"  # what responses are compared by, unless said otherwise
+DEFAULT_REQUIREMENT = "Answers the query better"
+# What a ranking scores a response by: its rank, or the grade itself.
 Pays: TypeAlias = Literal["rank", "grade"]
-CHOICES = ("SECOND", "TIE", "FIRST")  # worth 0, a half and 1 to the first
-GRADES: Final = tuple(map(str, range(11)))  # what a ranking asks for, worst to best
-_without_places = make_tag_escaper("first", "second")
-_without_candidates = make_tag_escaper("candidate")
-_OPPOSITE = {"FIRST": "SECOND", "SECOND": "FIRST", "TIE": "TIE"}
+GRADES: Final = tuple(str(grade) for grade in range(11))  # the choices of a ranking, worst first
+# The grade of a response without content: it ranks below a response with the lowest grade.
+_DEGENERATE_GRADE = -1.0
+# The choices of a game. They are worth 0, 0.5 and 1 to the first response.
+CHOICES = ("SECOND", "TIE", "FIRST")
+_OPPOSITE_CHOICES = {"FIRST": "SECOND", "SECOND": "FIRST", "TIE": "TIE"}
+
+# A response must not contain the tags that separate it from the others.
+_escape_pair_tags = make_tag_escaper("first", "second")
+_escape_candidate_tags = make_tag_escaper("candidate")
 
 
 class _GroupJudge(ABC):
-    """Scores the responses of each prompt against each other, by a grader that is told how with a prompt of its own."""
+    """A group check that compares the responses to each prompt with each other."""
 
-    def __init__(self, grader: Grader, words: str) -> None:
+    def __init__(self, grader: Grader, prompt_name: str) -> None:
+        """`prompt_name` is the prompt in `prompts/` that tells the grader how to compare."""
         if grader.gives_whole:
             raise ValueError(
                 f"{grader.title} gives one number for a whole rubric: use a PerCriterionGrader"
             )
-        told = system_prompt(words)
-        self.grader = grader.with_options(
-            lambda o: replace(o, examples=f"{told}\n\n{o.examples}".rstrip())
-        )
+        instructions = system_prompt(prompt_name)
+
+        def add_instructions(options: JudgeOptions) -> JudgeOptions:
+            return replace(options, examples=f"{instructions}\n\n{options.examples}".rstrip())
+
+        self.grader = grader.with_options(add_instructions)
 
     async def __call__(
         self, completions: Sequence[Messages], prompts: Sequence[Messages] | None = None
     ) -> list[Score]:
-        """One score a completion, in order."""
-        asked: Sequence[Messages] = prompts or [""] * len(completions)
-        inputs = [
-            build_judge_input({"prompt": p, "completion": c})
-            for p, c in zip(asked, completions, strict=True)
-        ]
-        responses = [_Response.of(judge_input) for judge_input in inputs]
-        groups = grouped((str(prompt), place) for place, prompt in enumerate(asked))
+        """Return one score per completion, in order."""
+        prompts = prompts or [""] * len(completions)
+        inputs: list[JudgeInput] = []
+        for prompt, completion in zip(prompts, completions, strict=True):
+            inputs.append(build_judge_input({"prompt": prompt, "completion": completion}))
+        indices_by_prompt = grouped((str(prompt), index) for index, prompt in enumerate(prompts))
 
-        async def judge(places: list[int]) -> dict[int, Score]:
-            query = inputs[places[0]].query
-            scores = await self._scores([responses[place] for place in places], query)
-            return dict(zip(places, scores, strict=True))
+        async def score_prompt(indices: list[int]) -> list[Score]:
+            responses = [_Response.from_input(inputs[index]) for index in indices]
+            query = inputs[indices[0]].query
+            return await self._score_group(responses, query)
 
-        judged = await side_by_side(judge, list(groups.values()))
-        scores = {place: score for group in judged for place, score in group.items()}
-        return [scores[place] for place in range(len(inputs))]
+        groups = list(indices_by_prompt.values())
+        scores_by_group = await side_by_side(score_prompt, groups)
+        scores_by_index: dict[int, Score] = {}
+        for indices, scores in zip(groups, scores_by_group, strict=True):
+            scores_by_index.update(zip(indices, scores, strict=True))
+        return [scores_by_index[index] for index in range(len(inputs))]
 
     @abstractmethod
-    async def _scores(self, responses: Sequence["_Response"], query: str | None) -> list[Score]:
-        """One score a response, from all of them."""
+    async def _score_group(
+        self, responses: Sequence["_Response"], query: str | None
+    ) -> list[Score]:
+        """Return one score per response to one prompt, in order."""
 
 
 class _Response(NamedTuple):
     """A response to compare."""
 
     text: str  # as the judge reads it
-    problem: str | None  # why it holds no answer; None if it may hold one
+    problem: str | None  # why it has no content; None if it has some
 
     @classmethod
-    def of(cls, judge_input: JudgeInput) -> "_Response":
+    def from_input(cls, judge_input: JudgeInput) -> "_Response":
         return cls(judge_input.text, explain_degenerate(judge_input.assistant_text))
+
+    @classmethod
+    def from_text(cls, text: str) -> "_Response":
+        return cls(text, explain_degenerate(text))
 
 
 class Ranking(_GroupJudge):
-    """A group check: one call grades all responses of a prompt against each other, and each is scored by its rank.
+    """A group check that grades all responses to a prompt in one call, and scores them by rank.
 
-    The score is the share of the others that it is graded above, a tie a half; with `pays="grade"` it is the grade from 0 to 1, as
-    in RULER. Responses are shown in an order drawn by `seed`. More than `most` are graded in several calls.
+    The score is the share of the other responses with a lower grade; those with the same grade
+    count half. With `pays="grade"` it is the grade itself, from 0 to 1, as in RULER. Responses are
+    shown in an order that is drawn with `seed`. More than `most` are graded in several calls.
     """
 
     name = "ranking"
@@ -92,103 +110,140 @@ class Ranking(_GroupJudge):
     def __init__(
         self,
         grader: Grader,
-        requirement: str = BETTER,
+        requirement: str = DEFAULT_REQUIREMENT,
         *,
         most: int = 16,
         seed: int = 0,
         pays: Pays = "rank",
     ) -> None:
-        if most < 2 or pays not in get_args(Pays):
-            raise ValueError(
-                f"most is {most} and pays is {pays!r}: give at least 2, and 'rank' or 'grade'"
-            )
+        """`grader` has to ask about several criteria in one call. `most` is at least 2."""
+        if most < 2:
+            raise ValueError(f"most is {most}: give at least 2")
+        if pays not in get_args(Pays):
+            raise ValueError(f"pays is {pays!r}: give 'rank' or 'grade'")
         if getattr(grader, "size", None) == 1:
             raise ValueError(
                 f"{grader.title} asks once for each response: use a PerCriterionOneShotGrader"
             )
         super().__init__(grader, "listwise")
-        self.requirement, self.most, self.seed, self.pays = requirement, most, seed, pays
+        self.requirement = requirement
+        self.most = most
+        self.seed = seed
+        self.pays = pays
 
-    async def _scores(self, responses: Sequence[_Response], query: str | None) -> list[Score]:
+    async def _score_group(self, responses: Sequence[_Response], query: str | None) -> list[Score]:
         if len(responses) == 1:
             return [Score.not_applicable("there is no other response to compare with")]
-        texts = [response.text for response in responses]
-        lowest = {
-            response.text: Score(0.0, f"{DEGENERATE_REASON}: {response.problem}")
-            for response in responses
-            if response.problem
-        }
-        asked = sorted(set(texts) - lowest.keys())
-        random.Random(f"{self.seed} {asked}").shuffle(asked)
-        calls = -(-len(asked) // self.most) if len(asked) > 1 else 0
-        parts = [asked[start::calls] for start in range(calls)]
-        graded = await side_by_side(lambda part: self._grades(part, query), parts)
-        known = lowest | (
-            {}
-            if calls
-            else dict.fromkeys(asked, Score(1.0, "the only response that says anything"))
-        )
-        known |= {text: score for part in graded for text, score in part.items()}
-        # Below every grade: a degenerate response is worse than a bad one.
-        grades = {
-            t: -1.0 if t in lowest else score.value
-            for t, score in known.items()
-            if score.value is not None
-        }
-        ladder = sorted(grades[text] for text in texts if text in grades)
-        pairs, ties = (
-            len(ladder) * (len(ladder) - 1) // 2,
-            sum(n * (n - 1) // 2 for n in Counter(ladder).values()),
-        )
-        said = f"{ties} of {pairs} pairs tie ({ties / pairs:.2f})" if pairs else ""
-        said += f", judged in {calls} calls" if calls > 1 else ""
-        found: list[Score] = []
-        for text in texts:
-            score = known[text]
-            if text in grades and pairs:
-                below, up_to = bisect_left(ladder, grades[text]), bisect_right(ladder, grades[text])
-                share = (below + (up_to - below - 1) / 2) / (len(ladder) - 1)
-                reason = f"rank {len(ladder) - up_to + 1} of {len(ladder)}; {said}. {score.reason}".rstrip()
-                score = score._replace(
-                    value=share if self.pays == "rank" else score.value, verdict=None, reason=reason
-                )
-            elif text in grades:
-                score = Score.failed(
-                    JudgeError("none of the other responses has a grade to compare with")
-                )
-            found.append(score)
-        return found
+        degenerate_scores: dict[str, Score] = {}
+        for response in responses:
+            if response.problem:
+                score = Score(0.0, f"{DEGENERATE_REASON}: {response.problem}")
+                degenerate_scores[response.text] = score
+        # Equal texts are graded once.
+        texts = sorted({response.text for response in responses} - degenerate_scores.keys())
+        batches = self._draw_batches(texts)
 
-    async def _grades(self, texts: Sequence[str], query: str | None) -> dict[str, Score]:
-        listed = [
-            f'<candidate number="{n}">\n{_without_candidates(t)}\n</candidate>'
-            for n, t in enumerate(texts, 1)
-        ]
-        names, asked = (
-            [f"candidate {n}" for n in range(1, len(texts) + 1)],
-            f"does this: {self.requirement}",
+        async def grade_batch(batch: Sequence[str]) -> dict[str, Score]:
+            return await self._grade(batch, query)
+
+        scores_by_text = dict(degenerate_scores)
+        if batches:
+            for batch_scores in await side_by_side(grade_batch, batches):
+                scores_by_text.update(batch_scores)
+        else:
+            for text in texts:
+                scores_by_text[text] = Score(1.0, "the only response that says anything")
+
+        grades_by_text: dict[str, float] = {}
+        for text, score in scores_by_text.items():
+            if text in degenerate_scores:
+                grades_by_text[text] = _DEGENERATE_GRADE
+            elif score.value is not None:
+                grades_by_text[text] = score.value
+        return self._rank(responses, scores_by_text, grades_by_text, call_count=len(batches))
+
+    def _draw_batches(self, texts: Sequence[str]) -> list[list[str]]:
+        """Shuffle the texts, and split them into one batch per call; fewer than two need no call."""
+        if len(texts) < 2:
+            return []
+        shuffled = list(texts)
+        # The texts are part of the seed, so that each group is shuffled differently.
+        random.Random(f"{self.seed} {shuffled}").shuffle(shuffled)
+        batch_count = math.ceil(len(shuffled) / self.most)
+        return [shuffled[start::batch_count] for start in range(batch_count)]
+
+    async def _grade(self, texts: Sequence[str], query: str | None) -> dict[str, Score]:
+        """Grade texts in one call; return the scores by text."""
+        candidates: list[str] = []
+        criteria: list[Criterion] = []
+        for number, text in enumerate(texts, start=1):
+            escaped = _escape_candidate_tags(text)
+            candidates.append(f'<candidate number="{number}">\n{escaped}\n</candidate>')
+            name = f"candidate {number}"
+            requirement = f"How well {name} does this: {self.requirement}"
+            criteria.append(Criterion(requirement=requirement, choices=GRADES, name=name))
+        judge_input = JudgeInput("\n".join(candidates), query=query)
+        scores = await scores_from(self.grader, judge_input, criteria)
+        return dict(zip(texts, scores, strict=True))
+
+    def _rank(
+        self,
+        responses: Sequence[_Response],
+        scores_by_text: Mapping[str, Score],
+        grades_by_text: Mapping[str, float],
+        *,
+        call_count: int,
+    ) -> list[Score]:
+        """Return one score per response, from its rank among all grades."""
+        grades = sorted(
+            grades_by_text[response.text]
+            for response in responses
+            if response.text in grades_by_text
         )
-        criteria = [
-            Criterion(requirement=f"How well {name} {asked}", choices=GRADES, name=name)
-            for name in names
-        ]
-        return dict(
-            zip(
-                texts,
-                await scores_from(
-                    self.grader, JudgeInput("\n".join(listed), query=query), criteria
-                ),
-                strict=True,
-            )
-        )
+        note = _describe_ties(grades)
+        if call_count > 1:
+            note += f", judged in {call_count} calls"
+        scores: list[Score] = []
+        for response in responses:
+            score = scores_by_text[response.text]
+            grade = grades_by_text.get(response.text)
+            if grade is None:
+                scores.append(score)  # the judge gave it no grade, and the score says why
+            elif len(grades) == 1:
+                error = JudgeError("none of the other responses has a grade to compare with")
+                scores.append(Score.failed(error))
+            else:
+                scores.append(self._rank_one(score, grade, grades, note))
+        return scores
+
+    def _rank_one(self, score: Score, grade: float, grades: Sequence[float], note: str) -> Score:
+        """Return the score of one response, given the sorted grades of all."""
+        lower_count = bisect_left(grades, grade)
+        higher_count = len(grades) - bisect_right(grades, grade)
+        equal_count = len(grades) - lower_count - higher_count - 1  # without itself
+        value = score.value
+        if self.pays == "rank":
+            value = (lower_count + equal_count / 2) / (len(grades) - 1)
+        reason = f"rank {higher_count + 1} of {len(grades)}; {note}. {score.reason}".rstrip()
+        return score._replace(value=value, verdict=None, reason=reason)
+
+
+def _describe_ties(grades: Sequence[float]) -> str:
+    """Say how many pairs of responses have the same grade; nothing if there is no pair."""
+    pair_count = math.comb(len(grades), 2)
+    if not pair_count:
+        return ""
+    tie_count = sum(math.comb(count, 2) for count in Counter(grades).values())
+    return f"{tie_count} of {pair_count} pairs tie ({tie_count / pair_count:.2f})"
 
 
 class Tournament(_GroupJudge):
-    """A group check: a response meets the others of its prompt, and is scored by its games.
+    """A group check that compares responses to a prompt in pairs, and scores them by their games.
 
-    A win is worth 1, a tie a half, and the score is the mean of the games. Each pair is judged twice, the second time with
-    the places swapped; a judge that contradicts itself gives a tie. A game without a verdict does not count. Equal
-    responses tie and a degenerate one loses unasked; one without others of its prompt is not applicable.
+    A win is worth 1 and a tie 0.5; the score is the mean of the games. Each pair is judged twice,
+    the second time with the responses swapped; a judge that contradicts itself makes a tie. A game
+    without a verdict does not count. Equal responses tie, and a response without content loses,
+    without a call. A response to a prompt with no others is "not applicable".
 
     >>> from assay import PerCriterionGrader, Rubric
     >>> from assay.testing import FakeModel, make_state
@@ -209,117 +264,171 @@ class Tournament(_GroupJudge):
     def __init__(
         self,
         grader: Grader,
-        requirement: str = BETTER,
+        requirement: str = DEFAULT_REQUIREMENT,
         *,
         opponents: int | None = None,
         swap: bool = True,
     ) -> None:
-        """Each game is two calls, or one without `swap`; each response is compared with `opponents` others, or with all."""
+        """Each response is compared with about `opponents` others; None compares it with all.
+
+        A game takes two calls, or one with `swap=False`.
+        """
         if opponents is not None and opponents < 1:
             raise ValueError(f"opponents is {opponents}: compare with at least 1, or None for all")
         super().__init__(grader, "pairwise")
-        asked = f"The first response does this better than the second: {requirement}"
-        self.criterion = Criterion(requirement=asked, choices=CHOICES, name=self.name)
-        self.opponents, self.swap = opponents, swap
+        self.criterion = Criterion(
+            requirement=f"The first response does this better than the second: {requirement}",
+            choices=CHOICES,
+            name=self.name,
+        )
+        self.opponents = opponents
+        self.swap = swap
 
     async def best(self, texts: Sequence[str], query: str | None = None) -> int:
-        """The place of the best text; of several, the first. Raises when no game was decided."""
+        """Return the index of the best text; of several, the first. Raise if no game was decided."""
         if len(texts) == 1:
             return 0
-        responses = [_Response(text, explain_degenerate(text)) for text in texts]
-        values = [score.value for score in await self._scores(responses, query)]
-        if not any(value is not None for value in values):
+        responses = [_Response.from_text(text) for text in texts]
+        scores = await self._score_group(responses, query)
+        if all(score.value is None for score in scores):
             raise JudgeError(f"no game between {len(texts)} texts was decided, so none is the best")
-        return max(range(len(texts)), key=lambda place: (values[place] or 0.0, -place))
+        values = [score.value or 0.0 for score in scores]
+        return values.index(max(values))
 
     async def compare(self, first: str, second: str, query: str | None = None) -> Score:
-        """One game: 1 when the first is better, 0 when the second is, a half for a tie."""
-        return await self._compare(
-            _Response(first, explain_degenerate(first)),
-            _Response(second, explain_degenerate(second)),
-            query,
-        )
+        """Play one game: 1 if the first text is better, 0 if the second is, 0.5 for a tie."""
+        return await self._compare(_Response.from_text(first), _Response.from_text(second), query)
 
     async def _compare(self, first: _Response, second: _Response, query: str | None) -> Score:
         if first.text == second.text:
             return Score(0.5, "both are the same", "TIE")
-        lost, won = first.problem, second.problem
-        if lost or won:
-            value = 0.5 if lost and won else float(lost is None)
-            return Score(
-                value,
-                f"{DEGENERATE_REASON}: {lost or won}; no judge was asked",
-                CHOICES[int(2 * value)],
-            )
-        orders = [(first.text, second.text), (second.text, first.text)][: 1 + self.swap]
+        if first.problem or second.problem:
+            return _score_without_judge(first, second)
 
-        async def asked(order: tuple[str, str]) -> Score:
-            one, other = map(_without_places, order)
-            pair = f"<first>\n{one}\n</first>\n<second>\n{other}\n</second>"
-            judge_input = JudgeInput(pair, query=query)
-            [score] = await scores_from(self.grader, judge_input, [self.criterion])
-            return score
+        async def ask(pair: tuple[str, str]) -> Score:
+            return await self._ask(*pair, query)
 
-        said = await side_by_side(asked, orders)
-        votes = [Vote("usual order", said[0], kind="usual_order")]
-        votes += [
-            Vote("opposite order", _turned(score), kind="opposite_order") for score in said[1:]
-        ]
-        return outcome(self.criterion, votes, "mean", noun="orders")
+        pairs = [(first.text, second.text)]
+        if self.swap:
+            pairs.append((second.text, first.text))
+        scores = await side_by_side(ask, pairs)
+        votes = [Vote("usual order", scores[0], sub_answer="usual_order")]
+        if self.swap:
+            swapped_score = _swap_sides(scores[1])
+            votes.append(Vote("opposite order", swapped_score, sub_answer="opposite_order"))
+        return combine_votes(self.criterion, votes, "mean", noun="orders")
 
-    async def _scores(self, responses: Sequence[_Response], query: str | None) -> list[Score]:
-        texts = [response.text for response in responses]
-        pairs = pairings(len(texts), self.opponents)
-        # Of equal texts the first stands for all, so that no two are compared twice.
-        stands = [texts.index(text) for text in texts]
-        distinct = list({tuple(sorted((stands[one], stands[other]))) for one, other in pairs})
-
-        scores = await side_by_side(
-            lambda pair: self._compare(responses[pair[0]], responses[pair[1]], query), distinct
+    async def _ask(self, first: str, second: str, query: str | None) -> Score:
+        """Ask the judge once which of two texts is better."""
+        pair = (
+            f"<first>\n{_escape_pair_tags(first)}\n</first>\n"
+            f"<second>\n{_escape_pair_tags(second)}\n</second>"
         )
-        played = dict(zip(distinct, scores, strict=True))
-        games: list[list[Vote]] = [[] for _ in texts]
-        for pair in pairs:
-            for one, other in (pair, pair[::-1]):
-                first, second = sorted((stands[one], stands[other]))
-                game = played[first, second]
-                own = game if stands[one] == first else _turned(game)
-                games[one].append(Vote(f"against {other + 1}", own, kind="game"))
-        return [self._standing(own) for own in games]
+        judge_input = JudgeInput(pair, query=query)
+        [score] = await scores_from(self.grader, judge_input, [self.criterion])
+        return score
 
-    def _standing(self, games: Sequence[Vote]) -> Score:
+    async def _score_group(self, responses: Sequence[_Response], query: str | None) -> list[Score]:
+        texts = [response.text for response in responses]
+        pairs = pair_responses(len(texts), self.opponents)
+        # Of equal texts the first plays for all, so that no two texts are compared twice.
+        players = [texts.index(text) for text in texts]
+        distinct_pairs: dict[tuple[int, int], None] = {}  # in order
+        for first, second in pairs:
+            distinct_pairs[_sort_pair(players[first], players[second])] = None
+
+        async def play(pair: tuple[int, int]) -> Score:
+            first, second = pair
+            return await self._compare(responses[first], responses[second], query)
+
+        scores = await side_by_side(play, list(distinct_pairs))
+        scores_by_pair = dict(zip(distinct_pairs, scores, strict=True))
+
+        def get_game(index: int, opponent: int) -> Vote:
+            """Return the game of a response against another, with its own points as the value."""
+            pair = _sort_pair(players[index], players[opponent])
+            score = scores_by_pair[pair]
+            if players[index] != pair[0]:
+                score = _swap_sides(score)
+            return Vote(f"against {opponent + 1}", score, sub_answer="game")
+
+        games_by_response: list[list[Vote]] = [[] for _ in responses]
+        for first, second in pairs:
+            games_by_response[first].append(get_game(first, second))
+            games_by_response[second].append(get_game(second, first))
+        return [self._add_up(games) for games in games_by_response]
+
+    def _add_up(self, games: Sequence[Vote]) -> Score:
+        """Return the score of a response from its games."""
         if not games:
             return Score.not_applicable("there is no other response to compare with")
-        lines = tuple(line_of_vote(self.criterion, game) for game in games)
+        lines = tuple(build_vote_line(self.criterion, game) for game in games)
         points = [game.score.value for game in games if game.score.value is not None]
         if not points:
             error = JudgeError(f"none of {len(games)} games was decided: {games[0].score.error}")
             return Score.failed(error)._replace(lines=lines)
-        won, lost = sum(p > 0.5 for p in points), sum(p < 0.5 for p in points)
-        reason = f"won {won}, tied {len(points) - won - lost}, lost {lost}"
+        won = sum(value > 0.5 for value in points)
+        lost = sum(value < 0.5 for value in points)
+        tied = len(points) - won - lost
+        reason = f"won {won}, tied {tied}, lost {lost}"
         if len(points) < len(games):
             reason += f"; {len(games) - len(points)} without a verdict"
-        apart = [g.score.disagreement for g in games if g.score.disagreement is not None]
-        split = sum(apart) / len(apart) if apart else None
-        return Score(sum(points) / len(points), reason, lines=lines, disagreement=split)
+        disagreements = [
+            game.score.disagreement for game in games if game.score.disagreement is not None
+        ]
+        mean_disagreement = None
+        if disagreements:
+            mean_disagreement = sum(disagreements) / len(disagreements)
+        return Score(sum(points) / len(points), reason, lines=lines, disagreement=mean_disagreement)
 
 
-def pairings(size: int, opponents: int | None = None) -> list[tuple[int, int]]:
-    """Which responses meet: all, or each its nearest on a circle, so that all play alike."""
-    reach = size // 2 if opponents is None else min(size // 2, -(-opponents // 2))
-    met = {
-        tuple(sorted((one, (one + step) % size)))
-        for one in range(size)
-        for step in range(1, reach + 1)
-    }
-    return [(one, other) for one, other in sorted(met) if one != other]
+def _score_without_judge(first: _Response, second: _Response) -> Score:
+    """Score a game in which a response has no content: it loses, and two of them tie."""
+    if first.problem and second.problem:
+        value, verdict = 0.5, "TIE"
+    elif first.problem:
+        value, verdict = 0.0, "SECOND"
+    else:
+        value, verdict = 1.0, "FIRST"
+    problem = first.problem or second.problem
+    return Score(value, f"{DEGENERATE_REASON}: {problem}; no judge was asked", verdict)
 
 
-def _turned(score: Score) -> Score:
-    def other(said: Any) -> dict[str, Any]:
-        value = None if said.value is None else 1.0 - said.value
-        return {"value": value, "verdict": _OPPOSITE.get(said.verdict, said.verdict)}
+def pair_responses(size: int, opponents: int | None = None) -> list[tuple[int, int]]:
+    """Return which of `size` responses are compared, as pairs of indices.
 
-    return score._replace(
-        **other(score), lines=tuple(line.model_copy(update=other(line)) for line in score.lines)
-    )
+    With `opponents`, each is compared with its neighbours on a circle, so that all play equally
+    often: half of the opponents on each side, rounded up.
+    """
+    largest_distance = size // 2
+    if opponents is not None:
+        largest_distance = min(largest_distance, math.ceil(opponents / 2))
+    pairs: set[tuple[int, int]] = set()
+    for index in range(size):
+        for distance in range(1, largest_distance + 1):
+            neighbour = (index + distance) % size
+            pairs.add(_sort_pair(index, neighbour))
+    return sorted(pairs)
+
+
+def _sort_pair(first: int, second: int) -> tuple[int, int]:
+    return min(first, second), max(first, second)
+
+
+def _swap_sides(score: Score) -> Score:
+    """Return the score of a game from the point of view of the other response."""
+    value, verdict = _swap_answer(score)
+    lines: list[CriterionReport] = []
+    for line in score.lines:
+        line_value, line_verdict = _swap_answer(line)
+        lines.append(line.model_copy(update={"value": line_value, "verdict": line_verdict}))
+    return score._replace(value=value, verdict=verdict, lines=tuple(lines))
+
+
+def _swap_answer(answer: Score | CriterionReport) -> tuple[float | None, str | None]:
+    """Return the value and the verdict of an answer for the other response."""
+    value = None if answer.value is None else 1.0 - answer.value
+    verdict = answer.verdict
+    if verdict is not None:
+        verdict = _OPPOSITE_CHOICES.get(verdict, verdict)
+    return value, verdict

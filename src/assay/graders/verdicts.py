@@ -166,7 +166,7 @@ def read_verdict(criterion: Criterion, reply: object) -> Score:
     if tokens is None:
         return score
     # Loaded lazily: few judges are asked for log-probabilities.
-    return graders.expectation.expected(criterion, score, tokens)
+    return graders.expectation.apply_expectation(criterion, score, tokens)
 
 
 def missing_field_error(reply: object, wanted: str) -> JudgeError:

@@ -28,7 +28,7 @@ from assay.trust.labels import LABELS as LABELS
 from assay.trust.labels import Joined as Joined
 from assay.trust.labels import Label as Label
 from assay.trust.labels import LabelledItem as LabelledItem
-from assay.trust.labels import Question as Question
 from assay.trust.labels import join as join
-from assay.trust.labels import questions_of as questions_of
 from assay.trust.labels import read_labels as read_labels
+from assay.trust.questions import Question as Question
+from assay.trust.questions import questions_of as questions_of

@@ -14,17 +14,9 @@ from assay.runs import Run
 from assay.runs.row import Row
 from assay.trust.coefficients import AnswerPair, AnswerUnit, Measures, measure
 from assay.trust.estimate import Record
-from assay.trust.labels import (
-    Answer,
-    Joined,
-    Label,
-    LabelledItem,
-    Question,
-    ballots,
-    join,
-    pair_runs,
-    questions_of,
-)
+from assay.trust.labels import Joined, Label, LabelledItem, join
+from assay.trust.paired_runs import pair_runs
+from assay.trust.questions import Answer, Question, find_repeats, questions_of
 
 Reference: TypeAlias = Literal[
     "each", "majority"
@@ -247,10 +239,10 @@ def mean_answer(question: Question, answers: Sequence[Answer]) -> Answer:
 
     To leave out what they are split on would leave out what is hard.
     """
-    worths = [worth for worth in map(question.worth, answers) if worth is not None]
+    worths = [worth for worth in map(question.get_value, answers) if worth is not None]
     if 2 * len(worths) < len(answers) or not worths:
         return NOT_APPLICABLE
-    return question.choice_worth(fmean(worths)) or fmean(worths)
+    return question.find_choice(fmean(worths)) or fmean(worths)
 
 
 class Repeats:
@@ -279,9 +271,9 @@ class Repeats:
             if line.name in self.questions and line.requirement is not None
         ):
             question = self.questions[line.name]
-            for kind, votes in ballots(line):
+            for kind, votes in find_repeats(line):
                 self.add_answers(
-                    row.example, question.name, [question.answered(vote) for vote in votes], kind
+                    row.example, question.name, [question.read_answer(vote) for vote in votes], kind
                 )
         return row
 

@@ -32,7 +32,8 @@ from assay.trust.estimate import (
     np,
     sums_by_example,
 )
-from assay.trust.labels import Answer, Label, Question, join, questions_of
+from assay.trust.labels import Label, join
+from assay.trust.questions import Answer, Question, questions_of
 
 Method: TypeAlias = Literal["prediction_powered", "rogan_gladen"]
 
@@ -163,7 +164,7 @@ class _Column:
     def add_row(self, row: Row, question: Question, label: Answer | None) -> None:
         """Take in what a row answers to a question, and what people do."""
         name, values = question.name, row.report.metrics
-        worth = None if label is None else question.worth(label)
+        worth = None if label is None else question.get_value(label)
         if name not in values:
             # `N/A` takes the rollout out of the rate, as it leaves the score; an error is missing.
             failed = row.error is not None or name in row.report.errors
@@ -205,7 +206,9 @@ def _score(
         if answer == NOT_APPLICABLE:
             return line_of(criterion, Score.not_applicable())
         verdict = answer if isinstance(answer, str) else None
-        return line_of(criterion, Score(questions[criterion.name].worth(answer), verdict=verdict))
+        return line_of(
+            criterion, Score(questions[criterion.name].get_value(answer), verdict=verdict)
+        )
 
     return _total(run, row, list(map(line, run.about.criteria, row.report.lines)))
 

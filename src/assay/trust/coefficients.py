@@ -22,7 +22,7 @@ from assay.trust.estimate import (
     ratio,
     share,
 )
-from assay.trust.labels import Answer
+from assay.trust.questions import Answer
 
 # How much worse a verdict two ranks away is than the next one: no worse, twice, four times.
 Weights: TypeAlias = Literal["none", "linear", "quadratic"]

@@ -157,7 +157,7 @@ class ViewedRun:
             "verdict": verdict,
         }
         told |= {"rater": rater, "note": note, "time": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"}
-        label = Label.of({**told, "guideline": known[criterion]})
+        label = Label.from_row({**told, "guideline": known[criterion]})
         with (self.run.path / LABELS).open("ab") as file:
             # In ASCII, which also holds half characters, so that a label names its rollout exactly.
             file.write(json.dumps(label.to_dict()).encode() + b"\n")

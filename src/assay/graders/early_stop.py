@@ -1,0 +1,253 @@
+"""Ask about criteria in rounds, and stop when the rest cannot change the result."""
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from itertools import product
+from typing import Any, NamedTuple
+
+from assay.aggregation import Scale, share_of
+from assay.criterion import Criterion
+from assay.graders.composite import Composite
+from assay.graders.grader import Grader, scores_from
+from assay.graders.judge_input import JudgeInput
+from assay.report import CriterionReport, EvaluationReport, Score, aggregate, line_of
+from assay.types import OnError
+
+# A score this far below the threshold reaches it: the difference is a rounding error.
+_THRESHOLD_TOLERANCE = 1e-9
+# Scores are compared after rounding to this many decimals.
+_COMPARED_DECIMALS = 9
+
+
+class EarlyStop(Composite):
+    """Asks in rounds, most decisive criteria first, and stops when the result is decided.
+
+    Without a `threshold`, vetoes (`required`) are asked about first, and a failed one may decide
+    the score. With a `threshold`, the score is 1 if the score of all criteria would reach it, and 0
+    if not. Lines that were not asked about have no value, no error and `asked=False`.
+
+    >>> from assay import PerCriterionGrader, Rubric
+    >>> from assay.testing import FakeModel
+    >>> model = FakeModel("UNMET")
+    >>> rubric = Rubric.from_dict([
+    ...     {"requirement": "Is polite", "weight": 3}, {"requirement": "Is legal", "required": True}
+    ... ])
+    >>> report = rubric.grade_sync("Pay up.", EarlyStop(PerCriterionGrader(model)))
+    >>> report.score, report.vetoed_by, report.unneeded, len(model.calls)
+    (0.0, ('is_legal',), 1, 1)
+    """
+
+    gives_whole = True
+
+    def __init__(
+        self, grader: Grader, *, threshold: float | None = None, normalize: bool | None = None
+    ) -> None:
+        """`threshold` is compared with the score: 0 to 1, or the raw sum with `normalize=False`."""
+        super().__init__([grader], normalize=normalize)
+        self.threshold = threshold
+
+    async def answer(
+        self, judge_input: JudgeInput, criteria: list[Criterion], *, on_error: OnError
+    ) -> EvaluationReport:
+        """Return the report on all criteria, of which some may not have been asked about."""
+        [grader] = self.inner
+        progress = _Progress(criteria, self.scale, self.threshold)
+        while indices := progress.choose_next():
+            to_ask = [criteria[index] for index in indices]
+            scores = await scores_from(grader, judge_input, to_ask, on_error=on_error)
+            progress.scores.update(zip(indices, scores, strict=True))
+        return progress.build_report()
+
+
+class _Progress:
+    """The scores so far of one response, and what they say about the result.
+
+    A result is decided if it is the same for the best and the worst scores that the open criteria
+    can get. All scores in between then lead to it too, since better scores never lower the sum.
+    """
+
+    def __init__(
+        self, criteria: list[Criterion], scale: Scale | None, threshold: float | None
+    ) -> None:
+        self.criteria = criteria
+        # The scores so far by the index of the criterion, failed ones included.
+        self.scores: dict[int, Score] = {}
+        self._scale: Scale | None = scale
+        self._threshold = threshold
+
+    def choose_next(self) -> list[int]:
+        """Return the indices of the criteria to ask about next, all at once; none to stop.
+
+        Criteria that do not count towards the score are asked about in the last round.
+        """
+        open_indices = [index for index in range(len(self.criteria)) if index not in self.scores]
+        counted = [index for index in open_indices if self.criteria[index].counts]
+        if not counted:
+            return open_indices
+        if self._is_decided(self._get_known_scores()):
+            return []
+        # A failed veto may decide the result, so vetoes come first.
+        vetoes = [index for index in counted if self.criteria[index].required]
+        if vetoes and len(vetoes) < len(counted):
+            return vetoes
+        if self._threshold is None:
+            return open_indices
+        indices = self._find_decisive(counted)
+        if len(indices) == len(counted):
+            return open_indices
+        return indices
+
+    def _get_known_scores(self) -> dict[int, Score]:
+        """Return the scores that did not fail. A failed one could have been anything."""
+        return {index: score for index, score in self.scores.items() if score.error is None}
+
+    def _find_decisive(self, counted: Sequence[int]) -> list[int]:
+        """Return the indices of the fewest criteria, heaviest first, that could decide the result.
+
+        They could if their best or their worst scores made all other open criteria irrelevant.
+        """
+        known = self._get_known_scores()
+        heaviest_first = sorted(counted, key=lambda index: -abs(self.criteria[index].weight))
+
+        def could_decide(count: int) -> bool:
+            for assumption in (_Assumption(best=True), _Assumption(best=False)):
+                assumed = {
+                    index: assumption.score(self.criteria[index])
+                    for index in heaviest_first[:count]
+                }
+                if self._is_decided(known | assumed):
+                    return True
+            return False
+
+        # If some criteria could decide the result, more criteria could too: this allows bisection.
+        counts = range(1, len(heaviest_first))
+        smallest_index = bisect_left(counts, True, key=could_decide)
+        smallest_count = 1 + smallest_index
+        return sorted(heaviest_first[:smallest_count])
+
+    def _is_decided(self, known: Mapping[int, Score]) -> bool:
+        """Whether no score of an open criterion can change the result."""
+        counted = [index for index, criterion in enumerate(self.criteria) if criterion.counts]
+        if all(index in known for index in counted):
+            return True
+        if not all(0 <= (score.value or 0.0) <= 1 for score in known.values()):
+            return False  # other scores may also be beyond 0 and 1, the assumed extremes
+        results: set[tuple[Any, ...]] = set()
+        for assumption in self._list_extremes():
+            report = self._aggregate(known, assumption)
+            results.add(self._get_result(report))
+        return len(results) == 1
+
+    def _list_extremes(self) -> "list[_Assumption]":
+        """Return the assumptions about the open criteria that lead to the most different results.
+
+        The weight of a criterion that does not apply is left out when the score is normalised. So
+        if some criteria may not apply, the list also has the cases in which the open ones of
+        positive weight, the open faults, or both do not apply.
+        """
+        if any(criterion.allow_na for criterion in self.criteria):
+            applying = list(product((True, False), repeat=2))
+        else:
+            applying = [(True, True)]
+        return [
+            _Assumption(best=best, wanted_apply=wanted_apply, faults_apply=faults_apply)
+            for best in (True, False)
+            for wanted_apply, faults_apply in applying
+        ]
+
+    def _get_result(self, report: EvaluationReport) -> tuple[Any, ...]:
+        """Return what must not change: pass or fail if there is a threshold, else the numbers."""
+        if self._threshold is not None:
+            return self._passes(report), report.scored
+        numbers: list[float | None] = []
+        for number in (report.score, report.raw_score):
+            numbers.append(None if number is None else round(number, _COMPARED_DECIMALS))
+        return *numbers, bool(report.vetoed_by)
+
+    def _aggregate(
+        self, known: Mapping[int, Score], assumption: "_Assumption | None" = None
+    ) -> EvaluationReport:
+        """Return the report if the open criteria get the assumed scores; by default the best."""
+        if assumption is None:
+            assumption = _Assumption(best=True)
+        lines: list[CriterionReport] = []
+        for index, criterion in enumerate(self.criteria):
+            score = known.get(index)
+            if score is None:
+                score = assumption.score(criterion)
+            lines.append(line_of(criterion, score))
+        return aggregate(lines, self.criteria, scale=self._scale)
+
+    def _passes(self, report: EvaluationReport) -> bool | None:
+        """Whether the score reaches the threshold; None if one of them is missing."""
+        if report.score is None or self._threshold is None:
+            return None
+        return report.score >= self._threshold - _THRESHOLD_TOLERANCE
+
+    def build_report(self) -> EvaluationReport:
+        """Return the report with all lines; with a threshold, the score is 1 or 0."""
+        lines = self._build_lines()
+        known = self._get_known_scores()
+        if not self._is_decided(known):
+            report = self._aggregate(self.scores).model_copy(update={"report": lines})
+            if self._threshold is None:
+                return report
+            # Without the failed answers it is not known whether the threshold is reached.
+            return report.model_copy(update={"score": None, "raw_score": None})
+
+        # A decided result is scored, whatever the missing answers would have been.
+        counted = [line for line in lines if line.counted]
+        answered = sum(line.answered for line in counted if line.applies)
+        changes: dict[str, Any] = {
+            "report": lines,
+            "asked": answered,
+            "answered": answered,
+            "unneeded": sum(not line.answered for line in counted),
+        }
+        report = self._aggregate(known)
+        passes = self._passes(report)
+        if passes is not None:
+            changes |= self._get_pass_or_fail(passes)
+        return report.model_copy(update=changes)
+
+    def _build_lines(self) -> list[CriterionReport]:
+        unasked = Score(reason="not asked: the result was decided without it")
+        lines: list[CriterionReport] = []
+        for index, criterion in enumerate(self.criteria):
+            line = line_of(criterion, self.scores.get(index, unasked))
+            is_asked = index in self.scores
+            lines.append(line.model_copy(update={"asked": is_asked}))
+        return lines
+
+    def _get_pass_or_fail(self, passes: bool) -> dict[str, Any]:
+        """Return the numbers of a report with a threshold: all that can be gained, or nothing."""
+        weights = [criterion.weight for criterion in self.criteria if criterion.counts]
+        totals = share_of(float(passes), weights)
+        raw_score = totals.raw
+        if self._scale == "raw":
+            raw_score = float(passes)
+        return {
+            "score": float(passes),
+            "raw_score": raw_score,
+            "llm_raw_score": None,
+            "gain": totals.gain,
+            "loss": totals.loss,
+        }
+
+
+class _Assumption(NamedTuple):
+    """What the answers to all open criteria are assumed to be."""
+
+    best: bool  # whether they are the best possible for the response, or the worst
+    # Whether criteria with `allow_na` apply: those of positive weight, and the faults.
+    wanted_apply: bool = True
+    faults_apply: bool = True
+
+    def score(self, criterion: Criterion) -> Score:
+        """Return the assumed score of a criterion."""
+        applies = self.wanted_apply if criterion.weight > 0 else self.faults_apply
+        if criterion.allow_na and not applies:
+            return Score.not_applicable()
+        # The best value of a fault (a negative weight) is 0.
+        is_one = self.best == (criterion.weight >= 0)
+        return Score(float(is_one))

@@ -1,0 +1,186 @@
+"""Find the questions that a run asked, and read the answers that its judges gave to them."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal, TypeAlias
+
+from assay.criterion import BINARY, NOT_APPLICABLE
+from assay.errors import RubricError
+from assay.report import CriterionReport
+from assay.runs import Run
+from assay.runs.metadata import CriterionAbout
+from assay.runs.row import COLUMN, Row
+from assay.runs.row_rubrics import RowRubrics
+from assay.wording import short_repr
+
+# One of the choices, or `N/A`; a number if the question has no choices.
+Answer: TypeAlias = str | float
+
+# Differences between values up to this are rounding errors.
+_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True)
+class Question:
+    """A criterion, as far as it matters for comparing answers."""
+
+    name: str
+    choices: tuple[str, ...] = BINARY  # from worst to best; empty if the answers are numbers
+    # Hashes of its wording, one of which a label may hold; empty if they are not known.
+    guidelines: frozenset[str] = frozenset()
+    judged: bool = True  # whether a model answers it; False if code does
+    counts: bool = True  # whether its answers are part of the score
+
+    @cached_property
+    def values(self) -> dict[str, float]:
+        """The value of each choice, from 0 for the worst to 1 for the best."""
+        steps = len(self.choices) - 1
+        return {choice: rank / steps for rank, choice in enumerate(self.choices)}
+
+    def get_value(self, answer: Answer) -> float | None:
+        """Return the value of an answer; None for `N/A`."""
+        if isinstance(answer, str):
+            return self.values.get(answer)
+        return answer
+
+    def find_choice(self, value: float) -> str | None:
+        """Return the choice with this value; None if there is none."""
+        for choice, choice_value in self.values.items():
+            if abs(choice_value - value) < _TOLERANCE:
+                return choice
+        return None
+
+    def parse_answer(self, label: object) -> Answer:
+        """Return the answer that a label stands for: a choice in any spelling, or a number.
+
+        A number is the choice that is written so, else the choice that has this value. Raise
+        `ValueError` if the label is not an answer to this question.
+        """
+        text = _normalise_text(label)
+        for choice in (*self.choices, NOT_APPLICABLE):
+            if choice.strip().casefold() == text:
+                return choice
+        number = _parse_number(label)
+        if not self.choices:
+            if number is None:
+                raise ValueError(f"{short_repr(label)} is not an answer: give a number")
+            return number
+        choice = None if number is None else self.find_choice(number)
+        if choice is None:
+            raise ValueError(
+                f"{short_repr(label)} is not an answer: give one of {', '.join(self.choices)}"
+            )
+        return choice
+
+    def read_answer(self, line: CriterionReport) -> Answer | None:
+        """Return the answer on a line of a report; None if there is none."""
+        if line.error is not None or not line.asked:
+            return None
+        if line.verdict is not None and (self.choices or not line.applies):
+            return line.verdict
+        if line.value is None:
+            return None
+        return self.find_choice(line.value) or line.value
+
+
+def _normalise_text(label: object) -> str:
+    # A CSV reader gives 1.0 for the choice `1`.
+    if isinstance(label, float) and label.is_integer():
+        label = int(label)
+    return str(label).strip().casefold()
+
+
+def _parse_number(label: object) -> float | None:
+    """Return the finite number that a label is; 1 for true and 0 for false."""
+    if not isinstance(label, str | int | float):
+        return None
+    word = str(label).strip().casefold()
+    if word in ("true", "false"):
+        return float(word == "true")
+    try:
+        number = float(word)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def questions_of(run: Run) -> dict[str, Question]:
+    """Return the questions of a run by name, with those of rubrics that rows bring.
+
+    All rows are read once. Whether a check answers by choices or by numbers is not declared, so it
+    is found from its answers.
+    """
+    questions: dict[str, Question] = {}
+    if run.about.rubric is not None:
+        for criterion in run.about.rubric.criteria:
+            questions[criterion.name] = _build_question(criterion)
+    row_rubrics = RowRubrics()
+    for row in run.rows():
+        for question in _read_row_questions(row, row_rubrics):
+            # Rows may bring questions of one name in several wordings.
+            known = questions.get(question.name, question)
+            guidelines = known.guidelines | question.guidelines
+            questions[question.name] = replace(known, guidelines=guidelines)
+        checks_with_choices = {
+            name for name, question in questions.items() if not question.judged and question.choices
+        }
+        if not checks_with_choices:
+            continue
+        for line in row.report.lines:
+            if line.name in checks_with_choices:
+                question = questions[line.name]
+                if not _is_value_of_choice(line, question):
+                    questions[line.name] = replace(question, choices=())
+    return questions
+
+
+def _build_question(criterion: CriterionAbout) -> Question:
+    hashes = frozenset((criterion.question, criterion.hash)) - {""}
+    return Question(
+        name=criterion.name,
+        choices=criterion.choices,
+        guidelines=hashes,
+        judged=criterion.judged,
+        counts=criterion.counts,
+    )
+
+
+def _read_row_questions(row: Row, row_rubrics: RowRubrics) -> list[Question]:
+    """Return the questions of the rubric that a row brings; none if it brings no valid rubric."""
+    if row.fields.get(COLUMN) is None:
+        return []
+    try:
+        rubric, _ = row_rubrics.of(row.fields)
+    except RubricError:
+        return []  # the report of the row holds this error
+    return [_build_question(CriterionAbout.of(criterion)) for criterion in rubric.criteria]
+
+
+def _is_value_of_choice(line: CriterionReport, question: Question) -> bool:
+    """Whether an answer of a check can be one of the choices: a verdict, or the value of one."""
+    if line.value is None or line.verdict is not None:
+        return True
+    rank = line.value * (len(question.choices) - 1)
+    return 0 <= line.value <= 1 and abs(rank - round(rank)) < _TOLERANCE
+
+
+def list_panel_answers(line: CriterionReport) -> list[CriterionReport]:
+    """Return the answers of the judges of a panel or cascade; empty if one judge answered alone."""
+    return [answer for answer in line.lines if answer.sub_answer in ("vote", "escalation")]
+
+
+RepeatKind: TypeAlias = Literal["swap", "retest"]
+"""How a judge was asked again: in the opposite order, or for another sample."""
+
+
+def find_repeats(line: CriterionReport) -> Iterator[tuple[RepeatKind, Sequence[CriterionReport]]]:
+    """Yield the answers of each judge that was asked several times, here or on the lines below."""
+    kinds = {answer.sub_answer for answer in line.lines}
+    if kinds == {"usual_order", "opposite_order"}:
+        yield "swap", line.lines
+    elif kinds == {"sample"} and len(line.lines) > 1:
+        yield "retest", line.lines
+    for answer in line.lines:
+        yield from find_repeats(answer)
