@@ -272,7 +272,7 @@ def test_names_are_resolved_once_and_never_twice_the_same():
         ({"funcs": [exact], "weights": [math.nan]}, "finite number"),
         ({"funcs": [exact], "weights": [math.inf]}, "finite number"),
         ({"funcs": [exact], "on_error": "ignore"}, "'ignore'"),
-        ({"funcs": [exact], "aggregation": "median"}, "'median' is not known"),
+        ({"funcs": [exact], "aggregation": "median"}, "unknown aggregation 'median'"),
         ({"funcs": [{"requirement": " "}]}, "is blank"),
         ({"funcs": [{"requirement": "x", "choices": ["a", "A"]}]}, "no scale"),
         ({"funcs": [{"requirement": "x", "points": 3}]}, "points"),

@@ -41,5 +41,7 @@ def test_an_unknown_policy_is_refused_at_once():
 
 
 def test_a_trainer_says_what_it_cannot_do():
-    with pytest.raises(RubricError, match="verl cannot do unscored='drop': give 'raise' or 'zero'"):
+    with pytest.raises(
+        RubricError, match="verl does not support unscored='drop': give 'raise' or 'zero'"
+    ):
         refuse_policy("drop", ("raise", "zero"), "verl")

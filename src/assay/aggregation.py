@@ -1,4 +1,7 @@
-"""Add answers up to rewards: every formula, and the only place that multiplies the weight of a criterion."""
+"""Combine the answers to criteria into rewards and scores.
+
+Every formula is here, and no other module multiplies by the weight of a criterion.
+"""
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -13,22 +16,30 @@ from assay.wording import short_repr
 
 Key = TypeVar("Key", bound=Hashable)
 Item = TypeVar("Item")
-# How totals become a score: a share clamped to 0…1, a share left as it is, or the raw sum.
+
+# How totals become a score:
+# - "unit": the share of the possible gain, clamped to 0…1
+# - "open": the share of the possible gain, not clamped
+# - "raw": the weighted sum itself
 Scale: TypeAlias = Literal["unit", "open", "raw"]
 
 
 class Totals(NamedTuple):
-    """What answers come to: the sum, the most it could gain and the most it could lose."""
+    """The weighted sum of some answers, and the limits between which it could have been."""
 
+    # Σ weight · value
     raw: float = 0.0
+    # The sum of the positive weights.
     gain: float = 0.0
+    # The sum of the absolute values of the negative weights.
     loss: float = 0.0
 
 
 def normalise(totals: Totals, scale: Scale = "unit") -> float | None:
-    """The score of some totals; None when nothing was at stake.
+    """Return the score for these totals, or None if nothing could be gained or lost.
 
-    A share of what could be gained; when nothing can be gained, what is left after the faults.
+    The score is the share of the possible gain. If nothing can be gained, the "unit" scale
+    starts at 1 and subtracts the share of the possible loss.
 
     >>> normalise(Totals(raw=12.75, gain=15)), normalise(Totals(raw=-9, loss=60))
     (0.85, 0.85)
@@ -42,147 +53,185 @@ def normalise(totals: Totals, scale: Scale = "unit") -> float | None:
         share = 1 + raw / loss
     else:
         return None
-    return min(1.0, max(0.0, share)) if scale == "unit" else share
+    if scale == "open":
+        return share
+    return min(1.0, max(0.0, share))
+
+
+def sum_behind(score: float, gain: float, loss: float, scale: Scale = "unit") -> float:
+    """Return the raw sum that has this score: the inverse of `normalise`."""
+    if scale == "raw":
+        return score
+    if gain > 0:
+        return score * gain
+    return (score - 1) * loss
 
 
 def stakes(weights: Sequence[float]) -> tuple[float, float]:
-    """What these weights could gain, and what they could lose."""
-    return total(w for w in weights if w > 0), total(-w for w in weights if w < 0)
+    """Return the largest possible gain and the largest possible loss under these weights."""
+    gain = total(weight for weight in weights if weight > 0)
+    loss = total(-weight for weight in weights if weight < 0)
+    return gain, loss
+
+
+def share_of(share: float, weights: Sequence[float]) -> Totals:
+    """Return the totals of a rubric that was judged as a whole and scored `share` (0…1)."""
+    gain, loss = stakes(weights)
+    return Totals(raw=sum_behind(share, gain, loss), gain=gain, loss=loss)
 
 
 def total(numbers: Iterable[float]) -> float:
-    """The sum of some numbers, rounded once: the same in any order and on every version of Python."""
-    return math.fsum(numbers) + 0.0  # + 0.0: no reward is -0.0
+    """Return the sum of some numbers, which does not depend on their order.
+
+    The sum is rounded once, at the end, so it is also the same on every version of Python.
+    """
+    return math.fsum(numbers) + 0.0  # + 0.0 turns -0.0 into 0.0
+
+
+def weighted_sum(weights: Sequence[float], values: Sequence[float]) -> float:
+    """Return Σ weight · value, rounded once like `total`."""
+    return math.fsum(map(mul, weights, values)) + 0.0
+
+
+def weighted_sums(weights: Sequence[float], rows: Iterable[Sequence[float]]) -> list[float]:
+    """Return Σ weight · value for each row of values."""
+    # Same as `weighted_sum`, without a function call per row.
+    return [math.fsum(map(mul, weights, values)) + 0.0 for values in rows]
+
+
+def summed_by_name(pairs: Iterable[tuple[str, float]]) -> dict[str, float]:
+    """Return the values by name; values with the same name are added up."""
+    sums: dict[str, float] = {}
+    for name, values in grouped(pairs).items():
+        if len(values) == 1:
+            sums[name] = values[0]
+        else:
+            sums[name] = total(values)
+    return sums
 
 
 def grouped(pairs: Iterable[tuple[Key, Item]]) -> dict[Key, list[Item]]:
-    """The items of each key, in order."""
+    """Return the items of each key as a list, keys and items in the order of their appearance."""
     groups: dict[Key, list[Item]] = {}
     for key, item in pairs:
         groups.setdefault(key, []).append(item)
     return groups
 
 
-def summed_by_name(pairs: Iterable[tuple[str, float]]) -> dict[str, float]:
-    """The values by name; those of equal names are added."""
-    return {name: own[0] if len(own) == 1 else total(own) for name, own in grouped(pairs).items()}
+# Aggregations. Each formula takes the report lines that count and have a value.
 
 
-def weighted_sums(weights: Sequence[float], rows: Iterable[Sequence[float]]) -> list[float]:
-    """Σ weight · value of each row: the rewards."""
-    return [
-        math.fsum(map(mul, weights, row)) + 0.0 for row in rows
-    ]  # as `total`, without a call for each rollout
-
-
-def weighted_sum(weights: Sequence[float], values: Sequence[float]) -> float:
-    return weighted_sums(weights, (values,))[0]
-
-
-def sum_behind(score: float, gain: float, loss: float, scale: Scale = "unit") -> float:
-    """The sum that comes to this score."""
-    if scale == "raw":
-        return score
-    return score * gain if gain > 0 else (score - 1) * loss
-
-
-def share_of(share: float, weights: Sequence[float]) -> Totals:
-    """The totals of a rubric that was judged as a whole to be worth `share` (0…1) of its best."""
-    gain, loss = stakes(weights)
-    return Totals(sum_behind(share, gain, loss), gain, loss)
-
-
-def _weighted(lines: Sequence[Any]) -> Totals:
+def _add_weighted(lines: Sequence[Any]) -> Totals:
     weights = [line.weight for line in lines]
-    return Totals(weighted_sum(weights, [line.value for line in lines]), *stakes(weights))
+    values = [line.value for line in lines]
+    gain, loss = stakes(weights)
+    return Totals(raw=weighted_sum(weights, values), gain=gain, loss=loss)
 
 
-def _mean(lines: Sequence[Any]) -> Totals:
-    """The mean by size of weight; a fault (negative weight) is worth how far it was avoided."""
-    sizes = [abs(line.weight) for line in lines]
-    worth = [line.value if line.weight > 0 else 1 - line.value for line in lines]
-    most = total(sizes)
-    return Totals(weighted_sum(sizes, worth) / most, 1.0) if most else Totals()
+def _average(lines: Sequence[Any]) -> Totals:
+    """Return the mean weighted by |weight|; a fault (negative weight) is worth 1 - value."""
+    sizes: list[float] = []
+    values: list[float] = []
+    for line in lines:
+        sizes.append(abs(line.weight))
+        values.append(line.value if line.weight > 0 else 1 - line.value)
+    size = total(sizes)
+    if size == 0:
+        return Totals()
+    return Totals(raw=weighted_sum(sizes, values) / size, gain=1.0)
 
 
-def _share_passed(
-    quantifier: Callable[[Iterable[bool]], bool],
-) -> Callable[[Sequence[Any]], Totals]:
-    return lambda lines: (
-        Totals(float(quantifier(line.passed for line in lines)), 1.0) if lines else Totals()
-    )
+def _all_pass(lines: Sequence[Any]) -> Totals:
+    if not lines:
+        return Totals()
+    return Totals(raw=float(all(line.passed for line in lines)), gain=1.0)
 
 
-def _by_formula(
+def _any_pass(lines: Sequence[Any]) -> Totals:
+    if not lines:
+        return Totals()
+    return Totals(raw=float(any(line.passed for line in lines)), gain=1.0)
+
+
+def _apply_formula(
     formula: Callable[[Sequence[Any]], object], name: str, lines: Sequence[Any]
 ) -> Totals:
-    raw = formula(lines) if lines else 0.0
-    if not isinstance(raw, int | float) or not math.isfinite(raw):
+    """Return the result of a caller's formula as totals; raise `RubricError` for a non-number."""
+    if not lines:
+        return Totals()
+    result = formula(lines)
+    if not isinstance(result, int | float) or not math.isfinite(result):
         raise RubricError(
-            f"aggregation {name!r} returned {short_repr(raw)}: return a finite number"
+            f"aggregation {name!r} returned {short_repr(result)}: return a finite number"
         )
-    return Totals(float(raw), 1.0 if lines else 0.0)
+    return Totals(raw=float(result), gain=1.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Aggregation:
-    """A named way to add answers up."""
+    """A named rule that combines the answers to criteria."""
 
     name: str
-    total: Callable[[Sequence[Any]], Totals]  # of the counted report lines that have a value
+    # Takes the report lines that count and have a value.
+    total: Callable[[Sequence[Any]], Totals]
     scale: Scale = "unit"
-    sums: bool = False  # whether the total is Σ weight · value, so that a reward needs no report
-    formula: Callable[[Sequence[Any]], object] | None = (
-        None  # a caller's own: its result is reward and score
-    )
+    # Whether the total is Σ weight · value, so that a reward can be computed without report lines.
+    sums: bool = False
+    # A caller's function, whose result is both the reward and the score.
+    formula: Callable[[Sequence[Any]], object] | None = None
 
 
 AGGREGATIONS: dict[str, Aggregation] = {
-    aggregation.name: aggregation
-    for aggregation in (
-        Aggregation("weighted", _weighted, sums=True),
-        Aggregation("sum", _weighted, scale="raw", sums=True),
-        Aggregation("mean", _mean),
-        Aggregation("tree", _mean),
-        Aggregation("healthbench", _weighted, scale="open", sums=True),
-        Aggregation("all_pass", _share_passed(all)),
-        Aggregation("any_pass", _share_passed(any)),
-    )
+    "weighted": Aggregation("weighted", _add_weighted, sums=True),
+    "sum": Aggregation("sum", _add_weighted, scale="raw", sums=True),
+    "mean": Aggregation("mean", _average),
+    "tree": Aggregation("tree", _average),
+    "healthbench": Aggregation("healthbench", _add_weighted, scale="open", sums=True),
+    "all_pass": Aggregation("all_pass", _all_pass),
+    "any_pass": Aggregation("any_pass", _any_pass),
 }
 
 
 def aggregation_of(spec: object) -> Aggregation:
-    """The aggregation that a name or a function stands for."""
+    """Return the aggregation for a name, or for a function of report lines."""
     if isinstance(spec, Aggregation):
         return spec
     if isinstance(spec, str) and spec in AGGREGATIONS:
         return AGGREGATIONS[spec]
     if callable(spec):
         name = getattr(spec, "__name__", type(spec).__name__)
-        return Aggregation(name, partial(_by_formula, spec, name), scale="raw", formula=spec)
+        # A partial instead of a closure, so that the rubric can be pickled.
+        apply = partial(_apply_formula, spec, name)
+        return Aggregation(name, apply, scale="raw", formula=spec)
     raise RubricError(
-        f"aggregation {spec!r} is not known: give one of {', '.join(AGGREGATIONS)}, or a function"
+        f"unknown aggregation {spec!r}: give one of {', '.join(AGGREGATIONS)}, or a function"
     )
 
 
-# `raise` stops; `zero` pays 0; `group_mean` pays what the group's scored rollouts got on average, so that its
-# advantage is 0; `drop` leaves the rollout out, where the trainer can.
+# The reward of a rollout that has no score:
+# - "raise": raise `UnscoredError`
+# - "zero": 0
+# - "group_mean": the mean of the group's scored rollouts, so that the advantage is 0
+# - "drop": None; the trainer leaves the rollout out, if it can
 Policy: TypeAlias = Literal["raise", "zero", "group_mean", "drop"]
 
 POLICIES: Final[tuple[Policy, ...]] = get_args(Policy)
 
 
 class UnscoredError(AssayError):
-    """A rollout has no score, and no policy says what to pay for it."""
+    """Raised when a rollout has no score and no policy supplies a reward."""
 
 
-def refuse_policy(policy: Policy, able: Sequence[Policy] = POLICIES, where: str = "it") -> None:
-    """Raise for a policy that is not known, or that is none of those which a trainer is able to follow."""
+def refuse_policy(
+    policy: Policy, supported: Sequence[Policy] = POLICIES, trainer: str = "this trainer"
+) -> None:
+    """Raise `RubricError` if a policy is unknown, or if the trainer does not support it."""
     if policy not in POLICIES:
         raise RubricError(f"unscored is {policy!r}: give one of {', '.join(map(repr, POLICIES))}")
-    if policy not in able:
+    if policy not in supported:
         raise RubricError(
-            f"{where} cannot do unscored={policy!r}: give {' or '.join(map(repr, able))}"
+            f"{trainer} does not support unscored={policy!r}: "
+            f"give {' or '.join(map(repr, supported))}"
         )
 
 
@@ -192,33 +241,44 @@ def fill_gaps(
     groups: Sequence[Hashable] | None = None,
     errors: Sequence[str] = (),
 ) -> list[float | None]:
-    """Pay for unscored rollouts by a policy, by `groups` where given; with `drop` they stay None, to be left out.
+    """Return the rewards with those of unscored rollouts filled in; with "drop" they stay None.
+
+    `groups` holds the group of each rollout; without it, all rollouts are one group.
+    `errors` holds the error of each rollout, for the message of `UnscoredError`.
 
     >>> fill_gaps([1.0, None, 0.0, 0.5], "group_mean", ["a", "a", "b", "b"])
     [1.0, 1.0, 0.0, 0.5]
     """
-    missing = [place for place, reward in enumerate(rewards) if reward is None]
+    missing = [index for index, reward in enumerate(rewards) if reward is None]
     if not missing or policy == "drop":
         return list(rewards)
     if policy == "raise":
-        said = f" ({errors[missing[0]]})" if errors and errors[missing[0]] else ""
-        advice = "give unscored='zero' or 'group_mean' to train on, or mend what failed"
+        first_error = errors[missing[0]] if errors else ""
+        detail = f" ({first_error})" if first_error else ""
         raise UnscoredError(
-            f"{len(missing)} of {len(rewards)} rollouts have no score{said}: {advice}"
+            f"{len(missing)} of {len(rewards)} rollouts have no score{detail}: "
+            "fix what failed, or give unscored='zero' or 'group_mean' to train anyway"
         )
     if policy == "zero":
         return [0.0 if reward is None else reward for reward in rewards]
-    members = groups or [None] * len(rewards)
-    scored = grouped(
-        (group, reward)
-        for reward, group in zip(rewards, members, strict=True)
-        if reward is not None
-    )
-    if not scored.keys() >= set(members):
-        told = "no rollout of a group has a score, so there is no group mean to pay"
-        raise UnscoredError(f"{told}: look at the errors, or give unscored='zero'")
-    means = {group: math.fsum(own) / len(own) for group, own in scored.items()}
-    return [
-        means[group] if reward is None else reward
-        for reward, group in zip(rewards, members, strict=True)
-    ]
+    return _fill_with_group_mean(rewards, groups or [None] * len(rewards))
+
+
+def _fill_with_group_mean(rewards: Rewards, groups: Sequence[Hashable]) -> list[float | None]:
+    scored: list[tuple[Hashable, float]] = []
+    for group, reward in zip(groups, rewards, strict=True):
+        if reward is not None:
+            scored.append((group, reward))
+    means = {group: math.fsum(values) / len(values) for group, values in grouped(scored).items()}
+    filled: list[float | None] = []
+    for group, reward in zip(groups, rewards, strict=True):
+        if reward is not None:
+            filled.append(reward)
+        elif group in means:
+            filled.append(means[group])
+        else:
+            raise UnscoredError(
+                "no rollout of a group has a score, so the group has no mean: "
+                "look at the errors, or give unscored='zero'"
+            )
+    return filled
