@@ -18,7 +18,7 @@ def exact(completion, answer):
     [
         (
             {"weight": 1e-101},
-            "weight 1e-101 is next to nothing: give 0 for a metric, or 1e-100 or more",
+            "weight 1e-101 is too small: give 0 for a metric, or at least 1e-100",
         ),
         ({"weight": 1e101}, "less than or equal to 1000"),
         ({"weight": -1e101}, "greater than or equal to -1000"),
@@ -26,24 +26,24 @@ def exact(completion, answer):
         ({"cap": float("inf")}, "finite number"),
         ({"pass_at": float("inf")}, "finite number"),
         ({"requirement": "  "}, "requirement '  ' is blank"),
-        ({"choices": ["only"]}, "are no scale"),
-        ({"choices": "only"}, r"choices ['only'] are no scale"),
-        ({"choices": ["a", " A "]}, "are no scale"),
-        ({"choices": ["a", " "]}, "are no scale"),
+        ({"choices": ["only"]}, "at least two different labels"),
+        ({"choices": "only"}, r"choices are ['only']: give at least two different labels"),
+        ({"choices": ["a", " A "]}, "at least two different labels"),
+        ({"choices": ["a", " "]}, "at least two different labels"),
         ({"choices": ["a", "n/a"]}, "set allow_na instead"),
         (
             {"timeout": 6},
-            "timeout is 6, and nothing can stop a check in this process: set isolate too",
+            "timeout is 6, but only an isolated check can be stopped: set isolate too",
         ),
         ({"timeout": 0, "isolate": True}, "greater than 0"),
-        ({"isolate": True}, "isolate is true, and a model answers"),
+        ({"isolate": True}, "isolate is set, but a model answers"),
         (
             {"requirement": None, "check": Rubric([exact]), "isolate": True},
-            "isolate is true, and a whole rubric answers",
+            "isolate is set, but the check is a whole rubric",
         ),
         ({"requirement": None, "check": 5}, "check 5 cannot be called"),
-        ({"requirement": None}, "neither check nor requirement: give one"),
-        ({"check": exact}, "both check and requirement: drop one"),
+        ({"requirement": None}, "needs a check or a requirement: give one"),
+        ({"check": exact}, "not both: remove one"),
         ({"when": {"a": 5}}, "when 'a' is 5: give a verdict in quotes, or a list of them"),
     ],
 )
@@ -106,9 +106,9 @@ def test_a_copy_is_checked_anew():
     """What is wrong is said with the name of the criterion."""
     criterion = Criterion(requirement="Is kind")
     assert criterion.with_fields(weight=2).weight == 2.0
-    with pytest.raises(RubricError, match="criterion 'is_kind': weight 1e-200 is next to nothing"):
+    with pytest.raises(RubricError, match="criterion 'is_kind': weight 1e-200 is too small"):
         criterion.with_fields(weight=1e-200)
-    with pytest.raises(RubricError, match="5 asks no question"):
+    with pytest.raises(RubricError, match="5 is not a criterion"):
         Criterion.of(5)
 
 

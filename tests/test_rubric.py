@@ -33,7 +33,7 @@ def test_anything_that_asks_a_question_is_a_criterion():
 @pytest.mark.parametrize("both", [{}, {"check": exact, "requirement": "Is kind"}])
 def test_a_criterion_is_answered_in_exactly_one_way(both):
     """Construction says so."""
-    with pytest.raises(ValueError, match="exactly one way"):
+    with pytest.raises(ValueError, match="a check or a requirement"):
         Criterion(**both)
 
 
@@ -268,13 +268,13 @@ def test_names_are_resolved_once_and_never_twice_the_same():
     [
         ({"funcs": exact}, "put it in brackets"),
         ({"funcs": "exact"}, "put it in brackets"),
-        ({"funcs": [42]}, "42 asks no question"),
+        ({"funcs": [42]}, "42 is not a criterion"),
         ({"funcs": [exact], "weights": [math.nan]}, "finite number"),
         ({"funcs": [exact], "weights": [math.inf]}, "finite number"),
         ({"funcs": [exact], "on_error": "ignore"}, "'ignore'"),
         ({"funcs": [exact], "aggregation": "median"}, "unknown aggregation 'median'"),
         ({"funcs": [{"requirement": " "}]}, "is blank"),
-        ({"funcs": [{"requirement": "x", "choices": ["a", "A"]}]}, "no scale"),
+        ({"funcs": [{"requirement": "x", "choices": ["a", "A"]}]}, "at least two different labels"),
         ({"funcs": [{"requirement": "x", "points": 3}]}, "points"),
     ],
 )

@@ -385,9 +385,9 @@ def test_a_file_says_what_is_asked_about_steps():
         ("scope: stepp", "scope is 'stepp': give 'rollout', 'step' or 'call'"),
         (
             "combine: any",
-            "combine is 'any', and it is asked about the whole rollout: set scope to step or call",
+            "combine is 'any', but the criterion is asked about the whole rollout: set scope to step or call",
         ),
-        ("scope: step\n  credit: cited", "leave one of credit and scope out"),
+        ("scope: step\n  credit: cited", "remove credit or scope"),
     ]:
         with pytest.raises(RubricFileError, match=re.escape(said)):
             Rubric.from_yaml(f"- requirement: Is kind\n  {wrong}\n")

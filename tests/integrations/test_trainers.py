@@ -197,7 +197,9 @@ class TestSlime:
         assert [one.remove_sample for one in samples] == [False, True, False]
 
     async def test_without_a_group_there_is_nothing_to_drop_it_from(self, failing):
-        with pytest.raises(RubricError, match="slime without --group-rm does not support unscored='drop'"):
+        with pytest.raises(
+            RubricError, match="slime without --group-rm does not support unscored='drop'"
+        ):
             await custom_rm_of(failing, unscored="drop")(None, sample("4"))
 
     async def test_checks_that_compare_see_the_group(self):

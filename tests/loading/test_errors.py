@@ -58,7 +58,7 @@ DATA = [
     ([{**A, "weight": 10**400}], "Invalid criterion at index 0: weight is"),
     ([{**A, "required": "yes"}], "required is 'yes': give true or false"),
     ([{**A, "allow_na": 1}], "allow_na is 1: give true or false"),
-    ([{**A, "choices": ["a"]}], "choices ['a'] are no scale"),
+    ([{**A, "choices": ["a"]}], "choices are ['a']: give at least two different labels"),
     ([{**A, "choices": [False, True]}], "choices holds False: give a text, in quotes"),
     ([{**A, "choices": 3}], "choices is 3: give a list"),
     ([{**A, "tags": [1]}], "tags holds 1: give a text, in quotes"),
