@@ -156,7 +156,7 @@ def test_what_compares_needs_a_group():
         ("- clip: {low: 2, high: 1}", "give a low, a high, or a low below a high"),
         ("- clip", "give a low"),
         ("- clipp: {low: 1}", "did you mean 'clip'"),
-        ("- {clip: {low: 1}, rescale: {}}", "there is no shaping"),
+        ("- {clip: {low: 1}, rescale: {}}", "give one name with its options per entry"),
         ("- rescale: {factor: -1}", "factor is -1"),
         ("- soft_overlong: {most: 10}", "cache"),
         ("- soft_overlong: {most: 10, cache: 3, unit: words}", "unit"),

@@ -214,7 +214,10 @@ class TestConstruction:
         [
             ({"requirement": "Is kind", "isolate": True}, "a model answers"),
             ({"check": Rubric([behaves]), "isolate": True}, "the check is a whole rubric"),
-            ({"check": len, "timeout": 3}, "timeout is 3, but only an isolated check can be stopped"),
+            (
+                {"check": len, "timeout": 3},
+                "timeout is 3, but only an isolated check can be stopped",
+            ),
             ({"check": len, "isolate": True, "timeout": 0}, "greater than 0"),
             ({"check": len, "isolate": True, "timeout": -1}, "greater than 0"),
             ({"check": len, "isolate": True, "timeout": float("inf")}, "finite"),
