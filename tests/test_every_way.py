@@ -323,10 +323,10 @@ class TestNoText:
     @pytest.mark.parametrize(
         ("completion", "kind"),
         [
-            (True, "the completion is True, of the type bool, and no text"),
-            (None, "the completion is null, and no text"),
-            (["4"], "the completion is ['4'], of the type list, and no text"),
-            (said(None), "the content of the assistant's last message is null, and no text"),
+            (True, "the completion is True, of the type bool, not text"),
+            (None, "the completion is null, not text"),
+            (["4"], "the completion is ['4'], of the type list, not text"),
+            (said(None), "the content of the assistant's last message is null, not text"),
         ],
     )
     async def test_the_error_names_the_kind(self, completion, kind):

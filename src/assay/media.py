@@ -165,7 +165,7 @@ class Attachment:
     async def read(self) -> Medium:
         """What it holds. Raises a `MediaError` when it cannot be read, is too large or not what it says."""
         if self._medium is None:
-            _, data, place = media_source(self.part.given)
+            _, data, place = media_source(self.part.original)
             if data is None and _scheme(place) in ("http", "https"):
                 data = await _fetched(self.part.address, place)
             self._medium = await asyncio.to_thread(medium_of, self.part, data)
@@ -174,7 +174,7 @@ class Attachment:
 
 def medium_of(part: Part, data: bytes | None = None) -> Medium:
     """What a part holds, or a file that it names; `data` is its content where it is known. Raises as `Attachment.read`."""
-    declared, held, place = media_source(part.given)
+    declared, held, place = media_source(part.original)
     data = data or held or _file(part, place)
     if len(data) > MOST_BYTES:
         raise MediaError(
@@ -253,9 +253,9 @@ async def with_media(message: Message) -> Message:
     own = [
         p
         for p in parts_of([message])
-        if {"path", "url", "data"} & {*getattr(p.given, "keys", tuple)()}
+        if {"path", "url", "data"} & {*getattr(p.original, "keys", tuple)()}
     ]
-    read = {id(part.given): await Attachment(part).read() for part in own}
+    read = {id(part.original): await Attachment(part).read() for part in own}
     return (
         {**message, "content": tuple(read.get(id(each), each) for each in message["content"])}
         if read

@@ -628,7 +628,7 @@ def test_a_response_names_no_files(folder: Path) -> None:
 
 def test_a_folder_that_is_none_is_refused() -> None:
     """At once."""
-    with pytest.raises(MediaError, match="'nowhere' is no folder"), media_access("nowhere"):
+    with pytest.raises(MediaError, match="'nowhere' is not a folder"), media_access("nowhere"):
         pass
 
 
