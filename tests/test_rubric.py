@@ -442,7 +442,9 @@ def test_a_mapping_is_read_as_a_rubric_file_would_have_it():
         "inner": 1.0,
         "reward": 1.5,
     }
-    with pytest.raises(RubricError, match=r"index 0: 'wieght' is no field: did you mean 'weight'"):
+    with pytest.raises(
+        RubricError, match=r"index 0: unknown field 'wieght': did you mean 'weight'"
+    ):
         Rubric([{"requirement": "Is kind", "wieght": 2}])
 
 
