@@ -152,9 +152,17 @@ class Node:
     def is_mapping(self) -> bool:
         return isinstance(self.data, Mapping)
 
+    @property
+    def is_list(self) -> bool:
+        return isinstance(self.data, list)
+
     def at(self, key: str | int) -> Node:
         """Return the node of one entry."""
         return Node(self.data[key], self.document, (*self.path, key))
+
+    def items(self) -> list[Node]:
+        """Return the nodes of the entries of a list."""
+        return [self.at(index) for index in range(len(self.data))]
 
     def error(self, message: str, field: str = "") -> RubricFileError:
         """Return an error about these data, or about one field of them, with file and line."""
