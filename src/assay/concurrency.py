@@ -21,7 +21,7 @@ SIDE_BY_SIDE = 1024  # the default limit of concurrent pieces of work
 STARTS_PER_TURN = 2
 ROOM_POLL_SECONDS = 0.005  # how often `Room` is asked again after it said no
 MAX_BUSY_SECONDS = 0.002  # how long `each` works before it lets the event loop do other work
-# What foreign code may fail with, including `exit()` and its own cancellation. Whoever catches this
+# What the code of others may raise, including `exit()` and its own cancellation. A handler for this
 # must re-raise an error for which `is_stop` is true.
 FAILURES: Final = BaseException
 

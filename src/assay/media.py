@@ -139,6 +139,7 @@ def _get_scheme(location: str) -> str:
 
 
 async def _fetch(address: str, url: str) -> bytes:
+    """Return the content of a URL, if URLs may be fetched."""
     places = MEDIA_PLACES.get()
     shown_url = short_repr(url.partition("?")[0])  # the query may hold a key
     if not places.urls:
@@ -242,6 +243,7 @@ class Medium:
             return _count_image_tokens(maker, *self.size)
         if self.kind == "audio":
             return _count_audio_tokens(maker, self.media_type, self.data)
+        # A PDF.
         page_count = len(re.findall(rb"/Type\s*/Page\b", self.data)) or 1
         tokens_per_page = 258 if maker == "gemini" else 2_000
         return page_count * tokens_per_page
@@ -349,6 +351,7 @@ def with_columns(row: dict[str, Any]) -> dict[str, Any]:
     chat = [dict(message) for message in _read_prompt(row)]
     for message in chat:
         if isinstance(message.get("content"), list):
+            # Each medium that fills a placeholder is removed from `media`.
             message["content"] = [_fill_placeholder(part, media) for part in message["content"]]
     if all(role_of(message) != "user" for message in chat):
         chat.append({"role": "user"})
@@ -412,12 +415,11 @@ def _encode(value: Any) -> bytes:
 
     Anything else becomes a short description, which is refused when the media are read.
     """
-    data = b""
     if hasattr(value, "save"):
-        data = _encode_png(value)
-    elif hasattr(value, "__getitem__"):
-        data = _encode_wav(value["array"], int(value["sampling_rate"]))
-    return data or short_repr(value).encode()
+        return _encode_png(value)
+    if hasattr(value, "__getitem__"):
+        return _encode_wav(value["array"], int(value["sampling_rate"]))
+    return short_repr(value).encode()
 
 
 def _encode_png(image: Any) -> bytes:

@@ -170,7 +170,10 @@ def read_completion(completion: object) -> Any:
 
 
 def is_plain_chat(completion: Any) -> bool:
-    """Return True for a list that ends with a text of the assistant; a cheap test of the usual."""
+    """Return True for a list that ends with a text of the assistant, which is the usual case.
+
+    The test is cheap, because it is made for every rollout: `__class__` is faster than isinstance.
+    """
     if completion.__class__ is not list or not completion:
         return False
     last: Any = completion[-1]
@@ -274,6 +277,7 @@ def shows_of(shows: object) -> Shows:
                 f"{did_you_mean(name, SHOWS)}"
             )
     unique_names = tuple(dict.fromkeys(cast("Sequence[str]", names)))
+    # These three exclude each other; all other names can be combined.
     if len({"all", "last", "transcript"}.intersection(unique_names)) > 1:
         raise RubricError(
             f"shows is {', '.join(unique_names)}: give one of all, last and transcript"
@@ -463,7 +467,7 @@ def _read_system_prompt(request: object) -> list[Any]:
     for name in _SYSTEM_FIELDS:
         system = field_of(request, name)
         if system:
-            content = _get_content(system)
+            content = _get_content(system)  # None if the system prompt is a text or a list
             return [{"role": "system", "content": system if content is None else content}]
     return []
 
@@ -621,33 +625,39 @@ def _read_part(part: object) -> Iterator[_Piece]:
     if part_type in _MEDIA_TYPES:
         yield from _read_media_part(part, part_type)
     elif part_type in ("thinking", "redacted_thinking", "reasoning"):
-        summary = text_of(field_of(part, "summary"))
-        content = text_of(field_of(part, "content"))
-        thoughts = [
-            thought
-            for thought in (body, text, summary, content)
-            if isinstance(thought, str) and thought
-        ]
-        yield _Piece("thinking", "\n".join(thoughts) or "(hidden by the provider)")
+        yield _read_reasoning(part, body)
     elif part_type == "refusal" and isinstance(body, str):
         yield _Piece("text", body)
     elif part_type.endswith(("_result", "_output")) or part_type == "function_response":
         yield from _read_result(part, body)
-    elif part_type == "executable_code":
+    elif part_type == "executable_code":  # Gemini's code interpreter
         yield _Piece("call", _to_json(body))
     elif part_type == "image_generation_call":
         yield _read_media("image", part)
     elif part_type == "function_call" or part_type.endswith(("_use", "_call")):
         yield _read_call(body or part, field_of(part, "call_id") or field_of(part, "id"))
         output = field_of(part, "output")
-        if output is not None:
+        if output is not None:  # some calls of the Responses API hold their result
             result = output if isinstance(output, str) else _to_json(output)
             yield _Piece("result", result, call_id=str(field_of(part, "id") or ""))
     elif isinstance(text, str):
+        is_thought = field_of(part, "thought") is True  # in the format of Gemini
         if text:
-            yield _Piece("thinking" if field_of(part, "thought") is True else "text", text)
+            yield _Piece("thinking" if is_thought else "text", text)
     elif part is not None:
         yield _Piece("text", _to_json(part))
+
+
+def _read_reasoning(part: object, body: Any) -> _Piece:
+    """Return reasoning, whose text may be in any of several fields, or hidden."""
+    texts = [
+        body,
+        field_of(part, "text"),
+        text_of(field_of(part, "summary")),
+        text_of(field_of(part, "content")),
+    ]
+    texts = [text for text in texts if isinstance(text, str) and text]
+    return _Piece("thinking", "\n".join(texts) or "(hidden by the provider)")
 
 
 def _read_media_part(part: object, part_type: str) -> Iterator[_Piece]:

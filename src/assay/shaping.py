@@ -218,9 +218,11 @@ class ShapingPart:
 def options_of(name: str) -> type[BaseModel]:
     """Return a pydantic model of the options of a built-in part."""
     fields: dict[str, Any] = {}
+    # The first parameter is the rollout, or the batch.
     _, *parameters = inspect.signature(SHAPINGS[name]).parameters.values()
     for parameter in parameters:
-        default = ... if parameter.default is parameter.empty else parameter.default
+        is_required = parameter.default is parameter.empty
+        default = ... if is_required else parameter.default  # `...` means required
         fields[parameter.name] = (parameter.annotation, default)
     return create_model(name, __config__=ConfigDict(extra="forbid", allow_inf_nan=False), **fields)
 

@@ -408,6 +408,7 @@ class _Builder:
         return value, end
 
     def _read_list(self, opening: _Token, path: KeyPath) -> tuple[list[Any], int]:
+        """Return the list that begins with this token, and the index at which it ends."""
         items: list[Any] = []
         last_end = opening.end
         for token in self._tokens:
@@ -429,6 +430,7 @@ class _Builder:
         return items, last_end
 
     def _read_mapping(self, opening: _Token, path: KeyPath) -> tuple[dict[Any, Any], int]:
+        """Return the mapping that begins with this token, and the index at which it ends."""
         mapping: dict[Any, Any] = {}
         merges: list[tuple[Any, int]] = []  # the values of `<<`, and their lines
         last_end = opening.end
@@ -466,6 +468,7 @@ class _Builder:
         return mapping, last_end
 
     def _resolve_alias(self, token: _Token) -> Any:
+        """Return the value that an alias repeats, and count its values."""
         alias = token.text
         if alias in self._open_anchors:
             raise DocumentError(f"*{alias} is inside of the value that it repeats", token.line)

@@ -80,10 +80,10 @@ def extract_last_number(text: str) -> str | None:
     >>> extract_last_number("from 3 to -1,250.50 (about 12% less than x2)")
     '12'
     """
-    last_match = deque(_NUMBER.finditer(text), maxlen=1)
-    if not last_match:
+    matches = deque(_NUMBER.finditer(text), maxlen=1)  # keeps only the last
+    if not matches:
         return None
-    sign, number = last_match[0].groups()
+    sign, number = matches[0].groups()
     number = number.replace(",", "")
     return f"-{number}" if sign in _MINUS_SIGNS else number
 

@@ -67,7 +67,7 @@ class XMLParser(Parser):
         return ()
 
     def parse(self, text: Messages, strip: bool = True, last: bool = True) -> SimpleNamespace:
-        """Return the last text of every name as an attribute, or the first if `last` is False.
+        """Return a namespace with the last text of each name, or the first if `last` is False.
 
         A name without a text is `MISSING`.
         """
@@ -78,7 +78,7 @@ class XMLParser(Parser):
         return SimpleNamespace(**values)
 
     def parse_all(self, text: Messages, strip: bool = True) -> SimpleNamespace:
-        """Return the list of all texts of every name as an attribute, in order."""
+        """Return a namespace with a list of all texts of each name, in order."""
         text = completion_text(text)
         values: dict[str, list[str]] = {}
         for name in self._names:
@@ -101,7 +101,7 @@ class XMLParser(Parser):
             for name in self._answer_names:
                 spans.extend(every_span(text, name))
             if spans:
-                start, end = max(spans)
+                start, end = max(spans)  # the field that starts last
                 return self.extract_fn(text[start:end].strip())
         return None
 
@@ -161,19 +161,20 @@ class XMLParser(Parser):
 
     def _score_text(self, text: str) -> float:
         text = text.strip()
-        # Of each tag, "/" or "" and its name.
+        # For each tag, "/" or "" and its name.
         tags = cast("list[tuple[str, str]]", self._tag.findall(text))
+        # The names with an opening tag that is directly followed by its closing tag.
         complete_names: set[str] = set()
         for (slash, name), next_tag in pairwise(tags):
             if slash == "" and next_tag == ("/", name):
                 complete_names.add(name)
-        present = sum(not complete_names.isdisjoint(names) for names in self.fields)
-        if not present:
+        present_count = sum(not complete_names.isdisjoint(names) for names in self.fields)
+        if present_count == 0:
             return 0.0
         first_tags = tuple(f"<{name}>" for name in self.fields[0])
         last_tags = tuple(f"</{name}>" for name in self.fields[-1])
         # In fifths, so that a full score is exactly 1.
-        fifths = 2 * present / len(self.fields)
+        fifths = 2 * present_count / len(self.fields)
         fifths += _all_pair_up(tags)
         fifths += text.startswith(first_tags)
         fifths += text.endswith(last_tags)
