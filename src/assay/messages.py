@@ -700,13 +700,13 @@ def _read_result(part: object, body: Any) -> Iterator[_Piece]:
         # Either a record inside a result, or a result of Gemini: all of its fields count.
         output = part if body is None else body
     call_id = call_id or field_of(body, "id") or ""
-    pieces = list(_read_content(output)) if _has_known_parts(output, part) else None
-    if pieces is None:
-        text = _to_json(output)
-        media = []
-    else:
-        text = "\n".join(piece.text for piece in pieces if piece.kind not in MEDIA)
+    media: list[_Piece] = []
+    if _has_known_parts(output, part):
+        pieces = list(_read_content(output))
         media = [piece for piece in pieces if piece.kind in MEDIA]
+        text = "\n".join(piece.text for piece in pieces if piece.kind not in MEDIA)
+    else:
+        text = _to_json(output)
     if field_of(part, "is_error") is True:
         text = f"error: {text}"
     yield _Piece("result", text, call_id=str(call_id))

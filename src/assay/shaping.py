@@ -123,10 +123,11 @@ def group_length(
         score = rollout.outcome if rollout.score is None else rollout.score
         lengths.append(rollout.length(count) if score >= right else None)
     right_lengths = [length for length in lengths if length is not None]
-    right_count = len(right_lengths) or 1
+    right_count = max(1, len(right_lengths))
     mean = math.fsum(right_lengths) / right_count
     deviation = math.hypot(*(length - mean for length in right_lengths)) / math.sqrt(right_count)
-    deviation = deviation or 1.0
+    if deviation == 0:  # all lengths are equal
+        deviation = 1.0
     rewards: list[float] = []
     for rollout, length in zip(batch, lengths, strict=True):
         if length is None:

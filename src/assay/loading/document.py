@@ -524,7 +524,11 @@ def _find_toml_positions(text: str) -> dict[KeyPath, Position]:
 
 
 def _find_table_path(table_match: re.Match[str], last_indices: dict[KeyPath, int]) -> KeyPath:
-    """Return the path of a table; a table in a list (`[[name]]`) gets the next index in it."""
+    """Return the path of a table, given the header that names it.
+
+    `[a.b]` has the path `("a", "b")`, the second `[[a]]` has `("a", 1)`, and a `[a.b]` after it
+    has `("a", 1, "b")`. `last_indices` holds the index of the last table of each list.
+    """
     is_in_list = table_match[1] is not None
     name: KeyPath = ()
     path: KeyPath = ()

@@ -324,7 +324,10 @@ def _find_criteria_key(node: Node) -> str:
 
 
 def _list_entries(list_node: Node, location: str, level: int) -> list[CriterionEntry]:
-    """Return the criteria of a list, including those in sections."""
+    """Return the criteria of a list, including those in sections.
+
+    Anything but a mapping in the list itself is called an item, since a section may be meant.
+    """
     entries: list[CriterionEntry] = []
     for index, (node, tags) in enumerate(_flatten_sections(list_node, (), level)):
         is_in_section = len(node.path) > len(list_node.path) + 1
@@ -452,6 +455,7 @@ def _read_golden_examples(node: Node, criteria: Sequence[Criterion]) -> tuple[Go
 def _read_golden(
     entry: CriterionEntry, default_name: str, criteria: Mapping[str, Criterion]
 ) -> Golden:
+    """Return one example; raise an error about the first field that is wrong."""
     data = entry.node.data
     if not entry.node.is_mapping:
         raise entry.error(f"expected a mapping, and this is {short_repr(data)}")
