@@ -447,7 +447,7 @@ def test_images_are_shown_by_their_address_or_path(folder):
     said = [FENCE.fullmatch(result)[2].removeprefix("Error: ") for result in results(server)]
     assert said == [
         "(the image look1 follows)",
-        "MediaError: it begins as image/png does, and its size cannot be read: it is broken",
+        "MediaError: it begins like image/png, but its size cannot be read: the image is broken",
         "ValueError: 'vast.png' has 5,000,029 bytes, and 4,000,000 is the most that is shown",
         "MediaError: 6 bytes cannot be shown: a PNG, JPEG, WebP or GIF of 4,000,000 can",
         "ValueError: '../secret' is outside of the workspace, and is not read",
