@@ -100,7 +100,7 @@ async def test_without_a_price_a_run_is_refused_as_a_whole(cached: bool, tmp_pat
     model = model_of("http://203.0.113.1:9/v1#test", cache=tmp_path if cached else None)
     rubric = Rubric.from_dict([{"requirement": "Holds"}])
     grader = Panel([PerCriterionGrader(model=model)])
-    said = r"what http://203\.0\.113\.1:9/v1#test costs is not known.*ASSAY_PRICES"
+    said = r"the price of http://203\.0\.113\.1:9/v1#test is not known.*ASSAY_PRICES"
     with budget(dollars=1.0) as spent, pytest.raises(BudgetExceeded, match=said):
         await rubric.score([Rollout(completion="x")], autograder=grader)
     assert (spent.calls, spent.errors) == (0, {})

@@ -239,7 +239,13 @@ def _model(
         Endpoint.at(at.url, at.key, limits),
     )
     model = EndpointModel(
-        identity, at.name, provider_format=at.written, send=at.send, endpoint=endpoint, price=price
+        identity,
+        at.name,
+        provider_format=at.written,
+        send=at.send,
+        endpoint=endpoint,
+        price=price,
+        sends_on_caller_loop=isinstance(at.send, SdkSend),
     )
     # Google's endpoint for chat completions has no part for a PDF, and the Responses API none for audio.
     without = {"audio"} if isinstance(at.written, ResponsesFormat) else set[str]()
