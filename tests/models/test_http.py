@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import json
 import shutil
+import socket
 import ssl
 import subprocess
 import sys
@@ -34,7 +35,9 @@ async def request_from(reader: asyncio.StreamReader) -> bytes:
 
 
 @asynccontextmanager
-async def serving(script: Script, **options: Any) -> AsyncIterator[int]:
+async def serving(
+    script: Script, host: str = "127.0.0.1", **options: Any
+) -> AsyncIterator[int]:
     """The port of a server that does this with every connection."""
 
     handlers: set[asyncio.Task[None]] = set()
@@ -52,7 +55,7 @@ async def serving(script: Script, **options: Any) -> AsyncIterator[int]:
         handlers.add(handler)
         await asyncio.wait([handler])
 
-    server = await asyncio.start_server(connect, "127.0.0.1", 0, **options)
+    server = await asyncio.start_server(connect, host, 0, **options)
     async with server:
         yield server.sockets[0].getsockname()[1]
         server.close()
@@ -429,13 +432,11 @@ async def test_a_redirect_is_not_followed() -> None:
 async def test_an_address_of_ipv6_is_asked() -> None:
     """In its brackets."""
     try:
-        server = await asyncio.start_server(answering(SAID, []), "::1", 0)
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
     except OSError:
         pytest.skip("this machine has no IPv6")
-    async with server:
-        port = server.sockets[0].getsockname()[1]
+    async with serving(answering(SAID, []), host="::1") as port:
         assert (await ask(f"http://[::1]:{port}/v1")).data == {"a": 1}
-        server.close()
 
 
 @pytest.mark.parametrize(

@@ -192,8 +192,8 @@ def test_retry_after_is_read_as_seconds_milliseconds_or_date() -> None:
 
 def test_waits_double_from_the_time_of_a_call_and_differ() -> None:
     """Between half and all of 0.2, 0.4, 0.8 s, and never more than 30."""
-    for attempt, longest in ((1, 0.2), (2, 0.4), (3, 0.8), (99, 30.0)):
-        waits = {backoff(attempt, 0.2) for _ in range(50)}
+    for doublings, longest in ((0, 0.2), (1, 0.4), (2, 0.8), (99, 30.0)):
+        waits = {backoff(doublings, 0.2) for _ in range(50)}
         assert all(longest / 2 <= wait <= longest for wait in waits)
         assert len(waits) > 1
 
@@ -201,7 +201,7 @@ def test_waits_double_from_the_time_of_a_call_and_differ() -> None:
 def test_the_first_pause_is_between_50_ms_and_one_second() -> None:
     """Whatever an answer takes; half a second if that is not known."""
     for latency, longest in ((0.001, 0.05), (20.0, 1.0), (None, 0.5)):
-        pauses = [backoff(1, latency) for _ in range(50)]
+        pauses = [backoff(0, latency) for _ in range(50)]
         assert all(longest / 2 <= pause <= longest for pause in pauses)
 
 
