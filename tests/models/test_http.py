@@ -35,9 +35,7 @@ async def request_from(reader: asyncio.StreamReader) -> bytes:
 
 
 @asynccontextmanager
-async def serving(
-    script: Script, host: str = "127.0.0.1", **options: Any
-) -> AsyncIterator[int]:
+async def serving(script: Script, host: str = "127.0.0.1", **options: Any) -> AsyncIterator[int]:
     """The port of a server that does this with every connection."""
 
     handlers: set[asyncio.Task[None]] = set()
