@@ -48,7 +48,7 @@ class EndpointModel:
         price: Price | None = None,
         sends_on_caller_loop: bool = False,
     ) -> None:
-        """With `sends_on_caller_loop`, `send` runs on the event loop of whoever asks.
+        """With `sends_on_caller_loop`, `send` runs on the event loop of the caller.
 
         The async client of an SDK needs this, because it belongs to the loop of its user.
         """
