@@ -197,7 +197,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         f"The endpoints take {CAPACITY} calls at once; the ideal time is "
         f"{calls / CAPACITY * LATENCY:.2f} s where that is a limit.",
         f"The endpoint that refuses at random refuses {REFUSED_SHARE:.0%} of all calls, however "
-        f"few there are.",
+        "few there are.",
     ]
     save_results("limits of concurrency", [table], notes, options, peers=())
     return 0

@@ -59,6 +59,16 @@ async def test_an_exception_reaches_the_caller() -> None:
         await run_on_network_thread(fail())
 
 
+async def test_a_call_that_exits_leaves_the_thread_running() -> None:
+    async def leave() -> None:
+        raise SystemExit(3)
+
+    started = asyncio.run_coroutine_threadsafe(leave(), get_network_loop())
+    error = await asyncio.to_thread(started.exception, 60)
+    assert isinstance(error, SystemExit)
+    assert await run_on_network_thread(name_of_thread()) == "assay-network"
+
+
 async def test_cancelling_the_caller_cancels_the_coroutine() -> None:
     started, cancelled = threading.Event(), threading.Event()
 

@@ -325,6 +325,7 @@ class Ledger:
         )
 
     def _try_reserve(self, dollars: float, rollout: RolloutSpending | None) -> bool:
+        """Set dollars aside if there are enough; return False if the call has to wait for them."""
         is_affordable = rollout is None or self not in rollout.unaffordable_in
         if is_affordable and dollars <= self.left + _ROUNDING:
             self._change_reserved(dollars)
@@ -430,7 +431,7 @@ class Ledger:
             raise
 
     def _serve_waiting(self) -> None:
-        """Let those go who wait for dollars, as far as there are enough."""
+        """Let waiting calls and rollouts go, in order, until there are not enough dollars."""
         for queue in (self._waiting_calls, self._waiting_rollouts):
             while queue:
                 waiting = queue[0]

@@ -82,6 +82,7 @@ class EndpointModel:
             raise
 
     async def _call(self, request: Request) -> Reply:
+        """Hand a request over to the network thread and return the reply."""
         send = self._send
         if self._sends_on_caller_loop:
             send = _send_on_loop(asyncio.get_running_loop(), send)

@@ -15,6 +15,7 @@ import asyncio
 import os
 import threading
 from collections.abc import Coroutine
+from contextlib import suppress
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
@@ -50,12 +51,21 @@ def get_network_loop() -> asyncio.AbstractEventLoop:
         if _network_loop is None:
             _network_loop = asyncio.new_event_loop()
             thread = threading.Thread(
-                target=_network_loop.run_forever,
+                target=_run_loop,
+                args=[_network_loop],
                 name="assay-network",
                 daemon=True,
             )
             thread.start()
         return _network_loop
+
+
+def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
+    while True:
+        # These two stop a loop, but they reach the caller as any other exception does, and must not
+        # end the thread that others need.
+        with suppress(SystemExit, KeyboardInterrupt):
+            loop.run_forever()
 
 
 def _forget_loop_of_parent() -> None:
