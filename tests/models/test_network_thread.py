@@ -32,6 +32,48 @@ def test_all_callers_share_one_thread() -> None:
     assert [thread.name for thread in threading.enumerate()].count("assay-network") == 1
 
 
+def test_every_caller_gets_its_own_result() -> None:
+    """Many calls at once, from several loops; every third one fails."""
+
+    async def double(value: int) -> int:
+        await asyncio.sleep(0.001 * (value % 3))
+        if value % 3 == 0:
+            raise ValueError(value)
+        return 2 * value
+
+    async def call_all(start: int) -> None:
+        values = range(start, start + 100)
+        calls = [run_on_network_thread(double(value)) for value in values]
+        results = await asyncio.gather(*calls, return_exceptions=True)
+        for value, result in zip(values, results, strict=True):
+            if value % 3 == 0:
+                assert isinstance(result, ValueError)
+                assert result.args == (value,)
+            else:
+                assert result == 2 * value
+        finished.append(start)
+
+    finished: list[int] = []
+    threads = [
+        threading.Thread(target=lambda start=start: asyncio.run(call_all(start)))
+        for start in (0, 1000, 2000)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(finished) == [0, 1000, 2000]
+
+
+async def test_a_caller_can_be_cancelled_at_once() -> None:
+    caller = asyncio.create_task(run_on_network_thread(asyncio.sleep(3600)))
+    await asyncio.sleep(0)
+    caller.cancel()
+    await asyncio.wait([caller])
+    assert caller.cancelled()
+    assert await run_on_network_thread(name_of_thread()) == "assay-network"
+
+
 async def test_a_call_on_the_thread_itself_does_not_wait_for_it() -> None:
     async def nested() -> str:
         return await run_on_network_thread(name_of_thread())
@@ -64,8 +106,7 @@ async def test_a_call_that_exits_leaves_the_thread_running() -> None:
         raise SystemExit(3)
 
     started = asyncio.run_coroutine_threadsafe(leave(), get_network_loop())
-    error = await asyncio.to_thread(started.exception, 60)
-    assert isinstance(error, SystemExit)
+    assert isinstance(await asyncio.to_thread(started.exception, 60), SystemExit)
     assert await run_on_network_thread(name_of_thread()) == "assay-network"
 
 
