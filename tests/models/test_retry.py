@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from assay import DeadlineExceeded, Limits, Overloaded, RateLimited, Refused, budget
-from assay.models import model_of
+from assay.models import model_of, retry
+from assay.models.provider_formats import RawReply
 from assay.models.retry import Endpoint, backoff, retry_after
 from assay.testing import Fault, ModelServer
 
@@ -219,3 +220,62 @@ async def test_a_refusal_of_all_calls_holds_for_five_seconds(
     with suppress(Refused):
         await model(question("two"))
     assert len(server.asked) == asked
+
+
+@pytest.fixture
+def doublings(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How often each pause was doubled. Nothing is waited for."""
+    recorded: list[int] = []
+
+    def record(doublings: int, latency: float | None) -> float:
+        recorded.append(doublings)
+        return 0.0
+
+    monkeypatch.setattr(retry, "backoff", record)
+    return recorded
+
+
+async def answer(seconds: float) -> RawReply:
+    return RawReply(200, {}, {"choices": []}, "")
+
+
+async def fail(seconds: float) -> RawReply:
+    return RawReply(500, {}, None, "no")
+
+
+async def test_pauses_double_while_most_attempts_fail(doublings: list[int]) -> None:
+    endpoint = Endpoint("somewhere", Limits(attempts=5))
+    with pytest.raises(Overloaded, match="after 5 tries"):
+        await endpoint.ask(fail, 0)
+    assert doublings == [0, 1, 2, 3, 4]
+
+
+async def test_pauses_stay_short_while_most_attempts_are_answered(doublings: list[int]) -> None:
+    endpoint = Endpoint("somewhere", Limits(attempts=5))
+    for _ in range(30):
+        await endpoint.ask(answer, 0)
+    with pytest.raises(Overloaded, match="after 5 tries"):
+        await endpoint.ask(fail, 0)
+    assert doublings == [0, 0, 0, 0, 0]
+
+
+async def test_an_attempt_after_the_deadline_still_has_a_time_limit(
+    doublings: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An outage may last beyond the deadline of a call; 0 would be no limit."""
+    endpoint = Endpoint("somewhere", Limits(attempts=2, deadline=0.05))
+    time_limits: list[float] = []
+
+    async def wait_until_up(*_: object, **__: object) -> bool:
+        await asyncio.sleep(0.1 if time_limits else 0)
+        return False
+
+    async def fail_and_record(seconds: float) -> RawReply:
+        time_limits.append(seconds)
+        return await fail(seconds)
+
+    monkeypatch.setattr(endpoint.availability, "wait_until_up", wait_until_up)
+    with pytest.raises(Overloaded, match="after 2 tries"):
+        await endpoint.ask(fail_and_record, 0)
+    assert time_limits[0] == pytest.approx(0.05, abs=0.02)
+    assert time_limits[1] == 0.001
