@@ -410,7 +410,7 @@ def test_pages_are_read_from_hosts_on_the_list_alone(folder):
             first, second, third = (FENCE.fullmatch(result)[2] for result in results(server))
             assert said in first
             assert not options or second == first[5:]
-            assert "'example.org' is not on the list" in third
+            assert "'example.org' is not allowed" in third
 
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + (8).to_bytes(4) * 2 + b"\x08\x02\0\0\0"

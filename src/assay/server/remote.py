@@ -247,7 +247,7 @@ class RemoteRubric(BaseRubric):
         attempt, ends = 0, None
         while True:
             attempt += 1
-            wait, status = backoff(attempt, None), None
+            wait, status = backoff(attempt - 1, None), None
             try:
                 answer = await address.send(body, ANSWER_SECONDS)
             except OSError as error:  # a TimeoutError is one too
