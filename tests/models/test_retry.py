@@ -8,11 +8,11 @@ from email.utils import format_datetime
 from typing import Any
 
 import pytest
-from assay.models.provider_formats import RawReply
 
 from assay import DeadlineExceeded, Limits, Overloaded, RateLimited, Refused, budget
 from assay.models import model_of, retry
 from assay.models.retry import Endpoint, backoff, retry_after
+from assay.models.wire_format import RawReply
 from assay.testing import Fault, ModelServer
 
 FAULTS = {
