@@ -524,8 +524,24 @@ async def shows_work_later(completion: Messages, **kwargs: Any) -> float:
     return shows_work(completion)
 
 
+def is_exact(completion: Messages, answer: str) -> bool:
+    """`exact` as a bool."""
+    return exact(completion, answer) == 1.0
+
+
+def is_short(completion: Messages) -> bool:
+    """`short` as a bool."""
+    return short(completion) == 1.0
+
+
+def has_work(completion: Messages, **kwargs: Any) -> bool:
+    """`shows_work` as a bool."""
+    return shows_work(completion) == 1.0
+
+
 CHECKS: dict[str, tuple[Callable[..., Any], ...]] = {
     "sync": (exact, short, shows_work),
+    "bool": (is_exact, is_short, has_work),
     "async": (exact_later, short_later, shows_work_later),
 }
 

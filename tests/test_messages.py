@@ -119,14 +119,14 @@ def test_a_number_is_read_as_its_text(number, text):
 @pytest.mark.parametrize(
     ("completion", "words"),
     [
-        (None, "the completion is null, and no text"),
-        (True, "the completion is True, of the type bool, and no text"),
-        (float("nan"), "the completion is nan, of the type float, and no text"),
-        (b"4", "the completion is b'4', of the type bytes, and no text"),
+        (None, "the completion is null, not text"),
+        (True, "the completion is True, of the type bool, not text"),
+        (float("nan"), "the completion is nan, of the type float, not text"),
+        (b"4", "the completion is b'4', of the type bytes, not text"),
         ([{"role": "user", "content": "4"}], "one has the role 'assistant'"),
         (
             [{"role": "assistant", "content": None}],
-            "last message is null, and no text: give a text, or a list",
+            "last message is null, not text: give a text, or a list",
         ),
         ([{"role": "assistant", "content": True}], "last message is True, of the type bool"),
         ([{"role": "assistant", "content": b"4"}], "last message is b'4', of the type bytes"),

@@ -168,7 +168,7 @@ def test_one_image_is_the_same_part_from_every_provider(message: Any) -> None:
     [part] = parts_of([message])
     assert (part.address, part.kind, part.role) == ("m1.image1", "image", "user")
     assert part.text == f"image/png, 68 bytes, sha256 {sha256(PNG).hexdigest()}"
-    assert part.given is not None
+    assert part.original is not None
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,7 @@ def test_the_reference_is_made_from_docstrings(site):
     assert "## Rubric\n" in page
     assert "```pycon\n>>> Criterion(" in page
     assert ":::" not in page
+    assert "A plain text, or a chat." in page  # what a comment says of a type alias
     for name in ("runs.html", "runs.md"):  # what a comment says of a field, behind it and above it
         page = (site / "reference" / "api" / name).read_text()
         assert "What generation and judging took." in page

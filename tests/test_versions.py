@@ -123,7 +123,10 @@ def test_the_same_rubric_again_is_the_same_version(rubric):
             "no criterion 'rigth' to change: did you mean 'right'",
         ),
         (lambda rubric: rubric.update(weights={"x": 1.0}), "no criterion 'x'"),
-        (lambda rubric: rubric.update(Rubric([right]), retire=["short"]), "give one of the two"),
+        (
+            lambda rubric: rubric.update(Rubric([right]), retire=["short"]),
+            "give either a rubric or changes",
+        ),
         (
             lambda rubric: (
                 rubric.update(RubricGroup([Rubric([right])])) and rubric.update(retire=["right"])

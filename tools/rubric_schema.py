@@ -3,11 +3,10 @@
 python tools/rubric_schema.py
 """
 
-import ast
 import inspect
 import json
+import re
 from dataclasses import MISSING, fields
-from itertools import pairwise
 from typing import Any, Final, cast, get_args
 
 from pydantic import TypeAdapter
@@ -160,9 +159,9 @@ def _section() -> dict[str, Any]:
 
 
 def _criterion() -> dict[str, Any]:
-    said = _said_about(Criterion)
+    comments = _read_field_comments(Criterion)
     properties: dict[str, Any] = {
-        name: {**_OWN.get(name, _KINDS.get(field.annotation, {})), "description": said[name]}
+        name: {**_OWN.get(name, _KINDS.get(field.annotation, {})), "description": comments[name]}
         for name, field in Criterion.model_fields.items()
     }
     properties["rubric"] = {
@@ -222,15 +221,20 @@ def _numbers(schema: Any) -> Any:
     return {"anyOf": [{"type": "number", **bounds}, _NUMBER_TEXT]}
 
 
-def _said_about(model: type[Any]) -> dict[str, str]:
-    """The docstring under each field of a class."""
-    body = cast("ast.ClassDef", ast.parse(inspect.getsource(model)).body[0]).body
-    said: dict[str, str] = {}
-    for statement, following in pairwise(body):
-        if isinstance(statement, ast.AnnAssign) and isinstance(following, ast.Expr):
-            field = cast("ast.Name", statement.target).id
-            said[field] = str(cast("ast.Constant", following.value).value)
-    return said
+def _read_field_comments(model: type[Any]) -> dict[str, str]:
+    """Return the comment above each field of a class, on one line."""
+    comments: dict[str, str] = {}
+    comment_lines: list[str] = []
+    for line in inspect.getsource(model).splitlines():
+        text = line.strip()
+        field = re.match(r"    (\w+):", line)
+        if text.startswith("# "):
+            comment_lines.append(text.removeprefix("# "))
+        else:
+            if field is not None and comment_lines:
+                comments[field[1]] = " ".join(comment_lines)
+            comment_lines = []
+    return comments
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Score what language models write: one rubric, checked by code or judged by a model.
 
-The public names stand in `__init__.pyi` and load when first used, so `import assay` costs next to nothing.
+The public names are listed in `__init__.pyi` and loaded when they are first used, so that
+`import assay` is fast.
 """
 
 from assay.lazy import attach

@@ -64,7 +64,8 @@ class BaseRubric(ABC):
     ) -> list[EvaluationReport]:
         """Return one report per rollout. All scoring goes through this method.
 
-        A subclass's override is called, unless it is the override that is asking.
+        If a subclass overrides a scoring method, the override is called, unless this call comes
+        from the override itself. `called` is the method that the caller called.
         """
         if self.overridden and rollouts:
             call = current_call(self)
@@ -114,6 +115,7 @@ class BaseRubric(ABC):
             }
         )
         if isinstance(to_grade, Mapping) and "role" not in to_grade:
+            # Thinking and output, not a message: the judge reads both in one text.
             rollout.judge_text = text
         [report] = await self.score_all([rollout], autograder, "score_rollout")
         if report.applies and not report.scored:
@@ -129,7 +131,7 @@ class BaseRubric(ABC):
         answer: Any = "",
         info: Mapping[str, Any] | None = None,
     ) -> EvaluationReport:
-        """Call `grade` from synchronous code, also inside a running event loop."""
+        """Call `grade` from synchronous code, even inside a running event loop."""
         return run_sync(self.grade(to_grade, autograder, query, answer=answer, info=info))
 
     def score_rollout_sync(
@@ -145,7 +147,7 @@ class BaseRubric(ABC):
 
         If the reward is None, `partial_reward` is there too.
         """
-        self._refuse_alone()
+        self._refuse_single_rollout()
         rollouts = _rollouts_from_columns(
             {
                 "prompt": [prompt],
@@ -187,6 +189,7 @@ class BaseRubric(ABC):
         return self._make_columns(reports)
 
     def _make_columns(self, reports: Sequence[EvaluationReport]) -> dict[str, list[float | None]]:
+        """Return the values of each criterion, the rewards, and the outcomes before shaping."""
         outputs = self._choose_outputs(reports)
         names = dict.fromkeys(self._get_reward_func_names())
         if self.own_methods:  # an override may write metrics of any name
@@ -211,7 +214,7 @@ class BaseRubric(ABC):
         `partial_reward`. Group functions need `score_group`.
         """
         await self._prepare()
-        self._refuse_alone()
+        self._refuse_single_rollout()
         [report] = await self._score_states([state], "score_rollout")
         return report
 
@@ -305,10 +308,10 @@ class BaseRubric(ABC):
         return self
 
     async def _prepare(self) -> None:  # noqa: B027 - most rubrics have nothing to prepare
-        """Load what `_refuse_alone` has to know."""
+        """Load what has to be known before scoring, such as the description of a remote rubric."""
 
     @abstractmethod
-    def _refuse_alone(self) -> None:
+    def _refuse_single_rollout(self) -> None:
         """Raise RubricError if a rollout cannot be scored without the others of its group."""
 
     @abstractmethod

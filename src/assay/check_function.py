@@ -50,7 +50,8 @@ class CheckFunction:
         parameters = [p for p in signature.parameters.values() if p.name not in self._bound_names]
         named = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
         self.takes_kwargs = any(p.kind is p.VAR_KEYWORD for p in parameters)
-        if signature.parameters and not (named or self.takes_kwargs or self._bound_names):
+        takes_only_args = bool(parameters) and not named and not self.takes_kwargs
+        if takes_only_args and not self._bound_names:
             raise SignatureError(
                 f"check {name!r} takes only *args, but arguments are passed by name: "
                 "name them, for example `completion`"
@@ -92,7 +93,7 @@ class CheckFunction:
             for name in self.parameters:
                 if name in class_objects:
                     arguments[name] = class_objects[name]
-                elif name in fields and name != "state":
+                elif name in fields and name != "state":  # the usual case
                     arguments[name] = fields[name]
                 else:
                     arguments[name] = self._find_argument(name, rollout, class_objects)
@@ -104,10 +105,10 @@ class CheckFunction:
         """Return an argument that is not a plain field: the state, or a default."""
         value = self.parameters[name].find_value(rollout)
         if value is ABSENT:
-            raise self._missing_argument(name, rollout, class_objects)
+            raise self._missing_argument_error(name, rollout, class_objects)
         return value
 
-    def _missing_argument(
+    def _missing_argument_error(
         self,
         name: str,
         rollout: Rollout,
@@ -139,6 +140,7 @@ class CheckFunction:
         """
         arguments: dict[str, Any] = {}
         if self.takes_kwargs:
+            # What comes as **kwargs is not required, so a missing value is None there.
             for plural, field in PLURALS.items():
                 parameter = CheckParameter(plural, field, default=ABSENT)
                 values = [parameter.find_value(rollout) for rollout in rollouts]
@@ -149,6 +151,7 @@ class CheckFunction:
                 arguments[name] = class_objects[name]
                 continue
             has_field = any(rollout.find(parameter.field) is not ABSENT for rollout in rollouts)
+            # If no rollout has the field, the function uses its own default.
             if has_field or parameter.default is ABSENT:
                 arguments[name] = self._make_column(parameter, rollouts, class_objects)
         return self._invoke(arguments)
@@ -163,7 +166,7 @@ class CheckFunction:
         for index, rollout in enumerate(rollouts):
             value = parameter.find_value(rollout)
             if value is ABSENT:
-                raise self._missing_argument(
+                raise self._missing_argument_error(
                     parameter.name, rollout, class_objects, f"rollout {index} of the group"
                 )
             column.append(value)
@@ -175,7 +178,7 @@ class CheckFunction:
         """Return the error about the first argument that a rollout lacks; None if it has all."""
         for name, parameter in self.parameters.items():
             if name not in class_objects and parameter.find_value(rollout) is ABSENT:
-                return self._missing_argument(name, rollout, class_objects)
+                return self._missing_argument_error(name, rollout, class_objects)
         return None
 
 
@@ -217,6 +220,7 @@ def _refuse_unsuppliable(parameters: Sequence[Parameter], check_name: str) -> No
                 f"check {check_name!r} takes {name!r}, which scoring writes: "
                 "if you need it, take `state` and read it from there"
             )
+        # The usual fields can be passed by position, but other names may be just placeholders.
         if parameter.kind is Parameter.POSITIONAL_ONLY and name not in SINGULAR:
             raise SignatureError(
                 f"check {check_name!r} takes {name!r} by position only, but arguments are passed "

@@ -1,4 +1,4 @@
-"""Run coroutines side by side, cheaply, and from anywhere."""
+"""Run coroutines concurrently at low cost, and from synchronous code."""
 
 import asyncio
 import threading
@@ -11,24 +11,27 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-# Whether more would get through the narrow place all work ends up in, where there is one: what begins too early only
-# waits.
+# Returns whether more work would be served now, for work that ends up in a bottleneck such as a
+# rate-limited model. Work that starts too early only waits there.
 Room: TypeAlias = Callable[[], bool] | None
 
-SIDE_BY_SIDE = 1024  # how many pieces of work are under way at once unless said otherwise
-AT_ONCE = 2  # how many begin in one turn of the loop where there has to be room: more would hold up the rest
-BREATH = 0.002  # seconds of work in one go that holds up nothing else in the loop
-GLANCE = 0.005  # seconds between two looks at whether there is room
-# What code that is not ours may fail with: also `exit()`, or a cancellation of its own. Look at `is_stop` before
-# making light of one.
+SIDE_BY_SIDE = 1024  # the default limit of concurrent pieces of work
+# How many workers may start per turn of the event loop if there is a `Room`; starting more at once
+# would delay everything else in the loop.
+STARTS_PER_TURN = 2
+ROOM_POLL_SECONDS = 0.005  # how often `Room` is asked again after it said no
+MAX_BUSY_SECONDS = 0.002  # how long `each` works before it lets the event loop do other work
+# What the code of others may raise, including `exit()` and its own cancellation. A handler for this
+# must re-raise an error for which `is_stop` is true.
 FAILURES: Final = BaseException
 
 
-class setting(Generic[Item]):  # noqa: N801 - read as a function; a generator takes four times as long
-    """Have a context variable hold a value inside the block."""
+class setting(Generic[Item]):  # noqa: N801 - used like a function; a generator takes 4 times as long
+    """Context manager that sets a context variable inside the block."""
 
     def __init__(self, variable: ContextVar[Any], value: Item) -> None:
-        self._variable, self._value = variable, value
+        self._variable = variable
+        self._value = value
 
     def __enter__(self) -> Item:
         self._token = self._variable.set(self._value)
@@ -39,15 +42,15 @@ class setting(Generic[Item]):  # noqa: N801 - read as a function; a generator ta
 
 
 def is_stop(error: BaseException) -> bool:
-    """Whether an error means that we are to stop, and not that something inside failed."""
-    if isinstance(error, asyncio.CancelledError):
-        try:
-            task = asyncio.current_task()
-        except RuntimeError:  # no loop, so nothing of ours is cancelled
-            return False
-        return task is not None and task.cancelling() > 0
-    # A coroutine that is closed is told so by GeneratorExit.
-    return isinstance(error, KeyboardInterrupt | GeneratorExit)
+    """Return True if an error means that this code has to stop, and not that other code failed."""
+    if not isinstance(error, asyncio.CancelledError):
+        # Closing a coroutine raises GeneratorExit in it.
+        return isinstance(error, KeyboardInterrupt | GeneratorExit)
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # there is no event loop, so nothing of ours can be cancelled
+        return False
+    return task is not None and task.cancelling() > 0
 
 
 async def side_by_side(
@@ -57,143 +60,176 @@ async def side_by_side(
     limit: int = SIDE_BY_SIDE,
     room: Room = None,
 ) -> list[Result]:
-    """Return the results of `work` on each item, in order; the first exception cancels the rest."""
+    """Run `work` on all items concurrently and return the results in the order of the items.
+
+    At most `limit` run at the same time. The first exception cancels the rest and is raised.
+    """
     if len(items) == 1:
         return [await work(items[0])]
     results: list[Any] = [None] * len(items)
 
-    async def walk(places: Iterator[int]) -> None:
-        for place in places:
-            results[place] = await work(items[place])
+    async def process(indices: Iterator[int]) -> None:
+        for index in indices:
+            results[index] = await work(items[index])
 
-    await walk_together(walk, len(items), limit=limit, room=room)
+    await walk_together(process, len(items), limit=limit, room=room)
     return results
 
 
 async def walk_together(
-    walk: Callable[[Iterator[int]], Coroutine[Any, Any, None]],
+    process: Callable[[Iterator[int]], Coroutine[Any, Any, None]],
     count: int,
     *,
     limit: int = SIDE_BY_SIDE,
     room: Room = None,
 ) -> None:
-    """Have `walk` take every place from 0 to `count`, by as many walkers as there is waiting to do.
+    """Run up to `limit` calls of `process`, which share the indices from 0 to `count` - 1.
 
-    The caller takes places itself, and walkers join only once it waits: work that never waits costs no task.
+    The caller's task runs the first call; more are started only when it waits. So work that never
+    waits needs no task. The first exception cancels the rest and is raised.
     """
-    places = iter(range(count))
-    limit = min(limit, count)
-    number, broken = 1, False
-    loop = asyncio.get_running_loop()
+    await _WorkerGroup(process, count, limit, room).run()
 
-    async def walk_on() -> None:
-        nonlocal broken
+
+class _WorkerGroup:
+    """Workers that take indices from one shared iterator. Their number doubles while they wait."""
+
+    def __init__(
+        self,
+        process: Callable[[Iterator[int]], Coroutine[Any, Any, None]],
+        count: int,
+        limit: int,
+        room: Room,
+    ) -> None:
+        self._process = process
+        self._indices = iter(range(count))
+        self._limit = min(limit, count)
+        self._room = room
+        self._worker_count = 1  # the caller's task is the first worker
+        self._has_failed = False
+        self._loop = asyncio.get_running_loop()
+        self._tasks = asyncio.TaskGroup()
+
+    async def run(self) -> None:
+        """Return when all indices are processed; raise the first exception of a worker."""
         try:
-            await walk(places)
+            async with self._tasks:
+                # Runs as soon as the caller's task waits for the first time.
+                first_growth = self._loop.call_soon(self._grow)
+                await self._work()
+                first_growth.cancel()
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        # A task group ignores a task that was cancelled, but then a result is missing.
+        if self._has_failed:
+            raise asyncio.CancelledError
+
+    async def _work(self) -> None:
+        try:
+            await self._process(self._indices)
         except BaseException:
-            # A task group passes over a cancelled member; a missing result must not be passed over.
-            broken = True
+            self._has_failed = True
             raise
 
-    def join() -> None:
-        """Double the walkers; again as soon as all of them wait, or when there is room."""
-        nonlocal number
-        left = 0 if broken else length_hint(places)
-        if left and room is not None and not room():
-            loop.call_later(GLANCE, join)
+    def _grow(self) -> None:
+        """Start as many new workers as there are, and again in the next turn of the event loop."""
+        remaining = length_hint(self._indices)
+        if self._has_failed or remaining == 0:
             return
-        most = number if room is None else min(number, AT_ONCE)
-        more = min(most, limit - number, left)
-        for _ in range(more):
-            group.create_task(walk_on())
-        number += more
-        if left and number < limit:
-            loop.call_soon(join)
-
-    try:
-        async with asyncio.TaskGroup() as group:
-            joining = loop.call_soon(join)
-            await walk_on()
-            joining.cancel()
-    except BaseExceptionGroup as errors:
-        raise errors.exceptions[0] from None
-    if broken:
-        raise asyncio.CancelledError
+        if self._room is not None and not self._room():
+            self._loop.call_later(ROOM_POLL_SECONDS, self._grow)
+            return
+        new_workers = min(self._worker_count, self._limit - self._worker_count, remaining)
+        if self._room is not None:
+            new_workers = min(new_workers, STARTS_PER_TURN)
+        for _ in range(new_workers):
+            self._tasks.create_task(self._work())
+        self._worker_count += new_workers
+        if self._worker_count < self._limit:
+            self._loop.call_soon(self._grow)
 
 
 async def each(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-    """Return what a function gives for each item, with room in between for other work of the event loop."""
+    """Return the results of a function for all items, with pauses for the event loop."""
     results: list[Result] = []
-    resume = time.perf_counter() + BREATH
+    pause_at = time.perf_counter() + MAX_BUSY_SECONDS
     for item in items:
         results.append(function(item))
-        if time.perf_counter() > resume:
+        if time.perf_counter() > pause_at:
             await asyncio.sleep(0)
-            resume = time.perf_counter() + BREATH
+            pause_at = time.perf_counter() + MAX_BUSY_SECONDS
     return results
 
 
 def at_once(coroutine: Coroutine[Any, Any, Result]) -> Result | None:
-    """Return what a coroutine gives without waiting, else None. It runs in no task, so it must not ask for one."""
+    """Return the result of a coroutine that does not have to wait; None if it has to.
+
+    The coroutine runs outside any task, so it must not use `asyncio.current_task`.
+    """
     try:
         coroutine.send(None)
-    except StopIteration as done:
-        return done.value
+    except StopIteration as stop:
+        return stop.value
     coroutine.close()
     return None
 
 
 def run_sync(coroutine: Coroutine[Any, Any, Result]) -> Result:
-    """The result of a coroutine, from synchronous code; also inside a running loop (a notebook)."""
+    """Run a coroutine from synchronous code, also inside a running event loop (a notebook)."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(coroutine)
-    # A loop is running here, so another one runs in a thread.
+    # This thread already runs a loop, so the coroutine gets a loop in another thread.
     return in_thread(lambda: asyncio.run(coroutine)).result()
 
 
 def in_thread(work: Callable[[], Result]) -> Future[Result]:
-    """The result of work that may block, from a daemon thread: if it never returns, the program can end all the same."""
-    outcome: Future[Result] = Future()
-    outcome.set_running_or_notify_cancel()  # from now on a caller can only stop waiting
+    """Run blocking work in a daemon thread, so that it cannot keep the program from exiting."""
+    future: Future[Result] = Future()
+    future.set_running_or_notify_cancel()  # from now on the future cannot be cancelled
     context = copy_context()
 
-    def target() -> None:
+    def run_work() -> None:
         try:
-            outcome.set_result(context.run(work))
-        except BaseException as error:  # noqa: BLE001 - handed to the caller's thread
-            outcome.set_exception(error)
+            future.set_result(context.run(work))
+        except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
+            future.set_exception(error)
 
-    threading.Thread(target=target, name="assay-in-thread", daemon=True).start()
-    return outcome
+    threading.Thread(target=run_work, name="assay-in-thread", daemon=True).start()
+    return future
 
 
 class LoopThread:
-    """An event loop in a thread of its own, so that code which blocks holds up no other loop.
+    """An event loop in its own thread, so that blocking code does not stop other loops.
 
-    The thread is a daemon: code that never returns does not keep the program from ending.
+    The thread is a daemon: code that never returns does not keep the program from exiting.
     """
 
     def __init__(self) -> None:
         started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
 
-        async def main() -> None:
+        async def run_until_stopped() -> None:
             stopped = asyncio.Event()
             started.set_result((asyncio.get_running_loop(), stopped))
             await stopped.wait()
 
-        threading.Thread(target=lambda: asyncio.run(main()), name="assay-loop", daemon=True).start()
+        thread = threading.Thread(
+            target=lambda: asyncio.run(run_until_stopped()),
+            name="assay-loop",
+            daemon=True,
+        )
+        thread.start()
         self._loop, self._stopped = started.result()
 
     def submit(self, coroutine: Coroutine[Any, Any, Result]) -> Future[Result]:
-        """Start a coroutine there; the future may be waited for in any thread."""
+        """Start a coroutine in this loop and return a future that any thread can wait for."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     def start(self, coroutine: Coroutine[Any, Any, Result]) -> "asyncio.Future[Result]":
-        """Start a coroutine there; the future belongs to the loop of the caller."""
+        """Start a coroutine in this loop and return a future to await in the caller's loop."""
         return asyncio.wrap_future(self.submit(coroutine))
 
     def stop(self) -> None:
-        """Cancel what is under way as soon as the loop is free, and end the thread."""
+        """Cancel what is running, as soon as the loop is free, and end the thread."""
         self._loop.call_soon_threadsafe(self._stopped.set)

@@ -1,4 +1,4 @@
-"""A Criterion is one weighted question about a rollout, answered by code or by a model; it has a name and a hash."""
+"""A criterion: one weighted question about a rollout, answered by code or by a model."""
 
 import hashlib
 import json
@@ -13,32 +13,35 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from assay.errors import RubricError
 from assay.wording import first_error
 
-BINARY = ("UNMET", "MET")
-NOT_APPLICABLE = "N/A"  # the verdict that a question does not apply
+BINARY = ("UNMET", "MET")  # the default choices
+NOT_APPLICABLE = "N/A"  # the verdict of a judge for a question that does not apply
 LARGEST = 1e100  # the largest weight or value, so that no sum of products can overflow
-TIMEOUT = 5.0  # seconds that an isolated check may work, unless said otherwise
+TIMEOUT = 5.0  # the default number of seconds that an isolated check may run
 
-
-class Scorer(Protocol):
-    """Anything with rollouts in and reports out: a rubric, here or elsewhere."""
-
-    async def score(self, rollouts: Sequence[Any]) -> Any: ...
-
-
-def is_scorer(thing: object) -> TypeGuard[Scorer]:
-    """Whether this is a rubric of some kind. What can be called is a function, whatever else it has."""
-    return not callable(thing) and callable(getattr(thing, "score", None))
+# The fields that decide the answer to a criterion, as `to_dict` names them.
+_QUESTION_FIELDS = (
+    "requirement",
+    "check",
+    "rubric",
+    "choices",
+    "allow_na",
+    "requires_evidence",
+    "scope",
+    "combine",
+)
 
 
 class Condition(NamedTuple):
-    """Ask only when another criterion came out so: one of `verdicts`, or met when none is named."""
+    """A condition under which a criterion is asked: the verdict of another criterion."""
 
+    # The name of the other criterion.
     criterion: str
+    # The verdicts that fulfil the condition; if empty, the other criterion has to be met.
     verdicts: tuple[str, ...] = ()
 
 
 class Criterion(BaseModel):
-    """One weighted question, answered by code (`check`) or by a model (`requirement`), never both.
+    """One weighted question, answered either by code (`check`) or by a model (`requirement`).
 
     >>> Criterion(requirement="Cites a source", weight=2).name
     'cites_a_source'
@@ -46,229 +49,286 @@ class Criterion(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
+    # What must hold, in words, for a model to judge.
     requirement: str | None = None
-    """What must hold, in words, for a model to judge."""
+    # A function, or a whole rubric, that answers by code.
     check: Any = Field(default=None, exclude=True)
-    """A function, or a whole rubric, that answers by code."""
+    # What a full answer adds to the sum. Negative: a fault to avoid. 0: a metric.
     weight: float = Field(default=1.0, allow_inf_nan=False, ge=-LARGEST, le=LARGEST)
-    """What a full answer adds to the sum. Negative: a fault to avoid. 0: a metric."""
+    # Its key in metrics and reports; by default derived from the check or the requirement.
     name: str = ""
-    """Its key in metrics and reports; taken from the check or the requirement when not given."""
+    # The verdicts a judge can choose from, worst to best; the worst is worth 0 and the best 1.
     choices: tuple[str, ...] = BINARY
-    """The verdicts on offer, worst to best; a verdict is worth its rank between 0 and 1."""
+    # Whether a judge may answer that the question does not apply (`N/A`).
     allow_na: bool = False
-    """Whether a judge may say that the question does not apply (`N/A`)."""
+    # A veto: if this criterion fails, the whole score is at most `cap`.
     required: bool = False
-    """A veto: when it fails, the whole score is capped at `cap`."""
+    # The highest possible score if this required criterion fails.
     cap: float = Field(default=0.0, allow_inf_nan=False, ge=-LARGEST, le=LARGEST)
-    """The highest score left when this required criterion fails."""
+    # The lowest value that counts as met, for `required`, `when`, `all_pass` and `any_pass`.
     pass_at: float = Field(default=1.0, allow_inf_nan=False, ge=-LARGEST, le=LARGEST)
-    """The value from which it counts as met, for `required`, `when`, `all_pass` and `any_pass`."""
+    # Asked only if all of these conditions hold; otherwise it does not apply.
     when: tuple[Condition, ...] = ()
-    """Asked only when all of these hold; otherwise not applicable."""
+    # Criteria with the same tag get a score of their own in the report.
     tags: tuple[str, ...] = ()
-    """Groups of criteria that get a score of their own in the report."""
+    # What it is asked about: the whole rollout, each assistant turn (`step`) or each tool call
+    # (`call`).
     scope: Literal["rollout", "step", "call"] = "rollout"
-    """What it is asked about: the rollout, each turn of the assistant in it (`step`), or each of its tool calls (`call`)."""
+    # How the answers about steps are combined: the lowest (`all`), the highest (`any`), their
+    # mean, or the share of steps before the first failure.
     combine: Literal["all", "any", "mean", "first_failure"] = "all"
-    """What the answers about steps come to: the lowest (`all`), the highest (`any`), their mean, or the share before the first failure."""
+    # Which step rewards a failure lowers: those of all steps alike, or in equal shares those of
+    # the steps that its reason cites.
     credit: Literal["rollout", "cited"] = "rollout"
-    """Whose rewards a failure lowers: those of all steps alike, or in equal shares those of the steps that its reason cites."""
+    # Whether a judge must cite evidence for any verdict but the lowest; without it, the answer is
+    # an error.
     requires_evidence: bool = False
-    """Whether a judge must cite what shows a verdict above the lowest; one without evidence is an error."""
+    # Answered and shown with its weight, but not counted.
     report_only: bool = False
-    """Answered and shown with its weight, but not counted."""
+    # Run the check in a worker process, where it can neither hang nor crash this one.
     isolate: bool = False
-    """Run the check in a worker process, where it can neither hang nor crash this one."""
+    # Seconds that an isolated check may run on one rollout; then it is stopped and has no answer.
     timeout: float = Field(default=TIMEOUT, allow_inf_nan=False, gt=0, le=LARGEST)
-    """Seconds that an isolated check may work on one rollout; then it is stopped, and has no answer."""
 
     @classmethod
     def of(cls, question: object, weight: float | None = None) -> "Criterion":
-        """The criterion that a function, rubric or criterion stands for."""
+        """Return a function, a rubric or a criterion as a criterion, with `weight` if given."""
         if isinstance(question, Criterion):
             criterion = question
         elif callable(question) or is_scorer(question):
             criterion = cls(check=question)
         else:
-            ways = "a function, a Criterion, a mapping with 'requirement' or 'check', or a Rubric"
-            raise RubricError(f"{question!r} asks no question: give {ways}")
-        return criterion if weight is None else criterion.with_fields(weight=weight)
+            raise RubricError(
+                f"{question!r} is not a criterion: give a function, a Criterion, a Rubric, "
+                "or a mapping with 'requirement' or 'check'"
+            )
+        if weight is None:
+            return criterion
+        return criterion.with_fields(weight=weight)
 
     def with_fields(self, **changes: Any) -> "Criterion":
-        """A copy with some fields changed, checked anew."""
+        """Return a copy with some fields changed, validated again."""
         fields = {name: getattr(self, name) for name in type(self).model_fields}
         try:
             return type(self)(**(fields | changes))
         except ValidationError as error:
             raise RubricError(f"criterion {self.name!r}: {first_error(error)[1]}") from None
 
+    @property
+    def judged(self) -> bool:
+        """Whether a model answers, and not code."""
+        return self.requirement is not None
+
+    @property
+    def counts(self) -> bool:
+        """Whether the answer can change the score: the criterion has a weight or is required."""
+        if self.report_only:
+            return False
+        return self.weight != 0 or self.required
+
+    @cached_property
+    def values(self) -> dict[str, float]:
+        """The value of each choice, evenly spaced from 0 (worst) to 1 (best)."""
+        highest_rank = len(self.choices) - 1
+        return {choice: rank / highest_rank for rank, choice in enumerate(self.choices)}
+
+    @cached_property
+    def memo(self) -> dict[str, str]:
+        """A cache for what graders derive from this criterion, such as parts of prompts."""
+        return {}
+
+    def passes(self, value: float) -> bool:
+        """Return True if the value is good: met, or for a fault (negative weight) not met."""
+        is_met = value >= self.pass_at
+        if self.weight < 0:
+            return not is_met
+        return is_met
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the criterion as a rubric file holds it: only what differs from the defaults.
+
+        Raises `RubricError` if a file cannot name the check.
+        """
+        return self._to_data(for_hash=False)
+
+    @property
+    def content_hash(self) -> str:
+        """A SHA-256 of all fields. Defaults and the order of the fields do not change it."""
+        return hash_of({"format": "assay.criterion/1", **self._to_data(for_hash=True)})
+
+    @property
+    def question_hash(self) -> str:
+        """A SHA-256 of the fields that decide the answer; name and weight are not among them."""
+        data = self._to_data(for_hash=True)
+        question = {key: data[key] for key in _QUESTION_FIELDS if key in data}
+        return hash_of({"format": "assay.question/1", **question})
+
+    def _to_data(self, *, for_hash: bool) -> dict[str, Any]:
+        """Return the fields that differ from their defaults, as JSON values.
+
+        With `for_hash`, a check that no file can name is identified by its qualified name.
+        """
+        data: dict[str, Any] = {}
+        if self.name != _derive_name(self):
+            data["name"] = self.name
+        if self.check is not None:
+            data |= _check_to_data(self.check, for_hash=for_hash)
+        for key, field in type(self).model_fields.items():
+            if key in ("name", "check", "when"):
+                continue
+            value = getattr(self, key)
+            if value == field.default:
+                continue
+            if isinstance(value, tuple):
+                value = list(cast("tuple[Any, ...]", value))
+            data[key] = value
+        if self.when:
+            conditions = [_condition_to_data(condition) for condition in self.when]
+            data["when"] = conditions[0] if len(conditions) == 1 else conditions
+        return data
+
     @field_validator("choices", "tags", mode="before")
     @classmethod
-    def _one_is_a_list(cls, value: object) -> object:
+    def _wrap_single_text(cls, value: object) -> object:
         return (value,) if isinstance(value, str) else value
 
     @field_validator("when", mode="before")
     @classmethod
     def _read_conditions(cls, value: object) -> object:
+        if value is None:
+            return ()
         if isinstance(value, str | Mapping | Condition):
-            value = (cast("object", value),)
+            return tuple(_read_condition(cast("object", value)))
         if not isinstance(value, list | tuple):
-            return () if value is None else value
+            return value
         conditions: list[object] = []
         for item in cast("Sequence[object]", value):
-            named: object = {item: None} if isinstance(item, str) else item
-            if isinstance(named, Mapping):
-                for name, said in cast("Mapping[str, Any]", named).items():
-                    if said is not None and not isinstance(said, str | list | tuple):
-                        raise ValueError(
-                            f"when {name!r} is {said!r}: give a verdict in quotes, or a list of them"
-                        )
-                    verdicts = (
-                        (said,) if isinstance(said, str) else cast("Sequence[str]", said or ())
-                    )
-                    conditions.append(Condition(name, tuple(verdicts)))
-            else:
-                conditions.append(named)
+            conditions.extend(_read_condition(item))
         return tuple(conditions)
 
     @field_validator("weight")
     @classmethod
-    def _not_next_to_nothing(cls, weight: float) -> float:
-        # A share of it would be rounded away, or be infinite beside a larger one.
+    def _refuse_tiny_weight(cls, weight: float) -> float:
+        # Its share of a sum would be rounded to 0, or dividing by it would overflow.
         if 0 < abs(weight) < 1 / LARGEST:
             raise ValueError(
-                f"weight {weight!r} is next to nothing: give 0 for a metric, or {1 / LARGEST:g} or more"
+                f"weight {weight!r} is too small: give 0 for a metric, or at least {1 / LARGEST:g}"
             )
         return weight
 
     @field_validator("requirement")
     @classmethod
-    def _not_blank(cls, value: str | None) -> str | None:
-        if value is not None and not value.strip():
-            raise ValueError(f"requirement {value!r} is blank: say what must hold")
-        return value
+    def _refuse_blank_requirement(cls, requirement: str | None) -> str | None:
+        if requirement is not None and not requirement.strip():
+            raise ValueError(f"requirement {requirement!r} is blank: write what must hold")
+        return requirement
 
     @field_validator("choices")
     @classmethod
-    def _choices_differ(cls, choices: tuple[str, ...]) -> tuple[str, ...]:
+    def _check_choices(cls, choices: tuple[str, ...]) -> tuple[str, ...]:
         folded = [choice.strip().casefold() for choice in choices]
         if len(choices) < 2 or len(set(folded)) < len(folded) or "" in folded:
             raise ValueError(
-                f"choices {list(choices)!r} are no scale: name at least two different ones, worst to best"
+                f"choices are {list(choices)!r}: give at least two different labels, worst to best"
             )
         if NOT_APPLICABLE.casefold() in folded:
-            raise ValueError(f"choices hold {NOT_APPLICABLE!r}: set allow_na instead")
+            raise ValueError(f"choices contain {NOT_APPLICABLE!r}: set allow_na instead")
         return choices
 
     @model_validator(mode="after")
-    def _one_way_to_answer(self) -> "Criterion":
-        if (self.check is None) == (self.requirement is None):
-            both = self.check is not None
-            has = (
-                "both check and requirement: drop"
-                if both
-                else "neither check nor requirement: give"
-            )
+    def _check_way_to_answer(self) -> "Criterion":
+        if self.check is None and self.requirement is None:
+            raise ValueError("a criterion needs a check or a requirement: give one of them")
+        if self.check is not None and self.requirement is not None:
             raise ValueError(
-                f"a criterion is answered in exactly one way, and this one has {has} one of them"
+                "a criterion has either a check or a requirement, not both: remove one of them"
             )
         if self.check is not None and not (callable(self.check) or is_scorer(self.check)):
             raise ValueError(f"check {self.check!r} cannot be called: give a function or a rubric")
-        if self.requires_evidence and self.check is not None:
+        if self.check is not None and self.requires_evidence:
             raise ValueError(
-                "requires_evidence is true, and code answers: only a judge cites, so leave it out"
+                "requires_evidence is set, but code answers this criterion: "
+                "only a judge cites evidence, so remove requires_evidence"
             )
-        if self.scope == "rollout" and self.combine != "all":
-            about = "it is asked about the whole rollout"
-            raise ValueError(f"combine is {self.combine!r}, and {about}: set scope to step or call")
-        if self.scope != "rollout" and self.credit == "cited":
-            about = "every step has a value of its own"
-            raise ValueError(f"credit is 'cited', and {about}: leave one of credit and scope out")
-        if not self.isolate and self.timeout != TIMEOUT:
-            about = "nothing can stop a check in this process"
-            raise ValueError(f"timeout is {self.timeout:g}, and {about}: set isolate too")
-        if self.isolate and (self.check is None or is_scorer(self.check)):
-            told = "a model answers" if self.check is None else "a whole rubric answers"
-            raise ValueError(
-                f"isolate is true, and {told}: only a function can be isolated, so leave it out"
-            )
-        if not self.name:
-            object.__setattr__(self, "name", _derived_name(self))
         return self
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the criterion as a rubric file holds it: only what differs from the defaults.
+    @model_validator(mode="after")
+    def _check_scope(self) -> "Criterion":
+        if self.scope == "rollout" and self.combine != "all":
+            raise ValueError(
+                f"combine is {self.combine!r}, but the criterion is asked about the whole rollout: "
+                "set scope to step or call"
+            )
+        if self.scope != "rollout" and self.credit == "cited":
+            raise ValueError(
+                f"credit is 'cited', but with scope {self.scope!r} every step has its own value: "
+                "remove credit or scope"
+            )
+        return self
 
-        Raises `RubricError` when its check has no name that a file can give.
-        """
-        return self._written(as_hash=False)
+    @model_validator(mode="after")
+    def _check_isolation(self) -> "Criterion":
+        if not self.isolate and self.timeout != TIMEOUT:
+            raise ValueError(
+                f"timeout is {self.timeout:g}, but only an isolated check can be stopped: "
+                "set isolate too"
+            )
+        if self.isolate and self.check is None:
+            raise ValueError(
+                "isolate is set, but a model answers this criterion: "
+                "only a function can be isolated, so remove isolate"
+            )
+        if self.isolate and is_scorer(self.check):
+            raise ValueError(
+                "isolate is set, but the check is a whole rubric: "
+                "only a function can be isolated, so remove isolate"
+            )
+        return self
 
-    @property
-    def content_hash(self) -> str:
-        """A SHA-256 of all it says, the same however it is spelled; order and defaults do not matter."""
-        return hash_of({"format": "assay.criterion/1", **self._written(as_hash=True)})
-
-    @property
-    def question_hash(self) -> str:
-        """As `content_hash`, of only what decides the answer: not its weight, and not its name."""
-        said = self._written(as_hash=True)
-        asked = (
-            "requirement",
-            "check",
-            "rubric",
-            "choices",
-            "allow_na",
-            "requires_evidence",
-            "scope",
-            "combine",
-        )
-        return hash_of(
-            {"format": "assay.question/1", **{key: said[key] for key in asked if key in said}}
-        )
-
-    def _written(self, *, as_hash: bool) -> dict[str, Any]:
-        written: dict[str, Any] = {} if self.name == _derived_name(self) else {"name": self.name}
-        if self.check is not None:
-            written |= _written_check(self.check, as_hash=as_hash)
-        for key, field in type(self).model_fields.items():
-            value = getattr(self, key)
-            if key not in ("name", "check", "when") and value != field.default:
-                written[key] = (
-                    list(cast("tuple[Any, ...]", value)) if isinstance(value, tuple) else value
-                )
-        if self.when:
-            when = [{n: v[0] if len(v) == 1 else list(v)} if v else n for n, v in self.when]
-            written["when"] = when[0] if len(when) == 1 else when
-        return written
-
-    @property
-    def judged(self) -> bool:
-        """Whether a model answers, rather than code."""
-        return self.requirement is not None
-
-    @property
-    def counts(self) -> bool:
-        """Whether an answer changes the score: it has weight, or a veto."""
-        return (self.weight != 0 or self.required) and not self.report_only
-
-    @cached_property
-    def values(self) -> dict[str, float]:
-        """What each verdict on offer is worth: its rank between 0 (worst) and 1 (best)."""
-        return {choice: rank / (len(self.choices) - 1) for rank, choice in enumerate(self.choices)}
-
-    @cached_property
-    def memo(self) -> dict[str, str]:
-        """Room for what a grader works out about the question once and asks many times."""
-        return {}
-
-    def passes(self, value: float) -> bool:
-        """Whether this value is good news: met, or for a fault (negative weight) not met."""
-        return (value >= self.pass_at) is (self.weight >= 0)
+    @model_validator(mode="after")
+    def _fill_in_name(self) -> "Criterion":
+        if not self.name:
+            object.__setattr__(self, "name", _derive_name(self))  # the model is frozen
+        return self
 
 
-def _derived_name(criterion: Criterion) -> str:
-    """The name that a file need not give."""
+def _read_condition(item: object) -> list[object]:
+    """Return the conditions that one entry of `when` stands for.
+
+    The entry is the name of a criterion, or a mapping from names to one or several verdicts.
+    Anything else is returned unchanged, for pydantic to accept or refuse.
+    """
+    if isinstance(item, str):
+        return [Condition(item)]
+    if not isinstance(item, Mapping):
+        return [item]
+    conditions: list[object] = []
+    for name, verdicts in cast("Mapping[str, Any]", item).items():
+        if verdicts is None:
+            conditions.append(Condition(name))
+        elif isinstance(verdicts, str):
+            conditions.append(Condition(name, (verdicts,)))
+        elif isinstance(verdicts, list | tuple):
+            conditions.append(Condition(name, tuple(cast("Sequence[str]", verdicts))))
+        else:
+            raise ValueError(
+                f"when {name!r} is {verdicts!r}: give a verdict in quotes, or a list of them"
+            )
+    return conditions
+
+
+def _condition_to_data(condition: Condition) -> object:
+    """Return the shortest form of a condition that a file can hold."""
+    name, verdicts = condition
+    if not verdicts:
+        return name
+    if len(verdicts) == 1:
+        return {name: verdicts[0]}
+    return {name: list(verdicts)}
+
+
+def _derive_name(criterion: Criterion) -> str:
+    """Return the name of a criterion that was given none."""
     if criterion.requirement is not None:
         return slug(criterion.requirement)
     if is_scorer(criterion.check):
@@ -276,72 +336,117 @@ def _derived_name(criterion: Criterion) -> str:
     return name_of(criterion.check)
 
 
-def _written_check(check: Any, *, as_hash: bool) -> dict[str, Any]:
-    """A check as a file has it; for a hash, with a name also for what no file can hold."""
+def _check_to_data(check: Any, *, for_hash: bool) -> dict[str, Any]:
+    """Return a check as an entry of a file.
+
+    Raises `RubricError` for a check that no file can name, except with `for_hash`.
+    """
     if is_scorer(check):
-        own_hash = getattr(check, "content_hash", None)
-        if as_hash:
-            return {"rubric": own_hash if isinstance(own_hash, str) else path_of(type(check))}
-        written: dict[str, Any] = getattr(check, "to_dict", dict)()
-        if "criteria" not in written:
-            raise RubricError(f"{check!r} cannot be written as one criterion of a file")
-        return {"rubric": written}
-    named = path_of if as_hash else reference_of
-    if (predicate := getattr(check, "predicate", None)) is not None:
-        named(predicate)  # which may have no name that a file can give
-    return {"check": check.spec() if callable(getattr(check, "spec", None)) else named(check)}
+        if for_hash:
+            return {"rubric": _hash_scorer(check)}
+        rubric: dict[str, Any] = getattr(check, "to_dict", dict)()
+        if "criteria" not in rubric:
+            raise RubricError(
+                f"{check!r} cannot be written as one criterion of a file: use a Rubric"
+            )
+        return {"rubric": rubric}
+    predicate = getattr(check, "predicate", None)
+    if predicate is not None and not for_hash:
+        reference_of(predicate)  # raises if a file cannot name it
+    if callable(getattr(check, "spec", None)):
+        return {"check": check.spec()}
+    if for_hash:
+        return {"check": path_of(check)}
+    return {"check": reference_of(check)}
+
+
+def _hash_scorer(scorer: object) -> str:
+    content_hash = getattr(scorer, "content_hash", None)
+    if isinstance(content_hash, str):
+        return content_hash
+    return path_of(type(scorer))
+
+
+class Scorer(Protocol):
+    """Anything that turns rollouts into reports: a rubric of this package or of another."""
+
+    async def score(self, rollouts: Sequence[Any]) -> Any: ...
+
+
+def is_scorer(thing: object) -> TypeGuard[Scorer]:
+    """Return True for a rubric of some kind. Anything callable is a function, not a rubric."""
+    return not callable(thing) and callable(getattr(thing, "score", None))
 
 
 def name_of(check: object) -> str:
-    """The name a check goes by; empty for a lambda, which has none."""
-    while isinstance(check, partial) and "__name__" not in vars(
-        check
-    ):  # which a program may have set
+    """Return the name of a check; the empty text for a lambda, which has none.
+
+    A `partial` has the name of its function, unless its own `__name__` was set.
+    """
+    while isinstance(check, partial) and "__name__" not in vars(check):
         check = cast("partial[Any]", check).func
     check = cast("object", check)
-    own = getattr(check, "name", None)
-    if isinstance(own, str) and own:
-        return own
+    name = getattr(check, "name", None)
+    if isinstance(name, str) and name:
+        return name
     name = getattr(check, "__name__", None) or type(check).__name__
-    return "" if name == "<lambda>" else str(name)
+    if name == "<lambda>":
+        return ""
+    return str(name)
 
 
 def slug(requirement: str, limit: int = 48) -> str:
-    """Return a requirement as a short key: lower-case words joined by underscores, cut between words."""
-    words = " ".join(re.findall(r"\w+", requirement[:1000].casefold()))
-    kept = words if len(words) <= limit else words[: limit + 1].rpartition(" ")[0] or words[:limit]
-    return kept.replace(" ", "_")
+    """Return a requirement as a short key: its words in lower case, joined by underscores.
+
+    A key longer than `limit` characters is cut between words.
+    """
+    text = requirement[:1000].casefold()
+    words = " ".join(re.findall(r"\w+", text))
+    if len(words) > limit:
+        # One more character than allowed, in case a word ends exactly at the limit.
+        whole_words = words[: limit + 1].rpartition(" ")[0]
+        words = whole_words or words[:limit]
+    return words.replace(" ", "_")
 
 
 def path_of(thing: object) -> str:
-    """The `module:name` of a function, or of the class of any other object."""
+    """Return the `module:name` of a function or class, or of the class of another object."""
     while isinstance(thing, partial):
         thing = cast("partial[Any]", thing).func
-    named = thing if hasattr(thing, "__qualname__") else type(thing)
-    return f"{named.__module__}:{getattr(named, '__qualname__', '')}"
+    if not hasattr(thing, "__qualname__"):
+        thing = type(thing)
+    return f"{thing.__module__}:{getattr(thing, '__qualname__', '')}"
 
 
 def reference_of(function: object) -> str:
-    """Return the `package.module:function` that a file can name a function by."""
+    """Return the `package.module:function` by which a file can name a function.
+
+    Raises `RubricError` if the function cannot be imported by that name.
+    """
     reference = path_of(function)
-    module, _, path = reference.partition(":")
-    found: object = sys.modules.get(module)
-    for step in path.split("."):
-        found = getattr(found, step, None)
-    # What is in `__main__` has that name in this program alone.
-    if module == "__main__" or found != function:
-        written = "only built-in checks, and functions that can be imported by name, can"
-        raise RubricError(f"{function!r} cannot be written to a file: {written}")
+    module, _, attributes = reference.partition(":")
+    imported: object = sys.modules.get(module)
+    for attribute in attributes.split("."):
+        imported = getattr(imported, attribute, None)
+    # `__main__` is a different module in every program.
+    if module == "__main__" or imported != function:
+        raise RubricError(
+            f"{function!r} cannot be written to a file: use a built-in check, "
+            "or a function that can be imported by name"
+        )
     return reference
 
 
 def hash_of(value: object) -> str:
-    """The SHA-256 of a value of JSON, the same for every order of keys and spelling of numbers."""
+    """Return the SHA-256 of a JSON value.
 
-    def whole_or_not(number: str) -> float:
-        value = float(number)
-        return int(value) if value.is_integer() else value
+    The order of keys does not change the hash, and `2` and `2.0` are the same number.
+    """
 
-    plain = json.loads(json.dumps(value, allow_nan=False), parse_float=whole_or_not)
-    text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
+    def parse_number(text: str) -> float:
+        number = float(text)
+        return int(number) if number.is_integer() else number
+
+    normalised = json.loads(json.dumps(value, allow_nan=False), parse_float=parse_number)
+    text = json.dumps(normalised, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()

@@ -35,8 +35,8 @@ from assay.report import (
 )
 from assay.rollout import ReadCompletion, Rollout
 from assay.step_criteria import (
+    compute_turn_rewards,
     join_answers_about_steps,
-    pay_turns,
     questions_by_step,
     split_into_steps,
 )
@@ -108,19 +108,29 @@ async def ask_criteria(
         elif not stage.code:
             await _ask_grader(stage, results, context)
         else:
-            both = [_ask_code, _ask_grader]
-            await side_by_side(lambda ask: ask(stage, results, context), both)  # noqa: B023
+            await _ask_code_and_grader(stage, results, context)
     return results
 
 
 def _read_completion(result: RolloutAnswers, context: ScoringContext) -> None:
-    """Replace the completion by what criteria read, or note why it cannot be read."""
+    """Convert the completion to the form that criteria read, or note why it is unreadable."""
     try:
         result.rollout = result.rollout.with_readable_completion(context.read_completion)
     except TypeError as error:
         if context.on_error == "raise":
             raise
         result.unreadable = described(error)
+
+
+async def _ask_code_and_grader(
+    stage: Stage, results: Sequence[RolloutAnswers], context: ScoringContext
+) -> None:
+    """Run the checks while the grader is asked."""
+
+    async def ask(function: Callable[..., Awaitable[None]]) -> None:
+        await function(stage, results, context)
+
+    await side_by_side(ask, [_ask_code, _ask_grader])
 
 
 async def _ask_code(
@@ -302,12 +312,14 @@ async def _ask_all_or_each(
 async def _call_group_function(
     planned: PlannedCriterion, rollouts: Sequence[Rollout], context: ScoringContext
 ) -> list[Answer]:
+    """Call a group function about all rollouts that have its arguments."""
     function = planned.function
     assert function is not None
     answers: list[Answer] = [UNASKED] * len(rollouts)
     complete: list[int] = []  # the rollouts that have a value for every argument
     for index, rollout in enumerate(rollouts):
         missing = None
+        # A function that compares needs every rollout, so it is called and fails as a whole.
         if not function.compares:
             missing = function.find_missing(rollout, context.class_objects)
         if missing is None:
@@ -370,8 +382,8 @@ async def _score_by_nested_rubric(
     """Score rollouts by a nested rubric; its normalised score is the answer."""
     scorer: Any = planned.criterion.check
     options: dict[str, Any] = {}
-    has_no_grader = getattr(scorer, "autograder", scorer) is None
-    if has_no_grader and context.grader is not None:
+    needs_grader = hasattr(scorer, "autograder") and scorer.autograder is None
+    if needs_grader and context.grader is not None:
         options["autograder"] = context.grader
     reports = await scorer.score(rollouts, **options)
     if len(reports) != len(rollouts):
@@ -422,6 +434,10 @@ async def _judge_rollout(
     context: ScoringContext,
     result: RolloutAnswers,
 ) -> None:
+    """Fill in the grader's answers about one rollout.
+
+    A grader that judges the rubric as a whole returns one report instead of answers.
+    """
     asked: list[PlannedCriterion] = []
     for planned in judged:
         answer = _answer_without_asking(planned, result, context)
@@ -431,19 +447,17 @@ async def _judge_rollout(
             result.answers[planned.index] = answer
     if not asked:
         return
+    criteria = [planned.criterion for planned in asked]
     try:
-        answers = await _ask_questions(
-            [planned.criterion for planned in asked], grader, context, result
-        )
+        reply = await _ask_questions(criteria, grader, context, result)
     except FAILURES as error:
-        answers = [context.record_failure(error)] * len(asked)
-    if isinstance(answers, EvaluationReport):
-        if result.grader_report is not None:
-            answers = result.grader_report + answers
-        result.grader_report = answers
+        reply = [context.record_failure(error)] * len(asked)
+    if isinstance(reply, EvaluationReport):
+        earlier = result.grader_report
+        result.grader_report = reply if earlier is None else earlier + reply
         result.judged_as_whole |= {planned.index for planned in asked}
         return
-    for planned, score in zip(asked, answers, strict=True):
+    for planned, score in zip(asked, reply, strict=True):
         result.answers[planned.index] = check_score(planned.criterion, score)
 
 
@@ -488,21 +502,21 @@ async def make_reports(
     plan = context.plan
     scale = context.scale
     reports: list[EvaluationReport] = []
-    incomplete: list[RolloutAnswers] = []
+    not_summed: list[RolloutAnswers] = []  # those that may have errors
     for index, result in enumerate(results):
         report = None
         if plan.is_weighted_sum and result.grader_report is None:
             report = _add_up(result.answers, plan, scale)
         if report is None:
-            incomplete.append(result)
+            not_summed.append(result)
             report = _aggregate(result, context)
         if result.shown or plan.is_about_steps:
             report = _add_details(report, result, context)
         reports.append(report)
         if index % CHUNK == CHUNK - 1:
             await asyncio.sleep(0)
-    if incomplete:
-        _log_errors(incomplete, len(results), context)
+    if not_summed:
+        _log_errors(not_summed, len(results), context)
     return reports
 
 
@@ -516,16 +530,16 @@ def _add_up(answers: Sequence[Answer], plan: Plan, scale: Scale) -> EvaluationRe
         metrics[name] = value
     reward = weighted_sum(plan.weights, metrics.values())
     score = None
-    if plan.counted:
+    if plan.counted_criteria:
         score = normalise_sum(reward, plan.gain, plan.loss, scale)
     return EvaluationReport(
         score=score,
-        raw_score=reward if plan.counted else None,
-        llm_raw_score=reward if plan.counted and plan.is_judged else None,
+        raw_score=reward if plan.counted_criteria else None,
+        llm_raw_score=reward if plan.counted_criteria and plan.is_judged else None,
         gain=plan.gain,
         loss=plan.loss,
-        asked=plan.counted,
-        answered=plan.counted,
+        asked=plan.counted_criteria,
+        answered=plan.counted_criteria,
         scale=scale,
         partial_reward=reward,
         criteria=plan.criteria,
@@ -563,6 +577,7 @@ def _apply_rule(
         failure = described(error)
     logger.error("aggregation %r failed: %s", rule.name, failure)
     lines = [line_of(c, answer) for c, answer in zip(criteria, answers, strict=True)]
+    # A counted line with an error leaves the report without a score.
     lines.append(CriterionReport(name=rule.name, error=failure))
     return aggregate(lines, criteria, scale=context.scale)
 
@@ -570,7 +585,7 @@ def _apply_rule(
 def _add_details(
     report: EvaluationReport, result: RolloutAnswers, context: ScoringContext
 ) -> EvaluationReport:
-    """Add what judges were shown and the rewards of turns."""
+    """Return the report with what judges were shown and with the reward of each turn."""
 
     def compute_reward(answers: list[Answer]) -> float | None:
         return _apply_rule(context.plan.criteria, answers, context).raw_score
@@ -579,7 +594,9 @@ def _add_details(
     if result.shown:
         changes["shown"] = result.shown
     if context.plan.is_about_steps and result.unreadable is None:
-        changes["step_rewards"] = pay_turns(report, result.rollout.fields, compute_reward)
+        changes["step_rewards"] = compute_turn_rewards(
+            report, result.rollout.fields, compute_reward
+        )
     return report.model_copy(update=changes)
 
 
@@ -593,13 +610,13 @@ def logging_once() -> AbstractContextManager[object]:
 
 
 def _log_errors(
-    incomplete: Sequence[RolloutAnswers], rollout_count: int, context: ScoringContext
+    results: Sequence[RolloutAnswers], rollout_count: int, context: ScoringContext
 ) -> None:
     """Log each criterion that has no answer for some rollouts; raise if errors are raised."""
     logged = _LOGGED.get()
     for index, criterion in enumerate(context.plan.criteria):
         errors: list[str] = []
-        for result in incomplete:
+        for result in results:
             answer = result.answers[index]
             is_answer = index not in result.judged_as_whole
             if is_answer and isinstance(answer, Score) and answer.error is not None:

@@ -1,37 +1,37 @@
-"""The errors that assay raises are one small tree.
+"""The errors that assay raises.
 
     AssayError
     ├── RubricError (ValueError)            a rubric or criterion cannot be built as written
-    │   └── RubricFileError                 … and the file, line and field are known
-    ├── SignatureError (TypeError)          a check asks for an argument that nothing can supply
-    ├── JudgeError                          a judge's reply is no verdict we offered
-    ├── ModelError                          a model could not be asked, or gave no usable reply
+    │   └── RubricFileError                 the same in a file, with its path, line and field
+    ├── SignatureError (TypeError)          a check has an argument that nothing can supply
+    ├── JudgeError                          a judge's reply is not one of the offered verdicts
+    ├── ModelError                          a model could not be called, or gave no usable reply
     │   ├── Refused                         the endpoint refuses the request: key, name, parameters
-    │   ├── RateLimited                     … asks to be left alone, still after the last retry
-    │   ├── Overloaded                      … fails or cannot be reached, still after the last retry
-    │   │   ├── CircuitOpen                 … and has for so long that it is not asked for now
-    │   │   └── NoReply                     … or answers with no reply in it
-    │   ├── DeadlineExceeded (TimeoutError) no answer in the time given
+    │   ├── RateLimited                     the rate limit still applied after the last retry
+    │   ├── Overloaded                      the endpoint still failed after the last retry
+    │   │   ├── CircuitOpen                 it failed for so long that it is not called for now
+    │   │   └── NoReply                     it answered without a reply
+    │   ├── DeadlineExceeded (TimeoutError) there was no answer before the deadline
     │   ├── BudgetExceeded                  the run may not spend more
-    │   │   └── NotAsked                    … and nothing at all: it is a dry run
-    │   ├── Truncated                       the reply was cut off: no verdict
-    │   └── Unreadable (JudgeError)         the reply cannot be read as what was asked for
-    │       └── OffMenu                     … or gives a verdict that was not on offer
-    ├── RunError (assay.runs)               a run's folder cannot be read, written or gone on with
-    │   └── RunRefused (ValueError)         … since what was given does not fit it
-    ├── MediaError (ValueError)             an image, audio or file cannot be read, or is not what it says
-    ├── TableError (assay.tables)           rows cannot be read as they stand
-    ├── FetchError (assay.models.http)      a URL may not be fetched, or gives nothing
-    ├── ToolError (assay.envs)              a function cannot be a tool
-    ├── TrustError (ValueError)             too little to say how far a judge is to be trusted
-    │   └── LabelError                      … or a label that cannot be read
-    ├── UnscoredError (assay.aggregation)   a trainer wants a number where there is none
+    │   │   └── NotAsked                    a dry run makes no calls
+    │   ├── Truncated                       the reply was cut off, so it has no verdict
+    │   └── Unreadable (JudgeError)         the reply does not have the requested format
+    │       └── OffMenu                     the reply gives a verdict that was not offered
+    ├── RunError (assay.runs)               a run's folder cannot be read, written or resumed
+    │   └── RunRefused (ValueError)         the input does not fit the run
+    ├── MediaError (ValueError)             an image, audio or file cannot be read, or has a wrong type
+    ├── TableError (assay.tables)           rows cannot be read
+    ├── FetchError (assay.models.http)      a URL may not be fetched, or has no content
+    ├── ToolError (assay.envs)              a function cannot be used as a tool
+    ├── TrustError (ValueError)             the data are not enough to assess a judge
+    │   └── LabelError                      a label cannot be read
+    ├── UnscoredError (assay.aggregation)   a trainer needs a number for an unscored rollout
     ├── CacheError                          a verdict cache cannot be opened, read or written
-    ├── GradingError                        a text could not be graded whole; holds the partial report
+    ├── GradingError                        some criteria have no answer; holds the partial report
     └── MissingExtraError (ImportError)     an optional dependency is not installed
 
-A check or judge that fails while scoring is none of these: it becomes an error on its line of the
-report, where it can be seen and counted.
+A check or judge that fails during scoring raises none of these: its error is recorded on its line
+of the report.
 """
 
 from importlib import import_module
@@ -41,7 +41,7 @@ from assay.redaction import redacted
 
 
 class AssayError(Exception):
-    """Anything `assay` raises on purpose. Its message holds no key, password or login."""
+    """Base class of all errors that assay raises. Keys, passwords and logins are removed."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*map(redacted, arguments))
@@ -52,80 +52,80 @@ class RubricError(AssayError, ValueError):
 
 
 class RubricFileError(RubricError):
-    """A rubric file is wrong; the message names file, line and field."""
+    """A rubric file is wrong; the message begins with its path and line."""
 
     def __init__(
         self, message: str, *, path: str | None = None, line: int | None = None, field: str = ""
     ) -> None:
-        where = ":".join(str(part) for part in (path, line) if part is not None)
-        super().__init__(f"{where}: {message}" if where else message)
+        location = ":".join(str(part) for part in (path, line) if part is not None)
+        super().__init__(f"{location}: {message}" if location else message)
         self.path = path
         self.line = line
         self.field = field
 
 
 class SignatureError(AssayError, TypeError):
-    """A check asks for an argument that nothing can supply."""
+    """A check has an argument that nothing can supply."""
 
 
 class JudgeError(AssayError):
-    """A judge's reply is no verdict that was offered."""
+    """A judge's reply is not one of the offered verdicts."""
 
 
 class MediaError(AssayError, ValueError):
-    """An image, an audio clip or a file cannot be read, or is not what it says that it is."""
+    """An image, an audio clip or a file cannot be read, or is not of its declared type."""
 
 
 class ModelError(AssayError):
-    """A model could not be asked, or gave no usable reply."""
+    """A model could not be called, or gave no usable reply."""
 
 
 class Refused(ModelError):
-    """The endpoint refuses the request, and would again: a wrong key, name or parameter."""
+    """The endpoint refuses the request; a retry would not help: a wrong key, name or parameter."""
 
     def __init__(self, message: str, status: int | None = None) -> None:
         super().__init__(message)
-        self.status = status  # the HTTP status, where it was one
+        self.status = status  # the HTTP status, if there was a response
 
 
 class RateLimited(ModelError):
-    """The endpoint asked to be left alone, still after the last retry."""
+    """The rate limit of the endpoint still applied after the last retry."""
 
 
 class Overloaded(ModelError):
-    """The endpoint fails or cannot be reached, still after the last retry."""
+    """The endpoint still failed, or could not be reached, after the last retry."""
 
 
 class CircuitOpen(Overloaded):
-    """The endpoint has failed for so long that it is not asked for now."""
+    """The endpoint has failed for so long that it is not called for now."""
 
 
 class NoReply(Overloaded):
-    """The endpoint answered, and there is no reply in what it answered."""
+    """The endpoint answered, but its answer contains no reply of the model."""
 
 
 class DeadlineExceeded(ModelError, TimeoutError):
-    """There was no answer in the time given to the call or to the run."""
+    """There was no answer before the deadline of the call or of the run."""
 
 
 class BudgetExceeded(ModelError):
-    """The run may not spend more; what is answered stays answered."""
+    """The run may not spend more. Answers that it already has are kept."""
 
 
 class NotAsked(BudgetExceeded):
-    """The call was counted and not made, for this is a dry run."""
+    """The call was counted but not made, because this is a dry run."""
 
 
 class Truncated(ModelError):
-    """The reply was cut off before its end, so nothing in it counts."""
+    """The reply was cut off before its end, so it is not used."""
 
 
 class Unreadable(ModelError, JudgeError):
-    """The reply cannot be read as what was asked for."""
+    """The reply does not have the requested format."""
 
 
 class OffMenu(Unreadable):
-    """The reply gives a verdict that was not on offer."""
+    """The reply gives a verdict that was not offered."""
 
 
 class CacheError(AssayError):
@@ -133,7 +133,7 @@ class CacheError(AssayError):
 
 
 class GradingError(AssayError):
-    """A text could not be graded whole. `report` holds what was answered and each error."""
+    """Some criteria have no answer. `report` holds the answers and the errors."""
 
     def __init__(self, message: str, report: Any = None) -> None:
         super().__init__(message)
@@ -141,31 +141,36 @@ class GradingError(AssayError):
 
 
 class TrustError(AssayError, ValueError):
-    """A question about a judge that the given runs, labels or responses cannot answer."""
+    """The given runs, labels or responses are not enough to assess a judge."""
 
 
 class LabelError(TrustError):
-    """Labels cannot be read, or do not fit the run they are for."""
+    """Labels cannot be read, or do not fit their run."""
 
 
 class MissingExtraError(AssayError, ImportError):
     """An optional dependency is not installed; the message says what to install."""
 
     def __init__(self, purpose: str, *, package: str = "", extra: str = "") -> None:
-        # Unpickled, it is made of its message alone.
-        install = f"'assay[{extra}]'" if extra else package
-        needs = f" needs the package {package!r}, which is not installed: pip install {install}"
-        super().__init__(purpose + needs if package else purpose)
+        message = purpose
+        # Without a package, `purpose` is the whole message: that is how the error is unpickled.
+        if package:
+            requirement = f"'assay[{extra}]'" if extra else package
+            message = (
+                f"{purpose} needs the package {package!r}, which is not installed: "
+                f"pip install {requirement}"
+            )
+        super().__init__(message)
 
 
 def import_extra(module: str, purpose: str, *, extra: str = "", package: str = "") -> Any:
-    """The module of an optional dependency; raises `MissingExtraError` with the purpose when it is not installed.
+    """Import a module of an optional dependency; raise `MissingExtraError` if it is missing.
 
-    Without an `extra` the package itself is to be installed.
+    The message names `purpose`, which needs the module, and how to install it: by an extra of
+    assay, or without `extra` by the package itself.
     """
     try:
         return import_module(module)
     except ImportError:
-        raise MissingExtraError(
-            purpose, package=package or module.partition(".")[0], extra=extra
-        ) from None
+        package = package or module.partition(".")[0]
+        raise MissingExtraError(purpose, package=package, extra=extra) from None

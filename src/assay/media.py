@@ -1,4 +1,6 @@
-"""Read images, audio and PDFs out of the parts of a rollout: from bytes, and where it is allowed from a folder or a URL."""
+"""Read the images, audio and PDFs of a rollout: from bytes, and if allowed from folders and URLs."""
+
+from __future__ import annotations
 
 import asyncio
 import json
@@ -7,7 +9,7 @@ import struct
 import wave
 from array import array
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,7 +22,6 @@ from urllib.parse import unquote, urlsplit
 
 from assay.errors import MediaError
 from assay.messages import (
-    MEDIA,
     MEDIA_COLUMNS,
     MEDIA_PLACES,
     Kind,
@@ -33,10 +34,23 @@ from assay.messages import (
 from assay.types import Message
 from assay.wording import short_repr
 
-MOST_BYTES: Final = (
-    20 << 20
-)  # of one image, audio clip or file, and of all in one prompt: what providers take
-_SIGNATURES: Final = {
+# The limit for one image, audio clip or file, and for all of them in one prompt, as providers set it.
+MOST_BYTES: Final = 20 * 1024 * 1024
+
+# The media types that are supported, and the kind of each.
+KINDS: Final[Mapping[str, Kind]] = {
+    "image/png": "image",
+    "image/jpeg": "image",
+    "image/webp": "image",
+    "image/gif": "image",
+    "audio/wav": "audio",
+    "audio/mpeg": "audio",
+    "audio/flac": "audio",
+    "audio/ogg": "audio",
+    "application/pdf": "file",
+}
+# Patterns of the first bytes of each type.
+_SIGNATURES: Final[Mapping[str, bytes]] = {
     "image/png": rb"\x89PNG\r\n\x1a\n",
     "image/jpeg": rb"\xff\xd8\xff",
     "image/webp": rb"RIFF....WEBP",
@@ -47,9 +61,7 @@ _SIGNATURES: Final = {
     "audio/ogg": rb"OggS",
     "application/pdf": rb"%PDF-",
 }
-KINDS: Final[Mapping[str, Kind]] = {
-    n: cast("Kind", n[:5]) if n[:5] in MEDIA else "file" for n in _SIGNATURES
-}
+# Other names of these types; the last one says nothing about the content.
 _ALIASES: Final = {
     "image/jpg": "image/jpeg",
     "audio/mp3": "audio/mpeg",
@@ -59,15 +71,127 @@ _ALIASES: Final = {
 
 
 def type_of(data: bytes) -> str:
-    """The media type that the bytes themselves show; empty for one that judges are not shown."""
-    return next(
-        (name for name, pattern in _SIGNATURES.items() if re.match(pattern, data, re.DOTALL)), ""
-    )
+    """Return the media type that the first bytes show; empty for a type that is not supported."""
+    for media_type, pattern in _SIGNATURES.items():
+        if re.match(pattern, data, re.DOTALL):
+            return media_type
+    return ""
+
+
+@dataclass
+class Attachment:
+    """An image, an audio clip or a file of a rollout; it is read when it is first shown."""
+
+    part: Part
+    _medium: Medium | None = None
+
+    async def read(self) -> Medium:
+        """Return the content.
+
+        Raises `MediaError` if it cannot be read, is too large, or is not of its declared type.
+        """
+        if self._medium is None:
+            source = media_source(self.part.original)
+            data = source.content
+            if data is None and _get_scheme(source.location) in ("http", "https"):
+                data = await _fetch(self.part.address, source.location)
+            self._medium = await asyncio.to_thread(medium_of, self.part, data)
+        return self._medium
+
+
+def medium_of(part: Part, data: bytes | None = None) -> Medium:
+    """Return the content of a part: `data` if given, its own bytes, or the file that it names.
+
+    Raises `MediaError` like `Attachment.read`.
+    """
+    source = media_source(part.original)
+    data = data or source.content or _read_file(part, source.location)
+    if len(data) > MOST_BYTES:
+        raise MediaError(
+            f"{part.address} has {len(data):,} bytes, more than {MOST_BYTES:,}: make it smaller"
+        )
+    media_type = type_of(data)
+    declared_type = re.sub(r"/(x-|vnd\.)", "/", source.media_type.lower())
+    declared_type = _ALIASES.get(declared_type, declared_type)
+    if declared_type:
+        is_as_declared = media_type == declared_type
+    else:
+        is_as_declared = part.kind in ("file", KINDS.get(media_type))
+    if not media_type or not is_as_declared:
+        if media_type:
+            actual = f"its bytes are those of {media_type}"
+        else:
+            actual = f"its bytes begin with {data[:12]!r}"
+        raise MediaError(
+            f"{part.address} is declared as {declared_type or part.kind}, but {actual}: "
+            f"give one of {', '.join(KINDS)}"
+        )
+    medium = Medium(part.address, media_type, data)
+    if medium.kind == "image":
+        _ = medium.size  # raises for a broken image
+    return medium
+
+
+def _get_scheme(location: str) -> str:
+    """Return the scheme of a URL in lower case; empty for a path."""
+    match = re.match(r"([a-z][a-z0-9+.-]+)://", location, re.IGNORECASE)
+    return match[1].lower() if match else ""
+
+
+async def _fetch(address: str, url: str) -> bytes:
+    """Return the content of a URL, if URLs may be fetched."""
+    places = MEDIA_PLACES.get()
+    shown_url = short_repr(url.partition("?")[0])  # the query may hold a key
+    if not places.urls:
+        raise MediaError(
+            f"{address} is at {shown_url}, but URLs are not fetched unless that is allowed: "
+            "give its bytes, or use media_access(urls=True) in Python "
+            "or --media-urls on the command line"
+        )
+    http = import_module("assay.models.http")  # imported late, because it needs aiohttp
+    try:
+        response = await http.fetched(
+            url, most_bytes=MOST_BYTES, allow_private=places.allow_private
+        )
+    except http.FetchError as error:
+        raise MediaError(f"{address}: {str(error).replace(url, shown_url)}") from None
+    return response.body
+
+
+def _read_file(part: Part, location: str) -> bytes:
+    """Return the content of a file that a prompt names, if it is in one of the allowed folders."""
+    scheme = _get_scheme(location)
+    if not location or scheme not in ("", "file"):
+        raise MediaError(
+            f"{part.address} has no content that can be read ({part.text[:200]}): "
+            "give its bytes, a path or a URL"
+        )
+    named_file = f"{part.address} names the file {short_repr(location)}"
+    if not part.in_prompt:
+        raise MediaError(f"{named_file}, but a response may not name files: give its bytes")
+    folders = MEDIA_PLACES.get().folders
+    if not folders:
+        raise MediaError(
+            f"{named_file}, but no folder may be read: use media_access(folder) in Python "
+            "or --media-folder FOLDER on the command line"
+        )
+    name = unquote(urlsplit(location).path) if scheme == "file" else location
+    for folder in folders:
+        try:
+            resolved_folder = folder.resolve()
+            path = (resolved_folder / name).resolve()
+            # Both are resolved, so that neither `..` nor a link leads out of the folder.
+            if path.is_relative_to(resolved_folder) and path.is_file():
+                with path.open("rb") as file:
+                    return file.read(MOST_BYTES + 1)
+        except (OSError, ValueError) as error:
+            raise MediaError(f"{named_file}, which cannot be read: {error}") from None
+    raise MediaError(f"{named_file}, which is not in {', '.join(map(str, folders))}")
 
 
 @dataclass(frozen=True)
 class Medium:
-    """An image, an audio clip or a PDF whose bytes are what its type says."""
+    """An image, an audio clip or a PDF whose bytes are of the type that it says."""
 
     address: str
     media_type: str
@@ -83,251 +207,239 @@ class Medium:
 
     @property
     def url(self) -> str:
+        """The content as a `data:` URL."""
         return f"data:{self.media_type};base64,{self.base64}"
 
     @cached_property
     def told(self) -> dict[str, Any]:
-        """What a cache key and a log hold of it: a digest in place of the content."""
-        size, digest = len(self.data), sha256(self.data).hexdigest()
-        return {"type": self.kind, "media_type": self.media_type, "bytes": size, "sha256": digest}
+        """A description for cache keys and logs, with a hash in place of the content."""
+        return {
+            "type": self.kind,
+            "media_type": self.media_type,
+            "bytes": len(self.data),
+            "sha256": sha256(self.data).hexdigest(),
+        }
 
     @cached_property
     def size(self) -> tuple[int, int]:
-        """Width and height of an image, by its header. Raises a `MediaError` when they are not there."""
-        with suppress(struct.error, IndexError):
-            width, height = _SIZES[self.media_type](self.data)
-            if width and height:
-                return width, height
-        raise MediaError(
-            f"{self.address} begins as {self.media_type} does, and its size cannot be read: it is broken"
-        )
+        """The width and height of an image, from its header; raises `MediaError` without them."""
+        try:
+            width, height = _read_image_size(self.media_type, self.data)
+        except struct.error:  # the header is cut off
+            width, height = 0, 0
+        if not width or not height:
+            raise MediaError(
+                f"{self.address} begins like {self.media_type}, but its size cannot be read: "
+                "the image is broken"
+            )
+        return width, height
 
     def tokens(self, maker: str) -> int:
-        """About how many tokens a model of this maker reads; `docs/concepts/models.md` has the rules."""
+        """Estimate the number of tokens for a model of this maker.
+
+        `docs/concepts/models.md` has the rules.
+        """
         if self.kind == "image":
-            return _IMAGE_TOKENS.get(maker, _tiles)(*self.size)
+            return _count_image_tokens(maker, *self.size)
         if self.kind == "audio":
-            rate = (
-                int.from_bytes(self.data[28:32], "little") if self.media_type == "audio/wav" else 0
-            )
-            seconds = len(self.data) / (rate or 16_000)  # without a rate: 128 kbit a second
-            return ceil(seconds * (32 if maker == "gemini" else 10))
-        return (len(re.findall(rb"/Type\s*/Page\b", self.data)) or 1) * (
-            258 if maker == "gemini" else 2_000
-        )
+            return _count_audio_tokens(maker, self.media_type, self.data)
+        # A PDF.
+        page_count = len(re.findall(rb"/Type\s*/Page\b", self.data)) or 1
+        tokens_per_page = 258 if maker == "gemini" else 2_000
+        return page_count * tokens_per_page
 
 
-def _webp_size(data: bytes) -> Any:
-    if data[12:16] == b"VP8X":
-        return int.from_bytes(data[24:27], "little") + 1, int.from_bytes(data[27:30], "little") + 1
-    if data[12:16] == b"VP8L":
-        [bits] = struct.unpack("<I", data[21:25])
-        return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
-    return [side & 0x3FFF for side in struct.unpack("<HH", data[26:30])]
-
-
-def _jpeg_size(data: bytes) -> Any:
-    # The largest of those that frames say: a small picture may be inside, for a quick look at a photograph.
-    frames = re.findall(
-        rb"\xff[\xc0-\xc3\xc5-\xc7\xc9-\xcb\xcd-\xcf]\x00[\x0b\x0e\x11\x14]\x08(....)",
-        data,
-        re.DOTALL,
-    )
-    return max((struct.unpack(">HH", size) for size in frames), default=(0, 0))[::-1]
-
-
-def _tiles(width: int, height: int) -> int:
-    """As OpenAI counts: 85, and 170 for each tile of 512 pixels once the image is scaled down."""
+def _count_image_tokens(maker: str, width: int, height: int) -> int:
+    if maker == "anthropic":
+        return min(1600, ceil(width * height / 750))
+    if maker == "gemini":
+        return 258 * ceil(width / 768) * ceil(height / 768)
+    # OpenAI: the image is scaled to at most 2048 × 2048, then its shorter side to at most 768. It
+    # costs 85 tokens, and 170 for each tile of 512 × 512 pixels.
     scale = min(1.0, 2048 / max(width, height))
     scale *= min(1.0, 768 / (scale * min(width, height)))
-    return 85 + 170 * ceil(width * scale / 512) * ceil(height * scale / 512)
+    tile_count = ceil(width * scale / 512) * ceil(height * scale / 512)
+    return 85 + 170 * tile_count
 
 
-_SIZES: Final[Mapping[str, Callable[[bytes], Any]]] = {
-    "image/png": lambda data: struct.unpack(">II", data[16:24]),
-    "image/gif": lambda data: struct.unpack("<HH", data[6:10]),
-    "image/webp": _webp_size,
-    "image/jpeg": _jpeg_size,
-}
-_IMAGE_TOKENS: Final[Mapping[str, Callable[[int, int], int]]] = {
-    "anthropic": lambda width, height: min(1600, ceil(width * height / 750)),
-    "gemini": lambda width, height: 258 * ceil(width / 768) * ceil(height / 768),
-}
+def _count_audio_tokens(maker: str, media_type: str, data: bytes) -> int:
+    bytes_per_second = 0
+    if media_type == "audio/wav":
+        bytes_per_second = int.from_bytes(data[28:32], "little")
+    if bytes_per_second == 0:
+        bytes_per_second = 16_000  # an assumption: 128 kbit per second
+    tokens_per_second = 32 if maker == "gemini" else 10
+    return ceil(len(data) / bytes_per_second * tokens_per_second)
 
 
-@dataclass
-class Attachment:
-    """An image, an audio clip or a file of a rollout, which is read once, when it is shown."""
-
-    part: Part
-    _medium: Medium | None = None
-
-    async def read(self) -> Medium:
-        """What it holds. Raises a `MediaError` when it cannot be read, is too large or not what it says."""
-        if self._medium is None:
-            _, data, place = media_source(self.part.given)
-            if data is None and _scheme(place) in ("http", "https"):
-                data = await _fetched(self.part.address, place)
-            self._medium = await asyncio.to_thread(medium_of, self.part, data)
-        return self._medium
+def _read_image_size(media_type: str, data: bytes) -> tuple[int, int]:
+    """Return width and height from the header of an image; raise struct.error if it is too short."""
+    if media_type == "image/png":
+        width, height = struct.unpack(">II", data[16:24])
+    elif media_type == "image/gif":
+        width, height = struct.unpack("<HH", data[6:10])
+    elif media_type == "image/webp":
+        width, height = _read_webp_size(data)
+    else:
+        width, height = _read_jpeg_size(data)
+    return width, height
 
 
-def medium_of(part: Part, data: bytes | None = None) -> Medium:
-    """What a part holds, or a file that it names; `data` is its content where it is known. Raises as `Attachment.read`."""
-    declared, held, place = media_source(part.given)
-    data = data or held or _file(part, place)
-    if len(data) > MOST_BYTES:
-        raise MediaError(
-            f"{part.address} has {len(data):,} bytes, and {MOST_BYTES >> 20} MiB are the most: shrink it"
-        )
-    declared, found = re.sub(r"/(x-|vnd\.)", "/", declared.lower()), type_of(data)
-    declared = _ALIASES.get(declared, declared)
-    if (
-        not found
-        or (declared and declared != found)
-        or (not declared and part.kind not in ("file", KINDS[found]))
-    ):
-        shows = (
-            f"its bytes are those of {found}" if found else f"its bytes begin with {data[:12]!r}"
-        )
-        says = f"{part.address} says that it is {declared or part.kind}"
-        raise MediaError(f"{says}, and {shows}: give one of {', '.join(KINDS)}")
-    medium = Medium(part.address, found, data)
-    if medium.kind == "image":
-        _ = medium.size  # raises for a broken one
-    return medium
+def _read_webp_size(data: bytes) -> tuple[int, int]:
+    chunk_type = data[12:16]
+    if chunk_type == b"VP8X":  # extended: each side minus 1, in 24 bits
+        width = int.from_bytes(data[24:27], "little") + 1
+        height = int.from_bytes(data[27:30], "little") + 1
+    elif chunk_type == b"VP8L":  # lossless: each side minus 1, in 14 bits
+        [bits] = struct.unpack("<I", data[21:25])
+        width = (bits & 0x3FFF) + 1
+        height = (bits >> 14 & 0x3FFF) + 1
+    else:  # lossy: each side in the lower 14 of 16 bits
+        width, height = (side & 0x3FFF for side in struct.unpack("<HH", data[26:30]))
+    return width, height
 
 
-def _scheme(place: str) -> str:
-    found = re.match(r"([a-z][a-z0-9+.-]+)://", place, re.IGNORECASE)
-    return found[1].lower() if found else ""
+# The start of a JPEG frame: marker, length, 8 bits per sample, then height and width.
+_JPEG_FRAME: Final = re.compile(
+    rb"\xff[\xc0-\xc3\xc5-\xc7\xc9-\xcb\xcd-\xcf]\x00[\x0b\x0e\x11\x14]\x08(....)", re.DOTALL
+)
 
 
-async def _fetched(address: str, url: str) -> bytes:
-    places, shown = MEDIA_PLACES.get(), short_repr(url.partition("?")[0])
-    if not places.urls:
-        ways = "give its bytes, or say media_access(urls=True) in Python or --media-urls on the command line"
-        raise MediaError(
-            f"{address} is at {shown}, and URLs are not fetched unless that is allowed: {ways}"
-        )
-    fetch = import_module("assay.models.http")  # which needs aiohttp
-    try:
-        return (
-            await fetch.fetched(url, most_bytes=MOST_BYTES, allow_private=places.allow_private)
-        ).body
-    except fetch.FetchError as error:
-        raise MediaError(f"{address}: {str(error).replace(url, shown)}") from None
-
-
-def _file(part: Part, place: str) -> bytes:
-    if not place or _scheme(place) not in ("", "file"):
-        told = f"{part.address} has no content that can be read ({part.text[:200]})"
-        raise MediaError(f"{told}: give its bytes, a path or a URL")
-    named, folders = (
-        f"{part.address} names the file {short_repr(place)}",
-        MEDIA_PLACES.get().folders,
-    )
-    if not part.in_prompt:
-        raise MediaError(f"{named}, and a response may name none: give its bytes")
-    if not folders:
-        ways = "say media_access(folder) in Python or --media-folder FOLDER on the command line"
-        raise MediaError(f"{named}, and no folder may be read: {ways}")
-    given = unquote(urlsplit(place).path) if _scheme(place) else place
-    for folder in folders:
-        try:
-            home = folder.resolve()
-            path = (home / given).resolve()
-            # Looked at once links are followed, so that none leads out of the folder.
-            if path.is_relative_to(home) and path.is_file():
-                with path.open("rb") as file:
-                    return file.read(MOST_BYTES + 1)
-        except (OSError, ValueError) as error:
-            raise MediaError(f"{named}, which cannot be read: {error}") from None
-    raise MediaError(f"{named}, which is not in {', '.join(map(str, folders))}")
+def _read_jpeg_size(data: bytes) -> tuple[int, int]:
+    # The largest frame is the image: a photograph may hold a thumbnail as well.
+    sizes = [struct.unpack(">HH", size) for size in _JPEG_FRAME.findall(data)]
+    height, width = max(sizes, default=(0, 0))
+    return width, height
 
 
 async def with_media(message: Message) -> Message:
-    """A message of a user with the media read that `with_columns` put into it; any other as it is, for its endpoint."""
-    if role_of(message) != "user" or not isinstance(message.get("content"), list):
+    """Return a user message with the media read that `with_columns` put into it.
+
+    Any other message is returned as it is.
+    """
+    content = message.get("content")
+    if role_of(message) != "user" or not isinstance(content, list):
         return message
-    own = [
-        p
-        for p in parts_of([message])
-        if {"path", "url", "data"} & {*getattr(p.given, "keys", tuple)()}
-    ]
-    read = {id(part.given): await Attachment(part).read() for part in own}
-    return (
-        {**message, "content": tuple(read.get(id(each), each) for each in message["content"])}
-        if read
-        else message
+    media: dict[int, Medium] = {}  # by the identity of the part of the content
+    for part in parts_of([message]):
+        if _is_from_column(part.original):
+            media[id(part.original)] = await Attachment(part).read()
+    if not media:
+        return message
+    parts = cast("list[Any]", content)
+    return {**message, "content": tuple(media.get(id(part), part) for part in parts)}
+
+
+def _is_from_column(original: object) -> bool:
+    """Return True for a part in the format that `_read_cell` writes."""
+    return isinstance(original, Mapping) and any(
+        name in original for name in ("path", "url", "data")
     )
 
 
 def with_columns(row: dict[str, Any]) -> dict[str, Any]:
-    """A row with the media of its `MEDIA_COLUMNS` in its prompt: where it keeps a place for them, else before its last text."""
-    found = [part for name, kind in MEDIA_COLUMNS.items() for part in _column(row.get(name), kind)]
-    if not found:
+    """Return a row with the media of its `MEDIA_COLUMNS` in its prompt.
+
+    A chat for training may hold placeholders, such as `{"type": "image"}`: these are replaced
+    first. The remaining media are put before the content of the last user message.
+    """
+    media: list[dict[str, Any]] = []
+    for name, kind in MEDIA_COLUMNS.items():
+        media.extend(_read_cell(row.get(name), kind))
+    if not media:
         return row
-
-    def filled(part: Any) -> Any:
-        """A part; for one that is a place alone, as chats for training have it, the next medium of its kind."""
-        fields: Any = part.items() if hasattr(part, "items") else ()
-        held = {key: value for key, value in fields if value is not None}
-        medium = next((each for each in found if held == {"type": each["type"]}), None)
-        return part if medium is None else found.pop(found.index(medium))
-
-    asked: Any = next(
-        (row[name] for name in ("prompt", "question", "query") if row.get(name) is not None), ""
-    )
-    turns: Any = [{"role": "user", "content": asked}] if isinstance(asked, str) else chat_of(asked)
-    chat: list[dict[str, Any]] = list(map(dict, turns))
+    chat = [dict(message) for message in _read_prompt(row)]
     for message in chat:
         if isinstance(message.get("content"), list):
-            message["content"] = [*map(filled, message["content"])]
+            # Each medium that fills a placeholder is removed from `media`.
+            message["content"] = [_fill_placeholder(part, media) for part in message["content"]]
     if all(role_of(message) != "user" for message in chat):
         chat.append({"role": "user"})
     last = next(message for message in reversed(chat) if role_of(message) == "user")
-    text: Any = last.get("content") or []
-    texts: Any = [{"type": "text", "text": text}] if isinstance(text, str) else text
-    last["content"] = [*found, *texts] if found else text
+    content: Any = last.get("content") or []
+    if media and isinstance(content, str):
+        content = [{"type": "text", "text": content}]
+    last["content"] = [*media, *content] if media else content
     return {**row, "prompt": chat}
 
 
-def _column(value: Any, kind: Kind) -> Iterator[dict[str, Any]]:
+def _read_prompt(row: Mapping[str, Any]) -> Any:
+    """Return the messages of a row's prompt."""
+    for name in ("prompt", "question", "query"):
+        prompt = row.get(name)
+        if prompt is not None:
+            break
+    else:
+        prompt = ""
+    if isinstance(prompt, str):
+        return [{"role": "user", "content": prompt}]
+    return chat_of(prompt)
+
+
+def _fill_placeholder(part: Any, media: list[dict[str, Any]]) -> Any:
+    """Return the next medium of its kind for a placeholder, removed from `media`; else the part.
+
+    A placeholder is a part with no other field than its type.
+    """
+    if not hasattr(part, "items"):
+        return part
+    fields = {key: value for key, value in part.items() if value is not None}
+    for index, medium in enumerate(media):
+        if fields == {"type": medium["type"]}:
+            return media.pop(index)
+    return part
+
+
+def _read_cell(value: Any, kind: Kind) -> Iterator[dict[str, Any]]:
+    """Yield the media in a cell of a table as parts of a message."""
     listed: Any = value.tolist() if hasattr(value, "tolist") else value
-    if isinstance(value, str) and value.startswith("["):  # several, as a cell of CSV has them
+    if isinstance(value, str) and value.startswith("["):  # a JSON list in a CSV file
         with suppress(ValueError):
             listed = json.loads(value)
     if isinstance(listed, list | tuple):
-        yield from (part for each in cast("list[Any]", listed) for part in _column(each, kind))
+        for item in cast("list[Any]", listed):
+            yield from _read_cell(item, kind)
     elif isinstance(value, str):
-        yield from (
-            [{"type": kind, "url" if _scheme(value) or value[:5] == "data:" else "path": value}]
-            if value
-            else ()
-        )
-    elif hasattr(value, "get") and "array" not in value:
-        yield from _column(value.get("bytes") or value.get("path"), kind)
+        is_url = bool(_get_scheme(value)) or value.startswith("data:")
+        if value:
+            yield {"type": kind, "url" if is_url else "path": value}
+    elif hasattr(value, "get") and "array" not in value:  # a file in a Hugging Face dataset
+        yield from _read_cell(value.get("bytes") or value.get("path"), kind)
     elif value is not None:
-        data = bytes(value) if isinstance(value, bytes | bytearray) else _encoded(value)
+        data = bytes(value) if isinstance(value, bytes | bytearray) else _encode(value)
         yield {"type": kind, "media_type": type_of(data), "data": b64encode(data).decode()}
 
 
-def _encoded(value: Any) -> bytes:
-    """An image of Pillow as PNG, decoded audio as WAV; for anything else what it is, which no judge is shown."""
-    file = BytesIO()
+def _encode(value: Any) -> bytes:
+    """Return a Pillow image as PNG, and decoded audio of a Hugging Face dataset as WAV.
+
+    Anything else becomes a short description, which is refused when the media are read.
+    """
     if hasattr(value, "save"):
-        (
-            value.convert("RGB") if value.mode in ("CMYK", "YCbCr", "LAB", "HSV", "F") else value
-        ).save(file, "PNG")
-    elif hasattr(value, "__getitem__"):
-        samples = value["array"]
-        samples = (
-            samples.mean(0) if len(getattr(samples, "shape", ())) > 1 else samples
-        )  # of several channels
-        with wave.open(file, "wb") as written:
-            written.setparams((1, 2, int(value["sampling_rate"]), 0, "NONE", ""))
-            written.writeframes(
-                array("h", [round(32767 * max(-1, min(1, level))) for level in samples]).tobytes()
-            )
-    return file.getvalue() or short_repr(value).encode()
+        return _encode_png(value)
+    if hasattr(value, "__getitem__"):
+        return _encode_wav(value["array"], int(value["sampling_rate"]))
+    return short_repr(value).encode()
+
+
+def _encode_png(image: Any) -> bytes:
+    if image.mode in ("CMYK", "YCbCr", "LAB", "HSV", "F"):  # PNG cannot store these
+        image = image.convert("RGB")
+    file = BytesIO()
+    image.save(file, "PNG")
+    return file.getvalue()
+
+
+def _encode_wav(samples: Any, sampling_rate: int) -> bytes:
+    """Return samples between -1 and 1 as mono audio with 16 bits per sample."""
+    has_channels = len(getattr(samples, "shape", ())) > 1
+    if has_channels:
+        samples = samples.mean(0)
+    levels = [round(32767 * max(-1, min(1, sample))) for sample in samples]
+    file = BytesIO()
+    with wave.open(file, "wb") as writer:
+        writer.setnchannels(1)
+        writer.setsampwidth(2)
+        writer.setframerate(sampling_rate)
+        writer.writeframes(array("h", levels).tobytes())
+    return file.getvalue()

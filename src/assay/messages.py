@@ -1,4 +1,7 @@
-"""Read text, roles, tool calls and parts off messages, which are mappings or objects of an SDK; nothing is changed."""
+"""Read text, roles, tool calls and parts from messages, which are mappings or objects of an SDK.
+
+Messages are never changed.
+"""
 
 import json
 import math
@@ -14,51 +17,15 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 from assay.errors import MediaError, RubricError
-from assay.lazy import table_of
 from assay.types import Messages
 from assay.wording import did_you_mean, short_repr
 
-
-class ToolCall(NamedTuple):
-    """One call of a tool that a model asked for."""
-
-    name: str
-    arguments: str  # as the model wrote them: JSON text, which may be broken
-    id: str = ""
-
-    @property
-    def written(self) -> dict[str, Any]:
-        """As a message has it, in the form of OpenAI."""
-        return {
-            "id": self.id,
-            "type": "function",
-            "function": {"name": self.name, "arguments": self.arguments},
-        }
-
-
-def text_of(content: object) -> str:
-    """Return the text of a message's content: parts joined by a space, other kinds of part left out.
-
-    >>> text_of([{"type": "text", "text": "a"}, {"type": "image_url"}, {"type": "text", "text": "b"}])
-    'a b'
-    """
-    if isinstance(content, str):
-        return content
-    parts: Any = content if _is_list(content) else (content,)
-    return " ".join(filter(None, map(_part_text, parts)))
-
-
-def _part_text(part: object) -> str:
-    if isinstance(part, str):
-        return part
-    text = field_of(part, "text")
-    # Gemini marks a thought by a field beside its text.
-    return text if isinstance(text, str) and field_of(part, "thought") is not True else ""
+# Fields, roles and texts of messages.
 
 
 def field_of(message: Any, name: str) -> Any:
-    """A field of a message, a reply or a step: a mapping's key or an attribute; None when it has neither."""
-    # Nearly every message is a dict, and a look at its class costs a tenth of the question below.
+    """Return a field of a message or a part: a mapping's key or an attribute; None without one."""
+    # Nearly every message is a dict. This test takes a tenth of the time of the next one.
     if message.__class__ is dict:
         return message.get(name)
     if isinstance(message, Mapping):
@@ -67,82 +34,149 @@ def field_of(message: Any, name: str) -> Any:
 
 
 def role_of(message: object) -> str:
-    """The role of a message; the one that Gemini calls `model` is the assistant."""
+    """Return the role of a message, or the empty text. Gemini's role `model` is the assistant."""
     role = field_of(message, "role")
-    return "assistant" if role == "model" else role if isinstance(role, str) else ""
+    if role == "model":
+        return "assistant"
+    return role if isinstance(role, str) else ""
+
+
+def text_of(content: object) -> str:
+    """Return the text of a message's content. The texts of several parts are joined by a space.
+
+    >>> text_of([{"type": "text", "text": "a"}, {"type": "image_url"}, {"type": "text", "text": "b"}])
+    'a b'
+    """
+    if isinstance(content, str):
+        return content
+    parts: Any = content if _is_list(content) else [content]
+    texts = [_get_part_text(part) for part in parts]
+    return " ".join(text for text in texts if text)
+
+
+def _get_part_text(part: object) -> str:
+    """Return the text of one part; empty for a part of another kind and for a thought."""
+    if isinstance(part, str):
+        return part
+    text = field_of(part, "text")
+    # Gemini marks a thought by a field beside its text.
+    is_thought = field_of(part, "thought") is True
+    return text if isinstance(text, str) and not is_thought else ""
 
 
 def message_text(message: object) -> str:
-    """The text of one message, whatever its content is made of."""
-    return message if isinstance(message, str) else text_of(_content(message))
+    """Return the text of one message, whatever its content is made of."""
+    if isinstance(message, str):
+        return message
+    return text_of(_get_content(message))
 
 
-def _content(message: object) -> Any:
-    """What a message holds, which Gemini calls its parts."""
+def _get_content(message: object) -> Any:
+    """Return the content of a message, which Gemini calls `parts`."""
     content = field_of(message, "content")
-    return field_of(message, "parts") if content is None else content
+    if content is None:
+        return field_of(message, "parts")
+    return content
 
 
 def chat_of(messages: object) -> Sequence[Any]:
-    """The messages of a chat; one message by itself is a chat too, and a plain text has none."""
+    """Return the messages of a chat. One message alone is a chat too; a plain text has none."""
     if type(messages) is list:
         return cast("list[Any]", messages)
     if isinstance(messages, Mapping):
         return [cast("object", messages)]
-    if isinstance(messages, str | bytes) or not isinstance(messages, Sequence):
-        return [messages] if role_of(messages) else []
-    return cast("Sequence[Any]", messages)
+    if isinstance(messages, Sequence) and not isinstance(messages, str | bytes):
+        return cast("Sequence[Any]", messages)
+    if role_of(messages):
+        return [messages]
+    return []
 
 
 def with_role(messages: Messages, role: str) -> list[Any]:
-    """The messages of one role, in order. A plain text has none."""
+    """Return the messages with this role, in order. A plain text has none."""
     return [message for message in chat_of(messages) if role_of(message) == role]
 
 
 def last_with_role(messages: Messages, role: str) -> Any | None:
-    """The last message of one role, or None. A plain text has none."""
-    return next(
-        (message for message in reversed(chat_of(messages)) if role_of(message) == role), None
-    )
+    """Return the last message with this role, or None. A plain text has none."""
+    for message in reversed(chat_of(messages)):
+        if role_of(message) == role:
+            return message
+    return None
+
+
+def completion_text(completion: Messages | None) -> str:
+    """Return a completion as text: a plain text as it is, otherwise the last assistant message."""
+    if completion is None:
+        return ""
+    if isinstance(completion, str):
+        return completion
+    number = _format_number(completion)
+    if number is not None:
+        return number
+    return message_text(last_with_role(completion, "assistant") or "")
+
+
+def question_text(prompt: Messages | None) -> str:
+    """Return a prompt as text: a plain text as it is, otherwise the last user message."""
+    if prompt is None:
+        return ""
+    if isinstance(prompt, str):
+        return prompt
+    return message_text(last_with_role(prompt, "user") or "")
+
+
+# Completions, as checks and judges read them.
 
 
 def read_completion(completion: object) -> Any:
-    """Return a completion as checks and judges read it: a text, or messages of which the assistant's last has one.
+    """Return a completion as checks and judges read it: a text, or messages.
 
-    A number is its text. Anything else raises a TypeError: read as an empty text it would score as if nothing was said.
+    A number becomes its text. Raises TypeError unless the last assistant message has text, parts
+    or tool calls: read as an empty text, it would score as if the model had said nothing.
     """
-    text = completion if isinstance(completion, str) else _number_text(completion)
-    if text is not None:
-        return text
-    chat = chat_of(completion)
-    last = last_with_role(chat, "assistant")
-    if last is None:
-        if any(
-            _side(item) == "assistant" for item in chat
-        ):  # the Responses API has calls that are no messages
-            return completion
-        ways = "give a text, or messages of which one has the role 'assistant'"
-        raise TypeError(f"the completion is {_kind(completion)}: {ways}")
-    content, in_parts = (
-        field_of(last, "content"),
-        isinstance(field_of(last, "parts"), Sequence),
-    )  # as Gemini writes it
-    calls = field_of(last, "tool_calls") or field_of(last, "function_call")
-    if isinstance(content, str) or (content is None and (in_parts or calls)):
+    if isinstance(completion, str):
         return completion
-    number = _number_text(content)
+    number = _format_number(completion)
+    if number is not None:
+        return number
+    messages = chat_of(completion)
+    last = last_with_role(messages, "assistant")
+    if last is None:
+        # Tool calls of the Responses API are items without a role.
+        if any(_get_sender(item) == "assistant" for item in messages):
+            return completion
+        raise TypeError(
+            f"the completion is {_describe(completion)}: "
+            "give a text, or messages of which one has the role 'assistant'"
+        )
+    content = field_of(last, "content")
+    if isinstance(content, str):
+        return completion
+    if content is None:
+        has_parts = isinstance(field_of(last, "parts"), Sequence)  # in the format of Gemini
+        if has_parts or field_of(last, "tool_calls") or field_of(last, "function_call"):
+            return completion
+    number = _format_number(content)
     if number is not None and isinstance(last, Mapping):
-        spoken = {**cast("Mapping[str, Any]", last), "content": number}
-        return [spoken if message is last else message for message in chat]
-    if not _holds_text(content):
-        said = f"the content of the assistant's last message is {_kind(content)}"
-        raise TypeError(f"{said}: give a text, or a list of parts")
+        last_with_text = {**cast("Mapping[str, Any]", last), "content": number}
+        return [last_with_text if message is last else message for message in messages]
+    if not _has_texts_or_parts(content):
+        raise TypeError(
+            f"the content of the assistant's last message is {_describe(content)}: "
+            "give a text, or a list of parts"
+        )
     return completion
 
 
 def is_plain_chat(completion: Any) -> bool:
-    """Whether it is a list that ends with a text of the assistant, as nearly always: a quick look for many."""
-    last: Any = completion[-1] if completion.__class__ is list and completion else None
+    """Return True for a list that ends with a text of the assistant, which is the usual case.
+
+    The test is cheap, because it is made for every rollout: `__class__` is faster than isinstance.
+    """
+    if completion.__class__ is not list or not completion:
+        return False
+    last: Any = completion[-1]
     return (
         last.__class__ is dict
         and last.get("role") == "assistant"
@@ -150,49 +184,62 @@ def is_plain_chat(completion: Any) -> bool:
     )
 
 
-def _number_text(value: object) -> str | None:
-    """A finite number as text; None for anything else, True and False among them."""
+def _format_number(value: object) -> str | None:
+    """Return a finite number as text; None for anything else, including True and False."""
     if isinstance(value, bool) or not isinstance(value, Real | Decimal):
         return None
     return str(value) if math.isfinite(value) else None
 
 
-def _holds_text(content: object) -> bool:
-    """Whether content that is no plain text holds texts, or parts of kinds that have none."""
+def _has_texts_or_parts(content: object) -> bool:
+    """Return True for a list of texts and typed parts, and for a single part with a text."""
     if isinstance(content, Sequence) and not isinstance(content, bytes):
         parts = cast("Sequence[object]", content)
         return all(isinstance(part, str) or field_of(part, "type") is not None for part in parts)
     return isinstance(field_of(content, "text"), str)
 
 
-def _kind(value: object) -> str:
+def _describe(value: object) -> str:
     if value is None:
-        return "null, and no text"
-    name = f"{type(value).__module__}.{type(value).__name__}".removeprefix("builtins.")
-    return f"{short_repr(value)}, of the type {name}, and no text"
+        return "null, not text"
+    type_name = f"{type(value).__module__}.{type(value).__name__}".removeprefix("builtins.")
+    return f"{short_repr(value)}, of the type {type_name}, not text"
 
 
-def completion_text(completion: Messages | None) -> str:
-    """Return what the model finally said: a plain text as it is, else its last assistant message."""
-    if completion is None or isinstance(completion, str):
-        return completion or ""
-    return _number_text(completion) or message_text(last_with_role(completion, "assistant") or "")
+# Tool calls.
 
 
-def question_text(prompt: Messages | None) -> str:
-    """What was asked: a plain text as it is, else the last user message."""
-    if prompt is None or isinstance(prompt, str):
-        return prompt or ""
-    return message_text(last_with_role(prompt, "user") or "")
+class ToolCall(NamedTuple):
+    """One tool call of a model."""
+
+    name: str
+    arguments: str  # as the model wrote them: JSON text, which may be broken
+    id: str = ""
+
+    @property
+    def written(self) -> dict[str, Any]:
+        """The call in the format of OpenAI, as an entry of `tool_calls`."""
+        return {
+            "id": self.id,
+            "type": "function",
+            "function": {"name": self.name, "arguments": self.arguments},
+        }
 
 
 def tool_calls(message: object) -> list[ToolCall]:
-    """The tool calls of one message, from native `tool_calls`; entries saved as JSON text are read too."""
-    calls = field_of(message, "tool_calls")
-    return [call for call in map(_tool_call, calls if _is_list(calls) else ()) if call is not None]
+    """Return the entries of a message's `tool_calls`, also those saved as JSON text.
+
+    Entries that cannot be read are left out.
+    """
+    entries = field_of(message, "tool_calls")
+    if not _is_list(entries):
+        return []
+    calls = [_read_tool_call(entry) for entry in entries]
+    return [call for call in calls if call is not None]
 
 
-def _tool_call(entry: object) -> ToolCall | None:
+def _read_tool_call(entry: object) -> ToolCall | None:
+    """Return an entry of `tool_calls` as a call; None if it has no name."""
     if isinstance(entry, str):
         try:
             entry = json.loads(entry)
@@ -203,44 +250,51 @@ def _tool_call(entry: object) -> ToolCall | None:
     if not isinstance(name, str):
         return None
     arguments: object = field_of(function, "arguments")
-    if not isinstance(arguments, str):
-        arguments = json.dumps(arguments if arguments is not None else {})
+    if arguments is None:
+        arguments = "{}"
+    elif not isinstance(arguments, str):
+        arguments = json.dumps(arguments)
     return ToolCall(name, arguments, str(field_of(entry, "id") or ""))
 
 
-# Parts: all that a conversation holds, one by one.
+# What judges are shown.
 
-Kind: TypeAlias = Literal["text", "thinking", "call", "result", "image", "audio", "file"]
-MEDIA: Final = frozenset({"image", "audio", "file"})  # the kinds of part that are not made of text
-_NAMES: Final = table_of("assay", "parts.toml")
-# The columns of a table that hold media, of paths, URLs, bytes, or as Hugging Face has them; one or a list of them.
-MEDIA_COLUMNS: Final[Mapping[str, Kind]] = {
-    name: kind for kind, names in _NAMES["columns"].items() for name in names
-}
+Shows: TypeAlias = tuple[str, ...]
+# What a judge may be shown of a rollout. Several names narrow it together;
+# `docs/concepts/judging.md` explains each.
+SHOWS: Final = ("all", "last", "transcript", "no_thinking", "no_tools", "no_media", "described")
 
 
-class Part(NamedTuple):
-    """One piece of a conversation, under an address that does not depend on what is shown of it."""
+def shows_of(shows: object) -> Shows:
+    """Return one name or a list of names from `SHOWS` as a tuple; raise `RubricError` for others."""
+    names = [shows] if isinstance(shows, str) else shows
+    if not isinstance(names, list | tuple) or not names:
+        raise RubricError(f"shows is {short_repr(shows)}: give one or more of {', '.join(SHOWS)}")
+    for name in cast("Sequence[object]", names):
+        if not isinstance(name, str) or name not in SHOWS:
+            raise RubricError(
+                f"there is no way to show {short_repr(name)} to a judge: "
+                f"{did_you_mean(name, SHOWS)}"
+            )
+    unique_names = tuple(dict.fromkeys(cast("Sequence[str]", names)))
+    # These three exclude each other; all other names can be combined.
+    if len({"all", "last", "transcript"}.intersection(unique_names)) > 1:
+        raise RubricError(
+            f"shows is {', '.join(unique_names)}: give one of all, last and transcript"
+        )
+    return unique_names
 
-    address: str  # `m3` for the text of the third message, `m3.call1` or `m3.image1` for what else it holds
-    kind: Kind
-    role: str
-    # What it says. Of a call its name and arguments; of media their type and size, and a digest of the content.
-    text: str
-    in_prompt: bool
-    call: str = ""  # of the result of a tool, the address of the call
-    given: Any = None  # media as they were given
 
-    @property
-    def message(self) -> str:
-        """The address of the message that holds it."""
-        return self.address.partition(".")[0]
+# Where media may be read from.
 
 
 class MediaPlaces(NamedTuple):
-    # From where media may be read that are named and not given.
+    """From where media may be read that a message names by path or URL."""
+
     folders: tuple[Path, ...] = ()
+    # Whether URLs may be fetched.
     urls: bool = False
+    # Whether these may be addresses in private networks.
     allow_private: bool = False
 
 
@@ -254,283 +308,426 @@ def media_access(
     urls: bool = False,
     allow_private: bool = False,
 ) -> Generator[None]:
-    """Allow media of rollouts to be read from a folder, or several, and from URLs, inside the block.
+    """Allow media of rollouts to be read from folders and URLs, inside the block.
 
-    Files are read for prompts alone, since a model under test could name any file, and never outside of the folder. URLs
-    are those of public addresses that begin with https; `allow_private=True`, for tests, takes others too.
+    Files are read only for prompts, since a model under test could name any file, and only from
+    inside the folders. URLs must be public and begin with https; `allow_private=True`, for tests,
+    accepts others too.
     """
     folders = (folder,) if isinstance(folder, str | PathLike) else folder
-    for each in folders:
-        if not Path(each).is_dir():
+    for path in folders:
+        if not Path(path).is_dir():
             raise MediaError(
-                f"{str(each)!r} is no folder: name the one that holds images, audio and files"
+                f"{str(path)!r} is not a folder: "
+                "name the folder that holds the images, audio and files"
             )
-    before = MEDIA_PLACES.get()
+    previous = MEDIA_PLACES.get()
     MEDIA_PLACES.set(MediaPlaces(tuple(map(Path, folders)), urls, allow_private))
     try:
         yield
     finally:
-        MEDIA_PLACES.set(before)  # by its value, since a worker process ends in another context
+        # Not `reset(token)`: a worker process leaves the block in another context.
+        MEDIA_PLACES.set(previous)
 
 
-Shows: TypeAlias = tuple[str, ...]
-# What a judge may be shown of a rollout, by name; several narrow it together. `docs/concepts/judging.md` explains
-# each.
-SHOWS: Final = ("all", "last", "transcript", "no_thinking", "no_tools", "no_media", "described")
+# Parts: everything that a conversation holds, piece by piece.
+
+Kind: TypeAlias = Literal["text", "thinking", "call", "result", "image", "audio", "file"]
+MEDIA: Final = frozenset({"image", "audio", "file"})  # the kinds of part that are not text
+
+# The columns of a table that hold media: paths, URLs, bytes, or the records of Hugging Face
+# datasets; one of them or a list.
+MEDIA_COLUMNS: Final[Mapping[str, Kind]] = {
+    "image": "image",
+    "images": "image",
+    "audio": "audio",
+    "audios": "audio",
+    "pdf": "file",
+    "pdfs": "file",
+}
 
 
-def shows_of(given: object) -> Shows:
-    """The names of what a judge is shown: one, or a list of them. Raises a `RubricError` for others."""
-    names = [given] if isinstance(given, str) else given
-    if not isinstance(names, list | tuple) or not names:
-        raise RubricError(f"shows is {short_repr(given)}: give one or more of {', '.join(SHOWS)}")
-    for name in cast("Sequence[object]", names):
-        if not isinstance(name, str) or name not in SHOWS:
-            raise RubricError(
-                f"there is no way to show {short_repr(name)} to a judge: {did_you_mean(name, SHOWS)}"
-            )
-    chosen = dict.fromkeys(cast("Sequence[str]", names))
-    if len(chosen.keys() & {"all", "last", "transcript"}) > 1:
-        raise RubricError(f"shows is {', '.join(chosen)}: give one of all, last and transcript")
-    return tuple(chosen)
+class Part(NamedTuple):
+    """One piece of a conversation."""
+
+    # `m3` for the text of the third message, `m3.call1` or `m3.image1` for its other parts. It does
+    # not depend on what a judge is shown.
+    address: str
+    kind: Kind
+    role: str
+    # For a call, its name and arguments; for media, their type, size and a hash of their content.
+    text: str
+    in_prompt: bool
+    # For the result of a tool, the address of its call.
+    call: str = ""
+    # For media, the part of the message as the provider's format has it.
+    original: Any = None
+
+    @property
+    def message(self) -> str:
+        """The address of the message that holds this part."""
+        return self.address.partition(".")[0]
 
 
 def parts_of(prompt: object, completion: object = None) -> list[Part]:
-    """Every part of a rollout in order, the prompt's first: from chats of OpenAI (also Responses), Anthropic and Gemini.
+    """Return all parts of a rollout in order, those of the prompt first.
 
-    Messages are numbered from 1 through both. Without a prompt, what comes before the first reply is the prompt. What is
-    of no known kind is a text, as JSON.
+    The formats of OpenAI (Chat and Responses), Anthropic and Gemini are read. A part of an unknown
+    type becomes a text, as JSON. Messages are numbered from 1 through prompt and completion.
+    Without a prompt, the messages before the first assistant message are the prompt.
 
     >>> call = {"id": "a", "function": {"name": "search", "arguments": "{}"}}
-    >>> for part in parts_of("Where is it?", [{"role": "assistant", "content": "I look.", "tool_calls": [call]}]):
+    >>> reply = {"role": "assistant", "content": "I look.", "tool_calls": [call]}
+    >>> for part in parts_of("Where is it?", [reply]):
     ...     print(part.address, part.kind, part.text)
     m1 text Where is it?
     m2 text I look.
     m2.call1 call search({})
     """
-    asked, said = turns_of(prompt, "user"), turns_of(completion, "assistant")
-    if not asked:
-        first = next((place for place, turn in enumerate(said) if _side(turn) == "assistant"), 0)
-        asked, said = said[:first], said[first:]
-    found: list[Part] = []
-    calls: dict[str, str] = {}
-    for number, turn in enumerate((*asked, *said), start=1):
-        in_prompt = number <= len(asked)
-        role = _side(turn) or ("user" if in_prompt else "assistant")
-        counts: dict[str, int] = {}
-        for kind, text, link, given in _pieces(turn):
+    prompt_messages = turns_of(prompt, "user")
+    messages = [*prompt_messages, *turns_of(completion, "assistant")]
+    prompt_length = len(prompt_messages) or _find_first_reply(messages)
+    parts: list[Part] = []
+    call_addresses: dict[str, str] = {}  # by the id of the call
+    for number, message in enumerate(messages, start=1):
+        in_prompt = number <= prompt_length
+        role = _get_sender(message) or ("user" if in_prompt else "assistant")
+        counts: dict[str, int] = {}  # the parts of each kind in this message
+        for kind, text, call_id, original in _read_message(message):
             if kind == "text" and role == "tool":
-                kind, link = "result", str(field_of(turn, "tool_call_id") or "")
-            counts[kind] = count = counts.get(kind, 0) + 1
-            is_text = kind == "text" or (kind == "result" and role == "tool")
-            address = f"m{number}" if is_text and count == 1 else f"m{number}.{kind}{count}"
-            if kind == "call" and link:
-                calls[link] = address
-            answered = calls.get(link, "") if kind == "result" else ""
-            found.append(Part(address, kind, role, text, in_prompt, answered, given))
-    return found
+                kind = "result"
+                call_id = str(field_of(message, "tool_call_id") or "")
+            counts[kind] = counts.get(kind, 0) + 1
+            is_main_text = kind == "text" or (kind == "result" and role == "tool")
+            if is_main_text and counts[kind] == 1:
+                address = f"m{number}"
+            else:
+                address = f"m{number}.{kind}{counts[kind]}"
+            if kind == "call" and call_id:
+                call_addresses[call_id] = address
+            parts.append(
+                Part(
+                    address=address,
+                    kind=kind,
+                    role=role,
+                    text=text,
+                    in_prompt=in_prompt,
+                    call=call_addresses.get(call_id, "") if kind == "result" else "",
+                    original=original,
+                )
+            )
+    return parts
 
 
-_Piece: TypeAlias = tuple[
-    Kind, str, str, Any
-]  # its kind and text, the id of the call it is or answers, media
-_SYSTEM: Final = ("system", "instructions", "system_instruction", "systemInstruction")
-_HOLDERS: Final = ("messages", "contents", "input")
+def _find_first_reply(messages: Sequence[object]) -> int:
+    """Return the index of the first message of the assistant; 0 if there is none."""
+    for index, message in enumerate(messages):
+        if _get_sender(message) == "assistant":
+            return index
+    return 0
 
 
-def turns_of(said: object, role: str) -> list[Any]:
-    """The messages of a chat, of a request that holds one, or of a text; none for an empty text."""
-    holder = next((name for name in _HOLDERS if field_of(said, name) is not None), None)
-    if holder is not None and not role_of(said) and field_of(said, "type") is None:
-        system: Any = next((value for name in _SYSTEM if (value := field_of(said, name))), None)
-        held: Any = system if _content(system) is None else _content(system)
-        opening: list[Any] = [] if system is None else [{"role": "system", "content": held}]
-        return opening + turns_of(field_of(said, holder), role)
-    text = said if isinstance(said, str) else _number_text(said)
+# The fields of a provider's request that hold its messages, and those that hold its system prompt.
+_MESSAGE_FIELDS: Final = ("messages", "contents", "input")
+_SYSTEM_FIELDS: Final = ("system", "instructions", "system_instruction", "systemInstruction")
+
+
+def turns_of(conversation: object, role: str) -> list[Any]:
+    """Return the messages of a chat, of a provider's request that holds one, or of a text.
+
+    A text becomes a message with this role; an empty text has no message.
+    """
+    message_field = _find_message_field(conversation)
+    if message_field is not None:
+        messages = turns_of(field_of(conversation, message_field), role)
+        return [*_read_system_prompt(conversation), *messages]
+    text = conversation if isinstance(conversation, str) else _format_number(conversation)
     if text is not None:
         return [{"role": role, "content": text}] if text else []
-    return [
-        {"role": role, "content": turn} if isinstance(turn, str) else turn for turn in chat_of(said)
-    ]
-
-
-def _side(turn: object) -> str:
-    """The role of a message, or of an item of the Responses API, which has none; empty for neither."""
-    role = role_of(turn)
-    if role:
-        return "tool" if role == "function" else role
-    kind = field_of(turn, "type")
-    if not isinstance(kind, str):
-        return ""
-    return (
-        "assistant"
-        if kind == "reasoning" or kind.endswith("_call")
-        else "tool"
-        if kind.endswith("_output")
-        else ""
-    )
-
-
-_USUAL: Final = frozenset({"role", "content", "tool_call_id", "name", "id"})
-
-
-def _pieces(turn: object) -> Iterator[_Piece]:
-    """What one message, or one item of the Responses API, holds, in order."""
-    content = _content(turn)
-    # Nearly every message is a text, or parts of it, and there is nothing else to look for.
-    is_usual = turn.__class__ is dict and cast("dict[str, Any]", turn).keys() <= _USUAL
-    if not is_usual and not role_of(turn) and content is None:
-        yield from _piece(turn)
-        return
-    thoughts = (
-        () if is_usual else (field_of(turn, name) for name in ("reasoning_content", "reasoning"))
-    )
-    if thought := next((said for said in thoughts if isinstance(said, str) and said), None):
-        yield "thinking", thought, "", None
-    if content.__class__ is not str:
-        yield from _each_piece(content)
-    elif content:
-        yield "text", content, "", None
-    if is_usual:
-        return
-    if isinstance(refusal := field_of(turn, "refusal"), str) and refusal:
-        yield "text", refusal, "", None
-    if (spoken := field_of(turn, "audio")) is not None:
-        yield _medium("audio", spoken)
-        if isinstance(words := field_of(spoken, "transcript"), str) and words:
-            yield "text", words, "", None
-    calls = field_of(turn, "tool_calls")
-    for entry in (
-        *(calls if _is_list(calls) else ()),
-        *filter(None, [field_of(turn, "function_call")]),
-    ):
-        call = _tool_call(entry)
-        custom = field_of(entry, "custom") or entry
-        if call is None and isinstance(field_of(custom, "name"), str):
-            yield _call(custom, field_of(entry, "id"))
-        elif call is None:
-            yield "call", entry if isinstance(entry, str) else _json(entry), "", None
+    messages: list[Any] = []
+    for message in chat_of(conversation):
+        if isinstance(message, str):
+            messages.append({"role": role, "content": message})
         else:
-            yield "call", f"{call.name}({call.arguments})", call.id, None
+            messages.append(message)
+    return messages
 
 
-def _each_piece(content: Any) -> Iterator[_Piece]:
-    """What content holds: a text, one part, or a list of parts; nothing for what is empty."""
+def _find_message_field(conversation: object) -> str | None:
+    """Return the field that holds the messages of a request; None if this is not a request."""
+    for name in _MESSAGE_FIELDS:
+        if field_of(conversation, name) is not None:
+            is_message = role_of(conversation) or field_of(conversation, "type") is not None
+            return None if is_message else name
+    return None
+
+
+def _read_system_prompt(request: object) -> list[Any]:
+    """Return the system prompt of a request as a list of one message, or an empty list."""
+    for name in _SYSTEM_FIELDS:
+        system = field_of(request, name)
+        if system:
+            content = _get_content(system)  # None if the system prompt is a text or a list
+            return [{"role": "system", "content": system if content is None else content}]
+    return []
+
+
+def _get_sender(message: object) -> str:
+    """Return the role of a message, or of an item of the Responses API; empty if it has none."""
+    role = role_of(message)
+    if role == "function":
+        return "tool"
+    if role:
+        return role
+    item_type = field_of(message, "type")
+    if not isinstance(item_type, str):
+        return ""
+    if item_type == "reasoning" or item_type.endswith("_call"):
+        return "assistant"
+    if item_type.endswith("_output"):
+        return "tool"
+    return ""
+
+
+class _Piece(NamedTuple):
+    """A part of one message, which does not know its address yet."""
+
+    kind: Kind
+    text: str
+    call_id: str = ""  # of the call that this is, or that this is the result of
+    original: Any = None  # media as the message has them
+
+
+# A message with no other fields has only a content, which is nearly always the case.
+_PLAIN_FIELDS: Final = frozenset({"role", "content", "tool_call_id", "name", "id"})
+
+
+def _read_message(message: object) -> Iterator[_Piece]:
+    """Yield the parts of one message, or of one item of the Responses API, in order."""
+    content = _get_content(message)
+    is_plain = message.__class__ is dict and cast("dict[str, Any]", message).keys() <= _PLAIN_FIELDS
+    if is_plain:
+        yield from _read_content(content)
+        return
+    if content is None and not role_of(message):
+        yield from _read_part(message)
+        return
+    for name in ("reasoning_content", "reasoning"):
+        reasoning = field_of(message, name)
+        if isinstance(reasoning, str) and reasoning:
+            yield _Piece("thinking", reasoning)
+            break
+    yield from _read_content(content)
+    refusal = field_of(message, "refusal")
+    if isinstance(refusal, str) and refusal:
+        yield _Piece("text", refusal)
+    audio = field_of(message, "audio")
+    if audio is not None:
+        yield _read_media("audio", audio)
+        transcript = field_of(audio, "transcript")
+        if isinstance(transcript, str) and transcript:
+            yield _Piece("text", transcript)
+    entries = field_of(message, "tool_calls")
+    if _is_list(entries):
+        for entry in entries:
+            yield _read_call_entry(entry)
+    function_call = field_of(message, "function_call")
+    if function_call:
+        yield _read_call_entry(function_call)
+
+
+def _read_content(content: Any) -> Iterator[_Piece]:
+    """Yield the parts of a content: a text, one part, a list of parts, or None."""
     if content is None:
         return
-    for part in content if _is_list(content) else (content,):
-        yield from _piece(part)
+    if content.__class__ is str:
+        if content:
+            yield _Piece("text", content)
+        return
+    parts = content if _is_list(content) else [content]
+    for part in parts:
+        yield from _read_part(part)
 
 
 def _is_list(content: Any) -> bool:
-    # An SDK's record can be iterated over, but it is one part.
+    """Return True for a list of parts, False for a single part."""
+    # A record of an SDK can be iterated over, but it is one part.
     is_record = isinstance(content, str | bytes | Mapping) or hasattr(content, "model_dump")
     return not is_record and isinstance(content, Iterable)
 
 
-# The fields by which Gemini says what a part is, and how its JSON spells them.
-_BY_FIELD: Final[dict[str, str]] = _NAMES["gemini"]
+def _read_call_entry(entry: object) -> _Piece:
+    """Return an entry of `tool_calls` as a part; as JSON if it cannot be read."""
+    call = _read_tool_call(entry)
+    if call is not None:
+        return _Piece("call", f"{call.name}({call.arguments})", call.id)
+    custom = field_of(entry, "custom") or entry
+    if isinstance(field_of(custom, "name"), str):
+        return _read_call(custom, field_of(entry, "id"))
+    return _Piece("call", entry if isinstance(entry, str) else _to_json(entry))
+
+
+# The field that says what a part of Gemini is, and how Gemini's JSON spells that field.
+_GEMINI_FIELDS: Final[Mapping[str, str]] = {
+    "function_call": "functionCall",
+    "function_response": "functionResponse",
+    "inline_data": "inlineData",
+    "file_data": "fileData",
+    "executable_code": "executableCode",
+    "code_execution_result": "codeExecutionResult",
+}
+
+# The types of parts that are media.
 _MEDIA_TYPES: Final[Mapping[str, Kind]] = {
-    name: kind for kind, names in _NAMES["types"].items() for name in names
+    "image_url": "image",
+    "input_image": "image",
+    "image": "image",
+    "image_file": "image",
+    "computer_screenshot": "image",
+    "input_audio": "audio",
+    "audio": "audio",
+    "audio_url": "audio",
+    "inline_data": "file",
+    "file_data": "file",
+    "file": "file",
+    "input_file": "file",
+    "document": "file",
+    "container_upload": "file",
+    "video": "file",
+    "video_url": "file",
+    "input_video": "file",
 }
 
 
-def _type(part: object) -> str:
-    """What a part says that it is; empty for what is no part."""
-    kind = field_of(part, "type")
-    if isinstance(kind, str):
-        return kind
-    for name, other in _BY_FIELD.items():
-        if field_of(part, name) is not None or field_of(part, other) is not None:
+def _get_part_type(part: object) -> str:
+    """Return the type of a part; the empty text for what is not a part."""
+    part_type = field_of(part, "type")
+    if isinstance(part_type, str):
+        return part_type
+    for name, json_name in _GEMINI_FIELDS.items():
+        if field_of(part, name) is not None or field_of(part, json_name) is not None:
             return name
     return "text" if isinstance(field_of(part, "text"), str) else ""
 
 
-def _piece(part: object) -> Iterator[_Piece]:
-    """One part as what it is; the result of a tool is followed by the media in it."""
+def _read_part(part: object) -> Iterator[_Piece]:
+    """Yield what one part of a message holds. The result of a tool is followed by its media."""
     if isinstance(part, str):
         if part:
-            yield "text", part, "", None
+            yield _Piece("text", part)
         return
-    kind, text = _type(part), field_of(part, "text")
-    inner = (
-        field_of(part, kind)
-        if kind not in _BY_FIELD
-        else field_of(part, kind) or field_of(part, _BY_FIELD[kind])
-    )
-    if kind in _MEDIA_TYPES:
-        source = field_of(part, "source")
-        if kind == "document" and field_of(source, "type") in ("text", "content"):
-            yield from _each_piece(field_of(source, "data") or field_of(source, "content"))
-        else:
-            yield _medium(_MEDIA_TYPES[kind], part)
-    elif kind in ("thinking", "redacted_thinking", "reasoning"):
-        thoughts = [text_of(field_of(part, name)) for name in ("summary", "content")]
-        words = [said for said in (inner, text, *thoughts) if isinstance(said, str) and said]
-        yield "thinking", "\n".join(words) or "(hidden by the provider)", "", None
-    elif kind == "refusal" and isinstance(inner, str):
-        yield "text", inner, "", None
-    elif kind.endswith(("_result", "_output")) or kind == "function_response":
-        yield from _result(part, inner)
-    elif kind == "executable_code":
-        yield "call", _json(inner), "", None
-    elif kind == "image_generation_call":
-        yield _medium("image", part)
-    elif kind == "function_call" or kind.endswith(("_use", "_call")):
-        yield _call(inner or part, field_of(part, "call_id") or field_of(part, "id"))
-        if (output := field_of(part, "output")) is not None:
-            yield (
-                "result",
-                output if isinstance(output, str) else _json(output),
-                str(field_of(part, "id") or ""),
-                None,
-            )
+    part_type = _get_part_type(part)
+    # Many parts have a field that is named like their type: {"type": "refusal", "refusal": "No."}
+    body = field_of(part, part_type)
+    if not body and part_type in _GEMINI_FIELDS:
+        body = field_of(part, _GEMINI_FIELDS[part_type])
+    text = field_of(part, "text")
+    if part_type in _MEDIA_TYPES:
+        yield from _read_media_part(part, part_type)
+    elif part_type in ("thinking", "redacted_thinking", "reasoning"):
+        yield _read_reasoning(part, body)
+    elif part_type == "refusal" and isinstance(body, str):
+        yield _Piece("text", body)
+    elif part_type.endswith(("_result", "_output")) or part_type == "function_response":
+        yield from _read_result(part, body)
+    elif part_type == "executable_code":  # Gemini's code interpreter
+        yield _Piece("call", _to_json(body))
+    elif part_type == "image_generation_call":
+        yield _read_media("image", part)
+    elif part_type == "function_call" or part_type.endswith(("_use", "_call")):
+        yield _read_call(body or part, field_of(part, "call_id") or field_of(part, "id"))
+        output = field_of(part, "output")
+        if output is not None:  # some calls of the Responses API hold their result
+            result = output if isinstance(output, str) else _to_json(output)
+            yield _Piece("result", result, call_id=str(field_of(part, "id") or ""))
     elif isinstance(text, str):
+        is_thought = field_of(part, "thought") is True  # in the format of Gemini
         if text:
-            yield ("thinking" if field_of(part, "thought") is True else "text"), text, "", None
+            yield _Piece("thinking" if is_thought else "text", text)
     elif part is not None:
-        yield "text", _json(part), "", None
+        yield _Piece("text", _to_json(part))
 
 
-def _result(part: object, inner: Any) -> Iterator[_Piece]:
-    """The result of a tool, of all that is text in it, and the media in it."""
-    link = field_of(part, "tool_use_id") or field_of(part, "call_id")
-    output = (
-        field_of(part, "output") if field_of(part, "content") is None else field_of(part, "content")
-    )
-    # Without a call that it answers it is a record inside a result, or Gemini's, whose fields are all of it.
-    held: Any = output if link and output is not None else part if inner is None else inner
-    link = link or field_of(inner, "id") or ""
-    readable = (
-        all(map(_type, held))
-        if _is_list(held)
-        else held.__class__ is str or (held is not part and _type(held))
-    )
-    pieces = [*_each_piece(held)] if readable else []
-    words = (
-        [text for kind, text, _, _ in pieces if kind not in MEDIA] if readable else [_json(held)]
-    )
-    failed = "error: " if field_of(part, "is_error") is True else ""
-    yield "result", failed + "\n".join(words), str(link), None
-    yield from (piece for piece in pieces if piece[0] in MEDIA)
+def _read_reasoning(part: object, body: Any) -> _Piece:
+    """Return reasoning, whose text may be in any of several fields, or hidden."""
+    texts = [
+        body,
+        field_of(part, "text"),
+        text_of(field_of(part, "summary")),
+        text_of(field_of(part, "content")),
+    ]
+    texts = [text for text in texts if isinstance(text, str) and text]
+    return _Piece("thinking", "\n".join(texts) or "(hidden by the provider)")
 
 
-def _call(called: object, link: object) -> _Piece:
-    """A call, from its name and its arguments, whatever they are called."""
-    held = (field_of(called, name) for name in ("arguments", "input", "args"))
-    arguments = next((value for value in held if value is not None), None)
-    name = field_of(called, "name")
-    if not isinstance(name, str):  # a tool of the provider's own
-        name, arguments = str(field_of(called, "type")), called
-    words = (
-        arguments if isinstance(arguments, str) else _json({} if arguments is None else arguments)
-    )
-    return "call", f"{name}({words})", str(link or field_of(called, "id") or ""), None
+def _read_media_part(part: object, part_type: str) -> Iterator[_Piece]:
+    """Yield an image, audio or file. Anthropic's document may also be made of text."""
+    source = field_of(part, "source")
+    if part_type == "document" and field_of(source, "type") in ("text", "content"):
+        yield from _read_content(field_of(source, "data") or field_of(source, "content"))
+    else:
+        yield _read_media(_MEDIA_TYPES[part_type], part)
 
 
-_TYPES: Final = ("media_type", "mime_type", "mimeType")
-_CONTENTS: Final = ("data", "file_data", "result")
-_NAMED: Final = (
+def _read_call(call: object, call_id: object) -> _Piece:
+    """Return a call as a part, in the format of any provider."""
+    arguments: object = None
+    for field_name in ("arguments", "input", "args"):
+        arguments = field_of(call, field_name)
+        if arguments is not None:
+            break
+    name = field_of(call, "name")
+    if not isinstance(name, str):
+        # A tool of the provider, such as web search: its type is its name.
+        name = str(field_of(call, "type"))
+        arguments = call
+    if arguments is None:
+        arguments = {}
+    text = arguments if isinstance(arguments, str) else _to_json(arguments)
+    return _Piece("call", f"{name}({text})", call_id=str(call_id or field_of(call, "id") or ""))
+
+
+def _read_result(part: object, body: Any) -> Iterator[_Piece]:
+    """Yield the result of a tool with all of its text, then the media in it.
+
+    `body` is the field of the part that is named like its type, if there is one.
+    """
+    call_id = field_of(part, "tool_use_id") or field_of(part, "call_id")
+    output = field_of(part, "content")
+    if output is None:
+        output = field_of(part, "output")
+    if not call_id or output is None:
+        # Either a record inside a result, or a result of Gemini: all of its fields count.
+        output = part if body is None else body
+    call_id = call_id or field_of(body, "id") or ""
+    media: list[_Piece] = []
+    if _has_known_parts(output, part):
+        pieces = list(_read_content(output))
+        media = [piece for piece in pieces if piece.kind in MEDIA]
+        text = "\n".join(piece.text for piece in pieces if piece.kind not in MEDIA)
+    else:
+        text = _to_json(output)
+    if field_of(part, "is_error") is True:
+        text = f"error: {text}"
+    yield _Piece("result", text, call_id=str(call_id))
+    yield from media
+
+
+def _has_known_parts(output: Any, part: object) -> bool:
+    """Return True if the output of a tool is a text, or made of parts whose types are known."""
+    if _is_list(output):
+        return all(_get_part_type(item) for item in output)
+    if output.__class__ is str:
+        return True
+    # `output is part` if the part has no separate output; its own type says nothing about it.
+    return output is not part and bool(_get_part_type(output))
+
+
+# The fields of a part, and of the records in it, that hold its media type, its content, and the
+# path or URL of its content.
+_MEDIA_TYPE_FIELDS: Final = ("media_type", "mime_type", "mimeType")
+_CONTENT_FIELDS: Final = ("data", "file_data", "result")
+_LOCATION_FIELDS: Final = (
     "path",
     "url",
     "image_url",
@@ -542,67 +739,90 @@ _NAMED: Final = (
     "audio",
     "file",
 )
+_UNDESCRIBED_FIELDS: Final = ("type", "transcript", *_MEDIA_TYPE_FIELDS, *_CONTENT_FIELDS)
 
 
-def _medium(kind: Kind, part: object) -> _Piece:
-    """An image, audio or file in words: what it is, its size, and a digest of its content, or where it is."""
+def _read_media(kind: Kind, part: object) -> _Piece:
+    """Return media as a part whose text gives their type, their size and hash, and other fields."""
     media_type, content, _ = media_source(part)
-    words = (
-        [] if content is None else [f"{len(content):,} bytes, sha256 {sha256(content).hexdigest()}"]
-    )
-    for name, value in dict(_leaves(part)).items():
+    description = [media_type or kind]
+    if content is not None:
+        description.append(_describe_bytes(content))
+    for name, value in dict(_list_fields(part)).items():
         is_content = isinstance(value, bytes) or str(value).startswith("data:")
-        if not is_content and name not in ("type", "transcript", *_TYPES, *_CONTENTS):
-            words.append(f"{name} {value}")
-    by_type = media_type.partition("/")[0]
-    kind = cast("Kind", by_type) if by_type in MEDIA else kind
-    return kind, ", ".join([media_type or kind, *words]), "", part
+        if not is_content and name not in _UNDESCRIBED_FIELDS:
+            description.append(f"{name} {value}")
+    declared_kind = media_type.partition("/")[0]
+    if declared_kind in MEDIA:
+        kind = cast("Kind", declared_kind)
+    return _Piece(kind, ", ".join(description), original=part)
 
 
-def media_source(part: object) -> tuple[str, bytes | None, str]:
-    """The media type that a part says, if it does, and its content, or else the path or URL that it names."""
-    fields = dict(_leaves(part))
-    media_type = next((str(fields[name]) for name in _TYPES if fields.get(name)), "")
+class MediaSource(NamedTuple):
+    """What a part says about its media."""
+
+    # The declared media type, such as `image/png`; empty if there is none.
+    media_type: str
+    # The content; None if the part only names its location.
+    content: bytes | None
+    # A path or URL; empty if there is none, or if there is a content.
+    location: str
+
+
+def media_source(part: object) -> MediaSource:
+    """Return the media type that a part declares, and its content or location."""
+    fields = dict(_list_fields(part))
+    media_type = ""
+    for name in _MEDIA_TYPE_FIELDS:
+        if fields.get(name):
+            media_type = str(fields[name])
+            break
     for name, value in fields.items():
         if isinstance(value, str) and value.startswith("data:"):
-            head, _, data = value.partition(",")
-            return media_type or head[5:].partition(";")[0], _decoded(data), ""
-        if isinstance(value, bytes) or name in _CONTENTS:
-            media_type = media_type or (
-                f"audio/{fields['format']}" if "format" in fields else ""
-            )  # as OpenAI says it
-            return media_type, value if isinstance(value, bytes) else _decoded(str(value)), ""
-    return (
-        media_type,
-        None,
-        next((fields[name] for name in _NAMED if isinstance(fields.get(name), str)), ""),
-    )
+            header, _, data = value.removeprefix("data:").partition(",")
+            return MediaSource(media_type or header.partition(";")[0], _decode(data), "")
+        if isinstance(value, bytes) or name in _CONTENT_FIELDS:
+            if not media_type and "format" in fields:
+                media_type = f"audio/{fields['format']}"  # OpenAI's way to declare audio
+            content = value if isinstance(value, bytes) else _decode(str(value))
+            return MediaSource(media_type, content, "")
+    for name in _LOCATION_FIELDS:
+        if isinstance(fields.get(name), str):
+            return MediaSource(media_type, None, fields[name])
+    return MediaSource(media_type, None, "")
 
 
-def _leaves(value: object, name: str = "") -> Iterator[tuple[str, Any]]:
-    """The fields of a part that hold something, those of the records in it too."""
+def _list_fields(value: object, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the names and values of the fields of a part, including those of nested records."""
     if not isinstance(value, Mapping) and hasattr(value, "__dict__"):
         value = vars(value)
     if isinstance(value, Mapping):
         for key, inner in cast("Mapping[Any, Any]", value).items():
-            yield from _leaves(inner, str(key))
+            yield from _list_fields(inner, str(key))
     elif value is not None:
         yield name, value
 
 
-def _decoded(text: str) -> bytes:
+def _decode(text: str) -> bytes:
+    """Return the bytes of a base64 text; those of the text itself if it is not base64."""
     try:
         return b64decode(text)
     except ValueError:
         return text.encode("utf-8", "surrogatepass")
 
 
-def _json(value: object) -> str:
-    def plain(held: Any) -> Any:
-        if hasattr(held, "model_dump"):
-            return held.model_dump(exclude_none=True)
-        if isinstance(held, bytes):
-            return f"{len(held):,} bytes, sha256 {sha256(held).hexdigest()}"
-        return dict(cast("Mapping[Any, Any]", held)) if isinstance(held, Mapping) else str(held)
+def _describe_bytes(data: bytes) -> str:
+    return f"{len(data):,} bytes, sha256 {sha256(data).hexdigest()}"
 
-    return json.dumps(value, ensure_ascii=False, default=plain)
+
+def _to_json(value: object) -> str:
+    def convert(inner: Any) -> Any:
+        if hasattr(inner, "model_dump"):
+            return inner.model_dump(exclude_none=True)
+        if isinstance(inner, bytes):
+            return _describe_bytes(inner)
+        if isinstance(inner, Mapping):
+            return dict(cast("Mapping[Any, Any]", inner))
+        return str(inner)
+
+    return json.dumps(value, ensure_ascii=False, default=convert)

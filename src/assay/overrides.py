@@ -33,7 +33,7 @@ State: TypeAlias = MutableMapping[str, Any]
 METHODS: Final[tuple[ScoringMethod, ...]] = ("score", "score_group", "score_rollout")
 
 # The fields that scoring writes. A check may take `outcome`, which only a shaping writes.
-_WRITTEN: Final = OUTPUTS | {"outcome"}
+_OUTPUT_FIELDS: Final = OUTPUTS | {"outcome"}
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,8 @@ class OverrideCall:
 
     rubric: "BaseRubric"
     autograder: Grader | None  # the grader given for this call
-    # Whether another rubric or an environment made the call, which writes timing and step rewards.
+    # Whether the call was made on behalf of an enclosing rubric, a run or another method. What
+    # made it writes timing and step rewards itself.
     is_nested: bool
     # What the base class found, by the id of the state.
     base_results: dict[int, BaseResult] = field(default_factory=dict[int, BaseResult])
@@ -71,12 +72,15 @@ def install_overrides(cls: type["BaseRubric"], base: type["BaseRubric"]) -> froz
     for name in METHODS:
         method = vars(cls).get(name)
         if inspect.iscoroutinefunction(method):
-            setattr(cls, name, _record_calls(method))
+            setattr(cls, name, _track_calls(method))
     return frozenset(name for name in METHODS if getattr(cls, name) is not getattr(base, name))
 
 
-def _record_calls(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap an override so that the base methods which it calls score by the criteria."""
+def _track_calls(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap an override so that `current_call` returns its call while it runs.
+
+    Without this, a base method that the override calls would call the override again.
+    """
 
     @wraps(method)
     async def wrapper(self: "BaseRubric", *args: Any, **options: Any) -> Any:
@@ -97,7 +101,7 @@ async def score_by_override(
 ) -> list[EvaluationReport]:
     """Return one report per rollout from the override; the states are left as they were."""
     method = _choose_method(rubric, called)
-    if method == "score":
+    if method == "score":  # which returns reports, and does not write into states
         options: dict[str, Any] = {} if autograder is None else {"autograder": autograder}
         with setting(_CURRENT, OverrideCall(rubric, autograder, is_nested=True)):
             return list(await rubric.score(rollouts, **options))
@@ -124,12 +128,12 @@ def _outputs_restored(states: Sequence[State]) -> Generator[None]:
     """Take the outputs of earlier scoring out of the states, and put them back at the end."""
     earlier: list[dict[str, Any]] = []
     for state in states:
-        earlier.append({name: state.pop(name) for name in _WRITTEN if name in state})
+        earlier.append({name: state.pop(name) for name in _OUTPUT_FIELDS if name in state})
     try:
         yield
     finally:
         for state, outputs in zip(states, earlier, strict=True):
-            for name in _WRITTEN:
+            for name in _OUTPUT_FIELDS:
                 state.pop(name, None)
             state.update(outputs)
 
@@ -158,34 +162,39 @@ async def call_on_states(
 async def _call_override(
     call: OverrideCall, method: ScoringMethod, states: Sequence[State]
 ) -> list[EvaluationReport]:
-    rubric = call.rubric
-    argument = states if method == "score_group" else states[0]
-    returned: Any = None
+    """Call an override on some states, and return the report on each."""
     error: str | None = None
+    returned: list[Any] = []
     try:
         with setting(_CURRENT, call):
-            returned = getattr(rubric, method)(argument)
-            if inspect.isawaitable(returned):
-                returned = await returned
+            returned = await _call_method(call.rubric, method, states)
     except FAILURES as failure:
         is_fault_of_rubric = isinstance(failure, SignatureError | RubricError)
-        if rubric.on_error == "raise" or is_stop(failure) or is_fault_of_rubric:
+        if call.rubric.on_error == "raise" or is_stop(failure) or is_fault_of_rubric:
             raise
-        returned = None
         error = described(failure)
-    if method == "score_rollout":
-        returned = [returned]
-    returned_reports: list[Any] = list(returned or ())
-    name = f"{method} of {type(rubric).__name__}"
+    name = f"{method} of {type(call.rubric).__name__}"
     reports: list[EvaluationReport] = []
     for index, state in enumerate(states):
         report: EvaluationReport | None = None
-        if index < len(returned_reports):
-            item = returned_reports[index]
-            report = item if isinstance(item, EvaluationReport) else None
+        if index < len(returned) and isinstance(returned[index], EvaluationReport):
+            report = returned[index]
         base_result = call.base_results.get(id(state))
         reports.append(_report_on_state(name, state, report, base_result, error))
     return reports
+
+
+async def _call_method(
+    rubric: "BaseRubric", method: ScoringMethod, states: Sequence[State]
+) -> list[Any]:
+    """Return what an override returns, as a list: one item per state, or none."""
+    argument = states if method == "score_group" else states[0]
+    returned: Any = getattr(rubric, method)(argument)
+    if inspect.isawaitable(returned):
+        returned = await returned
+    if method == "score_rollout":
+        return [returned]
+    return list(returned or ())
 
 
 def _report_on_state(
@@ -198,7 +207,8 @@ def _report_on_state(
     """Return the report on a state that an override has scored.
 
     What the override wrote into the state counts. If it wrote nothing beyond what the base class
-    wrote, the report that it returned counts, else the report of the base class.
+    wrote, the report that it returned counts, else the report of the base class. `error` is what
+    the override raised, if anything.
     """
     known = returned
     if known is None and base is not None:
@@ -207,7 +217,7 @@ def _report_on_state(
         # An override often fails because the base class found no reward, which says more.
         if known is not None and not known.scored:
             return known
-        return aggregate([CriterionReport(name=name, error=error)])
+        return _report_error(name, error)
     if base is None:
         wrote_reward = "reward" in state
         wrote_metrics = "metrics" in state
@@ -218,25 +228,25 @@ def _report_on_state(
         return known
     error = _find_wrong_output(name, state, needs_reward=wrote_reward or known is None)
     if error is not None:
-        return aggregate([CriterionReport(name=name, error=error)])
+        return _report_error(name, error)
     metrics: Mapping[str, Any] = state.get("metrics") or {}
     if known is not None and not wrote_reward:
         return known.model_copy(update={"report": _make_metric_lines(metrics, known)})
     reward = cast("float", to_finite_float(state["reward"]))
-    if known is not None and _is_number_without_score(known, base):
-        # What the override made of that number is not a score either.
+    if known is not None and known.asked and not known.scored and _wrote_number(base):
+        # A counted criterion has no answer, but a rubric for verifiers writes a number even then:
+        # the sum of what was answered. What the override made of that is not a score either.
         lines = _make_metric_lines(metrics, known)
         return known.model_copy(update={"report": lines, "partial_reward": reward})
     return _report_written_reward(reward, metrics, known)
 
 
-def _is_number_without_score(known: EvaluationReport, base: BaseResult | None) -> bool:
-    """Return whether the base class wrote a number although a counted criterion has no answer.
+def _report_error(name: str, error: str) -> EvaluationReport:
+    return aggregate([CriterionReport(name=name, error=error)])
 
-    Programs for verifiers get such a number: the sum of what was answered.
-    """
-    lacks_answers = known.asked > 0 and not known.scored
-    return lacks_answers and base is not None and base.reward is not None
+
+def _wrote_number(base: BaseResult | None) -> bool:
+    return base is not None and base.reward is not None
 
 
 def _find_wrong_output(name: str, state: State, *, needs_reward: bool) -> str | None:
@@ -260,7 +270,7 @@ def _report_written_reward(
         return known
     lines = _make_metric_lines(metrics, known)
     if known is None or not known.asked or not known.scored:
-        # Nothing says how much could be gained, so the reward is the score, as with a formula.
+        # Nothing says how much could be gained, so the reward itself is the score.
         return EvaluationReport(
             score=reward,
             raw_score=reward,
@@ -271,6 +281,7 @@ def _report_written_reward(
             scale="raw",
         )
     score = normalise(Totals(reward, known.gain, known.loss), known.scale)
+    # `worth` belonged to the score before.
     changes = {"score": score, "raw_score": reward, "report": lines, "worth": None}
     return known.model_copy(update=changes)
 
@@ -278,7 +289,11 @@ def _report_written_reward(
 def _make_metric_lines(
     metrics: Mapping[str, Any], known: EvaluationReport | None
 ) -> list[CriterionReport]:
-    """Return one line per metric, and the lines of the known report that have an error."""
+    """Return one line per metric, and the lines of the known report that have an error.
+
+    A metric that the override changed or added has the weight 0. It keeps the error of its old
+    line, so that a failed check stays visible.
+    """
     known_lines = {} if known is None else {line.name: line for line in known.lines}
     lines: list[CriterionReport] = []
     for name, value in metrics.items():

@@ -36,7 +36,7 @@ class Traits(NamedTuple):
         return traits if isinstance(traits, Traits) else cls(waits=True)
 
     @classmethod
-    def joined(cls, parts: Sequence["Traits"]) -> "Traits":
+    def join(cls, parts: Sequence["Traits"]) -> "Traits":
         """Return the traits of a whole from those of its parts."""
         comparing = [name for part in parts for name in part.compares]
         return cls(
@@ -48,20 +48,26 @@ class Traits(NamedTuple):
 
 
 class PlannedCriterion:
-    """A criterion, its position in the rubric, and its function ready to call."""
+    """A criterion, its position in the rubric, and what is needed to ask it.
+
+    There are four kinds. A judged criterion needs nothing. A check of steps has a `step_plan`,
+    which asks about a single step. A nested rubric scores by itself. Any other check has a
+    `function`, ready to call.
+    """
 
     def __init__(self, index: int, criterion: Criterion) -> None:
         self.index = index
         self.criterion = criterion
-        # None if a model or a nested rubric answers.
         self.function: CheckFunction | None = None
-        # The plan that asks about a single step; None unless code answers about each step.
         self.step_plan: Plan | None = None
-        # Whether it needs a completion that can be read. A nested rubric sees to that itself.
-        self.reads_completion = criterion.judged or criterion.scope != "rollout"
-        if criterion.check is not None and criterion.scope != "rollout":
+        self.reads_completion = True  # whether it needs a completion that can be read
+        if criterion.judged:
+            return
+        if criterion.scope != "rollout":
             self.step_plan = _plan_one_step(criterion)
-        elif criterion.check is not None and not is_scorer(criterion.check):
+        elif is_scorer(criterion.check):
+            self.reads_completion = False  # a nested rubric reports what it cannot read
+        else:
             self.function = _prepare_function(criterion)
             self.reads_completion = self.function.reads_completion
 
@@ -77,6 +83,11 @@ class PlannedCriterion:
 
     @property
     def traits(self) -> Traits:
+        """What it means for the rubric: see `Traits`.
+
+        An async check of single rollouts waits, so that rollouts should run concurrently. An
+        async group function does not have to: it gets many rollouts in one call.
+        """
         if self.criterion.judged:
             return Traits(waits=True, asks=True)
         if self.step_plan is not None:
@@ -96,8 +107,8 @@ def _plan_one_step(criterion: Criterion) -> "Plan":
     plan = Plan([about_one_step(criterion)], AGGREGATIONS["sum"])
     if plan.planned[0].compares:
         raise RubricError(
-            f"criterion {criterion.name!r} scores a whole group but has a scope: "
-            "drop one of the two"
+            f"criterion {criterion.name!r} scores a whole group but has a scope other than the "
+            "rollout: drop one of the two"
         )
     return plan
 
@@ -174,15 +185,15 @@ class Plan:
     """A rubric's criteria, checked and ready to be asked."""
 
     def __init__(self, criteria: Sequence[Criterion], aggregation: Aggregation) -> None:
-        _refuse_negative_weight_in_tree(criteria, aggregation)
+        _refuse_negative_weights_of_tree(criteria, aggregation)
         self.criteria = tuple(criteria)
         self.aggregation = aggregation
         self.planned = [PlannedCriterion(index, c) for index, c in enumerate(criteria)]
         self.names = tuple(criterion.name for criterion in criteria)
         self.weights = tuple(criterion.weight for criterion in criteria)
-        # The most that can be gained and lost.
+        # The largest possible gain and loss: the sums of the positive and negative weights.
         self.gain, self.loss = stakes(self.weights)
-        self.counted = sum(criterion.counts for criterion in criteria)
+        self.counted_criteria = sum(criterion.counts for criterion in criteria)
         self.is_judged = any(criterion.judged for criterion in criteria)
         self.is_about_steps = any(map(is_about_steps, criteria))
         # Whether the reward is always the weighted sum of all answers: there is no veto, no
@@ -223,7 +234,7 @@ class Plan:
                 )
 
 
-def _refuse_negative_weight_in_tree(
+def _refuse_negative_weights_of_tree(
     criteria: Sequence[Criterion], aggregation: Aggregation
 ) -> None:
     for criterion in criteria:
@@ -268,15 +279,18 @@ def _refuse_impossible_condition(criterion: Criterion, by_name: Mapping[str, Cri
         for verdict in verdicts:
             if verdict not in offered:
                 raise RubricError(
-                    f"{condition} is {verdict!r}, which can never be: "
-                    f"it offers {', '.join(offered)}"
+                    f"{condition} is {verdict!r}, which is not one of its verdicts: "
+                    f"name one of {', '.join(offered)}"
                 )
 
 
 def make_names_unique(
     criteria: Sequence[Criterion], taken: Collection[str] = ()
 ) -> list[Criterion]:
-    """Return the criteria with unique names: `length`, `length_2`; a lambda becomes `check_1`."""
+    """Return the criteria with unique names: `length`, `length_2`.
+
+    A criterion without a name gets one, such as `check_1` for a lambda.
+    """
     used = set(taken)
     repeats: Counter[str] = Counter()
     named: list[Criterion] = []

@@ -1,25 +1,27 @@
-"""Strike keys, passwords and logins out of everything that leaves the process: errors, logs, runs and printed lines.
+"""Remove keys, passwords and logins from everything that leaves the process: errors, logs, runs, output.
 
-Secrets are known by their shape, by the environment variable that holds them, or because a model was given them.
+A secret is recognised by its form, by the name of the environment variable that holds it, or
+because it was registered with `keep_secret`.
 """
 
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-if TYPE_CHECKING:  # loaded where it is needed: worker processes start with this module
+if TYPE_CHECKING:  # imported late: worker processes load this module first
     import logging
 
 STRUCK = "***"
 
-SHORTEST_KEY = (
-    8  # characters of the shortest key that is looked for in what others say; less may be a word
-)
+# The length in characters from which a secret is searched for in texts; shorter ones may be words.
+SHORTEST_KEY = 8
 
-_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-_ALWAYS = frozenset(
+# Splits `OPENAI_API_KEY` and `authToken` into words.
+_NAME_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+# A name that ends in one of these words is the name of a secret.
+_SECRET_WORDS = frozenset(
     {
         "apikey",
         "auth",
@@ -35,8 +37,9 @@ _ALWAYS = frozenset(
         "secret",
     }
 )
-# What a name may be about that ends in a word for a secret and is none: `sort_key`, `eos_token`.
-_HARMLESS = {
+# A name that ends in one of these words is the name of a secret too, unless one of the words listed
+# comes before it: `sort_key`, `eos_token`.
+_SECRET_WORDS_UNLESS = {
     "key": frozenset(
         {
             "answer",
@@ -82,83 +85,112 @@ _HARMLESS = {
     ),
 }
 
-_kept: set[str] = set()
+# The secrets registered with `keep_secret`.
+_registered: set[str] = set()
 
 
 def keep_secret(*secrets: str | None) -> None:
-    """Have these struck out of everything from now on; one that is too short to be found is passed over."""
-    _kept.update(secret for secret in secrets if secret and len(secret) >= SHORTEST_KEY)
+    """Register secrets to be removed from now on; those that are too short are ignored."""
+    for secret in secrets:
+        if secret and len(secret) >= SHORTEST_KEY:
+            _registered.add(secret)
 
 
 def redacted(value: Any) -> Any:
-    """A text, or a value of JSON, with every secret in its texts struck out.
+    """Return a text, or a JSON value, with every secret in its texts replaced by `***`.
 
     >>> redacted("https://me:pw@host/v1?token=abc&n=2 refuses Bearer 0123456789")
     'https://***@host/v1?token=***&n=2 refuses Bearer ***'
     """
-    named = (value for name, value in os.environ.items() if is_secret_name(name))
-    # A path is no secret: PWD, GOOGLE_APPLICATION_CREDENTIALS.
-    keys = {key for key in named if len(key) >= SHORTEST_KEY and not key.startswith(("/", "~"))}
-    # The longest first, since one may begin another.
-    known = sorted(keys | _kept, key=len, reverse=True)
-    return _in_texts(value, lambda text: _without_patterns(_struck(text, known)))
+    secrets = _registered.union(_list_environment_secrets())
+    # The longest first, because a secret may be the beginning of another.
+    longest_first = sorted(secrets, key=len, reverse=True)
+    return _change_texts(
+        value, lambda text: _replace_patterns(_replace_secrets(text, longest_first))
+    )
+
+
+def _list_environment_secrets() -> list[str]:
+    secrets: list[str] = []
+    for name, value in os.environ.items():
+        if not is_secret_name(name):
+            continue
+        is_path = value.startswith(("/", "~"))  # PWD, GOOGLE_APPLICATION_CREDENTIALS
+        if len(value) >= SHORTEST_KEY and not is_path:
+            secrets.append(value)
+    return secrets
 
 
 def redacted_settings(value: Any, name: str = "") -> Any:
-    """Return the same, with every value struck out that stands under the name of a secret."""
+    """Return a JSON value redacted; a value under the name of a secret is replaced as a whole.
+
+    `name` is the name under which the value stands.
+    """
     if isinstance(value, Mapping):
-        return {
-            redacted(key): redacted_settings(inner, key)
-            for key, inner in cast("Mapping[str, Any]", value).items()
-        }
+        settings = cast("Mapping[str, Any]", value)
+        return {redacted(key): redacted_settings(inner, key) for key, inner in settings.items()}
     if isinstance(value, str):
         return STRUCK if value and is_secret_name(name) else redacted(value)
     if isinstance(value, Sequence):
         return [redacted_settings(inner, name) for inner in cast("Sequence[Any]", value)]
-    return value if value is None or isinstance(value, bool) or not is_secret_name(name) else STRUCK
-
-
-def without(secrets: Iterable[str], value: Any) -> Any:
-    """Return a value of JSON without these secrets, which its sender was given."""
-    known = tuple(secrets)
-    return _in_texts(value, lambda text: _struck(text, known))
-
-
-def telltale(*secrets: str | None) -> tuple[str, ...]:
-    """Return those that can be looked for in what a model says, since they are no words, as `EMPTY` is."""
-    found = (secret for secret in secrets if secret and len(secret) >= SHORTEST_KEY)
-    return tuple(
-        secret
-        for secret in found
-        if any(map(str.isdigit, secret)) and any(map(str.isalpha, secret))
-    )
-
-
-def parted_from_login(url: str) -> tuple[str, str, str]:
-    """Return an address without its login, the login as it stands there, and its password."""
-    from urllib.parse import unquote
-
-    scheme, slashes, rest = url.partition("://")
-    place = re.split(r"[/?#]", rest, maxsplit=1)[0]
-    login, at, host = place.rpartition("@")
-    if not at:
-        return url, "", ""
-    return (
-        f"{scheme}{slashes}{rest.replace(place, host, 1)}",
-        login,
-        unquote(login.partition(":")[2]),
-    )
+    if value is None or isinstance(value, bool):
+        return value
+    return STRUCK if is_secret_name(name) else value
 
 
 @lru_cache(maxsize=1024)
 def is_secret_name(name: str) -> bool:
-    """Whether a field of that name holds a secret: `OPENAI_API_KEY`, `authToken`; not `max_tokens`."""
-    *before, last = ["", *(word.lower() for word in _WORDS.findall(name))]
-    return last in _ALWAYS or (last in _HARMLESS and not _HARMLESS[last].intersection(before[-1:]))
+    """Return True if a field of this name holds a secret: `OPENAI_API_KEY`, not `max_tokens`."""
+    words = [word.lower() for word in _NAME_WORDS.findall(name)]
+    if not words:
+        return False
+    last_word = words[-1]
+    if last_word in _SECRET_WORDS:
+        return True
+    if last_word not in _SECRET_WORDS_UNLESS:
+        return False
+    word_before = words[-2] if len(words) > 1 else ""
+    return word_before not in _SECRET_WORDS_UNLESS[last_word]
+
+
+def without(secrets: Iterable[str], value: Any) -> Any:
+    """Return a JSON value with these secrets replaced in its texts."""
+    known_secrets = tuple(secrets)
+    return _change_texts(value, lambda text: _replace_secrets(text, known_secrets))
+
+
+def telltale(*secrets: str | None) -> tuple[str, ...]:
+    """Return the secrets that can be searched for in the text of a model.
+
+    Those that are short, or without both digits and letters, could be ordinary words.
+    """
+    searchable: list[str] = []
+    for secret in secrets:
+        if not secret or len(secret) < SHORTEST_KEY:
+            continue
+        has_digit = any(character.isdigit() for character in secret)
+        has_letter = any(character.isalpha() for character in secret)
+        if has_digit and has_letter:
+            searchable.append(secret)
+    return tuple(searchable)
+
+
+def parted_from_login(url: str) -> tuple[str, str, str]:
+    """Return a URL without its login, the login as written in the URL, and its password."""
+    from urllib.parse import unquote
+
+    scheme, separator, rest = url.partition("://")
+    authority = re.split(r"[/?#]", rest, maxsplit=1)[0]  # such as `user:password@host`
+    login, at_sign, host = authority.rpartition("@")
+    if not at_sign:
+        return url, "", ""
+    url_without_login = f"{scheme}{separator}{rest.replace(authority, host, 1)}"
+    password = unquote(login.partition(":")[2])
+    return url_without_login, login, password
 
 
 def logger_of(name: str) -> "logging.Logger":
-    """The logger of that name, whose records hold no secret and can be written as UTF-8."""
+    """Return the logger of this name; its records have no secrets and can be written as UTF-8."""
     import logging
 
     logger = logging.getLogger(name)
@@ -167,54 +199,62 @@ def logger_of(name: str) -> "logging.Logger":
 
 
 def _redact_record(record: "logging.LogRecord") -> bool:
+    """Redact a log record in place. Return True, so that the logger keeps it."""
     import logging
 
-    record.msg, record.args = _printable(redacted(record.getMessage())), None
+    record.msg = _to_utf8(redacted(record.getMessage()))
+    record.args = None
     if record.exc_info and not record.exc_text:
         record.exc_text = logging.Formatter().formatException(record.exc_info)
     if record.exc_text:
-        record.exc_text = _printable(redacted(record.exc_text))
+        record.exc_text = _to_utf8(redacted(record.exc_text))
     return True
 
 
-def _printable(text: str) -> str:
-    # A completion may hold half an emoji, which no log file or test runner can write.
+def _to_utf8(text: str) -> str:
+    """Return the text with lone surrogates escaped: a log file cannot store half an emoji."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def _in_texts(value: Any, change: Callable[[str], str]) -> Any:
-    """A value of JSON with its texts changed; tuples become lists."""
+def _change_texts(value: Any, change: Callable[[str], str]) -> Any:
+    """Return a JSON value with all of its texts changed; tuples become lists."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, Mapping):
-        return {
-            name: _in_texts(inner, change)
-            for name, inner in cast("Mapping[str, Any]", value).items()
-        }
+        fields = cast("Mapping[str, Any]", value)
+        return {name: _change_texts(inner, change) for name, inner in fields.items()}
     if isinstance(value, list | tuple):
-        return [_in_texts(inner, change) for inner in cast("Sequence[Any]", value)]
+        return [_change_texts(inner, change) for inner in cast("Sequence[Any]", value)]
     return value
 
 
-def _struck(text: str, secrets: Iterable[str]) -> str:
+def _replace_secrets(text: str, secrets: Iterable[str]) -> str:
     for secret in secrets:
         text = text.replace(secret, STRUCK)
     return text
 
 
-def _without_patterns(text: str) -> str:
-    value, login, query = _patterns()
-    text = value.sub(STRUCK, text)
+def _replace_patterns(text: str) -> str:
+    """Replace keys, logins in URLs and secrets in queries, recognised by their form."""
+    patterns = _compile_patterns()
+    text = patterns.key.sub(STRUCK, text)
     if "://" in text:
-        text = login.sub(STRUCK, text)
-    return query.sub(rf"\1{STRUCK}", text)
+        text = patterns.login.sub(STRUCK, text)
+    return patterns.query.sub(rf"\1{STRUCK}", text)
+
+
+class _Patterns(NamedTuple):
+    """Patterns of secrets. Each can only start where a run of characters starts: linear time."""
+
+    key: re.Pattern[str]
+    login: re.Pattern[str]
+    query: re.Pattern[str]
 
 
 @cache
-def _patterns() -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
-    """Match secrets by look, logins, and secrets in queries; each starts where a run does, for linear time."""
-    value = (
-        r"(?<![\w\-])[spr]k-(?=[\w\-]*\d)[\w\-]{16,}"  # OpenAI, Anthropic, Stripe and their like
+def _compile_patterns() -> _Patterns:
+    key = (
+        r"(?<![\w\-])[spr]k-(?=[\w\-]*\d)[\w\-]{16,}"  # OpenAI, Anthropic, Stripe and others
         r"|\b(?:gh[pousr]_|hf_|npm_|gsk_|r8_|xai-|pplx-)[A-Za-z0-9]{24,}"
         r"|\b(?:github_pat_|tgp_v1_|glpat-|xox[abprs]-|pypi-)[\w\-]{16,}"
         r"|\bAIza[\w\-]{30,}|\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"
@@ -224,4 +264,8 @@ def _patterns() -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
     )
     login = r"(?<=://)[^/\s@]+(?=@)"
     query = r"(?<=[?&])([\w\-.]*(?:key|token|secret|password|signature|sig|auth)=)[^&\s#]+"
-    return re.compile(value), re.compile(login), re.compile(query, re.IGNORECASE)
+    return _Patterns(
+        key=re.compile(key),
+        login=re.compile(login),
+        query=re.compile(query, re.IGNORECASE),
+    )

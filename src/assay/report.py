@@ -383,8 +383,10 @@ class EvaluationReport:
 
     @property
     def tag_scores(self) -> dict[str, float | None]:
-        """The score over the lines of each tag alone, by the weighted rule."""
-        rule = AGGREGATIONS["healthbench" if self.scale == "open" else "weighted"]
+        """The score over the counted lines of each tag alone, as a weighted sum."""
+        rule = AGGREGATIONS["weighted"]
+        if self.scale == "open":
+            rule = AGGREGATIONS["healthbench"]  # a weighted sum too, but not clamped
         lines_by_tag: dict[str, list[CriterionReport]] = {}
         for line in self.lines:
             for tag in line.tags:
@@ -435,7 +437,7 @@ class EvaluationReport:
         data = self._collect_fields()
         data["vetoed_by"] = list(self.vetoed_by)
         for name in ("shown", "unshaped", "version", "step_rewards"):
-            if not data[name] and data[name] != 0:  # most reports have none of these
+            if data[name] in (None, "", {}):  # most reports have none of these
                 del data[name]
         if self.report is not None:
             data["report"] = [line.model_dump(mode="json") for line in self.report]
@@ -513,7 +515,8 @@ def aggregate(
 
     `criteria`, one per line, are needed only if some are required and may veto. `answers` are
     those that the lines were made from, if they are known. `scale` takes precedence over the
-    scale of the aggregation.
+    scale of the aggregation. If a line that applies has no answer, the sum is only the partial
+    reward: the report itself then has no score and no reward.
     """
     scale = scale or aggregation.scale
     applying = [line for line in lines if line.counted and line.applies]
@@ -522,6 +525,7 @@ def aggregate(
     for criterion, line in zip(criteria, lines, strict=False):
         if criterion.required and line.counted and line.passed is False:
             vetoes.append(criterion)
+            # The sum must not be worth more than the score that the veto allows.
             highest = sum_behind(criterion.cap, totals.gain, totals.loss, scale)
             totals = totals._replace(raw=min(totals.raw, highest))
     score = None
@@ -649,7 +653,10 @@ def _first_set(value: float | None, default: float) -> float:
 
 
 def _sum_step_rewards(parts: Sequence[EvaluationReport]) -> dict[str, float | None] | None:
-    """Add the rewards of turns; a rubric that is not about steps adds its reward to every turn."""
+    """Add the rewards of turns; a rubric that is not about steps adds its reward to every turn.
+
+    The sum of a turn is None if one of its rewards is missing.
+    """
     turns = dict.fromkeys(turn for part in parts for turn in part.step_rewards or ())
     sums: dict[str, float | None] = {}
     for turn in turns:
@@ -657,6 +664,7 @@ def _sum_step_rewards(parts: Sequence[EvaluationReport]) -> dict[str, float | No
         for part in parts:
             reward = part.raw_score if part.applies else 0.0
             if part.step_rewards is not None:
+                # A turn that this rubric does not know gets the reward of the rollout.
                 reward = part.step_rewards.get(turn, reward)
             if reward is not None:
                 rewards.append(reward)

@@ -120,7 +120,11 @@ class Rollout:
         return ABSENT
 
     def all_fields(self) -> dict[str, Any]:
-        """Return every field by name, including those of the input row and of the state."""
+        """Return every field by name, including those of the input row and of the state.
+
+        Where several have a field of one name, the rollout's own takes precedence, then that of
+        the input row, then that of the state.
+        """
         fields: dict[str, Any] = {"answer": "", "task": "default", "info": {}}
         if not self.is_state:
             fields.update(self.state)

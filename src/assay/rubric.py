@@ -60,12 +60,13 @@ class Rubric(BaseRubric, Loadable):
         shows: str | Sequence[str] | None = None,
         shaping: Sequence[Any] = (),
     ) -> None:
-        """With `on_error="raise"`, what checks and judges raise is raised.
+        """Build a rubric; whatever is wrong with its criteria is raised here.
 
+        With `on_error="raise"`, errors of checks and judges are raised when rollouts are scored.
         `aggregation` is a name or a function of report lines. `shows` limits what judges read of
-        a rollout, as in `messages.SHOWS`; None is as the enclosing rubric says, else everything.
-        `shaping` makes the reward of what the criteria add up to, by parts as in
-        `assay.shaping`; the score stays as it is.
+        a rollout, see `messages.SHOWS`; None means the same as in the enclosing rubric, or
+        everything if there is none. `shaping` lists the steps that turn the sum of the criteria
+        into the reward, see `assay.shaping`; the score is not affected.
         """
         if on_error not in ("record", "raise"):
             raise RubricError(f"on_error is {on_error!r}: give 'record' or 'raise'")
@@ -114,9 +115,9 @@ class Rubric(BaseRubric, Loadable):
         """Return the completion as criteria read it; raise TypeError if it cannot be read."""
         return read_completion(completion)
 
-    def _refuse_alone(self) -> None:
+    def _refuse_single_rollout(self) -> None:
         if self.overridden & {"score_rollout", "score"}:
-            return
+            return  # the override decides
         if not self._plan.planned:
             raise RubricError(
                 "this rubric has no criteria, so there is nothing to score: "
@@ -206,7 +207,7 @@ class Rubric(BaseRubric, Loadable):
             inner.inherit_parser(self.parser)
 
     def add_class_object(self, name: str, obj: Any) -> None:
-        """Let checks take `obj` as an argument; it goes before a field of the same name."""
+        """Let checks take `obj` as an argument; it takes precedence over a field of that name."""
         self.class_objects[name] = obj
 
     def show(self, shows: str | Sequence[str]) -> None:
@@ -229,12 +230,14 @@ class Rubric(BaseRubric, Loadable):
     def traits(self) -> Traits:
         """Whether this rubric or a nested one waits, asks a model, or compares rollouts."""
         methods = self.own_methods
+        # `compares` names whatever compares rollouts, for error messages: here shapings and an
+        # override of `score_group`.
         comparing = self._list_comparing_shapings()
         if "score_group" in methods:
             comparing.insert(0, "score_group")
         # Any override may wait.
         own_traits = Traits(waits=bool(methods), compares=tuple(comparing))
-        return Traits.joined([*self._list_part_traits(), own_traits])
+        return Traits.join([*self._list_part_traits(), own_traits])
 
     def _list_part_traits(self) -> list[Traits]:
         return [planned.traits for planned in self._plan.planned]
@@ -359,7 +362,7 @@ class RubricGroup(Rubric):
         reports_by_child: list[list[EvaluationReport]] = []
         # In order: a later rubric may read what an earlier one left in the state.
         for child in self._check_children():
-            # The grader of this call goes before the child's own, and that before the group's.
+            # The grader of this call takes precedence over the child's, and that over the group's.
             grader = autograder or child.autograder or self.autograder
             with nullcontext() if self.shows is None else set_shows(self.shows):
                 reports_by_child.append(await child.score_all(rollouts, grader, called))
@@ -405,12 +408,12 @@ class RubricGroup(Rubric):
         options = self.options_data(as_hash=True)
         return hash_of({"format": "assay.group/1", "name": self.name, "rubrics": hashes, **options})
 
-    def _refuse_alone(self) -> None:
+    def _refuse_single_rollout(self) -> None:
         children = [child for child in self._check_children() if len(child) or child.own_methods]
         if not children:
-            super()._refuse_alone()
+            super()._refuse_single_rollout()
         for child in children:
-            child._refuse_alone()  # pyright: ignore[reportPrivateUsage]
+            child._refuse_single_rollout()  # pyright: ignore[reportPrivateUsage]
         self._refuse_comparing_shaping()
 
     def _check_children(self) -> list[Rubric]:
@@ -472,7 +475,7 @@ def rubric_in_python(reference: str) -> Rubric:
         except Exception as error:  # a user's function may raise anything
             raise RubricError(
                 f"{reference} could not be called without arguments to get a rubric: "
-                f"{described(error)}; put a single check in a list"
+                f"{described(error)}; if it is a check, name a list that holds it"
             ) from error
     if isinstance(rubric, list | tuple):
         return Rubric(cast("Sequence[Any]", rubric))

@@ -1,6 +1,7 @@
-"""Shape a reward: small parts, applied in order, between the outcome that the criteria come to and the reward that is paid.
+"""Shape rewards: parts that are applied in order to the outcome of the criteria.
 
-A part gets the scored rollouts of a batch and returns a reward for each; a rollout without a reward goes past all of them.
+A part takes the scored rollouts of a batch and returns a reward for each. Rollouts without a
+reward are left out.
 """
 
 import inspect
@@ -8,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from functools import cache, partial
-from typing import Annotated, Any, Final, NamedTuple, cast
+from typing import Annotated, Any, Final, NamedTuple, TypeAlias, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
@@ -22,175 +23,272 @@ from assay.wording import described, did_you_mean, first_error, short_repr
 
 
 class Earned(NamedTuple):
-    """One scored rollout, as a part of a shaping sees it."""
+    """One scored rollout, as a part of a shaping receives it."""
 
-    reward: float  # as the parts before this one left it
-    outcome: float  # what the criteria came to
-    score: float | None  # the outcome between 0 and 1
+    # The reward after the parts before this one.
+    reward: float
+    # The reward of the criteria, before any shaping.
+    outcome: float
+    # The outcome normalised to 0…1; None if nothing could be gained.
+    score: float | None
+    # The completion as text.
     text: str
+    # All fields of the rollout.
     row: Mapping[str, Any]
+    # The values of the criteria by name.
     metrics: Mapping[str, float]
 
     def length(self, count: str) -> float:
-        """Its length in `words` or `characters`, or as a field of the rollout says: a number, or a list such as token ids."""
-        if count in ("words", "characters"):
-            return len(self.text.split() if count == "words" else self.text)
-        found = self.row.get(count)
-        if not isinstance(found, int | float | Sized):
-            raise ValueError(
-                f"its field {count!r} is {short_repr(found)}: count words or characters, or name a field"
-            )
-        return len(found) if isinstance(found, Sized) else found
+        """Return the length of the completion.
+
+        `count` is "words", "characters", or the name of a field of the rollout. The field holds
+        a number, or a list such as token ids.
+        """
+        if count == "words":
+            return len(self.text.split())
+        if count == "characters":
+            return len(self.text)
+        value = self.row.get(count)
+        if isinstance(value, Sized):
+            return len(value)
+        if isinstance(value, int | float):
+            return value
+        raise ValueError(
+            f"its field {count!r} is {short_repr(value)}: "
+            "count words or characters, or name a field that holds a number or a list"
+        )
 
 
 Positive = Annotated[float, Field(gt=0)]
-Amount = Annotated[float, Field(ge=0)]
+NonNegative = Annotated[float, Field(ge=0)]
 
 
-def clip(one: Earned, low: float = -LARGEST, high: float = LARGEST) -> float:
-    """Pay at least `low` and at most `high`."""
-    return min(high, max(low, one.reward))
+def clip(rollout: Earned, low: float = -LARGEST, high: float = LARGEST) -> float:
+    """Limit the reward to `low`…`high`."""
+    return min(high, max(low, rollout.reward))
 
 
-def rescale(one: Earned, factor: Positive = 1.0, shift: float = 0.0) -> float:
-    """Pay `factor` times the reward, plus `shift`."""
-    return factor * one.reward + shift
+def rescale(rollout: Earned, factor: Positive = 1.0, shift: float = 0.0) -> float:
+    """Multiply the reward by `factor`, then add `shift`."""
+    return factor * rollout.reward + shift
 
 
 def soft_overlong(
-    one: Earned, most: Positive, cache: Positive, factor: Amount = 1.0, count: str = "words"
+    rollout: Earned,
+    most: Positive,
+    cache: Positive,
+    factor: NonNegative = 1.0,
+    count: str = "words",
 ) -> float:
-    """Take nothing off up to a length of `most` - `cache`, `factor` from `most` on, and between in a straight line (DAPO)."""
-    return one.reward - factor * min(1.0, max(0.0, (one.length(count) - (most - cache)) / cache))
+    """Subtract a penalty for length (DAPO).
+
+    The penalty is 0 up to a length of `most` - `cache`, then rises in a straight line, and is
+    `factor` from a length of `most` on.
+    """
+    excess = rollout.length(count) - (most - cache)
+    share = min(1.0, max(0.0, excess / cache))
+    return rollout.reward - factor * share
 
 
-def repetition(one: Earned, size: Annotated[int, Field(ge=1)] = 3, most: Amount = 1.0) -> float:
-    """Take `most` times the share of runs of `size` words off that stand in the text before."""
-    return one.reward - most * repeated_share(one.text, size)
+def repetition(
+    rollout: Earned, size: Annotated[int, Field(ge=1)] = 3, most: NonNegative = 1.0
+) -> float:
+    """Subtract `most` times the share of runs of `size` words that repeat an earlier run."""
+    return rollout.reward - most * repeated_share(rollout.text, size)
 
 
-def format_gate(one: Earned, criterion: str, pays: float = 0.0, least: float = 1.0) -> float:
-    """Pay at most `pays` where a criterion, such as a check of the format, is worth less than `least`."""
-    return one.reward if one.metrics.get(criterion, least) >= least else min(one.reward, pays)
+def format_gate(rollout: Earned, criterion: str, pays: float = 0.0, least: float = 1.0) -> float:
+    """Limit the reward to `pays` if the value of a criterion is below `least`.
+
+    The criterion is usually a check of the format.
+    """
+    value = rollout.metrics.get(criterion, least)
+    if value < least:
+        return min(rollout.reward, pays)
+    return rollout.reward
 
 
 def group_length(
-    batch: Sequence[Earned], alpha: Amount = 0.1, right: float = 0.5, count: str = "words"
+    batch: Sequence[Earned], alpha: NonNegative = 0.1, right: float = 0.5, count: str = "words"
 ) -> list[float]:
-    """Take `alpha` times the logistic function of (length - mean) / deviation off right answers, compared with each other.
+    """Subtract a penalty from right answers that are long compared with other right answers.
 
-    As by Arora and Zanette (2025): a wrong answer gains nothing by being short. Right is a score of `right` or more.
+    The penalty is `alpha` times the logistic function of (length - mean) / deviation, as in Arora
+    and Zanette (2025). Wrong answers have no penalty, so that being short gains them nothing. An
+    answer is right if its score is at least `right`.
     """
-    # Without a score, as nothing could be gained, the outcome is all there is to tell what is right.
-    scores = [one.outcome if one.score is None else one.score for one in batch]
-    lengths = [
-        one.length(count) if score >= right else None
-        for one, score in zip(batch, scores, strict=True)
-    ]
-    known = [length for length in lengths if length is not None]
-    mean = math.fsum(known) / (len(known) or 1)
-    unit = math.hypot(*(length - mean for length in known)) / math.sqrt(len(known) or 1) or 1.0
-    off = [
-        0.0 if n is None else alpha / (1 + math.exp(min(700.0, (mean - n) / unit))) for n in lengths
-    ]
-    return [one.reward - less for one, less in zip(batch, off, strict=True)]
+    lengths: list[float | None] = []  # None for a wrong answer
+    for rollout in batch:
+        # If nothing could be gained there is no score, and the outcome takes its place.
+        score = rollout.outcome if rollout.score is None else rollout.score
+        lengths.append(rollout.length(count) if score >= right else None)
+    right_lengths = [length for length in lengths if length is not None]
+    right_count = max(1, len(right_lengths))
+    mean = math.fsum(right_lengths) / right_count
+    deviation = math.hypot(*(length - mean for length in right_lengths)) / math.sqrt(right_count)
+    if deviation == 0:  # all lengths are equal
+        deviation = 1.0
+    rewards: list[float] = []
+    for rollout, length in zip(batch, lengths, strict=True):
+        if length is None:
+            penalty = 0.0
+        else:
+            exponent = min(700.0, (mean - length) / deviation)  # exp overflows above 709
+            penalty = alpha / (1 + math.exp(exponent))
+        rewards.append(rollout.reward - penalty)
+    return rewards
 
 
 SHAPINGS: Final[dict[str, Callable[..., Any]]] = {
-    part.__name__: part
-    for part in (clip, rescale, soft_overlong, repetition, format_gate, group_length)
+    "clip": clip,
+    "rescale": rescale,
+    "soft_overlong": soft_overlong,
+    "repetition": repetition,
+    "format_gate": format_gate,
+    "group_length": group_length,
 }
 
 
 def repeated_share(text: str, size: int = 3) -> float:
-    """The share of the runs of `size` words that stand in the text before; 0 for a shorter text."""
+    """Return the share of runs of `size` words that repeat an earlier run; 0 for a shorter text."""
     words = text.lower().split()
-    runs = list(zip(*(words[start:] for start in range(size)), strict=False))
-    return 1 - len(set(runs)) / len(runs) if runs else 0.0
+    runs = [tuple(words[start : start + size]) for start in range(len(words) - size + 1)]
+    if not runs:
+        return 0.0
+    return 1 - len(set(runs)) / len(runs)
 
 
 @dataclass(frozen=True)
 class ShapingPart:
-    """One of the parts above with its options, or a function of yours from a list of `Earned` to a list of rewards."""
+    """One step of a shaping: a built-in function with its options, or a function of the caller.
+
+    A function of the caller takes a list of `Earned` and returns a list of rewards.
+    """
 
     name: str
     function: Callable[..., Any]
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     @property
-    def compares(self) -> bool:
-        """Whether it sees all rollouts at once; a function of yours with `independent = True` sees each alone."""
-        is_ours = self.function is SHAPINGS.get(self.name)
-        return (
-            self.function is group_length
-            if is_ours
-            else getattr(self.function, "independent", False) is not True
-        )
+    def is_builtin(self) -> bool:
+        """Whether the function is one of `SHAPINGS`."""
+        return self.function is SHAPINGS.get(self.name)
 
-    def __call__(self, earned: Sequence[Earned]) -> list[float]:
-        is_ours = self.function is SHAPINGS.get(self.name) and not self.compares
-        work = partial(self.function, **self.options)
-        given: Any = [*map(work, earned)] if is_ours else work(earned)
-        numbers = [float(n) for n in given if isinstance(n, int | float) and abs(n) <= LARGEST]
-        if len(numbers) != len(earned) or len(given) != len(earned):
+    @property
+    def compares(self) -> bool:
+        """Whether it needs all rollouts of a group at once.
+
+        A function of the caller does, unless it has the attribute `independent = True`.
+        """
+        if self.is_builtin:
+            return self.function is group_length
+        return getattr(self.function, "independent", False) is not True
+
+    def __call__(self, rollouts: Sequence[Earned]) -> list[float]:
+        """Return the new reward of each rollout; raise ValueError unless all are finite numbers."""
+        apply = partial(self.function, **self.options)
+        results: Any
+        if self.is_builtin and not self.compares:
+            results = [apply(rollout) for rollout in rollouts]
+        else:
+            results = apply(rollouts)
+        rewards: list[float] = []
+        for result in results:
+            if isinstance(result, int | float) and abs(result) <= LARGEST:
+                rewards.append(float(result))
+        if len(rewards) != len(rollouts) or len(results) != len(rollouts):
             raise ValueError(
-                f"it returned {short_repr(given)} for {len(earned)} rollouts: give each a finite number"
+                f"it returned {short_repr(results)} for {len(rollouts)} rollouts: "
+                "return one finite number for each"
             )
-        return numbers
+        return rewards
 
     def data(self, *, as_hash: bool) -> Any:
-        """As a file says it; for a hash, a function that no file can name too."""
-        if self.function is SHAPINGS.get(self.name):
+        """Return the part as an entry of a rubric file.
+
+        Raises `RubricError` for a function that no file can name, except with `as_hash`.
+        """
+        if self.is_builtin:
             return {self.name: dict(self.options)}
-        return (path_of if as_hash else reference_of)(self.function)
+        if as_hash:
+            return path_of(self.function)
+        return reference_of(self.function)
 
 
 @cache
 def options_of(name: str) -> type[BaseModel]:
-    """The options of a part, as a model that validates them."""
-    parameters = list(inspect.signature(SHAPINGS[name]).parameters.values())[1:]
-    fields: dict[str, Any] = {
-        p.name: (p.annotation, ... if p.default is p.empty else p.default) for p in parameters
-    }
+    """Return a pydantic model of the options of a built-in part."""
+    fields: dict[str, Any] = {}
+    # The first parameter is the rollout, or the batch.
+    _, *parameters = inspect.signature(SHAPINGS[name]).parameters.values()
+    for parameter in parameters:
+        is_required = parameter.default is parameter.empty
+        default = ... if is_required else parameter.default  # `...` means required
+        fields[parameter.name] = (parameter.annotation, default)
     return create_model(name, __config__=ConfigDict(extra="forbid", allow_inf_nan=False), **fields)
 
 
-def shaping_of(given: object, names: Sequence[str] | None = None) -> tuple[ShapingPart, ...]:
-    """The parts that are given, as functions or as data: `{clip: {low: 0}}`. A gate has to name one of `names`."""
-    if not isinstance(given, list | tuple):
-        raise RubricError(f"shaping is {short_repr(given)}: give a list of parts")
-    parts = tuple(map(_part, cast("Sequence[object]", given)))
+def shaping_of(shaping: object, names: Sequence[str] | None = None) -> tuple[ShapingPart, ...]:
+    """Return the parts of a shaping, given as functions or as data such as `{clip: {low: 0}}`.
+
+    With `names`, the criterion of a `format_gate` has to be one of them.
+    """
+    if not isinstance(shaping, list | tuple):
+        raise RubricError(f"shaping is {short_repr(shaping)}: give a list of parts")
+    parts = [_read_part(entry) for entry in cast("Sequence[object]", shaping)]
     for part in parts:
-        gate = part.options.get("criterion") if part.function is format_gate else None
-        if gate is not None and names is not None and gate not in names:
+        if part.function is not format_gate or names is None:
+            continue
+        criterion = part.options.get("criterion")
+        if criterion is not None and criterion not in names:
             raise RubricError(
-                f"format_gate names no criterion of this rubric, {gate!r}: {did_you_mean(gate, names)}"
+                f"format_gate names the criterion {criterion!r}, which this rubric does not have: "
+                f"{did_you_mean(criterion, names)}"
             )
-    return parts
+    return tuple(parts)
 
 
-def _part(given: object) -> ShapingPart:
-    if isinstance(given, ShapingPart):
-        return given
-    if callable(given):
-        return ShapingPart(path_of(given).partition(":")[2], given)
-    entry = cast("dict[str, Any]", given) if isinstance(given, dict) else {str(given): None}
-    [name, *more] = entry or [""]
-    if more:
-        raise RubricError(f"there is no shaping {short_repr(entry)}: give one part an entry")
+def _read_part(entry: object) -> ShapingPart:
+    """Return the part that a function, a name, or a mapping from a name to options stands for."""
+    if isinstance(entry, ShapingPart):
+        return entry
+    if callable(entry):
+        return ShapingPart(name=path_of(entry).partition(":")[2], function=entry)
+    name: object = entry
+    options: object = None
+    if isinstance(entry, dict):
+        mapping = cast("dict[object, object]", entry)
+        if len(mapping) != 1:
+            raise RubricError(
+                f"{short_repr(mapping)} is not a part of a shaping: "
+                "give one name with its options per entry"
+            )
+        [(name, options)] = mapping.items()
+    name = str(name)
     if name not in SHAPINGS:
         raise RubricError(f"there is no shaping {short_repr(name)}: {did_you_mean(name, SHAPINGS)}")
+    return ShapingPart(name, SHAPINGS[name], _read_options(name, options or {}))
+
+
+def _read_options(name: str, options: object) -> dict[str, Any]:
+    """Return the validated options of a built-in part, without those that were not given."""
     try:
-        options = options_of(name).model_validate(entry[name] or {}).model_dump(exclude_unset=True)
+        model = options_of(name).model_validate(options)
     except ValidationError as error:
         raise RubricError(f"{name}: {first_error(error)[1]}") from None
-    if name == "clip" and (
-        not options or options.get("low", -LARGEST) > options.get("high", LARGEST)
-    ):
-        raise RubricError(
-            f"clip has the options {options}: give a low, a high, or a low below a high"
-        )
-    return ShapingPart(name, SHAPINGS[name], options)
+    validated = model.model_dump(exclude_unset=True)
+    if name == "clip":
+        low = validated.get("low", -LARGEST)
+        high = validated.get("high", LARGEST)
+        if not validated or low > high:
+            raise RubricError(
+                f"clip has the options {validated}: give a low, a high, or a low below a high"
+            )
+    return validated
+
+
+# The reward that a part gives a rollout, or the error that prevented one.
+_Result: TypeAlias = float | CriterionReport
 
 
 def shaped(
@@ -199,68 +297,100 @@ def shaped(
     parts: Sequence[ShapingPart],
     on_error: OnError,
 ) -> list[EvaluationReport]:
-    """The reports with the reward that the parts make of their outcome. A part that fails leaves its rollouts unscored."""
-    found = list(reports)
-    earned: dict[int, Earned] = {}
-    for place, (report, row) in enumerate(zip(reports, rows, strict=True)):
-        if (reward := report.raw_score) is not None:
-            text = completion_text(row.get("completion", ""))
-            earned[place] = Earned(reward, reward, report.score, text, row, report.metrics)
+    """Return the reports with shaped rewards. If a part fails, its rollouts become unscored."""
+    shaped_reports = list(reports)
+    rollouts: dict[int, Earned] = {}
+    for index, (report, row) in enumerate(zip(reports, rows, strict=True)):
+        if report.raw_score is not None:
+            rollouts[index] = Earned(
+                reward=report.raw_score,
+                outcome=report.raw_score,
+                score=report.score,
+                text=completion_text(row.get("completion", "")),
+                row=row,
+                metrics=report.metrics,
+            )
     for part in parts:
-        units = (
-            [[place] for place in earned] if not part.compares else [list(earned)] if earned else []
-        )
-        while units:
-            places = units.pop()
-            try:
-                rewards = part([earned[place] for place in places])
-            except FAILURES as error:
-                if on_error == "raise" or is_stop(error):
-                    raise
-                own = (
-                    [place for place in places if _fails_alone(part, earned[place])]
-                    if len(places) > 1
-                    else []
-                )
-                if own and len(own) < len(places):  # their trouble, and not that of the others
-                    units += [[place] for place in own] + [
-                        [place for place in places if place not in set(own)]
-                    ]
-                    continue
-                line = CriterionReport(name=part.name, error=described(error))
-                for place in places:
-                    update = {
-                        "report": [*reports[place].lines, line],
-                        "asked": reports[place].asked + 1,
-                    }
-                    found[place] = reports[place].model_copy(update=update)
-                    del earned[place]
+        for index, result in _apply_part(part, rollouts, on_error).items():
+            if isinstance(result, CriterionReport):
+                shaped_reports[index] = _add_error(reports[index], result)
+                del rollouts[index]
             else:
-                for place, reward in zip(places, rewards, strict=True):
-                    earned[place] = earned[place]._replace(reward=reward)
-    for place, one in earned.items():
-        worth = one.outcome if reports[place].worth is None else reports[place].worth
-        update: dict[str, Any] = {
-            "raw_score": one.reward + 0.0,
-            "unshaped": one.outcome,
-            "worth": worth,
-        }
-        if (
-            steps := reports[place].step_rewards
-        ) is not None:  # what the whole gains or loses, every turn does
-            update["step_rewards"] = {
-                turn: (paid or 0.0) + one.reward - one.outcome for turn, paid in steps.items()
-            }
-        found[place] = reports[place].model_copy(update=update)
-    return found
+                rollouts[index] = rollouts[index]._replace(reward=result)
+    for index, rollout in rollouts.items():
+        shaped_reports[index] = _with_reward(reports[index], rollout)
+    return shaped_reports
 
 
-def _fails_alone(part: ShapingPart, one: Earned) -> bool:
-    """Whether a rollout cannot be shaped even by itself; a function of yours that compares is not asked again."""
-    if part.function is not group_length:
-        return False
+def _apply_part(
+    part: ShapingPart, rollouts: Mapping[int, Earned], on_error: OnError
+) -> dict[int, _Result]:
+    """Return the results of a part by the index of the rollout."""
+    if part.compares:
+        return _shape_group(part, rollouts, on_error)
+    results: dict[int, _Result] = {}
+    for index, rollout in rollouts.items():
+        results.update(_shape_group(part, {index: rollout}, on_error))
+    return results
+
+
+def _shape_group(
+    part: ShapingPart, group: Mapping[int, Earned], on_error: OnError
+) -> dict[int, _Result]:
+    """Return the results of a part that sees this group of rollouts at once."""
+    if not group:
+        return {}
     try:
-        part([one])
-    except FAILURES:
-        return True
-    return False
+        rewards = part(list(group.values()))
+    except FAILURES as error:
+        if on_error == "raise" or is_stop(error):
+            raise
+        failure = CriterionReport(name=part.name, error=described(error))
+    else:
+        return dict(zip(group, rewards, strict=True))
+    failures = _find_failing_rollouts(part, group)
+    if not failures or len(failures) == len(group):
+        return dict.fromkeys(group, failure)
+    # Only some rollouts cause the failure: compare the others without them.
+    others = {index: rollout for index, rollout in group.items() if index not in failures}
+    return {**failures, **_shape_group(part, others, on_error)}
+
+
+def _find_failing_rollouts(
+    part: ShapingPart, group: Mapping[int, Earned]
+) -> dict[int, CriterionReport]:
+    """Return the errors of the rollouts that the part cannot shape even alone.
+
+    A caller's function that compares rollouts is not called again: it may need the whole group.
+    """
+    if part.function is not group_length:
+        return {}
+    failures: dict[int, CriterionReport] = {}
+    for index, rollout in group.items():
+        try:
+            part([rollout])
+        except FAILURES as error:
+            failures[index] = CriterionReport(name=part.name, error=described(error))
+    return failures
+
+
+def _add_error(report: EvaluationReport, failure: CriterionReport) -> EvaluationReport:
+    return report.model_copy(
+        update={"report": [*report.lines, failure], "asked": report.asked + 1},
+    )
+
+
+def _with_reward(report: EvaluationReport, rollout: Earned) -> EvaluationReport:
+    """Return the report with the shaped reward; the outcome is kept as `unshaped`."""
+    update: dict[str, Any] = {
+        "raw_score": rollout.reward + 0.0,  # + 0.0 turns -0.0 into 0.0
+        "unshaped": rollout.outcome,
+        "worth": rollout.outcome if report.worth is None else report.worth,
+    }
+    if report.step_rewards is not None:
+        # The reward of every step changes as much as that of the whole rollout.
+        update["step_rewards"] = {
+            step: (reward or 0.0) + rollout.reward - rollout.outcome
+            for step, reward in report.step_rewards.items()
+        }
+    return report.model_copy(update=update)

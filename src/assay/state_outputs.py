@@ -17,7 +17,8 @@ def write_outputs(
 ) -> None:
     """Write a report's numbers into a state, in place of those of an earlier scoring.
 
-    An unscored rollout has the reward None, and `partial_reward` holds the sum of its answers.
+    `reward` and `metrics` are those of the report, unless the rubric writes others, as rubrics
+    for verifiers do. If `reward` is None, `partial_reward` holds the sum of the answers.
     """
     state["reward"] = reward
     state["metrics"] = dict(metrics)

@@ -1,4 +1,4 @@
-"""Ask criteria about the steps of a rollout, and pay the turns of the assistant.
+"""Ask criteria about the steps of a rollout, and compute the rewards of its turns.
 
 A criterion is about steps if its `scope` is `step` or `call`, or if it credits the steps that its
 reason cites. A rubric without such criteria never runs this code.
@@ -64,6 +64,8 @@ def questions_by_step(
         if judge_input.parts:  # a single reply is shown without an address
             address_line = system_prompt("step").format(address=step.address)
             requirement = f"{requirement}\n\n{address_line}"
+        # From here on the question is an ordinary one about the whole rollout. The memo tells
+        # caches and graders which step it is about.
         question = criterion.with_fields(
             requirement=requirement,
             name=f"{criterion.name}@{step.address}",
@@ -83,6 +85,7 @@ def _refuse_hidden_step(
     judge_input: JudgeInput,
 ) -> None:
     if judge_input.parts:
+        # A call has an address of its own, a turn has that of its message.
         is_shown = any(step.address in (part.address, part.message) for part in judge_input.parts)
     else:
         # A single reply is shown without an address, so only that turn can be asked about.
@@ -99,7 +102,7 @@ def join_answers_about_steps(
     questions: Sequence[Mapping[str, Criterion]],
     scores: Sequence[Score],
 ) -> list[Score]:
-    """Return one score per criterion, from the scores of its questions in order."""
+    """Return one score per criterion. `scores` has those of all questions, in order."""
     joined: list[Score] = []
     remaining = iter(scores)
     for criterion, questions_by_address in zip(criteria, questions, strict=True):
@@ -112,15 +115,15 @@ def join_answers_about_steps(
     return joined
 
 
-def pay_turns(
+def compute_turn_rewards(
     report: EvaluationReport,
     fields: Mapping[str, Any],
     compute_reward: Callable[[list[Answer]], float | None],
 ) -> dict[str, float | None]:
-    """Return the reward of each turn of the assistant, by its address.
+    """Return the reward of each turn of the assistant, by the address of the turn.
 
-    A turn's reward is what `compute_reward` gives for the answers that the rollout would have
-    if it had done throughout what it did in this turn.
+    The reward of a turn is the reward that the rollout would have if every turn had the answers
+    of this one. `compute_reward` returns the reward for a list with one answer per criterion.
     """
     turns = [step.address for step in steps_of(fields, "step")]
     if not report.scored or report.answers is None:

@@ -1,76 +1,82 @@
-"""Types of messages, states and reward functions, as users hand them over."""
+"""Types of messages, states and reward functions, as users pass them in."""
 
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from typing import Any, Literal, Self, TypeAlias
 
+# One chat message: `role`, `content` (text, parts or None), possibly `tool_calls`.
 Message: TypeAlias = Mapping[str, Any]
-"""One chat message: `role`, `content` (text, parts or None), perhaps `tool_calls`."""
 
-Messages: TypeAlias = str | Sequence[Message]  # a plain text, or a chat
+# A plain text, or a chat.
+Messages: TypeAlias = str | Sequence[Message]
 
-Info: TypeAlias = dict[str, Any]  # further data of one dataset row
+# Further data of one dataset row.
+Info: TypeAlias = dict[str, Any]
 
+# Scores one rollout. It takes any of `prompt`, `completion`, `answer`, `task`, `state` and `info`,
+# columns and class objects.
 IndividualRewardFunc: TypeAlias = Callable[..., Any]
-"""Scores one rollout; takes any of `prompt completion answer task state info`, columns, class objects."""
 
+# Scores a group at once. It takes the plurals (`completions`, `answers`, …) and returns
+# `list[float]`.
 GroupRewardFunc: TypeAlias = Callable[..., Any]
-"""Scores a group at once; takes the plurals (`completions`, `answers`, …) and returns `list[float]`."""
 
 RewardFunc: TypeAlias = IndividualRewardFunc | GroupRewardFunc
 
-Rewards: TypeAlias = Sequence[float | None]  # one a rollout; None where it is unscored
+# One reward per rollout; None for a rollout that is unscored.
+Rewards: TypeAlias = Sequence[float | None]
 
-OnError: TypeAlias = Literal[
-    "record", "raise"
-]  # what a failure becomes: an error on its line, or the exception itself
+# What happens when a criterion fails: its error is recorded on its line of the report, or raised.
+OnError: TypeAlias = Literal["record", "raise"]
 
-# What a `State` reads from its `input` row when it does not hold the field itself.
+# The fields that a `State` looks up in its `input` row if it does not have them itself.
 INPUT_FIELDS = frozenset({"prompt", "answer", "task", "info", "example_id"})
 
-_own: Any = (
-    dict  # whose methods are called straight: every turn of a rollout looks at a dozen fields
-)
+
+# `State` calls the methods of dict by this name, not through super(), which takes longer: a rollout
+# reads a dozen fields per turn.
+_dict: Any = dict
 
 
 class State(dict[str, Any]):
-    """What happened in one rollout: a dict that sees through to its `input` row, for reading, writing and `in`.
+    """The state of one rollout: a dict that also reads and writes the fields of its `input` row.
 
     >>> state = State(input={"prompt": "2+2?", "answer": "4"}, completion="4")
     >>> "answer" in state, state["answer"], state.get("answer")
     (True, '4', '4')
     """
 
-    def _home(self, key: object) -> dict[Any, Any]:
-        """What holds `key`: the input row, where it is the one to answer for it, else the state itself."""
-        row: Any = (
-            _own.get(self, "input")
-            if key in INPUT_FIELDS and not _own.__contains__(self, key)
-            else None
-        )
-        return row if isinstance(row, _own) else self
+    def _find_owner(self, key: object) -> dict[str, Any]:
+        """Return the dict that holds `key`: the input row, or the state itself."""
+        if key not in INPUT_FIELDS or _dict.__contains__(self, key):
+            return self
+        row: Any = _dict.get(self, "input")
+        return row if isinstance(row, _dict) else self
 
     def __missing__(self, key: str) -> Any:
-        home = self._home(key)
-        if home is self:
+        owner = self._find_owner(key)
+        if owner is self:
             raise KeyError(key)
-        return home[key]
+        return owner[key]
 
     def __contains__(self, key: object) -> bool:
-        return _own.__contains__(self, key) or (
-            key in INPUT_FIELDS and _own.__contains__(self._home(key), key)
-        )
+        if _dict.__contains__(self, key):
+            return True
+        return key in INPUT_FIELDS and _dict.__contains__(self._find_owner(key), key)
 
     def __setitem__(self, key: str, value: Any) -> None:
-        _own.__setitem__(self._home(key) if key in INPUT_FIELDS else self, key, value)
+        owner = self._find_owner(key) if key in INPUT_FIELDS else self
+        _dict.__setitem__(owner, key, value)
 
     def __delitem__(self, key: str) -> None:
-        _own.__delitem__(self._home(key), key)
+        _dict.__delitem__(self._find_owner(key), key)
 
     def get(self, key: str, default: Any = None) -> Any:
-        return _own.get(self._home(key) if key in INPUT_FIELDS else self, key, default)
+        owner = self._find_owner(key) if key in INPUT_FIELDS else self
+        return _dict.get(owner, key, default)
 
-    # Those of a dict pass by the methods above.
-    setdefault, update = MutableMapping[str, Any].setdefault, MutableMapping[str, Any].update
+    # The versions of dict would not call the methods above.
+    setdefault = MutableMapping[str, Any].setdefault
+    update = MutableMapping[str, Any].update
 
     def pop(self, key: str, *default: Any) -> Any:
         value = self.get(key, *default) if default else self[key]

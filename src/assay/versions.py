@@ -1,4 +1,4 @@
-"""A VersionedRubric may change while training runs: every call is scored by one version, whose hash each score carries."""
+"""A rubric that may change while training runs. Each score carries the hash of its version."""
 
 from collections.abc import Mapping, Sequence
 from copy import copy
@@ -16,26 +16,31 @@ from assay.wording import did_you_mean
 
 
 class VersionedRubric(RubricGroup):
-    """A rubric whose criteria are added, retired or weighted anew between steps, as by a callback of the trainer.
+    """A rubric whose criteria can be added, retired or reweighted between training steps.
 
-    What is under way when it changes is finished by the version it began with. Names of retired criteria stay, without values.
+    A call that is running when the rubric changes is finished with the version it began with. The
+    names of retired criteria stay in the metrics, without values.
 
     >>> rubric = VersionedRubric(Rubric([lambda completion: "4" in completion], weights=[2.0]))
     >>> before = rubric.grade_sync("4")
     >>> version = rubric.update(weights={"check_1": 3.0})
-    >>> before.raw_score, rubric.grade_sync("4").raw_score, rubric.versions == [before.version, version]
-    (2.0, 3.0, True)
+    >>> before.raw_score, rubric.grade_sync("4").raw_score
+    (2.0, 3.0)
+    >>> rubric.versions == [before.version, version]
+    True
     """
 
     def __init__(self, rubric: Rubric) -> None:
-        self.versions: list[str] = []  # the hash of each, in order
+        # The hash of each version, in order.
+        self.versions: list[str] = []
+        # The names of the criteria of all versions, in order (a dict as an ordered set).
         self._names: dict[str, None] = {}
         super().__init__([rubric])
         self.update(rubric)
 
     @property
     def rubric(self) -> Rubric:
-        """The version that scores now."""
+        """The current version."""
         return self.rubrics[0]
 
     def update(
@@ -46,56 +51,69 @@ class VersionedRubric(RubricGroup):
         retire: Sequence[str] = (),
         weights: Mapping[str, float] | None = None,
     ) -> str:
-        """Score by this rubric from the next call on, or by the one there is with these changes; returns its hash."""
+        """Replace the rubric, or change the current one, from the next call on. Return its hash.
+
+        `add` holds new criteria, `retire` names of criteria to remove, and `weights` new weights by
+        the name of the criterion.
+        """
         if rubric is not None and (add or retire or weights):
-            raise RubricError("a whole rubric and changes were given: give one of the two")
-        rubric = self._changed(add, retire, weights or {}) if rubric is None else rubric
-        self._version, self.rubrics, self.on_error = rubric.content_hash, [rubric], rubric.on_error
-        self.name, self.autograder = rubric.name, rubric.autograder
+            raise RubricError("a rubric and changes were given: give either a rubric or changes")
+        if rubric is None:
+            rubric = self._change_criteria(add, retire, weights or {})
+        self._version = rubric.content_hash
+        self.rubrics = [rubric]
+        self.on_error = rubric.on_error
+        self.name = rubric.name
+        self.autograder = rubric.autograder
         self.versions.append(self._version)
         self._names |= dict.fromkeys(rubric.get_reward_func_names())
         return self._version
 
-    def _changed(
+    def _change_criteria(
         self, add: Sequence[Any], retire: Sequence[str], weights: Mapping[str, float]
     ) -> Rubric:
-        old = self.rubric
-        if type(old) is not Rubric:
-            said = f"the criteria of a {type(old).__name__} cannot be changed one by one"
-            raise RubricError(f"{said}: give update(rubric)")
-        known = [criterion.name for criterion in old.criteria]
+        """Return a copy of the current rubric with some criteria changed."""
+        current = self.rubric
+        if type(current) is not Rubric:
+            raise RubricError(
+                f"the criteria of a {type(current).__name__} cannot be changed one by one: "
+                "give update(rubric)"
+            )
+        names = [criterion.name for criterion in current.criteria]
         for name in (*retire, *weights):
-            if name not in known:
+            if name not in names:
                 raise RubricError(
-                    f"there is no criterion {name!r} to change: {did_you_mean(name, known)}"
+                    f"there is no criterion {name!r} to change: {did_you_mean(name, names)}"
                 )
-        kept = [
-            c.with_fields(weight=weights.get(c.name, c.weight))
-            for c in old.criteria
-            if c.name not in {*retire}
-        ]
+        criteria: list[Any] = []
+        for criterion in current.criteria:
+            if criterion.name not in retire:
+                weight = weights.get(criterion.name, criterion.weight)
+                criteria.append(criterion.with_fields(weight=weight))
         return Rubric(
-            [*kept, *add],
-            parser=old.parser,
-            autograder=old.autograder,
-            aggregation=old.aggregation,
-            on_error=old.on_error,
-            name=old.name,
-            shows=old.shows,
-            shaping=old.shaping,
+            [*criteria, *add],
+            parser=current.parser,
+            autograder=current.autograder,
+            aggregation=current.aggregation,
+            on_error=current.on_error,
+            name=current.name,
+            shows=current.shows,
+            shaping=current.shaping,
         )
 
     @property
     def version(self) -> str:
+        """The hash of the current version."""
         return self._version
 
     content_hash = version  # pyright: ignore[reportIncompatibleMethodOverride]
 
     def add_reward_func(self, func: RewardFunc, weight: float = 1.0) -> None:
-        """Add a check, which makes another version."""
+        """Add a check, which makes a new version."""
         self.update(add=[Criterion.of(func, weight)])
 
     async def pinned(self) -> "VersionedRubric":
+        """Return a copy that stays at the current version."""
         return copy(self)
 
     async def _score_by_criteria(

@@ -1,65 +1,92 @@
-"""Word what messages say about wrong values and errors."""
+"""Phrases for messages about wrong values and errors."""
 
 import reprlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from assay.lazy import table_of
 from assay.redaction import redacted
 
-if TYPE_CHECKING:  # which takes longer to load than all else a worker process needs
+if TYPE_CHECKING:  # pydantic takes longer to load than anything else a worker process needs
     from pydantic import ValidationError
 
-LONGEST = 2000  # characters of an error's own message that are kept; the rest would drown a log
+# The length at which an error's message is cut, in characters, so that it does not flood a log.
+MAX_MESSAGE_LENGTH = 2000
+
+# What to do about a value that pydantic refuses, by the beginning of the error's type. The first
+# entry that matches is used.
+_ADVICE: Mapping[str, str] = {
+    "finite_number": "give a finite number",
+    "float_": "give a number",
+    "int_": "give a whole number",
+    "bool_": "give true or false",
+    "string_type": "give a text, in quotes",
+    "string_unicode": "it holds half a character, a lone surrogate: correct the text",
+    "string_too_short": "it may not be empty",
+    "too_short": "name at least one",
+    "tuple_type": "give a list",
+    "dict_type": "give a mapping",
+    "extra_forbidden": "there is no such field",
+    "less_than_equal": "give {le:g} or less",
+    "greater_than_equal": "give {ge:g} or more",
+    "greater_than": "give more than {gt:g}",
+    "literal_error": "give {expected}",
+}
 
 
 def short_repr(value: object) -> str:
-    """Return a value as a message shows it: short, whatever it is."""
-    short = reprlib.Repr()
-    short.maxstring = short.maxother = 62
-    return short.repr(value)
+    """Return the repr of a value, shortened for a message."""
+    formatter = reprlib.Repr()
+    formatter.maxstring = 62
+    formatter.maxother = 62
+    return formatter.repr(value)
 
 
 def first_error(error: "ValidationError", field: str = "") -> tuple[str, str]:
-    """Return the field that pydantic refuses first, with a plain sentence; `field` when its value alone was given."""
-    first = error.errors(include_url=False)[0]
-    path = (field, *first["loc"]) if field else first["loc"]
+    """Return the first field that pydantic refuses, and a sentence about its value.
+
+    `field` is the name of the field if its value alone was validated.
+    """
+    details = error.errors(include_url=False)[0]
+    path = details["loc"]
+    if field:
+        path = (field, *path)
     name = str(path[0]) if path else ""
-    if first["type"] == "value_error":
-        return name, str(first.get("ctx", {}).get("error", first["msg"]))
-    advice = table_of("assay", "advice.toml").items()
-    advice = next(
-        (
-            said.format(**first.get("ctx", {}))
-            for kind, said in advice
-            if first["type"].startswith(kind)
-        ),
-        "",
-    )
-    if first["type"] == "literal_error":
-        advice = f"give {first.get('ctx', {})['expected']}"
-    verb = "holds" if path and isinstance(path[-1], int) else "is"
-    return name, f"{name or 'it'} {verb} {short_repr(first['input'])}: {advice or first['msg']}"
+    context = details.get("ctx", {})
+    if details["type"] == "value_error":  # raised by a validator of ours, in our own words
+        return name, str(context.get("error", details["msg"]))
+    advice = details["msg"]
+    for error_type, phrase in _ADVICE.items():
+        if details["type"].startswith(error_type):
+            advice = phrase.format(**context)
+            break
+    is_list_entry = bool(path) and isinstance(path[-1], int)
+    verb = "holds" if is_list_entry else "is"
+    return name, f"{name or 'it'} {verb} {short_repr(details['input'])}: {advice}"
 
 
 def did_you_mean(word: object, words: Iterable[str]) -> str:
-    """Return the end of a message about an unknown word: the one that was meant, or all there are."""
-    known = list(words)
-    close = get_close_matches(str(word), known, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"use {', '.join(known)}"
+    """Return the end of a message about an unknown word: the closest known word, or all of them."""
+    known_words = list(words)
+    matches = get_close_matches(str(word), known_words, n=1)
+    if matches:
+        return f"did you mean {matches[0]!r}?"
+    return f"use {', '.join(known_words)}"
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
-    """Return so many of something: `1 text`, `2,000 texts`."""
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+    """Return a number with its noun: `1 text`, `2,000 texts`."""
+    if number == 1:
+        return f"{number:,} {noun}"
+    return f"{number:,} {plural or noun + 's'}"
 
 
 def described(error: BaseException) -> str:
-    """Return the kind and message of an error, whatever its own `__str__` does, and without secrets."""
+    """Return the type and message of an error, without secrets and cut if it is long."""
     try:
         message = redacted(str(error))
-    except Exception:  # noqa: BLE001 - the __str__ of other code
+    except Exception:  # noqa: BLE001 - `__str__` may be the code of others
         message = "its message cannot be shown"
-    more = f"… ({len(message)} characters)" if len(message) > LONGEST else ""
-    return f"{type(error).__name__}: {message[:LONGEST]}{more}"
+    if len(message) > MAX_MESSAGE_LENGTH:
+        message = f"{message[:MAX_MESSAGE_LENGTH]}… ({len(message)} characters)"
+    return f"{type(error).__name__}: {message}"

@@ -149,7 +149,7 @@ def test_every_check_has_an_example(name):
         ({"contains": {"vale": "a"}}, "contains has no field 'vale': did you mean 'value'?"),
         ({"contains": 5}, "contains: value is 5: give a text, in quotes"),
         ({"contains": ""}, "contains: value is '': it may not be empty"),
-        ({"contains": "\ud800"}, "it holds half a character, a lone surrogate: mend the text"),
+        ({"contains": "\ud800"}, "it holds half a character, a lone surrogate: correct the text"),
         ({"contains": {"value": "a", "any_of": "yes"}}, "any_of is 'yes': give true or false"),
         ({"one_of": []}, "one_of: values is []: name at least one"),
         ({"one_of": ["a", True]}, "one_of: values holds True: give a text, in quotes"),

@@ -889,7 +889,7 @@ async def test_a_client_of_its_own_is_not_asked_in_a_dry_run_or_beyond_dollars()
     assert (counted.calls, results["metadata"]["num_errors"]) == (2, 0)
     with budget(dollars=1):
         [output, _] = (await make_env().evaluate(Echo("sdk"), "m"))["outputs"]
-    assert "what m costs is not known" in output["error"]["error_chain_repr"]
+    assert "the price of m is not known" in output["error"]["error_chain_repr"]
 
 
 async def test_a_rollout_ends_when_its_time_is_over():

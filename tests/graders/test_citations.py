@@ -296,7 +296,7 @@ def test_a_file_may_require_evidence_of_a_judge_alone():
     assert rubric.to_dict()["criteria"] == [{"requirement": "Is kind", "requires_evidence": True}]
     plain = Criterion(requirement="Is kind")
     assert rubric.criteria[0].question_hash != plain.question_hash
-    with pytest.raises(RubricFileError, match="requires_evidence is true, and code answers"):
+    with pytest.raises(RubricFileError, match="requires_evidence is set, but code answers"):
         Rubric.from_yaml("- check: {contains: a}\n  requires_evidence: true\n")
     with pytest.raises(RubricFileError, match="requires_evidence is 'often': give true or false"):
         Rubric.from_yaml("- requirement: Is kind\n  requires_evidence: often\n")

@@ -411,19 +411,19 @@ def test_one_judge_of_a_panel_that_cannot_see_is_an_error_of_its_own() -> None:
     [
         (
             image("data:image/png;base64," + b64(MEDIA["image/jpeg"])),
-            "m1.image1 says that it is image/png, and its bytes are those of image/jpeg",
+            "m1.image1 is declared as image/png, but its bytes are those of image/jpeg",
         ),
         (
             image("data:image/svg+xml;base64," + b64(b"<svg onload=alert(1)>")),
-            "m1.image1 says that it is image/svg+xml, and its bytes begin with b'<svg onload=': give one of image/png",
+            "m1.image1 is declared as image/svg+xml, but its bytes begin with b'<svg onload=': give one of image/png",
         ),
         (
             image("data:image/png;base64,iVBORw0KGgo="),
-            "m1.image1 begins as image/png does, and its size cannot be read: it is broken",
+            "m1.image1 begins like image/png, but its size cannot be read: the image is broken",
         ),
         (
             image("data:image/jpeg;base64," + b64(b"\xff\xd8" + b"\xff" * 30_000)),
-            "m1.image1 begins as image/jpeg does, and its size cannot be read",
+            "m1.image1 begins like image/jpeg, but its size cannot be read",
         ),
         (
             image("data:image/png;base64,!!!"),
@@ -431,7 +431,7 @@ def test_one_judge_of_a_panel_that_cannot_see_is_an_error_of_its_own() -> None:
         ),
         (
             {"type": "image", "image": PDF},
-            "m1.image1 says that it is image, and its bytes are those of application/pdf",
+            "m1.image1 is declared as image, but its bytes are those of application/pdf",
         ),
         (
             {"type": "image"},
@@ -579,7 +579,7 @@ def test_files_of_an_allowed_folder_are_read(folder: Path, shape: str) -> None:
             "source": {"type": "url", "url": (folder / "cats" / "1.png").as_uri()},
         },
     }
-    assert "and no folder may be read: say media_access(folder)" in error_of(asking(named[shape]))
+    assert "but no folder may be read: use media_access(folder)" in error_of(asking(named[shape]))
     with media_access(folder):
         report, server = scored(asking(named[shape]))
     assert report.score == 1.0
@@ -622,14 +622,14 @@ def test_a_response_names_no_files(folder: Path) -> None:
         ]
         with media_access(folder):
             assert (
-                f"names the file '{place}', and a response may name none: give its bytes"
+                f"names the file '{place}', but a response may not name files: give its bytes"
                 in error_of("Draw it.", said)
             )
 
 
 def test_a_folder_that_is_none_is_refused() -> None:
     """At once."""
-    with pytest.raises(MediaError, match="'nowhere' is no folder"), media_access("nowhere"):
+    with pytest.raises(MediaError, match="'nowhere' is not a folder"), media_access("nowhere"):
         pass
 
 
@@ -671,7 +671,7 @@ def test_urls_are_fetched_when_that_is_allowed(web: int) -> None:
     url = f"http://localhost:{web}/cat.png?key=s3cret"
     told = error_of(asking(image(url)))
     assert (
-        f"m1.image1 is at 'http://localhost:{web}/cat.png', and URLs are not fetched unless that is allowed"
+        f"m1.image1 is at 'http://localhost:{web}/cat.png', but URLs are not fetched unless that is allowed"
         in told
     )
     assert "s3cret" not in told
@@ -685,15 +685,15 @@ def test_urls_are_fetched_when_that_is_allowed(web: int) -> None:
     ("url", "words"),
     [
         ("http://example.org/cat.png", "give a URL that begins with https://"),
-        ("https://127.0.0.1:{port}/cat.png", "127.0.0.1 is no public address"),
-        ("https://localhost:{port}/cat.png", "is no public address"),
+        ("https://127.0.0.1:{port}/cat.png", "127.0.0.1 is not a public address"),
+        ("https://localhost:{port}/cat.png", "is not a public address"),
         ("https://2130706433:{port}/", "cannot be fetched"),
-        ("https://[::1]:{port}/", "::1 is no public address"),
-        ("https://[::ffff:127.0.0.1]:{port}/", "127.0.0.1 is no public address"),
-        ("https://[64:ff9b::7f00:1]/", "is no public address"),
-        ("https://169.254.169.254/latest/meta-data", "169.254.169.254 is no public address"),
-        ("https://10.0.0.1/", "10.0.0.1 is no public address"),
-        ("https://[broken/", "is no URL"),
+        ("https://[::1]:{port}/", "::1 is not a public address"),
+        ("https://[::ffff:127.0.0.1]:{port}/", "127.0.0.1 is not a public address"),
+        ("https://[64:ff9b::7f00:1]/", "is not a public address"),
+        ("https://169.254.169.254/latest/meta-data", "169.254.169.254 is not a public address"),
+        ("https://10.0.0.1/", "10.0.0.1 is not a public address"),
+        ("https://[broken/", "is not a URL"),
     ],
 )
 def test_private_addresses_are_not_fetched_from(web: int, url: str, words: str) -> None:
@@ -706,8 +706,8 @@ def test_private_addresses_are_not_fetched_from(web: int, url: str, words: str) 
     ("path", "words"),
     [
         ("?to=file:///etc/passwd", "file:///etc/passwd"),
-        ("none", "answers with status 404"),
-        ("large", "holds more than 20,971,520 bytes, which is the most"),
+        ("none", "returned status 404"),
+        ("large", "is longer than 20,971,520 bytes"),
     ],
 )
 def test_an_answer_is_bounded_and_redirects_are_looked_at(web: int, path: str, words: str) -> None:

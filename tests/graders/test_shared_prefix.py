@@ -49,8 +49,8 @@ class Together:
 
 
 async def grade(server: ModelServer, text: str = TEXT, **options: Any) -> Any:
-    cache = options.pop("cache", None)
-    model = model_of(server.model, limits=LIMITS, cache=cache)
+    cache, limits = options.pop("cache", None), options.pop("limits", LIMITS)
+    model = model_of(server.model, limits=limits, cache=cache)
     return await Rubric(CRITERIA).grade(
         text, PerCriterionGrader(model=model, **options), "Does it?"
     )
@@ -157,19 +157,23 @@ async def test_a_text_is_begun_when_its_calls_would_soon_go_out(serve: Any) -> N
 
 
 async def test_what_goes_ahead_announces_the_rest(serve: Any) -> None:
-    """Nine calls that follow the first; none any more when all are made, also where that one failed."""
-    announced: list[int] = []
+    """While the first of ten calls is made there is no room for another text: 4 times 2 are the most.
+
+    When all are made there is room again, also where the first one failed.
+    """
+    had_room: list[bool] = []
 
     def answer(system: str, user: str) -> str:
-        announced.append(Endpoint.at(server.url).limiter.announced)
+        had_room.append(Endpoint.at(server.url).limiter.has_room)
         return "MET"
 
     server = serve(answer, faults=[None] * 10 + [Fault.truncated()])
-    await grade(server)
-    assert announced == [9] + [0] * 9
+    await grade(server, limits=Limits(concurrency=2))
+    assert had_room[0] is False
+    assert Endpoint.at(server.url).limiter.has_room
     with pytest.raises(GradingError, match="Truncated"):
-        await grade(server, TEXT + "!")
-    assert Endpoint.at(server.url).limiter.announced == 0
+        await grade(server, TEXT + "!", limits=Limits(concurrency=2))
+    assert Endpoint.at(server.url).limiter.has_room
 
 
 async def test_a_function_is_asked_about_all_at_once() -> None:

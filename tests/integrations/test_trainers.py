@@ -68,7 +68,7 @@ class TestVerl:
         assert "the judge is down" in caplog.text
 
     def test_one_sample_is_no_group(self, rubric):
-        with pytest.raises(RubricError, match="cannot do unscored='group_mean'"):
+        with pytest.raises(RubricError, match="does not support unscored='group_mean'"):
             compute_score_of(rubric, unscored="group_mean")
 
     async def test_a_file_is_named_in_the_keywords(self, tmp_path):
@@ -197,7 +197,9 @@ class TestSlime:
         assert [one.remove_sample for one in samples] == [False, True, False]
 
     async def test_without_a_group_there_is_nothing_to_drop_it_from(self, failing):
-        with pytest.raises(RubricError, match="slime without --group-rm cannot do unscored='drop'"):
+        with pytest.raises(
+            RubricError, match="slime without --group-rm does not support unscored='drop'"
+        ):
             await custom_rm_of(failing, unscored="drop")(None, sample("4"))
 
     async def test_checks_that_compare_see_the_group(self):
@@ -232,7 +234,7 @@ class TestRowRubrics:
         ]
 
     async def test_one_that_cannot_be_read_is_an_error_of_its_row(self, rubric):
-        with pytest.raises(UnscoredError, match="'chekc' is no field"):
+        with pytest.raises(UnscoredError, match="unknown field 'chekc'"):
             await compute_score_of(rubric)("m", "4", "4", {"rubric": [{"chekc": "contains"}]})
 
     async def test_equal_rubrics_are_built_once(self, rubric, monkeypatch):

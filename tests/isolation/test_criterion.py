@@ -213,8 +213,11 @@ class TestConstruction:
         ("fields", "words"),
         [
             ({"requirement": "Is kind", "isolate": True}, "a model answers"),
-            ({"check": Rubric([behaves]), "isolate": True}, "a whole rubric answers"),
-            ({"check": len, "timeout": 3}, "timeout is 3, and nothing can stop"),
+            ({"check": Rubric([behaves]), "isolate": True}, "the check is a whole rubric"),
+            (
+                {"check": len, "timeout": 3},
+                "timeout is 3, but only an isolated check can be stopped",
+            ),
             ({"check": len, "isolate": True, "timeout": 0}, "greater than 0"),
             ({"check": len, "isolate": True, "timeout": -1}, "greater than 0"),
             ({"check": len, "isolate": True, "timeout": float("inf")}, "finite"),
@@ -270,7 +273,7 @@ criteria:
         [
             ("isolate: 1", "isolate is 1: give true or false"),
             ("timeout: true", "timeout is True: give a number"),
-            ("timeout: 2", "timeout is 2, and nothing can stop a check"),
+            ("timeout: 2", "timeout is 2, but only an isolated check can be stopped"),
             ("{isolate: true, timeout: 0}", "timeout is 0: give more than 0"),
         ],
     )

@@ -98,7 +98,7 @@ def test_a_file_that_cannot_be_loaded_is_a_finding(write):
     """With the line and the sentence that the loader has for it."""
     (finding,) = lint(write("a.yaml", "- requirement: Is kind\n  wieght: 2\n"))
     assert (finding.id, finding.severity, finding.line) == ("R000", "error", 2)
-    assert finding.message.endswith("'wieght' is no field: did you mean 'weight'?")
+    assert finding.message.endswith("unknown field 'wieght': did you mean 'weight'?")
 
 
 def test_a_when_that_the_loader_refuses_is_unreachable(write):

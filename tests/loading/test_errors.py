@@ -22,7 +22,7 @@ DATA = [
     ({"criteria": [A], "sections": [A]}, "it has both 'criteria' and 'sections': keep one"),
     (
         {"criteria": [A], "agregation": "sum"},
-        "'agregation' is no field: did you mean 'aggregation'?",
+        "unknown field 'agregation': did you mean 'aggregation'?",
     ),
     ({"criteria": [A], "name": 3}, "name is 3: give a text, in quotes"),
     ({"criteria": {"a": 1}}, "'criteria' is {'a': 1}: give a list"),
@@ -34,7 +34,10 @@ DATA = [
     ([A, None], "Invalid item at index 1: expected a dictionary, and this is None"),
     ([{"criteria": [A, "two"]}], "Invalid criterion at index 1: expected a dictionary"),
     ([{"criteria": "A"}], "Invalid section at index 0: 'criteria' is 'A': give a list"),
-    ([{"titel": "T", "criteria": [A]}], "Invalid section at index 0: 'titel' is no field: did you"),
+    (
+        [{"titel": "T", "criteria": [A]}],
+        "Invalid section at index 0: unknown field 'titel': did you",
+    ),
     ([{"title": 5, "criteria": [A]}], "Invalid section at index 0: title is 5: give a text"),
     ([A, {}], "Invalid criterion at index 1: a criterion has exactly one of requirement, check"),
     ([{"weight": 1}], "exactly one of requirement, check and rubric, and this one has none"),
@@ -45,10 +48,10 @@ DATA = [
     ([{"requirement": 3}], "requirement is 3: give a text, in quotes"),
     (
         [{**A, "wieght": 1}],
-        "Invalid criterion at index 0: 'wieght' is no field: did you mean 'weight'?",
+        "Invalid criterion at index 0: unknown field 'wieght': did you mean 'weight'?",
     ),
-    ([{**A, "points": 1}], "'points' is no field: use requirement, check, weight, name"),
-    ([{**A, 1: 2}], "1 is no field: use requirement"),
+    ([{**A, "points": 1}], "unknown field 'points': use requirement, check, weight, name"),
+    ([{**A, 1: 2}], "unknown field 1: use requirement"),
     ([{**A, "weight": "heavy"}], "Invalid criterion at index 0: weight is 'heavy': give a number"),
     ([{**A, "weight": math.nan}], "weight is nan: give a finite number"),
     ([{**A, "weight": math.inf}], "weight is inf: give a finite number"),
@@ -58,7 +61,7 @@ DATA = [
     ([{**A, "weight": 10**400}], "Invalid criterion at index 0: weight is"),
     ([{**A, "required": "yes"}], "required is 'yes': give true or false"),
     ([{**A, "allow_na": 1}], "allow_na is 1: give true or false"),
-    ([{**A, "choices": ["a"]}], "choices ['a'] are no scale"),
+    ([{**A, "choices": ["a"]}], "choices are ['a']: give at least two different labels"),
     ([{**A, "choices": [False, True]}], "choices holds False: give a text, in quotes"),
     ([{**A, "choices": 3}], "choices is 3: give a list"),
     ([{**A, "tags": [1]}], "tags holds 1: give a text, in quotes"),
@@ -124,7 +127,7 @@ def test_wrong_data(data, said):
     [
         ([A], "a mapping with a list of them under 'rubrics'"),
         ({"rubrics": "A"}, "a mapping with a list of them under 'rubrics'"),
-        ({"rubrics": [[A]], "criteria": []}, "'criteria' is no field: use rubrics, name"),
+        ({"rubrics": [[A]], "criteria": []}, "unknown field 'criteria': use rubrics, name"),
         ({"rubrics": [[A], [{"weight": 1}]]}, "Invalid criterion at index 0: a criterion has"),
         ({"rubrics": []}, "at least one rubric"),
     ],
@@ -244,7 +247,7 @@ def test_a_file_error_names_the_file(tmp_path):
     """From a path and from an open file."""
     path = tmp_path / "essay.yaml"
     path.write_text("- requirement: A\n  wieght: 2\n")
-    said = f"{path}:2: Invalid criterion at index 0: 'wieght' is no field"
+    said = f"{path}:2: Invalid criterion at index 0: unknown field 'wieght'"
     with pytest.raises(RubricFileError) as caught:
         Rubric.from_file(path)
     assert str(caught.value).startswith(said)
@@ -291,7 +294,7 @@ class Named(io.StringIO):
         (
             lambda folder: 3,
             RubricFileError,
-            "3 is no file: give a path, or a file opened for reading",
+            "3 is not a file: give a path, or a file opened for reading",
         ),
         (
             lambda folder: folder / "latin.yaml",

@@ -1,4 +1,4 @@
-"""An outage: one call finds out whether it is over, the others wait, and then they fail at once."""
+"""An outage: one call at a time probes the endpoint, the others wait, and then they fail."""
 
 import asyncio
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from assay import CircuitOpen, Limits, Overloaded, PerCriterionGrader, Rollout, Rubric, model_of
-from assay.models.retry import FAILURES, FIRST_PAUSE, CallRecord, CircuitBreaker, Endpoint
+from assay.models.retry import OUTAGE_CALLS, Availability
 from assay.testing import Fault
 
 
@@ -22,91 +22,132 @@ def clock() -> Clock:
     return Clock()
 
 
+def fail(availability: Availability, calls: int) -> None:
+    for _ in range(calls):
+        availability.record_failure(availability.start_call(), "500: no")
+
+
 @pytest.fixture
-def down(clock: Clock) -> CircuitBreaker:
-    """A breaker that has just opened."""
-    breaker = CircuitBreaker("somewhere", 60.0, clock=clock)
-    for _ in range(FAILURES):
-        breaker.failed(CallRecord(), "500: no")
-    return breaker
+def down(clock: Clock) -> Availability:
+    """The state of an endpoint whose outage has just begun."""
+    availability = Availability("somewhere", clock=clock)
+    fail(availability, OUTAGE_CALLS)
+    return availability
 
 
-def test_different_calls_that_fail_open_it(clock: Clock) -> None:
-    """One answer among them is a sign of life."""
-    breaker = CircuitBreaker("somewhere", 60.0, clock=clock)
-    for _ in range(3 * FAILURES):
-        for _ in range(FAILURES - 1):
-            breaker.failed(CallRecord(), "500: no")
-        breaker.succeeded()
-    assert not breaker.is_open
+async def wait_until_up(availability: Availability, call: Any = None) -> bool:
+    """Whether the call has to probe; the outage may last 60 seconds."""
+    call = call or availability.start_call()
+    return await availability.wait_until_up(call, model="m", outage_seconds=60.0)
 
 
-def test_the_tries_of_few_calls_do_not_open_it(clock: Clock) -> None:
-    """However often they fail."""
-    breaker = CircuitBreaker("somewhere", 60.0, clock=clock)
-    calls = [CallRecord() for _ in range(FAILURES - 1)]
+def test_eight_different_calls_that_fail_are_an_outage(clock: Clock) -> None:
+    availability = Availability("somewhere", clock=clock)
+    fail(availability, 7)
+    assert not availability.is_down
+    fail(availability, 1)
+    assert availability.is_down
+
+
+def test_a_reply_in_between_starts_the_count_anew(clock: Clock) -> None:
+    availability = Availability("somewhere", clock=clock)
+    for _ in range(3):
+        fail(availability, 7)
+        availability.record_reply()
+    fail(availability, 7)
+    assert not availability.is_down
+
+
+def test_many_attempts_of_seven_calls_are_no_outage(clock: Clock) -> None:
+    availability = Availability("somewhere", clock=clock)
+    calls = [availability.start_call() for _ in range(7)]
     for _ in range(10):
         for call in calls:
-            breaker.failed(call, "500: no")
-    assert not breaker.is_open
+            availability.record_failure(call, "500: no")
+    assert not availability.is_down
 
 
-def test_calls_that_fail_while_others_are_answered_do_not_open_it(clock: Clock) -> None:
-    """Also when they are many, and the only ones that are left."""
-    breaker = CircuitBreaker("somewhere", 60.0, clock=clock)
-    calls = [CallRecord() for _ in range(3 * FAILURES)]
+def test_calls_that_keep_failing_while_others_are_answered_are_no_outage(clock: Clock) -> None:
+    """Even if they are many, and the only ones that are left."""
+    availability = Availability("somewhere", clock=clock)
+    calls = [availability.start_call() for _ in range(3 * OUTAGE_CALLS)]
     for call in calls:
-        breaker.failed(call, "500: no")
-        breaker.succeeded()
+        availability.record_failure(call, "500: no")
+        availability.record_reply()
     for _ in range(10):
         for call in calls:
-            breaker.failed(call, "500: no")
-    assert not breaker.is_open
+            availability.record_failure(call, "500: no")
+    assert not availability.is_down
 
 
-async def test_one_call_at_a_time_finds_out(down: CircuitBreaker, clock: Clock) -> None:
-    """After a pause, which doubles with every look that fails, and up to two seconds."""
-    waits: list[float] = []
+async def test_pauses_between_probes_double_up_to_two_seconds(
+    down: Availability, clock: Clock
+) -> None:
+    pauses: list[float] = []
     for _ in range(6):
-        began = clock.now
-        while not down.may_probe():
-            clock.now += 0.125
-        assert not down.may_probe()
-        waits.append(clock.now - began)
-        down.failed(CallRecord(), "500: no", probed=True)
-    assert waits == [0.25, 0.5, 1.0, 2.0, 2.0, 2.0]
+        start = clock.now
+        probe = asyncio.create_task(wait_until_up(down))
+        while not probe.done():
+            await asyncio.sleep(0.06)
+            clock.now += 0 if probe.done() else 0.125
+        assert await probe
+        pauses.append(clock.now - start)
+        down.record_failure(down.start_call(), "500: no", is_probe=True)
+    assert pauses == [0.25, 0.5, 1.0, 2.0, 2.0, 2.0]
 
 
-async def test_calls_that_were_under_way_do_not_lengthen_the_pause(
-    down: CircuitBreaker, clock: Clock
-) -> None:
-    """A burst of errors says once that it is down."""
-    for _ in range(100):
-        down.failed(CallRecord(), "500: no")
+async def test_only_one_call_at_a_time_probes(down: Availability, clock: Clock) -> None:
     clock.now = 0.25
-    assert await down.admit(CallRecord())
-
-
-async def test_an_answer_lets_everybody_go(down: CircuitBreaker, clock: Clock) -> None:
-    """Those who wait look again soon."""
-    waiting = asyncio.create_task(down.admit(CallRecord()))
+    assert await wait_until_up(down)
+    other = asyncio.create_task(wait_until_up(down))
     await asyncio.sleep(0)
-    assert not waiting.done()
-    down.succeeded()
-    assert not await waiting
+    assert not other.done()
+    other.cancel()
 
 
-async def test_in_a_long_outage_a_call_fails_after_one_more_look(
-    down: CircuitBreaker, clock: Clock
+async def test_failures_that_are_no_probes_do_not_lengthen_the_pause(
+    down: Availability, clock: Clock
 ) -> None:
-    """With what went wrong last; before that look, nobody knows that it is still down."""
-    clock.now = 61.0
-    assert await down.admit(CallRecord())
-    waiting = asyncio.create_task(down.admit(CallRecord()))
+    fail(down, 100)
+    clock.now = 0.25
+    assert await wait_until_up(down)
+
+
+async def test_a_reply_ends_the_outage_for_all(down: Availability) -> None:
+    waiting = asyncio.create_task(wait_until_up(down))
     await asyncio.sleep(0)
     assert not waiting.done()
-    down.failed(CallRecord(), "500: no", probed=True)
-    with pytest.raises(CircuitOpen, match=r"somewhere has failed for 61 s.*500: no"):
+    down.record_reply()
+    assert not await waiting
+    assert not down.is_down
+
+
+@pytest.mark.parametrize(("seconds", "fails"), [(59.9, False), (60.0, True)])
+async def test_when_an_outage_has_lasted_too_long_waiting_calls_fail(
+    down: Availability, clock: Clock, seconds: float, fails: bool
+) -> None:
+    call = down.start_call()
+    clock.now = seconds
+    down.record_failure(down.start_call(), "500: no", is_probe=True)
+    waiting = asyncio.create_task(wait_until_up(down, call))
+    await asyncio.sleep(0)
+    assert waiting.done() == fails
+    if fails:
+        with pytest.raises(CircuitOpen, match=r"somewhere has been down for 60 s.*500: no"):
+            await waiting
+    waiting.cancel()
+
+
+async def test_in_a_long_outage_a_new_call_waits_for_one_more_probe(
+    down: Availability, clock: Clock
+) -> None:
+    clock.now = 61.0
+    assert await wait_until_up(down)
+    waiting = asyncio.create_task(wait_until_up(down))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    down.record_failure(down.start_call(), "500: no", is_probe=True)
+    with pytest.raises(CircuitOpen):
         await waiting
 
 
@@ -133,7 +174,6 @@ async def test_an_endpoint_that_comes_back_answers_everybody(
     await model(question("how fast are you?"))
     replies = await asyncio.gather(*(model(question(str(n))) for n in range(20)))
     assert {reply.text for reply in replies} == {"hello"}
-    assert not Endpoint.at(server.url).breaker.is_open
 
 
 def verdict(system: str, user: str) -> str:
@@ -176,12 +216,12 @@ async def test_after_an_outage_the_next_batch_is_answered(
     assert {reply.text for reply in replies} == {"hello"}
 
 
-async def test_a_burst_of_errors_does_not_lay_an_endpoint_idle(
+async def test_a_burst_of_errors_causes_one_short_pause(
     serve: Any, model_at: Any, question: Any
 ) -> None:
-    """Sixteen calls at once fail; after one pause of a quarter of a second all are answered."""
+    """Sixteen calls at once fail; one probe is answered, and then all others are."""
     server = serve("hello", faults=[Fault.failing()] * 16)
     model = model_at(server, limits=Limits(concurrency=16))
     replies = await asyncio.gather(*(model(question(str(n))) for n in range(64)))
     assert {reply.text for reply in replies} == {"hello"}
-    assert Endpoint.at(server.url).breaker.pause == FIRST_PAUSE
+    assert len(server.asked) == 64 + 16

@@ -1,6 +1,7 @@
 """What a run asks for and spends, and how much it may."""
 
 import asyncio
+from contextvars import Context, copy_context
 from typing import Any
 
 import pytest
@@ -20,7 +21,8 @@ from assay import (
     dry_run,
 )
 from assay.graders import PerCriterionOutput
-from assay.models import Ledger, Price, Usage, model_of, price_of
+from assay.models import Price, Usage, model_of, price_of
+from assay.models.budgets import Ledger, count_call, reserve_dollars, rollout_spending
 from assay.models.endpoint_model import EndpointModel
 from assay.testing import Fault
 
@@ -100,7 +102,7 @@ async def test_without_a_price_a_run_is_refused_as_a_whole(cached: bool, tmp_pat
     model = model_of("http://203.0.113.1:9/v1#test", cache=tmp_path if cached else None)
     rubric = Rubric.from_dict([{"requirement": "Holds"}])
     grader = Panel([PerCriterionGrader(model=model)])
-    said = r"what http://203\.0\.113\.1:9/v1#test costs is not known.*ASSAY_PRICES"
+    said = r"the price of http://203\.0\.113\.1:9/v1#test is not known.*ASSAY_PRICES"
     with budget(dollars=1.0) as spent, pytest.raises(BudgetExceeded, match=said):
         await rubric.score([Rollout(completion="x")], autograder=grader)
     assert (spent.calls, spent.errors) == (0, {})
@@ -328,3 +330,122 @@ async def test_no_more_is_sent_than_a_rehearsal_says_at_most(
     assert len(server.asked) <= expected.most_calls
     assert spent.cost <= expected.most_cost
     assert expected.calls == 20  # of each text two questions, and before each the guard's
+
+
+async def spend_rollout(dollars: float, order: list[str], name: str = "") -> None:
+    """A rollout that makes one call, which costs as much as was expected."""
+    async with rollout_spending():
+        order.append(name)
+        async with reserve_dollars(dollars):
+            await asyncio.sleep(0)
+            count_call(Usage(), dollars)
+
+
+def start_rollout(name: str, order: list[str], context: Context, dollars: float = 0.4) -> Any:
+    """A rollout in a task of its own; the context is one outside of other rollouts."""
+    return asyncio.create_task(spend_rollout(dollars, order, name), context=context.copy())
+
+
+async def turn_the_loop() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+async def test_a_rollout_that_is_cancelled_while_it_waits_for_dollars_never_runs() -> None:
+    """And the rollouts behind it run when it is their turn."""
+    order: list[str] = []
+    with budget(dollars=1.0, rollout=0.4) as spent:
+        context = copy_context()
+        async with rollout_spending(), reserve_dollars(0.9):
+            waiting = [start_rollout(name, order, context) for name in ("cancelled", "next")]
+            await turn_the_loop()
+            assert order == []
+            waiting[0].cancel()
+            await turn_the_loop()
+            assert waiting[0].cancelled()
+            assert order == []
+        await asyncio.wait_for(waiting[1], 60)
+        await turn_the_loop()
+    assert order == ["next"]
+    assert (spent.calls, spent.cost, spent.reserved) == (1, 0.4, 0.0)
+
+
+async def test_a_rollout_that_is_cancelled_at_its_turn_gives_its_dollars_back() -> None:
+    order: list[str] = []
+    with budget(dollars=1.0, rollout=0.4) as spent:
+        context = copy_context()
+        async with rollout_spending(), reserve_dollars(0.9):
+            first, second = (start_rollout(name, order, context) for name in ("first", "second"))
+            await turn_the_loop()
+        first.cancel()
+        await asyncio.wait([first, second], timeout=60)
+        await spend_rollout(0.4, order, "third")
+    assert order == ["second", "third"]
+    assert spent.cost == 0.8
+
+
+async def test_a_call_that_is_cancelled_while_it_waits_for_dollars_reserves_nothing() -> None:
+    with budget(dollars=1.0) as spent:
+
+        async def call() -> None:
+            async with reserve_dollars(0.8):
+                raise AssertionError("it must not run")
+
+        async with reserve_dollars(0.5):
+            waiting = asyncio.create_task(call())
+            await turn_the_loop()
+            waiting.cancel()
+            await turn_the_loop()
+            assert waiting.cancelled()
+            assert spent.reserved == 0.5
+        assert spent.reserved == 0.0
+
+
+@pytest.mark.parametrize(("dollars", "scored"), [(0.2, 1), (0.39, 1), (0.4, 2)])
+async def test_no_rollout_starts_without_the_dollars_that_rollouts_cost(
+    dollars: float, scored: int
+) -> None:
+    """The first rollout cost $0.40; these dollars are left for the second."""
+    order: list[str] = []
+    with budget(dollars=0.4 + dollars) as spent:
+        await spend_rollout(0.4, order, "first")
+
+        async def second() -> None:
+            async with rollout_spending(), reserve_dollars(0.1):
+                order.append("second")
+                count_call(Usage(), 0.1)
+
+        if scored == 1:
+            with pytest.raises(BudgetExceeded):
+                await second()
+        else:
+            await second()
+    assert len(order) == scored
+    assert spent.calls == scored
+
+
+@pytest.mark.parametrize(("left", "starts"), [(0.7999, False), (0.8, True)])
+async def test_a_rollout_starts_beside_another_when_there_are_dollars_for_both(
+    left: float, starts: bool
+) -> None:
+    """Each may cost $0.40."""
+    order: list[str] = []
+    with budget(dollars=left, rollout=0.4):
+        context = copy_context()
+        async with rollout_spending():
+            second = start_rollout("second", order, context, dollars=0.1)
+            await turn_the_loop()
+            assert order == (["second"] if starts else [])
+        await asyncio.wait([second], timeout=60)
+
+
+@pytest.mark.parametrize(("dollars", "fits"), [(0.5, True), (0.5001, False)])
+async def test_a_call_is_made_up_to_the_last_dollar(dollars: float, fits: bool) -> None:
+    with budget(dollars=0.5):
+        if fits:
+            async with reserve_dollars(dollars):
+                pass
+        else:
+            with pytest.raises(BudgetExceeded, match=r"\$0\.0000 of \$0\.5000 are spent"):
+                async with reserve_dollars(dollars):
+                    raise AssertionError("it must not run")

@@ -164,7 +164,7 @@ async def test_an_endpoint_that_does_not_count_is_counted_for(question: Any) -> 
     """Tokens are estimated from characters, because a missing count is not 0."""
     from assay.models.endpoint_model import TokenEstimate
 
-    assert TokenEstimate().expected(question(), "x" * 40).completion == 10
+    assert TokenEstimate().estimate(question(), "x" * 40).completion == 10
 
 
 @pytest.mark.parametrize("refuses", [(), ("response_format",)], ids=["as a schema", "in words"])

@@ -39,7 +39,7 @@ def test_a_model_is_asked_at_its_providers_url_with_its_key(
             model_of(f"{name}/some-model")
         monkeypatch.setenv(key_variable, "k")
     model: Any = model_of(f"{name}/some-model", shared=False)
-    assert (model.id, model.endpoint.where) == (f"{name}/some-model", url)
+    assert (model.id, model.endpoint.address) == (f"{name}/some-model", url)
 
 
 @pytest.mark.parametrize("name", ENTRIES)

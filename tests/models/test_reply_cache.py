@@ -108,7 +108,7 @@ async def test_a_label_of_another_criterion_is_checked_when_found(
 async def test_an_answer_that_cannot_be_kept_is_not_lost(
     serve: Any, model_at: Any, question: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is paid for; the log says that it was not kept."""
+    """It is paid for; the log says that it could not be cached."""
 
     class Full:
         async def get(self, key: Any) -> None:
@@ -119,4 +119,4 @@ async def test_an_answer_that_cannot_be_kept_is_not_lost(
 
     reply = await model_at(serve("MET"), cache=Full())(question(**SCHEMA))
     assert reply.value.criterion_status == "MET"
-    assert "was not kept: the disk is full" in caplog.text
+    assert "could not be cached: the disk is full" in caplog.text

@@ -38,7 +38,7 @@ async def test_a_providers_name_finds_its_address_and_key(
 def test_names_of_providers(name: str, url: str) -> None:
     """The name is the id. The name of the model may contain a slash."""
     model = inner(model_of(name, api_key="k"))
-    assert (model.id, model.endpoint.where) == (name, url)
+    assert (model.id, model.endpoint.address) == (name, url)
     assert model.name == name.partition("/")[2]
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
@@ -9,8 +10,9 @@ from typing import Any
 import pytest
 
 from assay import DeadlineExceeded, Limits, Overloaded, RateLimited, Refused, budget
-from assay.models import model_of
-from assay.models.retry import backoff, retry_after
+from assay.models import model_of, retry
+from assay.models.retry import Endpoint, backoff, retry_after
+from assay.models.wire_format import RawReply
 from assay.testing import Fault, ModelServer
 
 FAULTS = {
@@ -86,7 +88,7 @@ async def test_a_wait_beyond_the_deadline_is_not_waited_for(
 ) -> None:
     """It is told how long the endpoint asks for."""
     server = serve(faults=[Fault.rate_limited(3600)])
-    with pytest.raises(RateLimited, match=r"it asks for 3\.6e"):
+    with pytest.raises(RateLimited, match=r"it asks to wait 3\.6e"):
         await model_at(server)(question())
 
 
@@ -115,7 +117,7 @@ async def test_a_port_that_refuses_is_an_error_at_once(question: Any, host: str)
         calls = [model(question(str(n))) for n in range(50)]
         errors = await asyncio.gather(*calls, return_exceptions=True)
     assert {type(error) for error in errors} == {Overloaded}
-    assert all("cannot be reached" in str(e) and "see that it is up" in str(e) for e in errors)
+    assert all("cannot be reached" in str(e) and "check that it is up" in str(e) for e in errors)
     assert spent.retries == 0
 
 
@@ -191,14 +193,89 @@ def test_retry_after_is_read_as_seconds_milliseconds_or_date() -> None:
 
 def test_waits_double_from_the_time_of_a_call_and_differ() -> None:
     """Between half and all of 0.2, 0.4, 0.8 s, and never more than 30."""
-    for attempt, longest in ((1, 0.2), (2, 0.4), (3, 0.8), (99, 30.0)):
-        waits = {backoff(attempt, 0.2) for _ in range(50)}
+    for doublings, longest in ((0, 0.2), (1, 0.4), (2, 0.8), (99, 30.0)):
+        waits = {backoff(doublings, 0.2) for _ in range(50)}
         assert all(longest / 2 <= wait <= longest for wait in waits)
         assert len(waits) > 1
 
 
-def test_where_most_calls_are_answered_waits_stay_short() -> None:
-    """About the time of a call; with four failures to an answer at most 16 times that."""
-    assert max(backoff(20, 0.1, 0.5) for _ in range(50)) <= 0.1
-    assert max(backoff(20, 0.1, 1.0) for _ in range(50)) <= 0.1
-    assert 0.8 <= max(backoff(20, 0.1, 0.2) for _ in range(50)) <= 1.6001
+def test_the_first_pause_is_between_50_ms_and_one_second() -> None:
+    """Whatever an answer takes; half a second if that is not known."""
+    for latency, longest in ((0.001, 0.05), (20.0, 1.0), (None, 0.5)):
+        pauses = [backoff(0, latency) for _ in range(50)]
+        assert all(longest / 2 <= pause <= longest for pause in pauses)
+
+
+@pytest.mark.parametrize(("seconds", "asked"), [(4.9, 1), (5.0, 2)])
+async def test_a_refusal_of_all_calls_holds_for_five_seconds(
+    serve: Any, model_at: Any, question: Any, monkeypatch: Any, seconds: float, asked: int
+) -> None:
+    server = serve("hello", faults=[Fault.refusing("who are you?", 401)])
+    model = model_at(server)
+    with pytest.raises(Refused):
+        await model(question("one"))
+    availability = Endpoint.at(server.url).availability
+    refused_at = availability._clock()
+    monkeypatch.setattr(availability, "_clock", lambda: refused_at + seconds)
+    with suppress(Refused):
+        await model(question("two"))
+    assert len(server.asked) == asked
+
+
+@pytest.fixture
+def doublings(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How often each pause was doubled. Nothing is waited for."""
+    recorded: list[int] = []
+
+    def record(doublings: int, latency: float | None) -> float:
+        recorded.append(doublings)
+        return 0.0
+
+    monkeypatch.setattr(retry, "backoff", record)
+    return recorded
+
+
+async def answer(seconds: float) -> RawReply:
+    return RawReply(200, {}, {"choices": []}, "")
+
+
+async def fail(seconds: float) -> RawReply:
+    return RawReply(500, {}, None, "no")
+
+
+async def test_pauses_double_while_most_attempts_fail(doublings: list[int]) -> None:
+    endpoint = Endpoint("somewhere", Limits(attempts=5))
+    with pytest.raises(Overloaded, match="after 5 tries"):
+        await endpoint.ask(fail, 0)
+    assert doublings == [0, 1, 2, 3, 4]
+
+
+async def test_pauses_stay_short_while_most_attempts_are_answered(doublings: list[int]) -> None:
+    endpoint = Endpoint("somewhere", Limits(attempts=5))
+    for _ in range(30):
+        await endpoint.ask(answer, 0)
+    with pytest.raises(Overloaded, match="after 5 tries"):
+        await endpoint.ask(fail, 0)
+    assert doublings == [0, 0, 0, 0, 0]
+
+
+async def test_an_attempt_after_the_deadline_still_has_a_time_limit(
+    doublings: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An outage may last beyond the deadline of a call; 0 would be no limit."""
+    endpoint = Endpoint("somewhere", Limits(attempts=2, deadline=0.05))
+    time_limits: list[float] = []
+
+    async def wait_until_up(*_: object, **__: object) -> bool:
+        await asyncio.sleep(0.1 if time_limits else 0)
+        return False
+
+    async def fail_and_record(seconds: float) -> RawReply:
+        time_limits.append(seconds)
+        return await fail(seconds)
+
+    monkeypatch.setattr(endpoint.availability, "wait_until_up", wait_until_up)
+    with pytest.raises(Overloaded, match="after 2 tries"):
+        await endpoint.ask(fail_and_record, 0)
+    assert time_limits[0] == pytest.approx(0.05, abs=0.02)
+    assert time_limits[1] == 0.001

@@ -17,17 +17,20 @@ RUBRIC = Rubric.from_dict([{"requirement": f"Holds {n}"} for n in range(5)])
 ROLLOUTS = [Rollout(prompt="q", completion=f"text {n}") for n in range(4)]
 
 STAGES = {
-    "under way": {"faults": lambda call: Fault.hanging()},
-    "between two tries": {"faults": lambda call: Fault.rate_limited(600)},
-    "down": {"faults": lambda call: Fault.failing()},
+    "in flight": lambda call: Fault.hanging(),
+    "in a pause between attempts": lambda call: Fault.rate_limited(600),
+    "in an outage": lambda call: Fault.failing(),
 }
 
 
 @pytest.mark.parametrize("stage", STAGES)
-async def test_a_cancelled_run_frees_its_places(serve: Any, model_at: Any, stage: str) -> None:
-    """Whatever its calls were doing; the next run goes ahead."""
-    server = serve("MET", **STAGES[stage])
-    limits = Limits(concurrency=3, deadline=3600)
+async def test_a_cancelled_run_sends_nothing_more_and_frees_its_slots(
+    serve: Any, model_at: Any, stage: str
+) -> None:
+    """Whatever its calls were doing; the next run has all slots."""
+    server = serve("MET", latency=0.02, faults=lambda call: server.fault(call))
+    server.fault = STAGES[stage]
+    limits = Limits(concurrency=3, deadline=3600, outage=3600)
     grader = PerCriterionGrader(model=model_at(server, limits=limits))
     run = asyncio.ensure_future(RUBRIC.score(ROLLOUTS, autograder=grader))
     while len(server.asked) < 3:  # noqa: ASYNC110 - the server has a loop of its own
@@ -36,7 +39,15 @@ async def test_a_cancelled_run_frees_its_places(serve: Any, model_at: Any, stage
     with pytest.raises(asyncio.CancelledError):
         await run
     limiter = Endpoint.at(server.url).limiter
-    assert (limiter.active, limiter.waiting) == (0, 0)
+    async with asyncio.timeout(60):
+        while (limiter.active, limiter.waiting) != (0, 0):  # noqa: ASYNC110 - another thread's
+            await asyncio.sleep(0.005)
+    sent = len(server.asked)
+    await asyncio.sleep(0.4)
+    assert len(server.asked) == sent
+    server.fault = lambda call: None
+    reports = await RUBRIC.score(ROLLOUTS, autograder=grader)
+    assert [report.score for report in reports] == [1.0] * 4
 
 
 def test_control_c_ends_a_program_at_once() -> None:

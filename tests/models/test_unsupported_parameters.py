@@ -102,7 +102,7 @@ async def test_a_wrong_key_is_not_tried_around(
 ) -> None:
     """One call, one error."""
     server = serve("MET", faults=[Fault.refusing("who are you?", status)])
-    with pytest.raises(Refused, match=f"refuses the request \\({status}\\)"):
+    with pytest.raises(Refused, match=f"refused the request \\({status}\\)"):
         await model_at(server)(question(**SCHEMA))
     assert len(server.asked) == 1
 

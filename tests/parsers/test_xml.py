@@ -157,7 +157,7 @@ def test_fields_and_format_as_words() -> None:
         ("answer", TypeError, "fields is 'answer': pass a list"),
         (None, TypeError, "fields is None: pass a list"),
         ([4], TypeError, "field 4 is neither a name nor a tuple"),
-        ([("a", 4)], TypeError, "field ('a', 4) holds 4"),
+        ([("a", 4)], TypeError, "field ('a', 4) contains 4"),
         ([], ValueError, "fields is empty"),
         (["a", ()], ValueError, "field () is empty"),
         (["a", "a"], ValueError, "field 'a' is named twice"),

@@ -56,7 +56,7 @@ class TestModels:
 
     def test_two_choices_of_one_name_are_refused(self):
         """There a verdict could stand for either."""
-        with pytest.raises(ValueError, match="no scale"):
+        with pytest.raises(ValueError, match="at least two different labels"):
             Criterion(requirement="Is short", choices=("no", "No"))
 
     def test_a_rubric_has_a_length_and_a_repr(self):

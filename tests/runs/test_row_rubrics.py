@@ -32,7 +32,7 @@ async def test_each_row_is_scored_by_its_own_rubric(tmp_path):
 @pytest.mark.parametrize(
     ("own", "words"),
     [
-        ([{"requirment": "x"}], "'requirment' is no field: did you mean 'requirement'?"),
+        ([{"requirment": "x"}], "unknown field 'requirment': did you mean 'requirement'?"),
         ([], "No criteria found"),
         ("prose about what is good", "holds 'prose about what is good': give a list of criteria"),
         ("[{]", "Failed to parse JSON"),

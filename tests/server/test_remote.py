@@ -354,7 +354,7 @@ class TestTroubles:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"url": "127.0.0.1:8000"}, "is no address"),
+        ({"url": "127.0.0.1:8000"}, "is not an address"),
         ({"batch_size": 0}, "batch_size is 0"),
         ({"at_once": 0}, "at_once is 0"),
         ({"patience": -1}, "patience is -1"),

@@ -195,7 +195,7 @@ def test_own_rubrics_stand_among_others(server):
     ]
     items = server.ask("/v1/score", {"rollouts": rows}).data["items"]
     assert [item["reward"] for item in items] == [3.5, 7.0, None]
-    assert "'chekc' is no field" in str(items[2]["errors"])
+    assert "unknown field 'chekc'" in str(items[2]["errors"])
 
 
 # Three rollouts of two prompts, of which one has no score: the check fails where a label is missing.

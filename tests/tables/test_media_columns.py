@@ -112,7 +112,7 @@ def test_what_is_no_medium_is_an_error_of_its_rollout() -> None:
     """The table is read, and no judge is asked with less."""
     [part, _] = parts_of(next(rows_of([{"prompt": "x", "image": 5}]))["prompt"], "y")[:2]
     with pytest.raises(
-        ValueError, match=r"m1\.image1 says that it is image, and its bytes begin with b'5'"
+        ValueError, match=r"m1\.image1 is declared as image, but its bytes begin with b'5'"
     ):
         medium_of(part)
 
@@ -337,4 +337,4 @@ def test_a_run_is_scored_again_with_its_pictures(
             )
             == 0
         )
-    assert all("and no folder may be read: say media_access(folder)" in error for error in told)
+    assert all("but no folder may be read: use media_access(folder)" in error for error in told)

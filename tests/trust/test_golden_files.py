@@ -84,7 +84,7 @@ BAD = [
     ({"golden": [{**EXAMPLE, "info": "x"}]}, "info is 'x': give a mapping"),
     ({"golden": [{**EXAMPLE, "name": 3}]}, "name is 3: give a text"),
     ({"golden": [{**EXAMPLE, "name": ""}]}, "name is '': give a text"),
-    ({"golden": [{**EXAMPLE, "responce": "x"}]}, "'responce' is no field"),
+    ({"golden": [{**EXAMPLE, "responce": "x"}]}, "unknown field 'responce'"),
     ({"golden": [EXAMPLE, EXAMPLE]}, "index 1: name is 'polite', as for another"),
     ({"golden": [{**EXAMPLE, "expect": {"is_rud": "MET"}}]}, "did you mean 'is_rude'?"),
     ({"golden": [{**EXAMPLE, "expect": {"is_rude": "YES"}}]}, "give UNMET, MET"),

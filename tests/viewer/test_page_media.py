@@ -138,7 +138,7 @@ def test_what_is_not_what_it_says_is_not_shown(watched, look, site, folder):
     expect(
         page.locator("figure.medium img, figure.medium object, figure.medium audio")
     ).to_have_count(0)
-    expect(figures.nth(0)).to_contain_text("says that it is image/svg+xml")
+    expect(figures.nth(0)).to_contain_text("is declared as image/svg+xml")
     expect(figures.nth(4)).to_contain_text("which is not in")
     assert page.evaluate("[window.pwned, window.broken.length]") == [None, 0]
     assert [url for url in page.asked if not url.startswith((site, "data:"))] == []

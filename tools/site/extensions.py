@@ -1,9 +1,10 @@
 """Read docstrings and classes as the reference shows them."""
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
-from griffe import Attribute, Class, Decorator, Docstring, Expr, Extension, Object
+from griffe import Attribute, Class, Decorator, Docstring, Expr, Extension, Module, Object
 
 _EXAMPLE = re.compile(r"(?:^|\n)((?: *>>> .*\n?)(?:.+(?:\n|$))*)")
 
@@ -34,25 +35,36 @@ class InheritedDataclasses(Extension):
 
 
 _BEHIND = re.compile(r"  # (?!noqa|pyright|type:|fmt:)(\S.*)$")
-_ABOVE = re.compile(r"^ +# (.*)$")
+_ABOVE = re.compile(r"^ *# (.*)$")
 
 
 class FieldComments(Extension):
-    """Show the comment behind a field of a class, or above it, as what is said of it, where it has no docstring."""
+    """Show the comment behind or above an attribute as its description, if it has no docstring.
+
+    This holds for the fields of classes, and for constants and type aliases of modules.
+    """
 
     def on_attribute_instance(self, *, attr: Attribute, **kwargs: Any) -> None:
-        """Make a sentence of it."""
-        if (
-            attr.docstring
-            or attr.lineno is None
-            or not isinstance(attr.parent, Class)
-            or attr.name.startswith("_")
-        ):
+        """Make a sentence of the comment."""
+        if attr.docstring or attr.lineno is None or attr.name.startswith("_"):
+            return
+        if not isinstance(attr.parent, Class | Module):
             return
         lines = attr.lines_collection[attr.filepath]
-        behind, above = _BEHIND.search(lines[attr.endlineno - 1]), list[str]()
-        while not behind and (found := _ABOVE.match(lines[attr.lineno - 2 - len(above)])):
-            above.insert(0, found[1])
-        said = behind[1] if behind else " ".join(above)
-        if said:
-            attr.docstring = Docstring(f"{said[0].upper()}{said[1:].rstrip('.')}.", parent=attr)
+        comment = _find_comment(lines, attr.lineno, attr.endlineno or attr.lineno)
+        if comment:
+            sentence = f"{comment[0].upper()}{comment[1:].rstrip('.')}."
+            attr.docstring = Docstring(sentence, parent=attr)
+
+
+def _find_comment(lines: Sequence[str], first_line: int, last_line: int) -> str:
+    """Return the comment behind a statement or in the lines above it; line numbers are from 1."""
+    behind = _BEHIND.search(lines[last_line - 1])
+    if behind:
+        return behind[1]
+    comment_lines: list[str] = []
+    index = first_line - 2
+    while index >= 0 and (above := _ABOVE.match(lines[index])):
+        comment_lines.insert(0, above[1])
+        index -= 1
+    return " ".join(comment_lines)

@@ -85,7 +85,7 @@ class ModelUnderTest:
     @property
     def base_url(self) -> str | None:
         """The address of its endpoint; None when it has none."""
-        return self.model.endpoint.where if isinstance(self.model, EndpointModel) else None
+        return self.model.endpoint.address if isinstance(self.model, EndpointModel) else None
 
     async def __call__(
         self, messages: Sequence[Message], *, tools: tuple[Tool, ...] = (), sample: int = 0

@@ -1,4 +1,4 @@
-"""Load rubrics from files and write them again. `tools/rubric_schema.py` makes their schema, `rubric.schema.json`."""
+"""Load rubrics from files and write them. `tools/rubric_schema.py` makes `rubric.schema.json`."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -15,26 +15,26 @@ from assay.shaping import ShapingPart
 
 __all__ = ["SCHEMA_FILE", "Loadable", "criterion_of"]
 
-SCHEMA_FILE: Final = Path(__file__).with_name(
-    "rubric.schema.json"
-)  # the JSON Schema of rubric files, for editors
+# The JSON Schema of rubric files, for editors.
+SCHEMA_FILE: Final = Path(__file__).with_name("rubric.schema.json")
 
 
 class Loadable:
-    """What reads from files and writes to them: something with criteria, a name and an aggregation.
+    """Base class of rubrics, which can be read from files and written to them.
 
-    Readers take `allow_code=True`, which lets the file name functions of yours, and options of the constructor. What
-    is wrong with a file is raised as a `RubricFileError` that names the file, the line and the field.
+    The methods that read take options of the constructor, and `allow_code=True` to let the file
+    name functions. If a file is wrong, they raise a `RubricFileError` with the file, the line and
+    the field.
     """
 
     name: str
     aggregation: Aggregation
+    # What judges are shown.
     shows: Shows | None = None
-    told_shows: Shows | None = (
-        None  # what a caller said instead, which holds for the rubrics that rows bring too
-    )
+    # What a caller said that judges are shown, which also applies to the rubrics of rows.
+    told_shows: Shows | None = None
     shaping: tuple[ShapingPart, ...] = ()
-    # Examples with the verdicts that they should get; no part of what the rubric is, or of its hash.
+    # Examples with expected answers. They are not part of the hash of the rubric.
     golden: tuple[Golden, ...] = ()
 
     @property
@@ -43,7 +43,7 @@ class Loadable:
 
     @classmethod
     def from_dict(cls, data: Any, *, allow_code: bool = False, **options: Any) -> Self:
-        """The rubric that data describes: a list of criteria, or a mapping with one.
+        """Return the rubric for data: a list of criteria, or a mapping with one.
 
         >>> from assay import Rubric
         >>> Rubric.from_dict([{"check": {"contains": "Paris"}, "weight": 2}])
@@ -53,37 +53,45 @@ class Loadable:
 
     @classmethod
     def from_json(cls, text: str, *, allow_code: bool = False, **options: Any) -> Self:
-        """The rubric that a JSON text describes."""
+        """Return the rubric for a JSON text."""
         return cls.from_node(read_text(text, "json"), allow_code=allow_code, **options)
 
     @classmethod
     def from_yaml(cls, text: str, *, allow_code: bool = False, **options: Any) -> Self:
-        """The rubric that a YAML text describes, by the rules of YAML 1.2."""
+        """Return the rubric for a YAML text, by the rules of YAML 1.2."""
         return cls.from_node(read_text(text, "yaml"), allow_code=allow_code, **options)
 
     @classmethod
     def from_toml(cls, text: str, *, allow_code: bool = False, **options: Any) -> Self:
-        """The rubric that a TOML text describes."""
+        """Return the rubric for a TOML text."""
         return cls.from_node(read_text(text, "toml"), allow_code=allow_code, **options)
 
     @classmethod
     def from_file(
         cls, file: str | Path | IO[Any], *, allow_code: bool = False, **options: Any
     ) -> Self:
-        """The rubric in a `.json`, `.yaml`, `.yml` or `.toml` file: a path, or an open file."""
+        """Return the rubric in a `.json`, `.yaml`, `.yml` or `.toml` file: a path or an open file."""
         return cls.from_node(read_file(file), allow_code=allow_code, **options)
 
     @classmethod
     def from_node(cls, node: Node, *, allow_code: bool = False, **options: Any) -> Self:
-        """The rubric that stands at a node of a file that was read."""
-        return RubricReader(cls, options, allow_code).rubric(node)
+        """Return the rubric at a node of a document."""
+        return RubricReader(cls, options, allow_code).read_rubric(node)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what `from_dict` reads back, without parser and grader; a check without a name is a `RubricError`."""
-        data: dict[str, Any] = ({"name": self.name} if self.name else {}) | self.options_data()
+        """Return data that `from_dict` reads back; parser and grader are not part of them.
+
+        Raises `RubricError` if a file cannot name one of the checks.
+        """
+        data: dict[str, Any] = {}
+        if self.name:
+            data["name"] = self.name
+        data |= self.options_data()
         if self.aggregation is not AGGREGATIONS["weighted"]:
-            own = self.aggregation.formula
-            data["aggregation"] = self.aggregation.name if own is None else reference_of(own)
+            formula = self.aggregation.formula
+            data["aggregation"] = (
+                self.aggregation.name if formula is None else reference_of(formula)
+            )
         try:
             data["criteria"] = [criterion.to_dict() for criterion in self.criteria]
         except RecursionError:
@@ -93,40 +101,48 @@ class Loadable:
         return data
 
     def to_json(self) -> str:
-        """The rubric as a JSON text that can be saved as UTF-8."""
+        """Return the rubric as a JSON text that can be saved as UTF-8."""
         data = self.to_dict()
         text = json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False)
-        return json.dumps(data, indent=2, allow_nan=False) if HALF.search(text) else text
+        if HALF.search(text):  # UTF-8 cannot store half a character, so all are escaped
+            return json.dumps(data, indent=2, allow_nan=False)
+        return text
 
     def to_yaml(self) -> str:
+        """Return the rubric as a YAML text."""
         return dump_yaml(self.to_dict())
 
     @property
     def content_hash(self) -> str:
-        """Return a SHA-256 of its name, aggregation and criteria in order, the same however it is spelled."""
-        own = self.aggregation.formula
-        said: dict[str, Any] = {
-            "format": "assay.rubric/1",
-            "name": self.name,
-            **self.options_data(as_hash=True),
-        }
-        said["aggregation"] = self.aggregation.name if own is None else path_of(own)
-        said["criteria"] = [criterion.content_hash for criterion in self.criteria]
-        return hash_of(said)
+        """A SHA-256 of its name, options and criteria, whatever the format of its file."""
+        formula = self.aggregation.formula
+        return hash_of(
+            {
+                "format": "assay.rubric/1",
+                "name": self.name,
+                **self.options_data(as_hash=True),
+                "aggregation": self.aggregation.name if formula is None else path_of(formula),
+                "criteria": [criterion.content_hash for criterion in self.criteria],
+            }
+        )
 
     def options_data(self, *, as_hash: bool = False) -> dict[str, Any]:
-        """What judges are shown and how rewards are shaped, as a file says it; nothing where it says nothing."""
-        shows = [] if self.shows is None else list(self.shows)
-        data = {"shows": shows[0] if len(shows) == 1 else shows} if shows else {}
-        return data | (
-            {"shaping": [part.data(as_hash=as_hash) for part in self.shaping]}
-            if self.shaping
-            else {}
-        )
+        """Return `shows` and `shaping` as a file holds them, each only if it is set.
+
+        With `as_hash`, functions that no file can name are allowed.
+        """
+        data: dict[str, Any] = {}
+        if self.shows:
+            data["shows"] = self.shows[0] if len(self.shows) == 1 else list(self.shows)
+        if self.shaping:
+            data["shaping"] = [part.data(as_hash=as_hash) for part in self.shaping]
+        return data
 
 
 def criterion_of(data: Mapping[str, Any], index: int, build: Callable[..., Any]) -> Criterion:
-    """The criterion that a mapping describes, as an entry of a file would."""
-    return CriterionEntry(Node(dict(data)), f"Invalid criterion at index {index}").criterion(
-        RubricReader(build)
-    )
+    """Return the criterion for a mapping, as for an entry of a file.
+
+    `index` is its index in the list, for errors; `build` builds the rubric that it may hold.
+    """
+    entry = CriterionEntry(Node(dict(data)), f"Invalid criterion at index {index}")
+    return entry.read_criterion(RubricReader(build))

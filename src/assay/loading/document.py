@@ -1,8 +1,11 @@
-"""Read JSON, YAML and TOML texts into data, and know where in the text each value stands.
+"""Read JSON, YAML and TOML texts as data, and remember where in the text each value is.
 
-YAML is read by the rules of version 1.2: PyYAML's parser hands out events, and the data is put together here, since its
-loaders read `no` as false and `1e-6` as a text, let a key stand twice, and crash on deep nesting.
+YAML is read by the rules of version 1.2. PyYAML supplies the parser events, and the data are built
+here, because PyYAML's loaders read `no` as false and `1e-6` as a text, accept a key twice in one
+mapping, and crash on deep nesting.
 """
+
+from __future__ import annotations
 
 import json
 import re
@@ -15,191 +18,230 @@ from typing import Any, Final, NamedTuple, TypeAlias, cast
 from assay.errors import RubricError, RubricFileError
 from assay.wording import did_you_mean, short_repr
 
-# The keys and places that lead to a value, such as `("criteria", 3, "weight")`.
+# The keys and indices that lead to a value, such as `("criteria", 3, "weight")`.
 KeyPath: TypeAlias = tuple[str | int, ...]
 
-MOST_DEPTH: Final = 200  # how deep lists and mappings may be nested
-MOST_REPEATED: Final = (
-    1_000_000  # values that the aliases of a text may add up to: nested aliases grow without bound
-)
-HALF: Final = re.compile(
-    r"[\ud800-\udfff]"
-)  # half of a character, a lone surrogate, which UTF-8 cannot hold
+# How deep lists and mappings may be nested.
+MOST_DEPTH: Final = 200
+# How many values the aliases of a text may expand to: nested aliases grow exponentially.
+MOST_REPEATED: Final = 1_000_000
+# A lone surrogate: half of a character, which UTF-8 cannot store.
+HALF: Final = re.compile(r"[\ud800-\udfff]")
+
 _FORMATS: Final = {".json": "json", ".yaml": "yaml", ".yml": "yaml", ".toml": "toml"}
 
 
-class Position(NamedTuple):
-    """Where a value stands in a text. TOML tells the line alone."""
-
-    line: int  # of its key, or of itself in a list; from 1
-    start: int = 0  # its first character
-    end: int = 0  # the character after its last
-    key_start: int | None = None  # where its key begins; None for an entry of a list
-    in_brackets: bool = True  # whether the mapping or list around it is written in brackets
-    style: str = ""  # the quotation mark, block sign or tag of a text; empty for a plain one
-    is_shared: bool = (
-        False  # whether it is an alias, or has an anchor that other places repeat it by
-    )
-
-
-_Read: TypeAlias = tuple[
-    Any, Mapping[KeyPath, Position]
-]  # the data of a text, and where each value stands
-
-
-@dataclass(frozen=True)
-class Document:
-    """The text that data came from. Without a text, lines cannot be told."""
-
-    format: str = ""
-    text: str = ""
-    path: str | None = None
-    # Where every value stands. What an alias repeats has no positions of its own.
-    positions: Mapping[KeyPath, Position] = field(
-        default_factory=dict[KeyPath, Position], repr=False
-    )
-
-    def line(self, path: KeyPath) -> int | None:
-        """The line of a path, or of as much of it as is there; None when nothing of it is."""
-        while path and path not in self.positions:
-            path = path[:-1]
-        return self.positions[path].line if path else None
-
-
-_NOWHERE: Final = Document()
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """Some data, and where it stands."""
-
-    data: Any
-    document: Document = _NOWHERE
-    path: KeyPath = ()
-
-    @property
-    def is_mapping(self) -> bool:
-        return isinstance(self.data, Mapping)
-
-    def at(self, key: str | int) -> "Node":
-        return Node(self.data[key], self.document, (*self.path, key))
-
-    def error(self, message: str, field: str = "") -> RubricFileError:
-        """An error about this, or about one field of it, with file and line."""
-        line = self.document.line((*self.path, field) if field else self.path)
-        return RubricFileError(message, path=self.document.path, line=line, field=field)
-
-    def refuse_unknown(self, known: tuple[str, ...], label: str = "") -> None:
-        """Raise when it has a field that is none of these."""
-        for key in self.data:
-            if key not in known:
-                raise self.error(
-                    f"{label}{short_repr(key)} is no field: {did_you_mean(key, known)}", str(key)
-                )
-
-
-def read_text(text: str | bytes, format: str, path: str | None = None) -> Node:
-    name = path or f"<{format}>"
-    if isinstance(text, bytes):
-        try:
-            text = text.decode()
-        except UnicodeDecodeError as error:
-            said, line = (
-                f"byte {text[error.start]:#04x} is not UTF-8",
-                text.count(b"\n", 0, error.start) + 1,
-            )
-            raise RubricFileError(f"{said}: save the file as UTF-8", path=name, line=line) from None
-    text = text.removeprefix("\ufeff")
-    try:
-        data, positions = _READERS[format](text)
-        return Node(data, Document(format, text, name, positions))
-    except DocumentError as error:
-        said, line = str(error), error.line
-    except RecursionError:
-        said, line = "it is nested too deep", None
-    raise RubricFileError(f"Failed to parse {format.upper()}: {said}", path=name, line=line)
-
-
 def read_file(file: Any) -> Node:
-    """The data of a file: a path, or an open file that knows its name."""
+    """Return the data of a file: a path, or an open file that has a name."""
     if hasattr(file, "read"):
         name = getattr(file, "name", "")
-        name = str(name) if isinstance(name, str | Path) else ""
-        return read_text(file.read(), _format_of(name), name)
+        if not isinstance(name, str | Path):
+            name = ""
+        return read_text(file.read(), _find_format(str(name)), str(name))
     if not isinstance(file, str | Path):
         raise RubricFileError(
-            f"{file!r:.100} is no file: give a path, or a file opened for reading"
+            f"{file!r:.100} is not a file: give a path, or a file opened for reading"
         )
     path = Path(file)
     if not path.exists():
         raise FileNotFoundError(f"File not found: {path}")
     if path.is_dir():
         raise RubricFileError(f"{path} is a folder: name the file of a rubric")
-    return read_text(path.read_bytes(), _format_of(str(path)), str(path))
+    return read_text(path.read_bytes(), _find_format(str(path)), str(path))
 
 
-def _format_of(name: str) -> str:
-    suffix, known = Path(name).suffix.lower(), ", ".join(_FORMATS)
+def _find_format(name: str) -> str:
+    """Return the format of a file by the end of its name."""
+    suffix = Path(name).suffix.lower()
+    supported = ", ".join(_FORMATS)
     if not suffix:
-        said = f"Cannot determine file format of {name or 'a file without a name'!r}"
-        raise RubricFileError(f"{said}: its name must end in one of {known}")
+        raise RubricFileError(
+            f"Cannot determine file format of {name or 'a file without a name'!r}: "
+            f"its name must end in one of {supported}"
+        )
     if suffix not in _FORMATS:
         raise RubricFileError(
-            f"Unsupported file format {suffix!r}. Supported formats: {known}", path=name
+            f"Unsupported file format {suffix!r}. Supported formats: {supported}", path=name
         )
     return _FORMATS[suffix]
 
 
+def read_text(text: str | bytes, format: str, path: str | None = None) -> Node:
+    """Return the data of a text in the format `json`, `yaml` or `toml`.
+
+    `path` is named in errors. Raises `RubricFileError` for a text that cannot be read.
+    """
+    name = path or f"<{format}>"
+    if isinstance(text, bytes):
+        text = _decode(text, name)
+    text = text.removeprefix("\ufeff")  # a byte order mark
+    try:
+        data, positions = _READERS[format](text)
+    except DocumentError as error:
+        raise RubricFileError(
+            f"Failed to parse {format.upper()}: {error}", path=name, line=error.line
+        ) from None
+    except RecursionError:
+        raise RubricFileError(
+            f"Failed to parse {format.upper()}: it is nested too deep", path=name
+        ) from None
+    return Node(data, Document(format, text, name, positions))
+
+
+def _decode(data: bytes, name: str) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise RubricFileError(
+            f"byte {data[error.start]:#04x} is not UTF-8: save the file as UTF-8",
+            path=name,
+            line=line,
+        ) from None
+
+
+class Position(NamedTuple):
+    """Where a value is in its text. For TOML, only the line is known."""
+
+    # The line of its key, or of the value itself in a list; from 1.
+    line: int
+    # The index of its first character, and of the character after its last.
+    start: int = 0
+    end: int = 0
+    # The index of the first character of its key; None for an entry of a list.
+    key_start: int | None = None
+    # Whether the mapping or list around it is written in brackets.
+    in_brackets: bool = True
+    # The quotation mark, block indicator or tag of a text; empty for a plain text.
+    style: str = ""
+    # Whether it is an alias, or has an anchor to which aliases may refer.
+    is_shared: bool = False
+
+
+@dataclass(frozen=True)
+class Document:
+    """The text from which data were read. For data without a text, lines are unknown."""
+
+    format: str = ""
+    text: str = ""
+    path: str | None = None
+    # The position of every value, except those that are repeated by an alias.
+    positions: Mapping[KeyPath, Position] = field(
+        default_factory=dict[KeyPath, Position], repr=False
+    )
+
+    def line(self, path: KeyPath) -> int | None:
+        """Return the line of a value, or of the closest value around it; None if unknown."""
+        while path and path not in self.positions:
+            path = path[:-1]
+        return self.positions[path].line if path else None
+
+
+_NO_DOCUMENT: Final = Document()
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """Some data, with their document and their path in it."""
+
+    data: Any
+    document: Document = _NO_DOCUMENT
+    path: KeyPath = ()
+
+    @property
+    def is_mapping(self) -> bool:
+        return isinstance(self.data, Mapping)
+
+    @property
+    def is_list(self) -> bool:
+        return isinstance(self.data, list)
+
+    def at(self, key: str | int) -> Node:
+        """Return the node of one entry."""
+        return Node(self.data[key], self.document, (*self.path, key))
+
+    def items(self) -> list[Node]:
+        """Return the nodes of the entries of a list."""
+        return [self.at(index) for index in range(len(self.data))]
+
+    def error(self, message: str, field: str = "") -> RubricFileError:
+        """Return an error about these data, or about one field of them, with file and line."""
+        path = (*self.path, field) if field else self.path
+        return RubricFileError(
+            message, path=self.document.path, line=self.document.line(path), field=field
+        )
+
+    def refuse_unknown(self, known: tuple[str, ...], label: str = "") -> None:
+        """Raise an error if the data have a field that is not among `known`."""
+        for key in self.data:
+            if key not in known:
+                raise self.error(
+                    f"{label}unknown field {short_repr(key)}: {did_you_mean(key, known)}", str(key)
+                )
+
+
 class DocumentError(RubricError):
-    """A text that we cannot take, and the line where that shows."""
+    """A text cannot be read; `line` is the line of the problem, if it is known."""
 
     def __init__(self, message: str, line: int | None = None) -> None:
         super().__init__(message)
         self.line = line
 
 
-def _read_json(text: str) -> _Read:
+# The data of a text, and the position of every value.
+_DataAndPositions: TypeAlias = tuple[Any, Mapping[KeyPath, Position]]
+
+
+def _read_json(text: str) -> _DataAndPositions:
     try:
         data = json.loads(text)
     except json.JSONDecodeError as error:
         raise DocumentError(f"{error.msg} (column {error.colno})", error.lineno) from None
     except ValueError as error:
         raise DocumentError(str(error)) from None
-    return data, _Reader(_json_pieces(text)).positions
+    # Only the positions are needed, and the errors about keys that appear twice.
+    builder = _Builder(_scan_json(text))
+    return data, builder.positions
 
 
-def _read_yaml(text: str) -> _Read:
-    reader = _Reader(_yaml_pieces(text))
-    return reader.root, reader.positions
+def _read_yaml(text: str) -> _DataAndPositions:
+    builder = _Builder(_scan_yaml(text))
+    return builder.root, builder.positions
 
 
-def _read_toml(text: str) -> _Read:
+def _read_toml(text: str) -> _DataAndPositions:
     import tomllib
 
     try:
-        return tomllib.loads(text), _toml_positions(text)
+        return tomllib.loads(text), _find_toml_positions(text)
     except tomllib.TOMLDecodeError as error:
-        where = re.search(r" \(at line (\d+), column \d+\)$", str(error))
-        said = str(error) if where is None else str(error)[: where.start()]
-        raise DocumentError(said, int(where[1]) if where else None) from None
+        message = str(error)
+        location = re.search(r" \(at line (\d+), column \d+\)$", message)
+        if location is None:
+            raise DocumentError(message) from None
+        raise DocumentError(message[: location.start()], int(location[1])) from None
 
 
-_READERS: Final[dict[str, Callable[[str], _Read]]] = {
+_READERS: Final[dict[str, Callable[[str], _DataAndPositions]]] = {
     "json": _read_json,
     "yaml": _read_yaml,
     "toml": _read_toml,
 }
 
 
-class _Piece(NamedTuple):
-    """One step through a text: a mapping or list begins, the innermost ends, or a value stands."""
+class _Token(NamedTuple):
+    """One step through a text: a mapping or list begins, the innermost ends, or a value."""
 
-    kind: str  # `mapping`, `list`, `end`, `value` or `alias`
-    text: str  # the value as it is written, without quotation marks; the name of an alias
+    # `mapping`, `list`, `end`, `value` or `alias`.
+    kind: str
+    # A value as it is written, without quotation marks; the name of an alias.
+    text: str
     line: int
     start: int
     end: int
-    value: Any = None  # what it stands for
+    # The value as data.
+    value: Any = None
+    # Whether a mapping or list is written in brackets.
     in_brackets: bool = True
     style: str = ""
     anchor: str | None = None
@@ -209,14 +251,26 @@ _JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"|[\[\]{}]|[^\s,:\[\]{}"]++', re.DOT
 _JSON_KINDS: Final = {"{": "mapping", "[": "list", "}": "end", "]": "end"}
 
 
-def _json_pieces(text: str) -> Iterator[_Piece]:
-    line, counted = 1, 0
-    for token in _JSON_TOKEN.finditer(text):
-        sign, (start, end) = token[0], token.span()
-        line += text.count("\n", counted, start)
-        counted = start
-        value = json.loads(sign) if sign[0] == '"' else sign
-        yield _Piece(_JSON_KINDS.get(sign, "value"), value, line, start, end, value, True, sign[0])
+def _scan_json(text: str) -> Iterator[_Token]:
+    """Yield the tokens of a valid JSON text."""
+    line = 1
+    counted_until = 0  # the line breaks before this index are counted
+    for match in _JSON_TOKEN.finditer(text):
+        start, end = match.span()
+        line += text.count("\n", counted_until, start)
+        counted_until = start
+        source = match[0]
+        first_character = source[0]
+        value = json.loads(source) if first_character == '"' else source
+        yield _Token(
+            kind=_JSON_KINDS.get(source, "value"),
+            text=value,
+            line=line,
+            start=start,
+            end=end,
+            value=value,
+            style=first_character,
+        )
 
 
 _YAML_KINDS: Final = {
@@ -227,212 +281,281 @@ _YAML_KINDS: Final = {
     "MappingEndEvent": "end",
     "SequenceEndEvent": "end",
 }
+_YAML_TAGS: Final = (
+    None,
+    "!",
+    "tag:yaml.org,2002:str",
+    "tag:yaml.org,2002:map",
+    "tag:yaml.org,2002:seq",
+)
 
 
-def _yaml_pieces(text: str) -> Iterator[_Piece]:
+def _scan_yaml(text: str) -> Iterator[_Token]:
+    """Yield the tokens of a YAML text; raise `DocumentError` where it is wrong."""
     yaml: Any = import_module("yaml")
-    ended = False
+    # The parser in C is ten times as fast, but not always installed.
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    has_ended = False
     try:
-        # Ten times as fast as the Python one, where it is installed.
-        for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
-            mark, kind, tag = (
-                event.start_mark,
-                _YAML_KINDS.get(type(event).__name__),
-                getattr(event, "tag", None),
+        for event in yaml.parse(text, Loader=loader):
+            line = event.start_mark.line + 1
+            tag = getattr(event, "tag", None)
+            if tag not in _YAML_TAGS:
+                raise DocumentError(f"the tag {tag!r:.80} is not supported: remove it", line)
+            if isinstance(event, yaml.DocumentEndEvent):
+                has_ended = True
+            elif isinstance(event, yaml.DocumentStartEvent) and has_ended:
+                raise DocumentError("a second document begins: keep one per file", line)
+            kind = _YAML_KINDS.get(type(event).__name__)
+            if kind is None:
+                continue
+            anchor = getattr(event, "anchor", None)
+            is_value = kind == "value"
+            yield _Token(
+                kind=kind,
+                text=event.value if is_value else anchor or "",
+                line=line,
+                start=event.start_mark.index,
+                end=event.end_mark.index,
+                value=_read_scalar(event) if is_value else None,
+                in_brackets=bool(getattr(event, "flow_style", True)),
+                style=(event.style or tag or "") if is_value else "",
+                anchor=anchor,
             )
-            line, end, anchor = mark.line + 1, event.end_mark.index, getattr(event, "anchor", None)
-            if tag not in _TAGS:
-                raise DocumentError(f"the tag {tag!r:.80} is not read: drop it", line)
-            if ended and isinstance(event, yaml.DocumentStartEvent):
-                raise DocumentError("a second document begins: keep one to a file", line)
-            ended = ended or isinstance(event, yaml.DocumentEndEvent)
-            if kind == "value":
-                style = event.style or tag or ""
-                yield _Piece(
-                    kind, event.value, line, mark.index, end, _scalar(event), True, style, anchor
-                )
-            elif kind is not None:
-                in_brackets = bool(getattr(event, "flow_style", True))
-                yield _Piece(
-                    kind, anchor or "", line, mark.index, end, None, in_brackets, "", anchor
-                )
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-        said = getattr(error, "problem", None) or " ".join(str(error).split())
-        raise DocumentError(said, None if mark is None else mark.line + 1) from None
+        message = getattr(error, "problem", None) or " ".join(str(error).split())
+        raise DocumentError(message, None if mark is None else mark.line + 1) from None
 
 
-_FLOAT = r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"
-_WORDS: Final = {
-    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
-    **dict.fromkeys(("true", "True", "TRUE"), True),
-    **dict.fromkeys(("false", "False", "FALSE"), False),
+_YAML_FLOAT = (
+    r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
+    r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"
+)
+_FLOAT: Final = re.compile(_YAML_FLOAT)
+_INTEGER: Final = re.compile(r"[-+]?[0-9]{1,1000}|0x[0-9a-fA-F]{1,1000}")
+_NUMBER_STARTS: Final = "-+.0123456789"
+_CONSTANTS: Final[Mapping[str, bool | None]] = {
+    "": None,
+    "~": None,
+    "null": None,
+    "Null": None,
+    "NULL": None,
+    "true": True,
+    "True": True,
+    "TRUE": True,
+    "false": False,
+    "False": False,
+    "FALSE": False,
 }
-_IS_INT: Final = re.compile(r"[-+]?[0-9]{1,1000}|0x[0-9a-fA-F]{1,1000}").fullmatch
-_IS_FLOAT: Final = re.compile(_FLOAT).fullmatch
-_TAGS: Final = (None, "!", *(f"tag:yaml.org,2002:{name}" for name in ("str", "map", "seq")))
 
 
-def _scalar(event: Any) -> Any:
-    """What a value stands for: with quotes, or the tag `!!str`, a text."""
+def _read_scalar(event: Any) -> Any:
+    """Return the value of a YAML scalar. In quotes, or with the tag `!!str`, it is a text."""
     text: str = event.value
-    if event.tag is not None or not event.implicit[0]:
+    is_plain = event.implicit[0]
+    if event.tag is not None or not is_plain:
         return text
-    if text in _WORDS:
-        return _WORDS[text]
-    if text[0] not in "-+.0123456789":
+    if text in _CONSTANTS:
+        return _CONSTANTS[text]
+    if text[0] not in _NUMBER_STARTS:
         return text
-    if _IS_INT(text):
+    if _INTEGER.fullmatch(text):
         return int(text, 16 if text.startswith("0x") else 10)
-    return float(re.sub(r"\.(?=[inIN])", "", text)) if _IS_FLOAT(text) else text
+    if _FLOAT.fullmatch(text):
+        return float(re.sub(r"\.(?=[inIN])", "", text))  # Python writes `.inf` as `inf`
+    return text
 
 
-class _Reader:
-    """Puts data together from pieces, notes where each value stands, and counts what aliases unfold to."""
+class _Builder:
+    """Builds data from tokens, with the position of each value."""
 
-    def __init__(self, pieces: Iterator[_Piece]) -> None:
+    def __init__(self, tokens: Iterator[_Token]) -> None:
         self.positions: dict[KeyPath, Position] = {}
-        self._pieces = pieces
-        self._opened: list[str | None] = []  # the anchors of what is still being read
-        self._named: dict[
-            str, tuple[Any, int]
-        ] = {}  # the value of each anchor, and how many values it holds
-        self._total = self._repeated = 0
-        first = next(pieces, None)
-        self.root = None if first is None else self._read(first, ())[0]
-        next(pieces, None)  # a second document would be refused here
+        self._tokens = tokens
+        # The anchors of the mappings and lists that are being read; None for those without one.
+        self._open_anchors: list[str | None] = []
+        # The value of each anchor, and the number of values in it.
+        self._anchored: dict[str, tuple[Any, int]] = {}
+        # The number of values so far, and how many of them were repeated by aliases.
+        self._value_count = 0
+        self._repeated_count = 0
+        first = next(tokens, None)
+        self.root: Any = None
+        if first is not None:
+            self.root, _ = self._read_value(first, ())
+        next(tokens, None)  # raises if a second document follows
 
-    def _read(self, piece: _Piece, path: KeyPath) -> tuple[Any, int]:
-        if piece.kind == "alias":
-            return self._alias_value(piece), piece.end
-        before, value, end = self._total, piece.value, piece.end
-        self._total += 1
-        if piece.kind != "value":
-            self._opened.append(piece.anchor)
-            if len(self._opened) > MOST_DEPTH:
-                raise DocumentError(f"it is nested more than {MOST_DEPTH} deep", piece.line)
-            value = dict[Any, Any]() if piece.kind == "mapping" else list[Any]()
-            end = self._fill(value, piece, path)
-            self._opened.pop()
-        if piece.anchor:
-            self._named[piece.anchor] = (value, self._total - before)
+    def _read_value(self, token: _Token, path: KeyPath) -> tuple[Any, int]:
+        """Return the value that begins with this token, and the index at which it ends."""
+        if token.kind == "alias":
+            return self._resolve_alias(token), token.end
+        count_before = self._value_count
+        self._value_count += 1
+        if token.kind == "value":
+            value, end = token.value, token.end
+        else:
+            self._open_anchors.append(token.anchor)
+            if len(self._open_anchors) > MOST_DEPTH:
+                raise DocumentError(f"it is nested more than {MOST_DEPTH} deep", token.line)
+            if token.kind == "mapping":
+                value, end = self._read_mapping(token, path)
+            else:
+                value, end = self._read_list(token, path)
+            self._open_anchors.pop()
+        if token.anchor:
+            self._anchored[token.anchor] = (value, self._value_count - count_before)
         return value, end
 
-    def _fill(self, held: Any, around: _Piece, path: KeyPath) -> int:
-        """Read all that is in a list or mapping, and return where it ends."""
-        last, merged = around.end, list[tuple[Any, int]]()
-        for piece in self._pieces:
-            if piece.kind == "end":
-                for value, line in merged:
-                    for mapping in cast("list[Any]", value if isinstance(value, list) else [value]):
-                        if not isinstance(mapping, dict):
-                            raise DocumentError("<< takes a mapping, or a list of them", line)
-                        held.update({**mapping, **held})
-                # A block ends with its last value, whatever blank lines follow.
-                return piece.end if around.in_brackets else last
-            key, name, step = None, None, len(held)
-            if around.kind == "mapping":
-                key, step = piece, piece.text
-                name, last = self._read(piece, path)
-                if isinstance(name, list | dict):
-                    raise DocumentError("a key is a list or a mapping: give a word", key.line)
-                if name in held:
-                    said = f"the key {name!r:.80} stands twice in one mapping: drop one of them"
-                    raise DocumentError(said, key.line)
-                piece = next(self._pieces)
-            inner = (*path, step)
-            value, end = self._read(piece, inner)
-            last = max(last, end)
-            line, key_start = (piece.line, None) if key is None else (key.line, key.start)
-            here = Position(
-                line,
-                piece.start,
-                end,
-                key_start,
-                around.in_brackets,
-                piece.style,
-                bool(piece.anchor),
+    def _read_list(self, opening: _Token, path: KeyPath) -> tuple[list[Any], int]:
+        """Return the list that begins with this token, and the index at which it ends."""
+        items: list[Any] = []
+        last_end = opening.end
+        for token in self._tokens:
+            if token.kind == "end":
+                # Without brackets, a list ends with its last item: blank lines may follow it.
+                return items, token.end if opening.in_brackets else last_end
+            item_path = (*path, len(items))
+            item, last_end = self._read_value(token, item_path)
+            items.append(item)
+            position = Position(
+                line=token.line,
+                start=token.start,
+                end=last_end,
+                in_brackets=opening.in_brackets,
+                style=token.style,
+                is_shared=bool(token.anchor),
             )
-            self.positions.setdefault(inner, here)
-            if key is None:
-                held.append(value)
-            elif key.text == "<<" and not key.style and key.kind == "value":
-                # What stands under `<<` is merged into the mapping; quoted, it is a key like any other.
-                merged.append((value, piece.line))
-            else:
-                held[name] = value
-        return last
+            self.positions.setdefault(item_path, position)
+        return items, last_end
 
-    def _alias_value(self, piece: _Piece) -> Any:
-        alias = piece.text
-        if alias in self._opened:
-            raise DocumentError(f"*{alias} stands inside what it names, without end", piece.line)
-        if alias not in self._named:
-            raise DocumentError(f"*{alias} names nothing above it", piece.line)
-        value, size = self._named[alias]
-        self._total += size
-        self._repeated += size
-        if self._repeated > MOST_REPEATED:
+    def _read_mapping(self, opening: _Token, path: KeyPath) -> tuple[dict[Any, Any], int]:
+        """Return the mapping that begins with this token, and the index at which it ends."""
+        mapping: dict[Any, Any] = {}
+        merges: list[tuple[Any, int]] = []  # the values of `<<`, and their lines
+        last_end = opening.end
+        for key in self._tokens:
+            if key.kind == "end":
+                for merged, line in merges:
+                    _merge(mapping, merged, line)
+                return mapping, key.end if opening.in_brackets else last_end
+            name, _ = self._read_value(key, path)
+            if isinstance(name, list | dict):
+                raise DocumentError("a key is a list or a mapping: give a word", key.line)
+            if name in mapping:
+                raise DocumentError(
+                    f"the key {name!r:.80} appears twice in one mapping: remove one of them",
+                    key.line,
+                )
+            token = next(self._tokens)
+            value_path = (*path, key.text)
+            value, last_end = self._read_value(token, value_path)
+            position = Position(
+                line=key.line,
+                start=token.start,
+                end=last_end,
+                key_start=key.start,
+                in_brackets=opening.in_brackets,
+                style=token.style,
+                is_shared=bool(token.anchor),
+            )
+            self.positions.setdefault(value_path, position)
+            # In quotes, `<<` is a key like any other.
+            if key.kind == "value" and key.text == "<<" and not key.style:
+                merges.append((value, token.line))
+            else:
+                mapping[name] = value
+        return mapping, last_end
+
+    def _resolve_alias(self, token: _Token) -> Any:
+        """Return the value that an alias repeats, and count its values."""
+        alias = token.text
+        if alias in self._open_anchors:
+            raise DocumentError(f"*{alias} is inside of the value that it repeats", token.line)
+        if alias not in self._anchored:
+            raise DocumentError(f"there is no anchor &{alias} before *{alias}", token.line)
+        value, size = self._anchored[alias]
+        self._value_count += size
+        self._repeated_count += size
+        if self._repeated_count > MOST_REPEATED:
             raise DocumentError(
-                f"its aliases unfold to more than {MOST_REPEATED:,} values: write them out",
-                piece.line,
+                f"its aliases expand to more than {MOST_REPEATED:,} values: write them out",
+                token.line,
             )
         return value
 
 
-_TABLE = re.compile(r"\s*\[(\[)?\s*([^\[\]#]+?)\s*\]")
-_KEY = re.compile(r"\s*([\w\"'.-]+)\s*=")
-_LONG_TEXT = re.compile(r'"""(?:[^\\]|\\.)*?"""|\'\'\'.*?\'\'\'', re.DOTALL)
+def _merge(mapping: dict[Any, Any], merged: Any, line: int) -> None:
+    """Add the entries under `<<`, a mapping or a list of them, for keys that are not there yet."""
+    sources = cast("list[Any]", merged) if isinstance(merged, list) else [merged]
+    for source in sources:
+        if not isinstance(source, dict):
+            raise DocumentError("<< takes a mapping, or a list of them", line)
+        for key, value in cast("dict[Any, Any]", source).items():
+            mapping.setdefault(key, value)
 
 
-def _toml_positions(text: str) -> dict[KeyPath, Position]:
-    """The lines of tables and keys, as far as a scan by line can tell them: `tomllib` tells none."""
-    table: KeyPath = ()
-    counts: dict[KeyPath, int] = {}
+_TOML_TABLE = re.compile(r"\s*\[(\[)?\s*([^\[\]#]+?)\s*\]")
+_TOML_KEY = re.compile(r"\s*([\w\"'.-]+)\s*=")
+_TOML_LONG_TEXT = re.compile(r'"""(?:[^\\]|\\.)*?"""|\'\'\'.*?\'\'\'', re.DOTALL)
+
+
+def _find_toml_positions(text: str) -> dict[KeyPath, Position]:
+    """Return the lines of tables and keys, found line by line, because `tomllib` has none."""
     positions: dict[KeyPath, Position] = {}
-    blanked = _LONG_TEXT.sub(lambda found: '""' + "\n" * found[0].count("\n"), text)
-    for number, row in enumerate(blanked.split("\n"), start=1):
-        header, key = _TABLE.match(row), _KEY.match(row)
-        if header is not None:
-            path = table = _table_path(header, counts)
-        elif key is not None:
-            path = (*table, *(part.strip("\"'") for part in key[1].split(".")))
+    table: KeyPath = ()  # the table that the current line is in
+    last_indices: dict[KeyPath, int] = {}  # of each list of tables
+    # Texts over several lines may contain anything, so only their line breaks are kept.
+    without_texts = _TOML_LONG_TEXT.sub(lambda match: '""' + "\n" * match[0].count("\n"), text)
+    for line_number, line in enumerate(without_texts.split("\n"), start=1):
+        table_match = _TOML_TABLE.match(line)
+        key_match = _TOML_KEY.match(line)
+        if table_match is not None:
+            table = _find_table_path(table_match, last_indices)
+            path = table
+        elif key_match is not None:
+            keys = [key.strip("\"'") for key in key_match[1].split(".")]
+            path = (*table, *keys)
         else:
             continue
-        for depth in range(1, len(path) + 1):
-            positions.setdefault(path[:depth], Position(number))
+        for length in range(1, len(path) + 1):
+            positions.setdefault(path[:length], Position(line_number))
     return positions
 
 
-def _table_path(header: re.Match[str], counts: dict[KeyPath, int]) -> KeyPath:
-    """The path of a table; a table of a list gets the next place in it."""
+def _find_table_path(table_match: re.Match[str], last_indices: dict[KeyPath, int]) -> KeyPath:
+    """Return the path of a table, given the header that names it.
+
+    `[a.b]` has the path `("a", "b")`, the second `[[a]]` has `("a", 1)`, and a `[a.b]` after it
+    has `("a", 1, "b")`. `last_indices` holds the index of the last table of each list.
+    """
+    is_in_list = table_match[1] is not None
     name: KeyPath = ()
     path: KeyPath = ()
-    for part in header[2].split("."):
-        name = (*path, part.strip(" \t\"'"))
-        path = (*name, counts[name]) if name in counts else name
-    if header[1]:
-        counts[name] = counts.get(name, -1) + 1
-        path = (*name, counts[name])
+    for key in table_match[2].split("."):
+        name = (*path, key.strip(" \t\"'"))
+        path = (*name, last_indices[name]) if name in last_indices else name
+    if is_in_list:
+        last_indices[name] = last_indices.get(name, -1) + 1
+        path = (*name, last_indices[name])
     return path
 
 
 def dump_yaml(data: object) -> str:
-    """Data as a YAML text; raises for the half characters that only JSON can write."""
+    """Return data as a YAML text; raise `RubricError` for lone surrogates, which need JSON."""
     if HALF.search(json.dumps(data, ensure_ascii=False)):
         raise RubricError("a text holds a lone surrogate, which YAML cannot write: use to_json")
     yaml: Any = import_module("yaml")
 
-    def represent(dumper: Any, text: str) -> Any:
-        # Left plain, a NEL would be read back as an ordinary line break.
-        return dumper.represent_scalar(
-            "tag:yaml.org,2002:str", text, style='"' if "\x85" in text else None
-        )
+    def represent_text(dumper: Any, text: str) -> Any:
+        # Without quotes, a NEL character would be read back as an ordinary line break.
+        style = '"' if "\x85" in text else None
+        return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
     dumper: Any = type("Dumper", (yaml.SafeDumper,), {})
-    dumper.add_representer(str, represent)
-    # Texts that only YAML 1.2 takes for numbers need quotes too.
+    dumper.add_representer(str, represent_text)
+    # PyYAML follows YAML 1.1, so it would not quote texts that are numbers only in YAML 1.2.
     dumper.add_implicit_resolver(
-        "tag:yaml.org,2002:float", re.compile(f"^(?:{_FLOAT})$"), [*"-+.0123456789"]
+        "tag:yaml.org,2002:float", re.compile(f"^(?:{_YAML_FLOAT})$"), list(_NUMBER_STARTS)
     )
     return yaml.dump(data, Dumper=dumper, sort_keys=False, allow_unicode=True, width=100)

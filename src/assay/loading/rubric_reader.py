@@ -1,11 +1,14 @@
-"""Read criteria from data: every shape that a rubric file may have, one entry after the other."""
+"""Read rubrics, criteria and golden examples from the data of a file, in every form it may have."""
+
+from __future__ import annotations
 
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, TypeGuard, cast
 
 from pydantic import ValidationError
 
@@ -18,20 +21,19 @@ from assay.messages import shows_of
 from assay.shaping import shaping_of
 from assay.wording import described, did_you_mean, first_error, short_repr
 
-Expected: TypeAlias = str | float  # a verdict on offer; or a number, of what code answers with one
+# The expected answer of a golden example: a verdict, or a number if code answers with one.
+Expected: TypeAlias = str | float
 
-MOST_LEVELS: Final = 50  # how deep rubrics and sections may be nested in each other
+# How deep rubrics and sections may be nested.
+MOST_LEVELS: Final = 50
 
-# A function that a file names, as `package.module:function`.
+# The pattern of a function that a file names: `package.module:function`.
 REFERENCE: Final = r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$"
 
-_HOLDERS: Final = (
-    "criteria",
-    "sections",
-    "rubric",
-)  # the keys that the criteria of a rubric stand under; one of them
+# The keys that hold the criteria of a rubric; a rubric has exactly one of them.
+_CRITERIA_KEYS: Final = ("criteria", "sections", "rubric")
 _RUBRIC_KEYS: Final = (
-    *_HOLDERS,
+    *_CRITERIA_KEYS,
     "name",
     "description",
     "aggregation",
@@ -43,230 +45,306 @@ _RUBRIC_KEYS: Final = (
 _GROUP_KEYS: Final = ("rubrics", "name", "description", "shows", "shaping", "$schema")
 _SECTION_KEYS: Final = ("title", "name", "description", "criteria")
 _CRITERION_KEYS: Final = (*Criterion.model_fields, "rubric")
-_GOLDEN_FIELDS: Final = ("prompt", "completion", "answer", "task", "info")
-_WAYS: Final = ("requirement", "check", "rubric")  # what answers a criterion; one of them
+# The keys that say what answers a criterion; a criterion has exactly one of them.
+_ANSWER_KEYS: Final = ("requirement", "check", "rubric")
+# Options of a rubric that do not apply to the rubrics inside of it. These get their grader from the
+# rubric around them.
+_OUTER_OPTIONS: Final = ("weights", "autograder", "aggregation", "name", "shows", "shaping")
 
 
 def inner_options(options: dict[str, Any]) -> dict[str, Any]:
-    """The options of a rubric that also hold for the rubrics inside it, which get their grader from the one around them."""
-    outer = ("weights", "autograder", "aggregation", "name", "shows", "shaping")
-    return {key: value for key, value in options.items() if key not in outer}
+    """Return those options of a rubric that also apply to the rubrics inside of it."""
+    return {key: value for key, value in options.items() if key not in _OUTER_OPTIONS}
 
 
 @dataclass(frozen=True, slots=True)
 class RubricReader:
-    """Reads rubrics. `make` makes one of its criteria and options, to which the caller's are added."""
+    """Reads rubrics from the data of a file."""
 
-    make: Callable[..., Any]
+    # Builds a rubric from its criteria, with options by keyword.
+    build_rubric: Callable[..., Any]
+    # Options of the caller, which replace those of the file.
     options: dict[str, Any] = field(default_factory=dict[str, Any])
+    # Whether the file may name functions.
     allow_code: bool = False
 
-    def rubric(self, node: Node, *, inside: str = "", level: int = 0) -> Any:
-        holder, options = self._open(node, level)
-        golden: Node | None = options.pop("golden", None)
-        entries: list[CriterionEntry] = []
-        for index, (found, tags) in enumerate(_flat(holder, (), level)):
-            what = (
-                "criterion"
-                if found.is_mapping or len(found.path) > len(holder.path) + 1
-                else "item"
-            )
-            entries.append(CriterionEntry(found, f"Invalid {what} at index {index}{inside}", tags))
+    def read_rubric(self, node: Node, *, location: str = "", level: int = 0) -> Any:
+        """Return the rubric at a node.
+
+        `location` is added to the label of its criteria in errors; `level` is the number of rubrics
+        and sections around it.
+        """
+        list_node, options, golden_node = self._find_criteria(node, level)
+        entries = _list_entries(list_node, location, level)
         if not entries:
-            raise holder.error("No criteria found: give at least one")
-        criteria = [entry.criterion(self, level) for entry in entries]
-        taken: dict[str, int] = {}
-        for index, (criterion, entry) in enumerate(zip(criteria, entries, strict=True)):
-            first = taken.setdefault(criterion.name, index)
-            # A name that was taken would be numbered, and the file's own name would not hold.
-            if first < index and "name" in entry.node.data:
-                said = f"name is {criterion.name!r}, as for the criterion at index {first}"
-                raise entry.error(f"{said}: give each its own", "name")
+            raise list_node.error("No criteria found: give at least one")
+        criteria = [entry.read_criterion(self, level) for entry in entries]
+        _refuse_repeated_names(criteria, entries)
         if not any(criterion.counts for criterion in criteria):
-            raise holder.error(
+            raise list_node.error(
                 "all weights are zero, so nothing could be scored: give a criterion a weight"
             )
+        options |= self.options if level == 0 else inner_options(self.options)
         try:
-            rubric = self.make(
-                criteria, **options | (inner_options(self.options) if level else self.options)
-            )
+            rubric = self.build_rubric(criteria, **options)
         except (RubricError, SignatureError) as error:
             raise _locate(error, criteria, entries) from error
-        if golden is not None:
-            rubric.golden = _golden_at(golden, rubric.criteria)
+        if golden_node is not None:
+            rubric.golden = _read_golden_examples(golden_node, rubric.criteria)
         return rubric
 
-    def _open(self, node: Node, level: int) -> tuple[Node, dict[str, Any]]:
-        """The list of entries of a rubric, and its options, through any `rubric:` around it."""
+    def _find_criteria(self, node: Node, level: int) -> tuple[Node, dict[str, Any], Node | None]:
+        """Return the list of criteria of a rubric, its options, and its golden examples if any.
+
+        A mapping may hold the rubric under `rubric`, once or several times.
+        """
         options: dict[str, Any] = {}
+        golden_node: Node | None = None
         while node.is_mapping:
             level += 1
             _refuse_deep(node, level)
-            options |= _options(node, self.allow_code)
+            options |= _read_options(node, allow_code=self.allow_code)
             if "golden" in node.data:
-                options["golden"] = node.at("golden")
-            node = node.at(_holder(node))
+                golden_node = node.at("golden")
+            node = node.at(_find_criteria_key(node))
         if node.data is None:
             raise node.error("No criteria found: it is empty")
-        if not isinstance(node.data, list):
-            given = short_repr(node.data)
+        if not node.is_list:
             raise node.error(
-                f"a rubric is a list of criteria, or a mapping with one, and this is {given}"
+                "a rubric is a list of criteria, or a mapping with one, "
+                f"and this is {short_repr(node.data)}"
             )
-        return node, options
+        return node, options, golden_node
+
+
+def _refuse_repeated_names(
+    criteria: Sequence[Criterion], entries: Sequence[CriterionEntry]
+) -> None:
+    """Raise an error if a file gives a name that an earlier criterion already has.
+
+    The constructor would number such a name, so it would not be the one in the file.
+    """
+    first_indices: dict[str, int] = {}
+    for index, (criterion, entry) in enumerate(zip(criteria, entries, strict=True)):
+        first_index = first_indices.setdefault(criterion.name, index)
+        if first_index < index and "name" in entry.node.data:
+            raise entry.error(
+                f"name is {criterion.name!r}, as for the criterion at index {first_index}: "
+                "give each its own",
+                "name",
+            )
+
+
+def _locate(
+    error: Exception, criteria: Sequence[Criterion], entries: Sequence[CriterionEntry]
+) -> Exception:
+    """Return an error of the constructor with the line of the criterion that its message names.
+
+    An error that names no criterion is returned unchanged.
+    """
+    if isinstance(error, RubricFileError):
+        return error
+    message = str(error)
+    for criterion, entry in zip(criteria, entries, strict=True):
+        beginnings = (
+            f"criterion {criterion.name!r}",
+            f"check {criterion.name!r}",
+            f"the `when` of {criterion.name!r}",
+        )
+        if message.startswith(beginnings):
+            return entry.error(message, "when" if criterion.when else "")
+    return error
 
 
 @dataclass(frozen=True, slots=True)
 class CriterionEntry:
-    """One criterion, or one golden example, as it stands in a file."""
+    """The data of one criterion, or of one golden example."""
 
     node: Node
-    label: str  # what an error about it begins with
-    tags: tuple[str, ...] = ()  # the titles of the sections it stands in
+    # The beginning of every error about it.
+    label: str
+    # The titles of the sections around it.
+    tags: tuple[str, ...] = ()
 
-    def criterion(self, reader: RubricReader, level: int = 0) -> Criterion:
-        """The criterion. The reader reads the rubric that stands under `rubric`."""
+    def read_criterion(self, reader: RubricReader, level: int = 0) -> Criterion:
+        """Return the criterion; `reader` reads the rubric that it may hold."""
         if not self.node.is_mapping:
             raise self.error(f"expected a dictionary, and this is {short_repr(self.node.data)}")
-        given: dict[Any, Any] = dict(self.node.data)
-        self._refuse_fields(given)
-        if "check" in given:
-            given["check"] = self._check(given["check"], reader.allow_code)
-        if "rubric" in given:
-            inside = f" in the rubric of {self.label.removeprefix('Invalid ')}"
-            given["check"] = reader.rubric(self.node.at("rubric"), inside=inside, level=level + 1)
-            given.setdefault("name", getattr(given["check"], "name", "") or "rubric")
-            del given["rubric"]
+        fields: dict[Any, Any] = dict(self.node.data)
+        self._check_fields(fields)
+        if "check" in fields:
+            fields["check"] = self._read_check(fields["check"], reader.allow_code)
+        if "rubric" in fields:
+            location = f" in the rubric of {self.label.removeprefix('Invalid ')}"
+            rubric = reader.read_rubric(self.node.at("rubric"), location=location, level=level + 1)
+            del fields["rubric"]
+            fields["check"] = rubric
+            fields.setdefault("name", getattr(rubric, "name", "") or "rubric")
         try:
-            criterion = Criterion.model_validate(given)
+            criterion = Criterion.model_validate(fields)
         except ValidationError as error:
-            field, sentence = first_error(error)
-            raise self.error(sentence, field) from None
+            name, sentence = first_error(error)
+            raise self.error(sentence, name) from None
         if not self.tags:
             return criterion
-        return criterion.with_fields(tags=tuple(dict.fromkeys((*self.tags, *criterion.tags))))
+        all_tags = dict.fromkeys((*self.tags, *criterion.tags))
+        return criterion.with_fields(tags=tuple(all_tags))
 
     def error(self, message: str, field: str = "") -> RubricFileError:
+        """Return an error about this entry, or about one field of it."""
         return self.node.error(f"{self.label}: {message}", field)
 
-    def _refuse_fields(self, given: Mapping[Any, Any]) -> None:
-        """Refuse unknown fields, and what pydantic would take for a number or a bool and a writer hardly means."""
+    def _check_fields(self, fields: Mapping[Any, Any]) -> None:
+        """Raise an error for unknown fields and for values that are probably a mistake.
+
+        Pydantic would accept True as a number, and 1 or "yes" as a bool.
+        """
         self.node.refuse_unknown(_CRITERION_KEYS, f"{self.label}: ")
-        ways = [way for way in _WAYS if way in given]
-        for key, value in given.items():
-            kind = Criterion.model_fields[key].annotation if key in Criterion.model_fields else None
+        for key, value in fields.items():
             if value is None:
                 raise self.error(f"{key} is empty: give it a value, or leave it out", key)
-            if kind is float and isinstance(value, bool):
+            if key not in Criterion.model_fields:
+                continue
+            field_type = Criterion.model_fields[key].annotation
+            if field_type is float and isinstance(value, bool):
                 raise self.error(f"{key} is {value}: give a number", key)
-            if kind is bool and not isinstance(value, bool):
+            if field_type is bool and not isinstance(value, bool):
                 raise self.error(f"{key} is {short_repr(value)}: give true or false", key)
-        if len(ways) != 1:
-            has = " and ".join(ways) or "none of them"
-            said = f"a criterion has exactly one of requirement, check and rubric, and this one has {has}"
-            raise self.error(said, ways[-1] if ways else "")
+        answer_keys = [key for key in _ANSWER_KEYS if key in fields]
+        if len(answer_keys) != 1:
+            raise self.error(
+                "a criterion has exactly one of requirement, check and rubric, "
+                f"and this one has {' and '.join(answer_keys) or 'none of them'}",
+                answer_keys[-1] if answer_keys else "",
+            )
 
-    def _check(self, spec: Any, allow_code: bool) -> Any:
+    def _read_check(self, spec: Any, allow_code: bool) -> Any:
+        """Return a function that the file names, or a built-in check."""
         if callable(spec) or is_scorer(spec):
             return spec
         try:
             if isinstance(spec, str) and is_reference(spec):
                 return function_of(spec, allow_code=allow_code)
-            return check_of(_with_predicate(spec, allow_code))
+            return check_of(_import_predicate(spec, allow_code))
         except RubricError as error:
             raise self.error(str(error), "check") from error
 
 
-def _with_predicate(spec: Any, allow_code: bool) -> object:
-    """A check as a file names it, with the function that its `predicate` names."""
-    for name, fields in cast("dict[str, Any]", spec).items() if isinstance(spec, dict) else ():
-        given = cast("dict[str, Any]", fields) if isinstance(fields, dict) else {}
-        named = given.get("predicate")
-        if isinstance(named, str) and is_reference(named):
-            return {name: {**given, "predicate": function_of(named, allow_code=allow_code)}}
+def _import_predicate(spec: Any, allow_code: bool) -> object:
+    """Return a built-in check's data, with the function that its `predicate` names imported."""
+    if not isinstance(spec, dict):
+        return spec
+    for name, value in cast("dict[str, Any]", spec).items():
+        if isinstance(value, dict):
+            options = cast("dict[str, Any]", value)
+            predicate = options.get("predicate")
+            if isinstance(predicate, str) and is_reference(predicate):
+                function = function_of(predicate, allow_code=allow_code)
+                return {name: {**options, "predicate": function}}
     return cast("object", spec)
 
 
 def is_reference(text: str) -> bool:
-    """Whether a text names a function, rather than something built in."""
+    """Return True if a text names a function: `package.module:function`."""
     return re.search(REFERENCE, text) is not None
 
 
 def function_of(reference: str, *, allow_code: bool) -> Callable[..., Any]:
-    """The function that a file names; raises unless the caller has said that files may run code."""
+    """Import the function that a file names; raise `RubricError` unless code is allowed."""
     if not allow_code:
         raise RubricError(
             f"{reference!r} names code: pass allow_code=True if you trust this file (--allow-code)"
         )
-    found = object_of(reference)
-    if not callable(found):
-        raise RubricError(f"{reference!r} is {found!r:.80}, which cannot be called")
-    return found
+    function = object_of(reference)
+    if not callable(function):
+        raise RubricError(
+            f"{reference!r} is {function!r:.80}, which cannot be called: name a function"
+        )
+    return function
 
 
 def object_of(reference: str) -> Any:
-    """What `module:path` names in Python."""
+    """Import the object that `module:path` names."""
     module, _, path = reference.partition(":")
     try:
-        # Importing a module runs it, so anything may be raised.
-        found: Any = import_module(module)
-    except Exception as error:
+        imported: Any = import_module(module)
+    except Exception as error:  # importing a module runs it, so anything may be raised
         raise RubricError(f"{reference!r} cannot be imported: {described(error)}") from error
-    for step in path.split("."):
-        if not hasattr(found, step):
+    for name in path.split("."):
+        if not hasattr(imported, name):
             raise RubricError(
-                f"{reference!r}: there is no {step!r} in it: {did_you_mean(step, dir(found))}"
+                f"{reference!r}: there is no {name!r} in it: {did_you_mean(name, dir(imported))}"
             )
-        found = getattr(found, step)
-    return found
+        imported = getattr(imported, name)
+    return imported
+
+
+# The structure of a file: groups, rubrics and sections.
 
 
 def is_group(node: Node) -> bool:
+    """Return True if a node is a group of rubrics."""
     return node.is_mapping and "rubrics" in node.data
 
 
 def group_parts(node: Node, *, allow_code: bool = False) -> tuple[list[Node], dict[str, Any]]:
+    """Return the rubrics of a group, and its options."""
     if not is_group(node) or not isinstance(node.data["rubrics"], list):
         raise node.error("a group of rubrics is a mapping with a list of them under 'rubrics'")
     node.refuse_unknown(_GROUP_KEYS)
-    _refuse_deep(node, len(node.path) // 2)
-    holder = node.at("rubrics")
-    return [holder.at(index) for index in range(len(holder.data))], _options(node, allow_code)
+    _refuse_deep(node, len(node.path) // 2)  # each group adds two keys: `rubrics` and an index
+    return node.at("rubrics").items(), _read_options(node, allow_code=allow_code)
 
 
 def criterion_nodes(node: Node) -> list[Node]:
-    """Where the criteria of a rubric stand, in the order that it has them, through its sections."""
+    """Return the nodes of a rubric's criteria in order, including those in sections."""
     while node.is_mapping:
-        node = node.at(_holder(node))
-    return [found for found, _ in _flat(node, (), 0)]
+        node = node.at(_find_criteria_key(node))
+    return [criterion_node for criterion_node, _ in _flatten_sections(node, (), 0)]
 
 
-def _holder(node: Node) -> str:
-    """The key of a mapping that its criteria stand under."""
-    found = [key for key in _HOLDERS if key in node.data]
-    if not found and is_group(node):
+def _find_criteria_key(node: Node) -> str:
+    """Return the key of a mapping that holds its criteria; raise an error unless there is one."""
+    keys = [key for key in _CRITERIA_KEYS if key in node.data]
+    if not keys and is_group(node):
         raise node.error("this is a group of rubrics: load it as a RubricGroup", "rubrics")
-    if not found:
+    if not keys:
         raise node.error("Dict must contain either 'sections' or 'rubric' key, or 'criteria'")
-    if len(found) > 1:
-        raise node.error(f"it has both {found[0]!r} and {found[1]!r}: keep one", found[1])
+    if len(keys) > 1:
+        raise node.error(f"it has both {keys[0]!r} and {keys[1]!r}: keep one", keys[1])
     node.refuse_unknown(_RUBRIC_KEYS)
-    held = node.data[found[0]]
-    if held is None:
-        raise node.error(f"No criteria found: {found[0]!r} is empty", found[0])
-    if not isinstance(held, list) and not (found[0] == "rubric" and isinstance(held, Mapping)):
-        raise node.error(f"{found[0]!r} is {short_repr(held)}: give a list", found[0])
-    return found[0]
+    key = keys[0]
+    criteria_node = node.at(key)
+    if criteria_node.data is None:
+        raise node.error(f"No criteria found: {key!r} is empty", key)
+    is_inner_rubric = key == "rubric" and criteria_node.is_mapping
+    if not criteria_node.is_list and not is_inner_rubric:
+        raise node.error(f"{key!r} is {short_repr(criteria_node.data)}: give a list", key)
+    return key
 
 
-def _flat(
-    holder: Node, tags: tuple[str, ...], level: int
+def _list_entries(list_node: Node, location: str, level: int) -> list[CriterionEntry]:
+    """Return the criteria of a list, including those in sections.
+
+    Anything but a mapping in the list itself is called an item, since a section may be meant.
+    """
+    entries: list[CriterionEntry] = []
+    for index, (node, tags) in enumerate(_flatten_sections(list_node, (), level)):
+        is_in_section = len(node.path) > len(list_node.path) + 1
+        noun = "criterion" if node.is_mapping or is_in_section else "item"
+        label = f"Invalid {noun} at index {index}{location}"
+        entries.append(CriterionEntry(node, label, tags))
+    return entries
+
+
+def _flatten_sections(
+    list_node: Node, tags: tuple[str, ...], level: int
 ) -> Iterator[tuple[Node, tuple[str, ...]]]:
-    """Every criterion in a list, those of its sections too, with the titles above it."""
-    _refuse_deep(holder, level)
-    for index in range(len(holder.data)):
-        node = holder.at(index)
-        if not node.is_mapping or "criteria" not in node.data:
+    """Yield every criterion in a list and in its sections, with the titles of its sections."""
+    _refuse_deep(list_node, level)
+    for index, node in enumerate(list_node.items()):
+        is_section = node.is_mapping and "criteria" in node.data
+        if not is_section:
             yield node, tags
             continue
         label = f"Invalid section at index {index}: "
@@ -275,44 +353,10 @@ def _flat(
             raise node.error(
                 f"{label}'criteria' is {short_repr(node.data['criteria'])}: give a list", "criteria"
             )
-        key = "title" if "title" in node.data else "name"
-        title = _text(node, key, label) if key in node.data else ""
-        yield from _flat(node.at("criteria"), (*tags, title) if title else tags, level + 1)
-
-
-def _text(node: Node, key: str, label: str = "") -> str:
-    value = node.data[key]
-    if not isinstance(value, str):
-        raise node.error(f"{label}{key} is {short_repr(value)}: give a text, in quotes", key)
-    return value
-
-
-def _options(node: Node, allow_code: bool) -> dict[str, Any]:
-    """What a rubric or a group says beside its criteria, as the constructor takes it."""
-
-    def aggregation(given: Any) -> Any:
-        if callable(given) or (isinstance(given, str) and given in AGGREGATIONS):
-            return given
-        if isinstance(given, str) and is_reference(given):
-            return function_of(given, allow_code=allow_code)
-        raise RubricError(
-            f"there is no aggregation {short_repr(given)}: {did_you_mean(given, AGGREGATIONS)}"
-        )
-
-    def shaping(given: Any) -> Any:
-        parts = cast("list[Any]", given) if isinstance(given, list) else ()
-        named = [
-            function_of(p, allow_code=allow_code) if is_reference(str(p)) else p for p in parts
-        ]
-        return shaping_of(named or cast("object", given))
-
-    options: dict[str, Any] = {"name": _text(node, "name")} if "name" in node.data else {}
-    for key, read in {"aggregation": aggregation, "shows": shows_of, "shaping": shaping}.items():
-        try:
-            options |= {key: read(node.data[key])} if key in node.data else {}
-        except RubricError as error:
-            raise node.error(str(error), key) from error
-    return options
+        title_key = "title" if "title" in node.data else "name"
+        title = _read_text(node, title_key, label) if title_key in node.data else ""
+        inner_tags = (*tags, title) if title else tags
+        yield from _flatten_sections(node.at("criteria"), inner_tags, level + 1)
 
 
 def _refuse_deep(node: Node, level: int) -> None:
@@ -320,105 +364,160 @@ def _refuse_deep(node: Node, level: int) -> None:
         raise node.error(f"rubrics are nested more than {MOST_LEVELS} deep: flatten them")
 
 
-def _locate(
-    error: Exception, criteria: list[Criterion], entries: list[CriterionEntry]
-) -> Exception:
-    """The error of a constructor, at the criterion it names; as it is when it names none."""
-    if isinstance(error, RubricFileError):
-        return error
-    for criterion, entry in zip(criteria, entries, strict=True):
-        named = [f"{what} {criterion.name!r}" for what in ("criterion", "check", "the `when` of")]
-        if str(error).startswith(tuple(named)):
-            return entry.error(str(error), "when" if criterion.when else "")
-    return error
+def _read_text(node: Node, key: str, label: str = "") -> str:
+    value = node.data[key]
+    if not isinstance(value, str):
+        raise node.error(f"{label}{key} is {short_repr(value)}: give a text, in quotes", key)
+    return value
 
 
-# Golden examples: completions with known verdicts, which a rubric carries to be tested by.
+# The options of rubrics and groups.
+
+
+def _read_options(node: Node, *, allow_code: bool) -> dict[str, Any]:
+    """Return the options of a rubric or a group, as its constructor takes them."""
+    readers: dict[str, Callable[[Any], Any]] = {
+        "aggregation": partial(_read_aggregation, allow_code=allow_code),
+        "shows": shows_of,
+        "shaping": partial(_read_shaping, allow_code=allow_code),
+    }
+    options: dict[str, Any] = {}
+    if "name" in node.data:
+        options["name"] = _read_text(node, "name")
+    for key, read in readers.items():
+        if key in node.data:
+            try:
+                options[key] = read(node.data[key])
+            except RubricError as error:
+                raise node.error(str(error), key) from error
+    return options
+
+
+def _read_aggregation(spec: Any, *, allow_code: bool) -> Any:
+    if callable(spec) or (isinstance(spec, str) and spec in AGGREGATIONS):
+        return spec
+    if isinstance(spec, str) and is_reference(spec):
+        return function_of(spec, allow_code=allow_code)
+    raise RubricError(
+        f"there is no aggregation {short_repr(spec)}: {did_you_mean(spec, AGGREGATIONS)}"
+    )
+
+
+def _read_shaping(shaping: Any, *, allow_code: bool) -> Any:
+    if not isinstance(shaping, list):
+        return shaping_of(shaping)  # raises an error about it
+    parts: list[Any] = []
+    for part in cast("list[Any]", shaping):
+        if isinstance(part, str) and is_reference(part):
+            parts.append(function_of(part, allow_code=allow_code))
+        else:
+            parts.append(part)
+    return shaping_of(parts)
+
+
+# Golden examples: completions with known verdicts, by which a rubric can be tested.
+
+_GOLDEN_FIELDS: Final = ("prompt", "completion", "answer", "task", "info")
 
 
 @dataclass(frozen=True, slots=True)
 class Golden:
-    """A rollout, and the verdicts that its rubric should come to."""
+    """A rollout, and the answers that its rubric should give."""
 
     name: str
-    fields: Mapping[
-        str, Any
-    ]  # the rollout: `completion`, and any of `prompt`, `answer`, `task` and `info`
-    # What the criteria should answer, by name; those that are left out may answer anything.
+    # The rollout: `completion`, and any of `prompt`, `answer`, `task` and `info`.
+    fields: Mapping[str, Any]
+    # The expected answers by the name of the criterion. Others may have any answer.
     expect: Mapping[str, Expected]
 
     def to_dict(self) -> dict[str, Any]:
+        """Return the example as a file holds it."""
         return {"name": self.name, **self.fields, "expect": dict(self.expect)}
 
 
-def _golden_at(node: Node, criteria: Sequence[Criterion]) -> tuple[Golden, ...]:
-    """The examples that stand at a node of a file, for a rubric of these criteria."""
-    listed: Any = node.data
-    if not isinstance(listed, list) or not listed:
-        raise node.error(f"golden is {short_repr(cast('object', listed))}: give a list of examples")
-    by_name = {criterion.name: criterion for criterion in criteria}
-    found: dict[str, Golden] = {}
-    for index in range(len(cast("list[object]", listed))):
-        entry = CriterionEntry(node.at(index), f"golden example at index {index}")
-        example = _golden(entry, f"golden_{index + 1}", by_name)
-        if example.name in found:
+def _read_golden_examples(node: Node, criteria: Sequence[Criterion]) -> tuple[Golden, ...]:
+    """Return the examples in a list, for a rubric with these criteria."""
+    if not node.is_list or not node.data:
+        raise node.error(f"golden is {short_repr(node.data)}: give a list of examples")
+    criteria_by_name = {criterion.name: criterion for criterion in criteria}
+    examples: dict[str, Golden] = {}
+    for index, example_node in enumerate(node.items()):
+        entry = CriterionEntry(example_node, f"golden example at index {index}")
+        example = _read_golden(entry, f"golden_{index + 1}", criteria_by_name)
+        if example.name in examples:
             raise entry.error(
                 f"name is {example.name!r}, as for another: give each its own", "name"
             )
-        found[example.name] = example
-    return tuple(found.values())
+        examples[example.name] = example
+    return tuple(examples.values())
 
 
-def _golden(entry: CriterionEntry, stand_in: str, criteria: Mapping[str, Criterion]) -> Golden:
-    given = entry.node.data
+def _read_golden(
+    entry: CriterionEntry, default_name: str, criteria: Mapping[str, Criterion]
+) -> Golden:
+    """Return one example; raise an error about the first field that is wrong."""
+    data = entry.node.data
     if not entry.node.is_mapping:
-        raise entry.error(f"expected a mapping, and this is {short_repr(given)}")
+        raise entry.error(f"expected a mapping, and this is {short_repr(data)}")
     entry.node.refuse_unknown(("name", *_GOLDEN_FIELDS, "expect"), f"{entry.label}: ")
     for key in ("completion", "expect"):
-        if key not in given:
+        if key not in data:
             raise entry.error(f"{key} is missing: give it")
-    for key, value in given.items():
-        said = f"{key} is {short_repr(value)}"
-        if key in ("name", "task") and (not isinstance(value, str) or not value):
-            raise entry.error(f"{said}: give a text, in quotes", key)
-        turns = cast("list[object]", value) if isinstance(value, list) else []
-        is_chat = turns and all(isinstance(turn, Mapping) for turn in turns)
-        if key in ("prompt", "completion") and not isinstance(value, str) and not is_chat:
-            raise entry.error(f"{said}: give a text, or messages", key)
-        if key in ("info", "expect") and not isinstance(value, Mapping):
-            raise entry.error(f"{said}: give a mapping", key)
-    if not given["expect"]:
+    for key, value in data.items():
+        _check_golden_field(entry, key, value)
+    if not data["expect"]:
         raise entry.error("expect is empty: name a criterion, and its verdict", "expect")
     expect: dict[str, Expected] = {}
-    for name, said in given["expect"].items():
-        criterion = criteria.get(name)
-        if criterion is None:
+    for name, answer in data["expect"].items():
+        if name not in criteria:
             raise entry.error(
                 f"there is no criterion {short_repr(name)}: {did_you_mean(name, criteria)}",
                 "expect",
             )
-        # Where a criterion is not asked, it does not apply.
-        may_not_apply = criterion.allow_na or bool(criterion.when)
-        labels = (*criterion.choices, NOT_APPLICABLE) if may_not_apply else criterion.choices
-        expected = _spelled_as_offered(criterion, labels, said)
-        if expected is None:
-            offered = ", ".join(labels) + ("" if criterion.judged else " or a number")
-            raise entry.error(
-                f"{name} is expected to be {short_repr(said)}: give {offered}", "expect"
-            )
-        expect[name] = expected
-    fields = {key: given[key] for key in _GOLDEN_FIELDS if key in given}
-    return Golden(given.get("name", stand_in), fields, expect)
+        expect[name] = _read_expected(entry, criteria[name], answer)
+    return Golden(
+        name=data.get("name", default_name),
+        fields={key: data[key] for key in _GOLDEN_FIELDS if key in data},
+        expect=expect,
+    )
 
 
-def _spelled_as_offered(
-    criterion: Criterion, labels: Sequence[str], said: object
-) -> Expected | None:
-    """What is expected, spelled as the criterion spells it; None when it can never be."""
-    if isinstance(said, str):
-        return next(
-            (label for label in labels if label.strip().casefold() == said.strip().casefold()), None
-        )
-    if isinstance(said, bool) or not isinstance(said, int | float) or criterion.judged:
-        return None
-    return float(said) if math.isfinite(said) else None
+def _check_golden_field(entry: CriterionEntry, key: str, value: Any) -> None:
+    """Raise an error if a field of a golden example has a value of the wrong type."""
+    if key in ("name", "task"):
+        if not isinstance(value, str) or not value:
+            raise entry.error(f"{key} is {short_repr(value)}: give a text, in quotes", key)
+    elif key in ("prompt", "completion"):
+        if not isinstance(value, str) and not _is_chat(value):
+            raise entry.error(f"{key} is {short_repr(value)}: give a text, or messages", key)
+    elif key in ("info", "expect") and not isinstance(value, Mapping):
+        raise entry.error(f"{key} is {short_repr(value)}: give a mapping", key)
+
+
+def _is_chat(value: Any) -> bool:
+    if not isinstance(value, list) or not value:
+        return False
+    return all(isinstance(message, Mapping) for message in cast("list[object]", value))
+
+
+def _read_expected(entry: CriterionEntry, criterion: Criterion, answer: object) -> Expected:
+    """Return an expected answer, spelled as in the criterion; raise if it can never be given."""
+    labels = criterion.choices
+    if criterion.allow_na or criterion.when:  # a criterion that is not asked does not apply
+        labels = (*labels, NOT_APPLICABLE)
+    if isinstance(answer, str):
+        for label in labels:
+            if label.strip().casefold() == answer.strip().casefold():
+                return label
+    elif _is_finite_number(answer) and not criterion.judged:
+        return float(answer)
+    allowed = ", ".join(labels)
+    if not criterion.judged:
+        allowed += " or a number"
+    raise entry.error(
+        f"{criterion.name} is expected to be {short_repr(answer)}: give {allowed}", "expect"
+    )
+
+
+def _is_finite_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

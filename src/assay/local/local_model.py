@@ -1,15 +1,18 @@
 """Answer requests by an engine on this machine, with no key and no network: see docs/how-to/use-a-local-model.md."""
 
+from __future__ import annotations
+
 import asyncio
-import threading
+from collections import deque
 from collections.abc import Hashable
 from functools import cache
 
 from assay.local.llama_server import CONTEXT, LocalProcess
 from assay.local.weights import SMOKE, fingerprint, weights_file
 from assay.models.endpoint_model import Deduplicated, EndpointModel
-from assay.models.limiter import Limits, WaitQueue
+from assay.models.limiter import Limits
 from assay.models.model import FREE, Model, Reply, Request
+from assay.models.network_thread import run_on_network_thread
 from assay.models.openai_chat import OpenAIChatFormat
 from assay.models.retry import Endpoint
 from assay.models.wire_format import Payload, RawReply
@@ -58,6 +61,9 @@ class LocalModel:
         )
 
     async def __call__(self, request: Request) -> Reply:
+        return await run_on_network_thread(self._answer(request))
+
+    async def _answer(self, request: Request) -> Reply:
         await self._queue.enter(
             tuple(str(message["content"]) for message in request.messages[: request.shared])
         )
@@ -92,40 +98,58 @@ class LocalModel:
 
 
 class PrefixQueue:
-    """Give the engine to one task at a time; those whose prompt begins as a recent one did go first, and it is read once."""
+    """Give the engine to one request at a time, and keep requests with the same prefix together.
+
+    The engine has read the prefix of the last requests, so requests with one of these go first. All
+    methods are called on the network thread.
+    """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
         self._is_free = True
-        self._lines: dict[Hashable, WaitQueue] = {}
-        self._recent: list[Hashable] = []
+        self._waiting: dict[Hashable, deque[asyncio.Future[None]]] = {}  # by prefix
+        self._recent_prefixes: list[Hashable] = []  # the latest last
 
-    async def enter(self, beginning: Hashable) -> None:
+    async def enter(self, prefix: Hashable) -> None:
         """Wait for the engine; `leave` gives it back."""
-        with self._lock:
-            if self._is_free:
-                self._serve(beginning)
-                return
-            line = self._lines.setdefault(beginning, WaitQueue(self.leave))
-            place = line.join()
-        await line.wait(place)
+        if self._is_free:
+            self._assign(prefix)
+            return
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(prefix, deque()).append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled():
+                # The engine was assigned just before the request was cancelled.
+                self.leave()
+            raise
 
     def leave(self) -> None:
-        """Give the engine back; the task that fits best takes it."""
-        with self._lock:
-            self._is_free = True
-            # The latest beginning that is known first, then those that came first.
-            known = [beginning for beginning in reversed(self._recent) if beginning in self._lines]
-            for beginning in dict.fromkeys([*known, *self._lines]):
-                is_served = self._lines[beginning].serve()
-                if not len(self._lines[beginning]):
-                    del self._lines[beginning]
-                if is_served:
-                    self._serve(beginning)
-                    return
+        """Give the engine back, and assign it to the waiting request that fits best."""
+        self._is_free = True
+        # The latest prefix comes first, and unknown prefixes in order of arrival.
+        for prefix in (*reversed(self._recent_prefixes), *self._waiting):
+            turn = self._next_turn(prefix)
+            if turn is not None:
+                self._assign(prefix)
+                turn.set_result(None)
+                return
 
-    def _serve(self, beginning: Hashable) -> None:
+    def _next_turn(self, prefix: Hashable) -> asyncio.Future[None] | None:
+        """Remove and return the first waiting request with a prefix; None if there is none."""
+        turns = self._waiting.get(prefix, deque[asyncio.Future[None]]())
+        next_turn = None
+        while turns and next_turn is None:
+            turn = turns.popleft()
+            if not turn.done():
+                next_turn = turn
+        if not turns:
+            self._waiting.pop(prefix, None)
+        return next_turn
+
+    def _assign(self, prefix: Hashable) -> None:
         self._is_free = False
-        self._recent = [*(recent for recent in self._recent if recent != beginning), beginning][
-            -REMEMBERED:
-        ]
+        if prefix in self._recent_prefixes:
+            self._recent_prefixes.remove(prefix)
+        self._recent_prefixes.append(prefix)
+        del self._recent_prefixes[:-REMEMBERED]

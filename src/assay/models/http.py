@@ -1,19 +1,22 @@
-"""Send JSON over HTTP by aiohttp, with one session of pooled connections for each event loop; and fetch what a URL holds.
+"""Send JSON over HTTP with aiohttp, and fetch what a URL holds.
 
-A synchronous method runs an event loop of its own, so sessions come and go with loops. Each is closed by an asynchronous
-generator: a loop finishes those before it closes, and needs to know nothing of us.
+All requests of a process run on the network thread and share one session of pooled connections.
 """
 
+from __future__ import annotations
+
 import asyncio
+import atexit
 import json
 import os
 import socket
 import ssl
-import threading
 from base64 import b64encode
-from collections.abc import AsyncGenerator, Collection, Mapping
+from collections.abc import Collection, Mapping
+from concurrent.futures import CancelledError
+from contextlib import suppress
 from functools import cache, lru_cache, partial
-from ipaddress import ip_address, ip_network
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Any, NamedTuple
 from urllib.parse import SplitResult, unquote, urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -21,6 +24,7 @@ from urllib.request import getproxies, proxy_bypass
 from pydantic_core import to_json
 
 from assay.errors import AssayError, MissingExtraError, Refused
+from assay.models.network_thread import get_network_loop, run_on_network_thread
 from assay.models.wire_format import Payload, RawReply
 from assay.redaction import STRUCK, parted_from_login, redacted, telltale
 from assay.wording import described, short_repr
@@ -32,21 +36,12 @@ try:
 except ImportError:
     raise MissingExtraError("asking over HTTP", package="aiohttp", extra="judge") from None
 
-LONGEST_BODY = 64 * 1024 * 1024  # bytes of a reply, also once it is decompressed
+MAX_BODY_BYTES = 64 * 1024 * 1024  # of a reply, after decompression
 CONNECT_SECONDS = 30.0
-_tls = cache(
-    ssl.create_default_context
-)  # by the machine's certificates, or those of SSL_CERT_FILE; read once
-_timeout = lru_cache(
-    partial(aiohttp.ClientTimeout, sock_connect=CONNECT_SECONDS)
-)  # nearly all calls have the same
-KEEP_ALIVE = 75.0  # seconds that an idle connection is kept
-MOST_REDIRECTS = 5
-_TRANSLATED = ip_network(
-    "64:ff9b::/96"
-)  # each of these holds an IPv4 address, which may be private
+KEEP_ALIVE_SECONDS = 75.0  # how long an idle connection is kept open
+CLOSE_SECONDS = 2.0  # how long the end of the program waits for connections to close
 _JSON = "application/json"
-_HEADERS = {
+_DEFAULT_HEADERS = {
     "Accept": _JSON,
     "Accept-Encoding": "identity",
     "Content-Type": _JSON,
@@ -55,53 +50,62 @@ _HEADERS = {
 
 
 class HttpAddress:
-    """A URL with the headers of every request to it. Raises `Refused` for a URL that is none."""
+    """A URL with the headers of every request to it."""
 
     def __init__(self, url: str, headers: Mapping[str, str], *, method: str = "POST") -> None:
-        """The proxy is the one that the environment names for this URL."""
-        bare, _, password = parted_from_login(url)
-        parts = _split(url)
-        # Taken off the address: aiohttp refuses one with a login beside a header with a key.
-        self._url = URL(bare)
+        """Raise `Refused` if the URL, a header or the proxy of the environment is unusable."""
+        # A login in the URL becomes a header: aiohttp refuses a URL with a login beside a key.
+        url_without_login, _, password = parted_from_login(url)
+        parts = _split_url(url)
+        self._url = URL(url_without_login)
         self._method = method
-        self._headers = CIMultiDict(_HEADERS | dict(headers))
+        self._headers = CIMultiDict(_DEFAULT_HEADERS | dict(headers))
         if parts.username and "Authorization" not in self._headers:
-            pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-            self._headers["Authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
+            login = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+            self._headers["Authorization"] = f"Basic {b64encode(login.encode()).decode()}"
         for name, value in self._headers.items():
             if not value.isascii() or not value.isprintable():
-                # The value is not shown, for it may be a key.
-                advice = "see that the key is one line, without quotes or blanks around it"
+                # The message does not show the value, which may be a key.
                 raise Refused(
-                    f"the header {name} holds a line break, or a letter beyond ASCII: {advice}"
+                    f"the header {name} contains a line break or a non-ASCII character: "
+                    "check that the key is one line, without quotes or spaces around it"
                 )
         key = self._headers.get("Authorization", "").rpartition(" ")[2]
-        sent = telltale(key or self._headers.get("x-api-key"), password)
-        self._secrets = tuple(secret.encode() for secret in sent)
-        self._tls = _tls() if parts.scheme == "https" else True
-        # Not left to aiohttp (`trust_env`), which would take a login from .netrc in place of the key as well.
-        self._proxy = (
-            None if proxy_bypass(parts.hostname or "") else getproxies().get(parts.scheme) or None
-        )
-        if self._proxy:
-            _split(self._proxy)
+        if not key:
+            key = self._headers.get("x-api-key", "")
+        self._secrets = [secret.encode() for secret in telltale(key, password)]
+        self._tls = _tls_context() if parts.scheme == "https" else True
+        # aiohttp's `trust_env` would also replace the key by a login from .netrc.
+        self._proxy: str | None = None
+        if not proxy_bypass(parts.hostname or ""):
+            self._proxy = getproxies().get(parts.scheme) or None
+        if self._proxy is not None:
+            _split_url(self._proxy)
 
     async def post(self, payload: Payload, seconds: float) -> RawReply:
-        """The answer to a payload; what it repeats of known secrets is struck out of its text."""
+        """Send a payload as JSON and return the reply, with known secrets removed from its text."""
         try:
             body = to_json(payload.body)
         except ValueError:
-            # Half a surrogate pair, which models under test write, is escaped by the slower one.
+            # Models under test may write half a surrogate pair, which only `json` can escape.
             body = json.dumps(payload.body).encode()
         reply = await self.send(body, seconds)
-        return reply._replace(text=redacted(reply.text)) if reply.text else reply
+        if reply.text:
+            return reply._replace(text=redacted(reply.text))
+        return reply
 
     async def send(self, body: bytes, seconds: float) -> RawReply:
-        """The answer to one request, whatever its status; a `TimeoutError` or another `OSError` when there is none."""
-        session = await _session()
+        """Send one request and return the reply, whatever its status.
+
+        Raises `TimeoutError` if no reply comes in `seconds`, and another `OSError` if the
+        connection fails.
+        """
+        return await run_on_network_thread(self._send_request(body, seconds))
+
+    async def _send_request(self, body: bytes, seconds: float) -> RawReply:
         try:
-            # Redirects are not followed: a key that is meant for one host is not sent to another.
-            async with await session.request(
+            # Redirects are not followed, because that would send the key to another host.
+            response = await _get_session().request(
                 self._method,
                 self._url,
                 data=body or None,
@@ -110,111 +114,131 @@ class HttpAddress:
                 ssl=self._tls,
                 allow_redirects=False,
                 timeout=_timeout(total=seconds),
-            ) as response:
-                said = await _body(response)
+            )
+            async with response:
+                reply_body = await _read_body(response)
         except aiohttp.ClientError as error:
             if isinstance(error, TimeoutError):
                 raise
-            why = str(error) or described(error)
-            if isinstance(error, aiohttp.ServerDisconnectedError):
-                why = "the server closed the connection before its answer was whole"
-            if isinstance(error, aiohttp.ClientConnectorError):
-                why = str(error.os_error)
-            raise ConnectionError(why) from error
+            raise ConnectionError(_describe_failure(error)) from error
         for secret in self._secrets:
-            said = said.replace(secret, STRUCK.encode())
-        return RawReply.from_body(response.status, response.headers, said)
+            reply_body = reply_body.replace(secret, STRUCK.encode())
+        return RawReply.from_body(response.status, response.headers, reply_body)
 
 
-def _split(url: str) -> SplitResult:
+def _split_url(url: str) -> SplitResult:
     try:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
             raise ValueError(url)
         URL(parted_from_login(url)[0])
     except ValueError:
-        raise Refused(f"{url!r} is no address: give one such as http://127.0.0.1:8000/v1") from None
+        raise Refused(
+            f"{url!r} is not an address: give one such as http://127.0.0.1:8000/v1"
+        ) from None
     return parts
 
 
-async def _body(response: aiohttp.ClientResponse) -> bytes:
-    content, pieces, total = response.content, list[bytes](), 0
-    announced = response.content_length or 0
-    # By the piece, and not afterwards: a million compressed bytes can hold a thousand million.
-    while max(total, announced) <= LONGEST_BODY:
-        if content.at_eof():
-            return b"".join(pieces)
-        pieces.append(await content.readany())
-        total += len(pieces[-1])
-    # Refused and not tried again: the next one would be as long.
+# Uses the certificates of the machine, or those of SSL_CERT_FILE.
+_tls_context = cache(ssl.create_default_context)
+# Nearly all calls have the same timeout.
+_timeout = lru_cache(partial(aiohttp.ClientTimeout, sock_connect=CONNECT_SECONDS))
+
+
+async def _read_body(response: aiohttp.ClientResponse) -> bytes:
+    """Return the body. Raise `Refused` if it is too long, since a retry would get the same."""
+    chunks: list[bytes] = []
+    size = 0
+    announced_size = response.content_length or 0
+    # The size is checked after every chunk: a compressed body may expand to a thousand times its
+    # size.
+    while max(size, announced_size) <= MAX_BODY_BYTES:
+        if response.content.at_eof():
+            return b"".join(chunks)
+        chunk = await response.content.readany()
+        chunks.append(chunk)
+        size += len(chunk)
     raise Refused(
-        f"the reply is longer than {LONGEST_BODY >> 20} MiB, which no answer of a model is"
+        f"the reply is longer than {MAX_BODY_BYTES >> 20} MiB: "
+        "check that the address is that of a model"
     )
+
+
+def _describe_failure(error: aiohttp.ClientError) -> str:
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        return "the server closed the connection before its reply was complete"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return str(error.os_error)
+    return str(error) or described(error)
+
+
+# The session of this process, which only the network thread uses; None before the first request.
+_session: aiohttp.ClientSession | None = None
+_sessions_of_parents: list[aiohttp.ClientSession] = []  # see `_forget_session_of_parent`
+
+
+def _get_session() -> aiohttp.ClientSession:
+    global _session
+    if _session is None:
+        _session = aiohttp.ClientSession(
+            # The number of connections is not limited here, because the limiter limits the calls.
+            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE_SECONDS),
+            request_class=_Request,
+            cookie_jar=aiohttp.DummyCookieJar(),
+        )
+    return _session
 
 
 class _Request(aiohttp.ClientRequest):
-    """A request that is not sent where its answer could be mistaken for another one."""
+    """A request that refuses a connection on which an unexpected reply has arrived."""
 
-    async def send(self, conn: "aiohttp.connector.Connection") -> aiohttp.ClientResponse:
-        # Bytes that came in while a connection was idle would be read as the answer to this request.
+    async def send(self, conn: aiohttp.connector.Connection) -> aiohttp.ClientResponse:
+        # Bytes that arrived on an idle connection would be read as the reply to this request.
         if conn.protocol is not None and conn.protocol.should_close:
-            raise aiohttp.ClientConnectionError("the server sent what was not asked for")
+            raise aiohttp.ClientConnectionError("the server sent data that was not requested")
         return await super().send(conn)
 
 
-# The session of each loop, and the generator that closes it when the loop ends.
-_sessions: dict[asyncio.AbstractEventLoop, tuple[aiohttp.ClientSession, AsyncGenerator[None]]] = {}
-_lock = threading.Lock()
-_left_behind: list[object] = []
+@atexit.register
+def _close_session() -> None:
+    """Close the connections when the program ends, so that aiohttp does not warn about them."""
+    if _session is None:
+        return
 
-
-async def _session() -> aiohttp.ClientSession:
-    loop = asyncio.get_running_loop()
-    known = _sessions.get(loop)
-    if known is not None and not known[0].closed:
-        return known[0]
-    session = aiohttp.ClientSession(
-        # How many calls go at once is decided by the limiter, so there is no second limit here.
-        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE),
-        request_class=_Request,
-        cookie_jar=aiohttp.DummyCookieJar(),
-    )
-    keeper = _until_the_loop_ends(session)
-    with _lock:
-        for gone in [known for known in _sessions if known.is_closed()]:
-            del _sessions[gone]
-        _sessions[loop] = session, keeper
-    await anext(keeper)
-    return session
-
-
-async def _until_the_loop_ends(session: aiohttp.ClientSession) -> AsyncGenerator[None]:
-    try:
-        yield
-    finally:
+    async def close(session: aiohttp.ClientSession) -> None:
         await session.close()
-        # Sockets are closed by the loop, in its next turn.
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # the loop closes the sockets in its next iteration
+
+    closing = asyncio.run_coroutine_threadsafe(close(_session), get_network_loop())
+    with suppress(TimeoutError, CancelledError):
+        closing.result(timeout=CLOSE_SECONDS)
 
 
-def _after_fork() -> None:
-    """A forked child must neither use nor close its parent's connections, so it keeps them."""
-    _left_behind.extend(_sessions.values())
-    _sessions.clear()
+def _forget_session_of_parent() -> None:
+    """Let a forked child open its own session. The parent's is kept: to delete it would close it."""
+    global _session
+    if _session is not None:
+        _sessions_of_parents.append(_session)
+    _session = None
 
 
-os.register_at_fork(after_in_child=_after_fork)
+os.register_at_fork(after_in_child=_forget_session_of_parent)
+
+
+MAX_REDIRECTS = 5
+# The addresses of NAT64, each of which contains an IPv4 address that may be private.
+_NAT64 = ip_network("64:ff9b::/96")
 
 
 class FetchError(AssayError):
-    """A URL may not be fetched, or did not give what was asked for."""
+    """A URL may not be fetched, or did not return a page."""
 
 
 class Fetched(NamedTuple):
-    """What a URL held."""
+    """What a URL returned."""
 
-    url: str  # the one that was read in the end, after redirects
-    kind: str  # its media type, such as `text/html`
+    url: str  # the URL that was read in the end, after redirects
+    kind: str  # the media type, such as `text/html`
     body: bytes
 
 
@@ -226,71 +250,99 @@ async def fetched(
     seconds: float = 20.0,
     allow_private: bool = False,
 ) -> Fetched:
-    """What a URL holds, after redirects, each of which is looked at like the first. Raises a `FetchError`.
+    """Return what a URL holds, after redirects. Raise `FetchError` if it may not be fetched.
 
-    `hosts` are the names that may be asked, exactly as they are; None is any. Addresses that are not public, and `http`,
-    are refused, unless `allow_private`, which is meant for tests.
+    `hosts` are the exact host names that are allowed, also in redirects; None allows any. Only
+    public addresses and `https` are allowed, unless `allow_private`, which is meant for tests.
     """
-    # As it is, and not compressed: a short body could hold a thousand times as much.
+    return await run_on_network_thread(
+        _fetch(
+            url,
+            hosts=hosts,
+            most_bytes=most_bytes,
+            seconds=seconds,
+            allow_private=allow_private,
+        )
+    )
+
+
+async def _fetch(
+    url: str,
+    *,
+    hosts: Collection[str] | None,
+    most_bytes: int,
+    seconds: float,
+    allow_private: bool,
+) -> Fetched:
+    # Compression is not accepted: a short body could expand to a thousand times its size.
     headers = {"User-Agent": "assay", "Accept-Encoding": "identity"}
-    connector = aiohttp.TCPConnector(socket_factory=None if allow_private else _public_socket)
+    connector = aiohttp.TCPConnector(socket_factory=None if allow_private else _open_public_socket)
     try:
         async with (
             asyncio.timeout(seconds),
             aiohttp.ClientSession(connector=connector, headers=headers) as session,
         ):
-            for _ in range(MOST_REDIRECTS + 1):
-                _refuse(url, hosts, allow_private)
+            for _ in range(MAX_REDIRECTS + 1):
+                _check_url(url, hosts, allow_private=allow_private)
                 async with session.get(URL(url), allow_redirects=False) as response:
-                    where = response.headers.get("Location")
-                    if 300 <= response.status < 400 and where:
-                        url = urljoin(url, where)
+                    location = response.headers.get("Location")
+                    if 300 <= response.status < 400 and location:
+                        url = urljoin(url, location)
                         continue
                     if response.status != 200:
-                        raise FetchError(f"{url} answers with status {response.status}")
+                        raise FetchError(f"{url} returned status {response.status}")
                     body = bytearray()
-                    async for piece in response.content.iter_any():
-                        body += piece
+                    async for chunk in response.content.iter_any():
+                        body += chunk
                         if len(body) > most_bytes:
                             raise FetchError(
-                                f"{url} holds more than {most_bytes:,} bytes, which is the most"
+                                f"{url} is longer than {most_bytes:,} bytes, which is the maximum"
                             )
                     return Fetched(url, response.content_type, bytes(body))
-            raise FetchError(f"{url} is redirected to more than {MOST_REDIRECTS} times in a row")
+            raise FetchError(f"{url} is the end of more than {MAX_REDIRECTS} redirects")
     except TimeoutError:
-        raise FetchError(f"{url} gave no answer within {seconds:g} seconds") from None
+        raise FetchError(f"{url} did not answer within {seconds:g} seconds") from None
     except (aiohttp.ClientError, OSError, ValueError) as error:
-        raise FetchError(
-            f"{url} cannot be fetched: {getattr(error, 'os_error', None) or described(error)}"
-        ) from None
+        reason = getattr(error, "os_error", None) or described(error)
+        raise FetchError(f"{url} cannot be fetched: {reason}") from None
 
 
-def _refuse(url: str, hosts: Collection[str] | None, allow_private: bool) -> None:
-    """Raise for a URL that may not be asked; where it leads is looked at when it is connected to."""
+def _check_url(url: str, hosts: Collection[str] | None, *, allow_private: bool) -> None:
+    """Raise `FetchError` if a URL may not be fetched. `_open_public_socket` checks the address."""
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""
     except ValueError:
         raise FetchError(
-            f"{short_repr(url)} is no URL: give one such as https://example.org/page"
+            f"{short_repr(url)} is not a URL: give one such as https://example.org/page"
         ) from None
-    if not host or parts.scheme not in (("https", "http") if allow_private else ("https",)):
+    schemes = ("https", "http") if allow_private else ("https",)
+    if not host or parts.scheme not in schemes:
         raise FetchError(f"{short_repr(url)} is not fetched: give a URL that begins with https://")
     if parts.username is not None:
-        raise FetchError(f"{short_repr(host)} would be sent a login, which no URL here may hold")
+        raise FetchError(f"a URL for {short_repr(host)} contains a login: give one without a login")
     if hosts is not None and host not in {name.casefold() for name in hosts}:
+        allowed_hosts = ", ".join(sorted(hosts)) or "none"
         raise FetchError(
-            f"the host {short_repr(host)} is not on the list: {', '.join(sorted(hosts)) or 'none is'}"
+            f"the host {short_repr(host)} is not allowed; allowed are: {allowed_hosts}"
         )
 
 
-def _public_socket(found: Any) -> socket.socket:
-    """A socket for a public address: called with the very address that is connected to, so that no name can hide one."""
-    family, kind, protocol, _, (host, *_) = found
-    address = ip_address(host.partition("%")[0])
-    address = (
-        getattr(address, "ipv4_mapped", None) or getattr(address, "sixtofour", None) or address
-    )
-    if not address.is_global or address.is_multicast or address in _TRANSLATED:
-        raise OSError(f"{address} is no public address, and is not asked")
+def _open_public_socket(address_info: Any) -> socket.socket:
+    """Return a socket for a public address; raise `OSError` for any other.
+
+    aiohttp calls this with the address that it is about to connect to, so a host name that resolves
+    to a private address cannot get around the check.
+    """
+    family, kind, protocol, _, (host, *_) = address_info
+    address = _unwrap_ipv4(ip_address(host.partition("%")[0]))
+    if not address.is_global or address.is_multicast or address in _NAT64:
+        raise OSError(f"{address} is not a public address")
     return socket.socket(family, kind, protocol)
+
+
+def _unwrap_ipv4(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
+    """Return the IPv4 address that an IPv6 address contains, if it does; else the address."""
+    if isinstance(address, IPv6Address):
+        return address.ipv4_mapped or address.sixtofour or address
+    return address

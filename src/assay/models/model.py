@@ -1,10 +1,12 @@
 """A model is one async function: it takes a `Request` and returns a `Reply`.
 
-    Request ─▶ cache ─▶ single flight ─▶ budget ─▶ limits, retries ─▶ wire ─▶ Reply
+    Request ─▶ cache ─▶ equal requests in flight ─▶ budget ─▶ limits, retries ─▶ HTTP ─▶ Reply
 
-Everything between is such a function too, around another one. A model that cannot answer raises a
-`ModelError`; it never returns an empty or made-up reply.
+Each step is such a function, too, and wraps the next one. A model that cannot answer raises a
+`ModelError`; it never returns an empty or invented reply.
 """
+
+from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
@@ -24,24 +26,26 @@ from assay.redaction import redacted
 from assay.types import Message
 from assay.wording import described
 
-# What answered: the model, a cache, or the model for an equal request that was under way.
+# What answered: the model, a cache, or the model in reply to an equal request in flight.
 Source: TypeAlias = Literal["model", "cache", "flight"]
 
 
 class Tool(NamedTuple):
-    """A function that a model may ask to have called; `parameters` is the JSON schema of its arguments, as text."""
+    """A function that a model may call."""
 
     name: str
     description: str
-    parameters: str
+    parameters: str  # the JSON schema of the arguments, as text
 
 
 @dataclass(frozen=True)
 class Request:
     """What a model is asked.
 
-    Neighbouring messages of one role are one message on the wire, with nothing put between, so a prompt can be cut where
-    its shared part ends. A content is a text, a tuple of texts and `Medium`s, or parts as the endpoint has them.
+    Consecutive messages of one role are sent as one message, joined without a separator, so that a
+    prompt can be split where the part ends that it shares with other prompts. The content of a
+    message is a text, a tuple of texts and `Medium` objects, or a list of parts in the endpoint's
+    own format.
 
     >>> request = Request.of("You judge.", "<response>4</response>", "Is it even?")
     >>> request.system, request.user, request.shared
@@ -49,32 +53,37 @@ class Request:
     """
 
     messages: tuple[Message, ...]  # mappings with `role` and `content`
-    schema: type[BaseModel] | None = None  # what the reply is read as; None leaves it a text
-    # What is wrong with a read reply that its schema cannot say: asked about once more, then raised as `OffMenu`.
+    schema: type[BaseModel] | None = None  # what the reply is parsed as; None leaves it a text
+    # Returns what is wrong with a parsed reply beyond its schema, or None. The model is asked once
+    # more; then `OffMenu` is raised.
     check: Callable[[Any], str | None] | None = field(default=None, compare=False)
-    shared: int = 0  # how many leading messages other requests start with too; a cache breakpoint goes after them
-    temperature: float | None = (
-        0.0  # None leaves it to the endpoint; left out where a model refuses it
-    )
+    # How many of the first messages other requests share; a cache breakpoint is set after them.
+    shared: int = 0
+    temperature: float | None = 0.0  # None is the endpoint's default; omitted if a model refuses it
     max_tokens: int | None = (
-        None  # most tokens to write, thoughts included; None leaves it to the endpoint
+        None  # of the reply, with its reasoning; None is the endpoint's default
     )
     seed: int | None = None
-    logprobs: int | None = None  # how many alternatives to give with each token
-    sample: int = 0  # which of several answers to the same question this is. Each is asked, and cached, for itself
-    tools: tuple[
-        Tool, ...
-    ] = ()  # what it may ask to have called, by `tool_calls`; beside a schema, none just now
-    verbatim: bool = False  # for a model under test: messages go out one by one, and a reply may be cut off or declined
-    # To find verdicts in a cache by: the hash of the criterion, and the prompt's name and version (`per_criterion/2`).
+    logprobs: int | None = None  # the number of alternatives to return for each token
+    sample: int = 0  # tells several answers to one question apart, which are asked and cached apart
+    # The functions that the model may call, which its reply then lists as `tool_calls`.
+    tools: tuple[Tool, ...] = ()
+    # For a model under test: messages are not joined, and a cut-off or declined reply is accepted.
+    verbatim: bool = False
+    # By these a verdict is found in the cache: the hash of the criterion, and the name and version
+    # of the prompt (`per_criterion/2`).
     question: str = field(default="", compare=False)
     prompt: str = field(default="", compare=False)
 
     @classmethod
-    def of(cls, system: str, *user: str, schema: type[BaseModel] | None = None) -> "Request":
-        """One question: a system prompt and the parts of a user prompt, all but the last shared."""
-        parts = tuple({"role": "user", "content": part} for part in user)
-        return cls(({"role": "system", "content": system}, *parts), schema, shared=len(parts))
+    def of(cls, system: str, *user: str, schema: type[BaseModel] | None = None) -> Request:
+        """Return a request with a system prompt and the parts of a user prompt.
+
+        All parts but the last are marked as shared with other requests.
+        """
+        system_message = {"role": "system", "content": system}
+        user_messages = [{"role": "user", "content": part} for part in user]
+        return cls((system_message, *user_messages), schema, shared=len(user_messages))
 
     @property
     def system(self) -> str:
@@ -87,54 +96,64 @@ class Request:
         return self._text_of("user")
 
     def _text_of(self, role: str) -> str:
-        said = [
-            parts_in(message["content"]) for message in self.messages if message["role"] == role
-        ]
-        return "".join(part for parts in said for part in parts if isinstance(part, str))
+        texts: list[str] = []
+        for message in self.messages:
+            if message["role"] == role:
+                parts = parts_in(message["content"])
+                texts.extend(part for part in parts if isinstance(part, str))
+        return "".join(texts)
 
     @cached_property
     def content(self) -> str:
-        """All that decides the answer, as one text: equal requests have equal contents."""
+        """Everything that affects the answer, as one text, by which equal requests are found."""
         settings = (
             f"{self.temperature} {self.max_tokens} {self.seed} {self.logprobs} {self.sample} "
         )
-        parts = [settings, "" if self.schema is None else schema_text(self.schema)]
+        schema = "" if self.schema is None else schema_text(self.schema)
         if self.tools or self.verbatim:
-            # Only then, so that what was kept before there were any is found under its old key.
-            return "".join(
-                [*parts, dumps([self.verbatim, self.tools, self.messages], default=_told)]
-            )
-        # As they go over the wire: where a prompt is cut decides nothing.
-        for role, said in groupby(self.messages, itemgetter("role")):
-            contents: list[Any] = [
-                message["content"] if len(message) < 3 else dict(message) for message in said
-            ]
-            plain = {*map(type, contents)} == {str}
-            text = "".join(contents) if plain else dumps(contents, default=_told)
-            # Each part has its length before it, so that no part can pass for two.
-            parts.append(f"{role} {plain:d} {len(text)} {text}")
-        return "".join(parts)
+            # Other requests have the text below, which must not change: it is in cache keys.
+            details = [self.verbatim, self.tools, self.messages]
+            return settings + schema + dumps(details, default=_describe_medium)
+        # Messages of one role are joined, as they will be sent: the split does not affect the
+        # answer.
+        texts = [settings, schema]
+        for role, messages in groupby(self.messages, itemgetter("role")):
+            contents = [_content_of(message) for message in messages]
+            is_text = all(type(content) is str for content in contents)
+            text = "".join(contents) if is_text else dumps(contents, default=_describe_medium)
+            # The length comes first, so that no text can look like the text of two messages.
+            texts.append(f"{role} {is_text:d} {len(text)} {text}")
+        return "".join(texts)
+
+
+def _content_of(message: Message) -> Any:
+    """Return the content of a message, or all of it if it has more fields, such as tool calls."""
+    has_only_content = len(message) < 3
+    return message["content"] if has_only_content else dict(message)
 
 
 def parts_in(content: Any) -> tuple[Any, ...]:
-    """The texts and media of a message's content, which may be one text."""
-    return cast("tuple[Any, ...]", content) if isinstance(content, tuple) else (content,)
+    """Return the texts and media in the content of a message, which may be a single text."""
+    if isinstance(content, tuple):
+        return cast("tuple[Any, ...]", content)
+    return (content,)
 
 
-def _told(medium: Any) -> Any:
-    """A `Medium` as a key or a log has it; what is none as it is."""
-    return (
-        {"type": "text", "text": medium}
-        if isinstance(medium, str)
-        else getattr(medium, "told", medium)
-    )
+def _describe_medium(part: Any) -> Any:
+    """Return a text or a `Medium` as it is written in keys and logs; anything else unchanged."""
+    if isinstance(part, str):
+        return {"type": "text", "text": part}
+    return getattr(part, "told", part)
 
 
 @cache
 def json_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """The JSON schema of a reply model in the strict form of providers: every field is required, and no other allowed."""
+    """Return the JSON schema of a reply, in the strict form of providers.
+
+    Every field is required, and no others are allowed.
+    """
     schema = model.model_json_schema()
-    # Descriptions of fields go along; docstrings of classes do not, for they are written for programmers.
+    # The descriptions of classes are their docstrings, which are written for programmers.
     for node in (schema, *schema.get("$defs", {}).values()):
         node.pop("description", None)
     return _strict(schema)
@@ -142,15 +161,16 @@ def json_schema(model: type[BaseModel]) -> dict[str, Any]:
 
 @cache
 def schema_text(model: type[BaseModel]) -> str:
-    """The schema as text: what a cache key and a prompt hold."""
+    """Return the JSON schema as text, as it is in cache keys and prompts."""
     return dumps(json_schema(model))
 
 
-# Refused by strict endpoints, or noise. What they say is checked when the reply is read.
-_UNSUPPORTED = ("default", "title", "minItems", "maxItems", "minLength", "maxLength")
+# Keywords that strict endpoints refuse or ignore. Replies are checked against them when parsed.
+_UNSUPPORTED_KEYWORDS = ("default", "title", "minItems", "maxItems", "minLength", "maxLength")
 
 
 def _strict(node: Any) -> Any:
+    """Return a part of a schema in the strict form."""
     if isinstance(node, list):
         return [_strict(item) for item in cast("list[Any]", node)]
     if not isinstance(node, dict):
@@ -158,27 +178,34 @@ def _strict(node: Any) -> Any:
     strict: dict[str, Any] = {}
     for name, value in cast("dict[str, Any]", node).items():
         if name in ("properties", "$defs"):
-            # The keys here are names of fields, not words of the schema.
+            # The keys are names of fields, which may equal a keyword.
             strict[name] = {key: _strict(child) for key, child in value.items()}
-        elif name not in _UNSUPPORTED or not isinstance(value, str | int):
+        elif name not in _UNSUPPORTED_KEYWORDS or not isinstance(value, str | int):
             strict[name] = _strict(value)
     if "properties" in strict:
-        strict |= {"required": list(strict["properties"]), "additionalProperties": False}
+        strict["required"] = list(strict["properties"])
+        strict["additionalProperties"] = False
     return strict
 
 
 class Usage(NamedTuple):
-    """Tokens of one or more calls. They add up."""
+    """The tokens of one or more calls. Two of them can be added."""
 
-    prompt: int = 0  # input tokens, those from the provider's cache included
-    cached: int = 0  # of these, the tokens that came from the provider's cache
-    completion: int = 0  # output tokens, thoughts included
-    stored: int = 0  # of the input tokens, those that went into the provider's cache, where that has its price
+    prompt: int = 0  # input tokens, including those from the provider's cache
+    cached: int = 0  # the input tokens that came from the provider's cache
+    completion: int = 0  # output tokens, including reasoning
+    # The input tokens that were written to the provider's cache, if the provider charges for that.
+    stored: int = 0
 
-    def __add__(self, other: object) -> "Usage":
+    def __add__(self, other: object) -> Usage:
         if not isinstance(other, Usage):
             return NotImplemented
-        return Usage(self[0] + other[0], self[1] + other[1], self[2] + other[2], self[3] + other[3])
+        return Usage(
+            prompt=self.prompt + other.prompt,
+            cached=self.cached + other.cached,
+            completion=self.completion + other.completion,
+            stored=self.stored + other.stored,
+        )
 
 
 NOTHING = Usage()
@@ -186,7 +213,10 @@ NOTHING = Usage()
 
 @dataclass(frozen=True)
 class Price:
-    """Dollars for a million tokens; input `cached` by the provider, or `stored` there, costs as any when None.
+    """Prices in dollars per million tokens.
+
+    `cached` is the price of input from the provider's cache, `stored` of input that is written to
+    it; None means the price of other input.
 
     >>> Price(input=2.0, cached=0.5, output=8.0).of(Usage(prompt=1000, cached=800, completion=100))
     0.0016
@@ -198,19 +228,22 @@ class Price:
     stored: float | None = None
 
     def of(self, usage: Usage) -> float:
-        """What so many tokens cost, in dollars."""
-        cached = self.input if self.cached is None else self.cached
-        stored = self.input if self.stored is None else self.stored
-        fresh = usage.prompt - usage.cached - usage.stored
-        total = fresh * self.input + usage.cached * cached + usage.stored * stored
-        return (total + usage.completion * self.output) / 1_000_000
+        """Return the cost of these tokens in dollars."""
+        cached_price = self.input if self.cached is None else self.cached
+        stored_price = self.input if self.stored is None else self.stored
+        other_input = usage.prompt - usage.cached - usage.stored
+        input_cost = (
+            other_input * self.input + usage.cached * cached_price + usage.stored * stored_price
+        )
+        output_cost = usage.completion * self.output
+        return (input_cost + output_cost) / 1_000_000
 
 
 FREE = Price(0.0, 0.0)
 
 
 class Token(NamedTuple):
-    """A written token and the alternatives to it, each with its log-probability."""
+    """A token of a reply and the alternatives to it, with their log-probabilities."""
 
     text: str
     logprob: float
@@ -218,23 +251,19 @@ class Token(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """What a model said. There is always one whole answer in it; anything else was an error."""
+    """A complete answer of a model. If there is none, an error is raised."""
 
-    text: str  # as it was written, thoughts included
-    value: Any = None  # the text read as the request's schema; None when it has none
-    usage: Usage = (
-        NOTHING  # tokens of every call it took, also of one whose reply could not be read
-    )
-    cost: float | None = (
-        None  # what those calls cost, in dollars; None when the price is not known. 0 from a cache
-    )
-    model: str = ""  # the id that the endpoint resolved the model's name to
+    text: str  # as the model wrote it, including reasoning
+    value: Any = None  # the parsed text; None if the request has no schema
+    usage: Usage = NOTHING  # the tokens of all calls, including one whose reply could not be read
+    # The cost of these calls in dollars; None if the price is not known, and 0 from a cache.
+    cost: float | None = None
+    model: str = ""  # the id that the endpoint gives for the model
     finish_reason: str = "stop"
-    logprobs: tuple[Token, ...] | None = (
-        None  # one a token, where they were asked for and the endpoint has them
-    )
+    # One for each token; None if they were not requested or the endpoint does not return them.
+    logprobs: tuple[Token, ...] | None = None
     source: Source = "model"
-    tool_calls: tuple[ToolCall, ...] = ()  # what it asks to have called, of the request's `tools`
+    tool_calls: tuple[ToolCall, ...] = ()  # the calls of the request's `tools` that the model makes
 
 
 @runtime_checkable
@@ -254,33 +283,34 @@ class Model(Protocol):
 
     @property
     def id(self) -> str:
-        """The name of the model with everything that can change its answers: part of every cache key."""
+        """The model's name, with all settings that affect its answers. Part of every cache key."""
         ...
 
     async def __call__(self, request: Request, /) -> Reply:
-        """The reply. Raises a `ModelError` when there is none."""
+        """Return the reply. Raises a `ModelError` if there is none."""
         ...
 
 
 def innermost(model: Model) -> Model:
-    """The model at the end, behind whatever is put in front of it as its `inner`."""
+    """Return the model that is wrapped by others, such as a cache, as their `inner`."""
     while (inner := getattr(model, "inner", None)) is not None:
         model = inner
     return model
 
 
 def media_of(model: Model) -> frozenset[str]:
-    """The kinds of media that a model takes; none of one that does not say so by its `media`."""
+    """Return the kinds of media that a model accepts, as its `media` attribute tells."""
     return frozenset(getattr(innermost(model), "media", ()))
 
 
 def limiter_of(model: Model) -> Any:
-    """The limiter of a model's endpoint; None for a model without one."""
-    return getattr(getattr(innermost(model), "endpoint", None), "limiter", None)
+    """Return the limiter of a model's endpoint; None for a model without an endpoint."""
+    endpoint = getattr(innermost(model), "endpoint", None)
+    return getattr(endpoint, "limiter", None)
 
 
 def has_room(model: Model) -> bool:
-    """Whether a call to a model would go out soon; True of a model without an endpoint of ours."""
+    """Return whether a call to a model would be sent soon. True for a model without an endpoint."""
     return getattr(limiter_of(model), "has_room", True)
 
 
@@ -288,40 +318,59 @@ class LoggedCall(NamedTuple):
     """One question to a judge and its answer."""
 
     judge: str  # the model's id
-    question: str  # the hash of the criterion's question; empty when several were asked at once
+    question: str  # the hash of the criterion's question; empty if several were asked at once
     messages: tuple[Message, ...]
-    reply: str  # what it said; of a call that came to nothing, why
+    reply: str  # the text of the reply; for a failed call, the error
     source: Source | Literal["error"]
 
 
-_LOG: ContextVar[list[LoggedCall] | None] = ContextVar("assay_judge_log", default=None)
+_current_log: ContextVar[list[LoggedCall] | None] = ContextVar("assay_judge_log", default=None)
 
 
 @contextmanager
 def judge_log(*, wanted: bool = True) -> Generator[list[LoggedCall]]:
-    """Log word for word every call of a judge inside; the list grows as they come, unless they are not `wanted`."""
+    """Log every call of a judge inside the block in the list that this returns.
+
+    If it is not `wanted`, the list stays empty, and calls go to the log of the block around, if any.
+    """
     calls: list[LoggedCall] = []
-    with setting(_LOG, calls if wanted else _LOG.get()):
+    with setting(_current_log, calls if wanted else _current_log.get()):
         yield calls
 
 
 async def ask_judge(model: Model, request: Request, logged: int = 0) -> Reply:
-    """The model's reply, logged where there is a log, but for so many messages that were logged with the call before."""
-    log = _LOG.get()
+    """Return the model's reply, and log the call if there is a log.
+
+    The first `logged` messages are left out of the log, because the call before has them.
+    """
+    log = _current_log.get()
     if log is None:
         return await model(request)
-    messages = (
-        {**each, "content": [*map(_told, parts_in(each["content"]))]}
-        if type(each["content"]) is tuple
-        else each
-        for each in request.messages[logged:]
-    )
-    asked = (redacted(model.id), request.question, tuple(messages))
+    messages: list[Message] = []
+    for message in request.messages[logged:]:
+        if isinstance(message["content"], tuple):
+            parts = [_describe_medium(part) for part in parts_in(message["content"])]
+            messages.append({**message, "content": parts})
+        else:
+            messages.append(message)
+
+    def log_call(reply: str, source: Source | Literal["error"]) -> None:
+        log.append(
+            LoggedCall(
+                judge=redacted(model.id),
+                question=request.question,
+                messages=tuple(messages),
+                reply=reply,
+                source=source,
+            )
+        )
+
     try:
         reply = await model(request)
     except Exception as error:
-        log.append(LoggedCall(*asked, described(error), "error"))
+        log_call(described(error), "error")
         raise
-    calls = [f"{call.name}({call.arguments})" for call in reply.tool_calls]
-    log.append(LoggedCall(*asked, "\n".join(filter(None, [reply.text, *calls])), reply.source))
+    lines = [reply.text] if reply.text else []
+    lines += [f"{call.name}({call.arguments})" for call in reply.tool_calls]
+    log_call("\n".join(lines), reply.source)
     return reply

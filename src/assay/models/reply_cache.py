@@ -1,8 +1,10 @@
-"""Answer a request from the verdict cache, where it was answered before.
+"""Answer a request from the verdict cache if it was answered before.
 
-Only whole, readable replies are kept. Whatever a model raises is not: a failure that is kept would
-be answered for ever.
+Only complete, readable replies are stored. An error is never stored, because it would then be
+repeated forever.
 """
+
+from __future__ import annotations
 
 from functools import cache
 from json import dumps, loads
@@ -17,82 +19,115 @@ from assay.models.model import Model, Reply, Request, Token, Usage
 from assay.models.structured import read_structured
 from assay.redaction import logger_of
 
-VERSION = "1"  # changes when what was kept must not be found any more
-# A cache; a folder, file or `postgresql://` URL; True for the default place; None for none.
+VERSION = "1"  # part of every key; changed when stored replies must not be used any more
+# A cache; a folder, file or `postgresql://` URL; True for the default location; None for no cache.
 CacheSource: TypeAlias = VerdictCache | str | Path | bool | None
+# Under this key the text is stored beside tool calls. Caches of users contain it.
+_TEXT_BESIDE_CALLS = "said"
+
 _logger = logger_of(__name__)
 
 
 def cache_of(source: CacheSource) -> VerdictCache | None:
-    """The cache that is meant. One object a place, so that its batches go together."""
-    if isinstance(source, bool) or source is None:
-        return _opened(None) if source else None
-    return _opened(str(source)) if isinstance(source, str | Path) else source
+    """Return the cache that a source names; None if it names no cache.
+
+    There is one object per location, so that writes to it are batched.
+    """
+    if source is None or source is False:
+        return None
+    if source is True:
+        return _open_cache(None)
+    if isinstance(source, str | Path):
+        return _open_cache(str(source))
+    return source
 
 
-_opened = cache(VerdictCache)
+_open_cache = cache(VerdictCache)
 
 
 class Cached:
-    """A model with a cache in front."""
+    """A model that looks up each request in a cache first."""
 
     def __init__(self, model: Model, verdicts: VerdictCache) -> None:
-        self.id, self.inner, self._cache = model.id, model, verdicts
+        self.id = model.id
+        self.inner = model
+        self._cache = verdicts
 
     async def __call__(self, request: Request) -> Reply:
         key = VerdictKey(
             question=request.question,
-            text=text_hash(request.content),  # in which is everything that decides the answer
+            text=text_hash(request.content),  # which covers everything that affects the answer
             judge=self.inner.id,
             prompt=f"{VERSION} {request.prompt}".rstrip(),
             sample=request.sample,
         )
-        known = await self._cache.get(key)
-        reply = None if known is None else _unpacked(known, request)
-        if reply is not None:
-            count_here(hits=1, models=reply.model)
-            return reply
+        stored = await self._cache.get(key)
+        if stored is not None:
+            reply = _unpack_reply(stored, request)
+            if reply is not None:
+                count_here(hits=1, models=reply.model)
+                return reply
         reply = await self.inner(request)
-        # Calls of tools are kept of a judge alone: what they returned is in the key of its next question.
-        if not request.verbatim if reply.tool_calls else reply.text:
+        if _is_worth_storing(reply, request):
             try:
-                # Waited for: what a caller has seen is not asked again, though the process be killed.
-                await self._cache.put_many([(key, _packed(reply))])
+                # Awaited, so that a reply that a caller has seen is never asked for again, even if
+                # the process is killed.
+                await self._cache.put_many([(key, _pack_reply(reply))])
             except CacheError as error:
-                # The answer is paid for, and good: that it cannot be kept is no reason to lose it.
-                _logger.warning("a reply of %s was not kept: %s", self.id, error)
+                # The reply is good and was paid for, so it is returned all the same.
+                _logger.warning("a reply of %s could not be cached: %s", self.id, error)
         return reply
 
 
-def _packed(reply: Reply) -> CachedVerdict:
-    text, details = reply.text, dict[str, Any](model=reply.model, finish_reason=reply.finish_reason)
-    if reply.logprobs is not None:
-        details["logprobs"] = [[t.text, t.logprob, dict(t.alternatives)] for t in reply.logprobs]
+def _is_worth_storing(reply: Reply, request: Request) -> bool:
     if reply.tool_calls:
-        # Beside the calls there may be no text, and none is not kept.
-        details["said"], text = text, dumps(reply.tool_calls)
-    return CachedVerdict(text, usage=reply.usage._asdict(), cost=reply.cost, details=details)
+        # Only those of a judge: the key of its next question contains what its tools returned.
+        return not request.verbatim
+    return bool(reply.text)
 
 
-def _unpacked(known: CachedVerdict, request: Request) -> Reply | None:
-    """The reply that was kept; None when it cannot be read any more, and has to be asked for."""
-    text, details = str(known.verdict), known.details
-    calls = [ToolCall(*call) for call in loads(text)] if "said" in details else ()
-    text, logprobs = details.get("said", text), details.get("logprobs")
-    tokens = None if logprobs is None else tuple(Token(*token) for token in logprobs)
-    told = {name: details[name] for name in ("model", "finish_reason") if name in details}
+def _pack_reply(reply: Reply) -> CachedVerdict:
+    verdict = reply.text
+    details: dict[str, Any] = {"model": reply.model, "finish_reason": reply.finish_reason}
+    if reply.logprobs is not None:
+        details["logprobs"] = [
+            [token.text, token.logprob, dict(token.alternatives)] for token in reply.logprobs
+        ]
+    if reply.tool_calls:
+        # The calls are stored in place of the text, which may be empty: empty texts are not stored.
+        verdict = dumps(reply.tool_calls)
+        details[_TEXT_BESIDE_CALLS] = reply.text
+    return CachedVerdict(
+        verdict,
+        usage=reply.usage._asdict(),
+        cost=reply.cost,
+        details=details,
+    )
+
+
+def _unpack_reply(stored: CachedVerdict, request: Request) -> Reply | None:
+    """Return a stored reply; None if it can no longer be read and has to be asked for."""
+    details = stored.details
+    text = str(stored.verdict)
+    tool_calls: tuple[ToolCall, ...] = ()
+    if _TEXT_BESIDE_CALLS in details:
+        tool_calls = tuple(ToolCall(*call) for call in loads(text))
+        text = details[_TEXT_BESIDE_CALLS]
+    logprobs = None
+    if details.get("logprobs") is not None:
+        logprobs = tuple(Token(*token) for token in details["logprobs"])
     try:
         value = read_structured(text, request)
     except Unreadable:
         return None
-    used = Usage(**known.usage)
     return Reply(
         text,
-        value,
-        used,
+        value=value,
+        usage=Usage(**stored.usage),
         cost=0.0,
-        logprobs=tokens,
+        model=details.get("model", ""),
+        finish_reason=details.get("finish_reason", "stop"),
+        logprobs=logprobs,
         source="cache",
-        tool_calls=tuple(calls),
-        **told,
+        tool_calls=tool_calls,
     )

@@ -298,6 +298,7 @@ def _make_endpoint_model(
         send=connection.send,
         endpoint=Endpoint.at(connection.url, connection.key, limits),
         price=price,
+        sends_on_caller_loop=isinstance(connection.send, SdkSender),
     )
     unsupported_media = connection.wire_format.unsupported_media
     # A client of google-genai does not call the URL of the provider's entry, so what that lacks

@@ -1,21 +1,23 @@
-"""Extract answers from free text, in linear time: boxes, marks, numbers, fenced code and JSON. The last one wins."""
+"""Extract answers from free text: boxes, marks, numbers, fenced code and JSON.
+
+The last match counts. Every function takes linear time, whatever the text.
+"""
 
 import json
 import re
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
-_BOX_NAME = re.compile(r"\\(?:boxed|fbox)")
+_BOX_COMMAND = re.compile(r"\\(?:boxed|fbox)")
 _BOX = re.compile(
     r"""
     \\(?:boxed|fbox)\s*+(?:
         (?P<open>\{)
       | (?P<token>[-+]?[0-9]++(?:[.,/][0-9]++)*+ | [A-Za-z](?<=\s.)(?!\w))    # \boxed 1
     )
-  | \\(?!\\(?:boxed|fbox))[\\{}]                            # escaped: no brace; but \\boxed is a box
+  | \\(?!\\(?:boxed|fbox))[\\{}]                            # an escaped brace; but \\boxed is a box
   | (?P<brace>[{}])
     """,
     re.VERBOSE,
@@ -23,174 +25,228 @@ _BOX = re.compile(
 # A number without its sign: 1,250.50 or 6e23.
 REAL = r"(?:(?:[0-9]{1,3}(?:,[0-9]{3})++(?![0-9])|[0-9]++)(?:\.[0-9]++)?+|\.[0-9]++)(?:[eE][-+]?[0-9]++)?+"
 _NUMBER = re.compile(rf"(?<![A-Za-z0-9_.])([-+\u2212]?+)({REAL})")
+_MINUS_SIGNS = ("-", "\u2212")  # a hyphen and the mathematical minus sign
 
 
 def extract_boxed_answer(text: str, strict: bool = False) -> str:
-    r"""Return the content of the last whole `\boxed{…}` or `\fbox{…}`, the inner of two, or the token in `\boxed 1`.
+    r"""Return the content of the last complete `\boxed{…}` or `\fbox{…}`, or the `1` of `\boxed 1`.
 
-    Without one it gives the whole text, or `""` when `strict`, which pays no model for an answer it has not marked.
+    If boxes are nested, the inner one counts. Without a box, return the whole text, or `""` if
+    `strict`, so that an answer that the model did not mark earns nothing.
 
     >>> extract_boxed_answer(r"so \boxed{\frac{1}{2}} and \boxed{unfinished")
     '\\frac{1}{2}'
     """
-    best: tuple[int, int] | None = None
-    opened: list[int | None] = []
-    # Braces before the first box say nothing about it.
-    first = _BOX_NAME.search(text)
-    for match in _BOX.finditer(text, first.start()) if first else ():
-        if match["token"]:
-            best = match.span("token")
-        elif match["open"]:
-            opened.append(match.end())
-        elif match["brace"] == "{":
-            opened.append(None)
-        elif match["brace"] and opened:
-            start = opened.pop()
-            if start is not None and (best is None or start > best[0]):
-                best = start, match.start()
-    if best is None:
+    first_box = _BOX_COMMAND.search(text)
+    if first_box is None:
         return "" if strict else text
-    return text[best[0] : best[1]].strip()
+    answer_span: tuple[int, int] | None = None
+    # For each open brace, where the content of its box starts; None for a brace without a box.
+    open_braces: list[int | None] = []
+    for match in _BOX.finditer(text, first_box.start()):
+        if match["token"]:
+            answer_span = match.span("token")
+        elif match["open"]:
+            open_braces.append(match.end())
+        elif match["brace"] == "{":
+            open_braces.append(None)
+        elif match["brace"] == "}" and open_braces:
+            start = open_braces.pop()
+            if start is not None and (answer_span is None or start > answer_span[0]):
+                answer_span = (start, match.start())
+    if answer_span is None:
+        return "" if strict else text
+    start, end = answer_span
+    return text[start:end].strip()
 
 
 def extract_hash_answer(text: str) -> str | None:
-    """The rest of the line after the last `####`, or None when there is no such mark.
+    """Return the rest of the line after the last `####`, or None if there is no such mark.
 
     >>> extract_hash_answer("2 + 2 = 4\\n#### 4\\n")
     '4'
     """
     _, mark, rest = text.rpartition("####")
-    return rest.partition("\n")[0].strip() if mark else None
+    if not mark:
+        return None
+    return rest.partition("\n")[0].strip()
 
 
 def extract_last_number(text: str) -> str | None:
-    """Return the last number as `float` can read it, or None; `3/4` is two, and a minus after a letter a hyphen.
+    """Return the last number in a form that `float` can read, or None.
+
+    `3/4` is two numbers, and a minus after a letter is a hyphen.
 
     >>> extract_last_number("from 3 to -1,250.50 (about 12% less than x2)")
     '12'
     """
-    found = deque(_NUMBER.finditer(text), maxlen=1)
-    if not found:
+    matches = deque(_NUMBER.finditer(text), maxlen=1)  # keeps only the last
+    if not matches:
         return None
-    sign, real = found[0].groups()
-    return ("-" if sign in ("-", "\u2212") else "") + real.replace(",", "")
+    sign, number = matches[0].groups()
+    number = number.replace(",", "")
+    return f"-{number}" if sign in _MINUS_SIGNS else number
 
 
 def extract_code(text: str, language: str | None = None) -> str | None:
-    """The content of the last fenced block, or of the last in `language`; None when there is none.
+    """Return the content of the last fenced block, or of the last one in `language`; or None.
 
     >>> extract_code("```python\\nprint(1)\\n```\\n```\\n1\\n```", language="python")
     'print(1)'
     """
-    blocks = [
-        content for named, content in fences(text) if language is None or named == language.lower()
-    ]
-    return blocks[-1] if blocks else None
+    last_block = None
+    for block_language, content in fences(text):
+        if language is None or block_language == language.lower():
+            last_block = content
+    return last_block
 
 
 def extract_json(text: str) -> Any:
-    """Return the value of the last JSON object or array, a fenced block of nothing else first; None when there is none.
+    """Return the value of the last JSON object or array, or None.
+
+    A fenced block that contains nothing but JSON is preferred.
 
     >>> extract_json('I choose {"verdict": "MET"}, not {nothing}.')
     {'verdict': 'MET'}
     """
-    blocks = [content.strip() for _, content in fences(text)]
-    whole = (block for block in reversed(blocks) if json_spans(block) == [(0, len(block))])
-    for source in chain(whole, (text[start:end] for start, end in reversed(json_spans(text)))):
-        # What is too deep, or holds an integer of thousands of digits, is passed over.
+    candidates: list[str] = []
+    for _, content in fences(text):
+        block = content.strip()
+        if json_spans(block) == [(0, len(block))]:
+            candidates.append(block)
+    candidates.reverse()
+    for start, end in reversed(json_spans(text)):
+        candidates.append(text[start:end])
+    for candidate in candidates:
+        # JSON that is nested too deep, or has an integer of thousands of digits, is skipped.
         with suppress(ValueError, RecursionError):
-            return json.loads(source)
+            return json.loads(candidate)
     return None
 
 
 def strip_non_numeric(text: str) -> str:
-    """Only the digits and dots of a text, and the minus that leads them.
+    """Return only the digits and dots of a text, with the minus before the first of them.
 
     >>> strip_non_numeric("-$1,250.50")
     '-1250.50'
     """
-    kept = re.sub(r"[^0-9.]++", "", text)
-    before = text.partition(kept[:1])[0].rstrip("$€£¥ \t") if kept else ""
-    is_negative = before.endswith(("-", "\u2212")) and not before[-2:-1].isalnum()
-    return f"-{kept}" if is_negative else kept
+    number = re.sub(r"[^0-9.]++", "", text)
+    if not number:
+        return ""
+    text_before = text.partition(number[0])[0].rstrip("$€£¥ \t")
+    is_hyphen = text_before[-2:-1].isalnum()
+    if text_before.endswith(_MINUS_SIGNS) and not is_hyphen:
+        return f"-{number}"
+    return number
+
+
+_FENCE = re.compile(r"^([ \t]*+)(`{3,}+|~{3,}+)([^\n]*+)(?:\n|\Z)", re.MULTILINE)
+
+
+class _OpenFence(NamedTuple):
+    """The opening line of a fenced block."""
+
+    indent: str
+    marks: str  # three or more backticks or tildes
+    info: str  # the rest of the line, which begins with the language
+    content_start: int
 
 
 def fences(text: str) -> Iterator[tuple[str, str]]:
-    """Return the language and the content of each fenced block; a fence may hold shorter ones, the last may lack its end.
+    """Yield the language and the content of each fenced block.
 
-    The language is the first word after the fence, in lower case. The content has no last line break, and no indent of the fence.
+    The language is the first word after the fence, in lower case. The content has neither its last
+    line break nor the indent of the fence. A block may contain shorter fences, and the last block
+    may lack its closing fence.
     """
-    opening: tuple[str, str, str, int] | None = None
-
-    def block(indent: str, _marks: str, info: str, start: int, end: int) -> tuple[str, str]:
-        content = text[start:end].removesuffix("\n").removesuffix("\r")
-        if indent:
-            content = re.sub(f"^[ \t]{{1,{len(indent)}}}", "", content, flags=re.MULTILINE)
-        return (info.split() or [""])[0].lower(), content
-
-    for line in re.finditer(r"^([ \t]*+)(`{3,}+|~{3,}+)([^\n]*+)(?:\n|\Z)", text, re.MULTILINE):
+    fence: _OpenFence | None = None
+    for line in _FENCE.finditer(text):
         indent, marks, rest = line.groups()
-        if opening is None:
+        if fence is None:
+            # After backticks, another backtick on the line means inline code.
             if marks[0] == "~" or "`" not in rest:
-                opening = (indent, marks, rest, line.end())
-        elif (
-            marks.startswith(opening[1]) and not rest.strip()
-        ):  # as many of the same marks, or more
-            yield block(*opening, line.start())
-            opening = None
-    if opening is not None and text[opening[3] :].strip():
-        yield block(*opening, len(text))
+                fence = _OpenFence(indent, marks, rest, line.end())
+        elif marks.startswith(fence.marks) and not rest.strip():
+            # A closing fence: at least as many of the same marks, and nothing behind them.
+            yield _read_block(text, fence, line.start())
+            fence = None
+    if fence is not None and text[fence.content_start :].strip():
+        yield _read_block(text, fence, len(text))
 
 
-# Where whole JSON values stand. Trying a decoder at every bracket is quadratic on `[[[[…`, and recurses. Here one step
-# of the grammar is one regular expression without backtracking, and open brackets wait on a list.
+def _read_block(text: str, fence: _OpenFence, content_end: int) -> tuple[str, str]:
+    """Return the language and the content of a fenced block."""
+    content = text[fence.content_start : content_end].removesuffix("\n").removesuffix("\r")
+    if fence.indent:
+        indent = f"^[ \t]{{1,{len(fence.indent)}}}"
+        content = re.sub(indent, "", content, flags=re.MULTILINE)
+    words = fence.info.split()
+    language = words[0].lower() if words else ""
+    return language, content
 
-_GAP = r"[ \t\r\n]*+"
+
+# Complete JSON values in a text. Calling a decoder at every bracket would take quadratic time on
+# `[[[[…`, and would recurse. Instead, each step of the grammar is a regular expression without
+# backtracking, and open brackets are kept in a list.
+
+_SPACE = r"[ \t\r\n]*+"
 _STRING = r'"[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+"'
 _JSON_NUMBER = r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][-+]?[0-9]++)?+"
 _ITEM = rf"(?:(?P<open>[{{\[])|(?P<string>{_STRING})|{_JSON_NUMBER}|true|false|null)"
-_MEMBER = rf"{_STRING}{_GAP}:{_GAP}{_ITEM}"
+_MEMBER = rf"{_STRING}{_SPACE}:{_SPACE}{_ITEM}"
 
-# A bracket, and after it what a value can go on with: most brackets in prose are not JSON.
-_OPENING = re.compile(rf'\{{(?={_GAP}["}}])|\[(?={_GAP}[\]\[{{"0-9tfn-])')
-_STEPS = {
-    ("[", True): re.compile(rf"{_GAP}(?:(?P<close>\])|{_ITEM})"),
-    ("[", False): re.compile(rf"{_GAP}(?:(?P<close>\])|,{_GAP}{_ITEM})"),
-    ("{", True): re.compile(rf"{_GAP}(?:(?P<close>\}})|{_MEMBER})"),
-    ("{", False): re.compile(rf"{_GAP}(?:(?P<close>\}})|,{_GAP}{_MEMBER})"),
-}  # what may follow in an object or array, when it is still empty and when it is not
+# A bracket that is followed by something JSON allows; most brackets in prose are not.
+_OPENING = re.compile(rf'\{{(?={_SPACE}["}}])|\[(?={_SPACE}[\]\[{{"0-9tfn-])')
+# What may come next in an object or array, by its bracket and whether it is still empty.
+_NEXT = {
+    ("[", True): re.compile(rf"{_SPACE}(?:(?P<close>\])|{_ITEM})"),
+    ("[", False): re.compile(rf"{_SPACE}(?:(?P<close>\])|,{_SPACE}{_ITEM})"),
+    ("{", True): re.compile(rf"{_SPACE}(?:(?P<close>\}})|{_MEMBER})"),
+    ("{", False): re.compile(rf"{_SPACE}(?:(?P<close>\}})|,{_SPACE}{_MEMBER})"),
+}
 
 
 def json_spans(text: str) -> list[tuple[int, int]]:
-    """Return start and end of each whole object or array that is in no other, in order."""
+    """Return the start and end of each complete JSON object or array, in order.
+
+    Values inside of other values are left out.
+    """
     spans: list[tuple[int, int]] = []
     opening = _OPENING.search(text)
     while opening:
-        resume = _read(text, opening.start(), spans)
-        opening = _OPENING.search(text, resume)
+        next_start = _read_json(text, opening.start(), spans)
+        opening = _OPENING.search(text, next_start)
     return spans
 
 
-def _read(text: str, start: int, spans: list[tuple[int, int]]) -> int:
-    """Read one value, adding what is whole in it to `spans`; returns where to look for the next."""
-    opened, empty = [start], True
-    position = resume = start + 1
-    while opened:
-        step = _STEPS[text[opened[-1]], empty].match(text, position)
-        if step is None:
-            return resume
-        position = resume = step.end()
-        empty = step.lastgroup == "open"
-        if empty:
-            opened.append(position - 1)
-        elif step.lastgroup == "close":
-            whole = opened.pop(), position
-            while (
-                spans and spans[-1][0] > whole[0]
-            ):  # a whole value takes the place of those inside it
+def _read_json(text: str, start: int, spans: list[tuple[int, int]]) -> int:
+    """Read the value that starts at a bracket, and add it to `spans` if it is complete.
+
+    Of an incomplete value, the complete values inside are added. Return the position from which to
+    search for the next value.
+    """
+    open_brackets = [start]
+    is_empty = True  # whether the innermost object or array has no item yet
+    position = start + 1
+    next_start = position
+    while open_brackets:
+        innermost = text[open_brackets[-1]]
+        match = _NEXT[innermost, is_empty].match(text, position)
+        if match is None:
+            return next_start
+        position = match.end()
+        next_start = position
+        is_empty = match.lastgroup == "open"
+        if match.lastgroup == "open":
+            open_brackets.append(position - 1)
+        elif match.lastgroup == "close":
+            value_start = open_brackets.pop()
+            # The value replaces those inside of it.
+            while spans and spans[-1][0] > value_start:
                 spans.pop()
-            spans.append(whole)
-        elif step.lastgroup == "string":
-            # Should the next step fail, this may have been no string but the prose around a value.
-            resume = step.start("string")
+            spans.append((value_start, position))
+        elif match.lastgroup == "string":
+            # If the next step fails, this was perhaps not a string but prose between two quotation
+            # marks, which may contain a value.
+            next_start = match.start("string")
     return position

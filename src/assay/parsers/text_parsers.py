@@ -1,4 +1,4 @@
-"""Parse a completion as plain text, or as what follows its thought, and reward keeping a parser's format."""
+"""Parse a completion as plain text, or as the text after its reasoning, and reward its format."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,13 +7,19 @@ from typing import Any
 from assay.messages import completion_text, last_with_role, message_text, with_role
 from assay.types import Messages
 
+OPENING = "<think>"
+CLOSING = "</think>"
+
 
 def identity(value: Any) -> Any:
+    """Return the value unchanged: the default of `extract_fn`."""
     return value
 
 
 class Parser:
-    """Reads an answer out of a completion: the whole text through `extract_fn`. Those with equal settings are equal.
+    """Reads the answer from a completion: the whole text, passed through `extract_fn`.
+
+    Parsers of the same class with the same settings are equal.
 
     >>> Parser(str.strip).parse_answer([{"role": "assistant", "content": " 4 "}])
     '4'
@@ -25,53 +31,62 @@ class Parser:
         self.extract_fn = extract_fn
 
     def parse(self, text: Messages) -> Any:
-        """What one text holds; of messages, what the last one of the assistant says."""
+        """Parse one text; of messages, the last one of the assistant."""
         return self.extract_fn(completion_text(text))
 
     def parse_answer(self, completion: Messages | None) -> Any:
-        """The answer in a plain text, or in the last assistant message; None when there is none."""
+        """Return the answer in a plain text or in the last assistant message; None without one."""
+        if completion is None:
+            return None
         if isinstance(completion, str):
             return self.parse(completion)
-        last = None if completion is None else last_with_role(completion, "assistant")
-        return None if last is None else self.parse(message_text(last))
+        last_message = last_with_role(completion, "assistant")
+        if last_message is None:
+            return None
+        return self.parse(message_text(last_message))
 
     def get_assistant_messages(self, messages: Messages) -> list[Any]:
-        """What the model said, in order. A plain text has no messages."""
+        """Return the messages of the model, in order. A plain text has no messages."""
         return with_role(messages, "assistant")
 
     def get_user_messages(self, messages: Messages) -> list[Any]:
+        """Return the messages of the user, in order."""
         return with_role(messages, "user")
 
     def get_system_messages(self, messages: Messages) -> list[Any]:
+        """Return the system messages, in order."""
         return with_role(messages, "system")
 
     def get_tool_messages(self, messages: Messages) -> list[Any]:
+        """Return the replies of tools, in order."""
         return with_role(messages, "tool")
 
     def format_score(self, completion: Messages | None) -> float:
-        """How well a completion keeps the format, from 0 to 1. No format is asked for here: 1.0."""
+        """Return how well a completion keeps the format, 0…1. This parser has no format: 1.0."""
         return 1.0
 
     def get_format_reward_func(self) -> "FormatReward":
-        """`format_score` as a reward function that can be pickled."""
+        """Return `format_score` as a reward function that can be pickled."""
         return FormatReward(self)
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and vars(other) == vars(self)
 
     def __hash__(self) -> int:
-        # Equal parsers share a class; what else a subclass holds may not be hashable.
+        # Equal parsers have the same class. The fields of a subclass may not be hashable.
         return hash(type(self))
 
     def __repr__(self) -> str:
-        settings = ((name, value) for name, value in vars(self).items() if not name.startswith("_"))
-        shown = ", ".join(
-            f"{name}={getattr(value, '__name__', repr(value))}" for name, value in settings
-        )
-        return f"{type(self).__name__}({shown})"
+        settings: list[str] = []
+        for name, value in vars(self).items():
+            if not name.startswith("_"):
+                shown_value = getattr(value, "__name__", repr(value))
+                settings.append(f"{name}={shown_value}")
+        return f"{type(self).__name__}({', '.join(settings)})"
 
 
-@dataclass(unsafe_hash=True)  # a program may give it another `__name__`
+# Not frozen, because a caller may set another `__name__`.
+@dataclass(unsafe_hash=True)
 class FormatReward:
     """A reward function: how well a completion keeps the format of `parser`."""
 
@@ -82,39 +97,41 @@ class FormatReward:
         return self.parser.format_score(completion)
 
 
-def mean_score(completion: Messages | None, score: Callable[[str], float]) -> float:
-    """The mean of `score` over a plain text or every assistant message; 0.0 when there is none."""
-    if isinstance(completion, str):
-        return float(score(completion))
-    replies = [] if completion is None else with_role(completion, "assistant")
-    scores = [score(message_text(reply)) for reply in replies]
-    return sum(scores) / len(scores) if scores else 0.0
-
-
-OPENING, CLOSING = "<think>", "</think>"
-
-
 class ThinkParser(Parser):
-    """Reads the text after the last `</think>`; a thought that never ends has no answer. No opening tag is needed.
+    """Reads the text after the last `</think>`. The opening tag is not required.
+
+    A completion whose reasoning does not end has no answer.
 
     >>> ThinkParser().parse("<think>2+2</think> 4"), ThinkParser().parse("<think>2+2 is 4, so")
     ('4', '')
     """
 
     def parse(self, text: Messages) -> Any:
-        """The stripped text after the thought, through `extract_fn`; `""` when none has ended."""
-        _, closing, answer = completion_text(text).rpartition(CLOSING)
-        return self.extract_fn(answer.strip()) if closing and OPENING not in answer else ""
+        """Return the stripped text after the reasoning, through `extract_fn`; `""` without one."""
+        _, closing_tag, answer = completion_text(text).rpartition(CLOSING)
+        if not closing_tag or OPENING in answer:
+            return ""
+        return self.extract_fn(answer.strip())
 
     def format_score(self, completion: Messages | None) -> float:
-        """Return the share of assistant messages that are one thought and then an answer; 0.0 without one."""
-        return mean_score(completion, _is_thought_then_answer)
+        """Return the share of assistant messages that are reasoning followed by an answer."""
+        return mean_score(completion, _is_reasoning_then_answer)
+
+
+def _is_reasoning_then_answer(text: str) -> bool:
+    has_one_pair = text.count(OPENING) == 1 and text.count(CLOSING) == 1
+    starts_with_reasoning = text.lstrip().startswith(OPENING)
+    answer = text.rpartition(CLOSING)[2].strip()
+    return has_one_pair and starts_with_reasoning and answer != ""
 
 
 class MaybeThinkParser(Parser):
-    """Reads the text after the last `</think>`, or the whole text when there is no thought at all.
+    """Reads the text after the last `</think>`, or the whole text if there is no reasoning.
 
-    >>> [MaybeThinkParser().parse(text) for text in ("4", "<think>2+2</think> 4", "<think>2+2 is 4, so")]
+    `accept_unfinished` says whether reasoning that was cut off is read as the answer.
+
+    >>> texts = ["4", "<think>2+2</think> 4", "<think>2+2 is 4, so"]
+    >>> [MaybeThinkParser().parse(text) for text in texts]
     ['4', '4', '']
     """
 
@@ -122,18 +139,29 @@ class MaybeThinkParser(Parser):
         self, extract_fn: Callable[[str], Any] = identity, accept_unfinished: bool = False
     ) -> None:
         super().__init__(extract_fn)
-        self.accept_unfinished = (
-            accept_unfinished  # whether a thought that was cut off may be read as an answer
-        )
+        self.accept_unfinished = accept_unfinished
 
     def parse(self, text: Messages) -> Any:
-        """The stripped text outside the thought, through `extract_fn`; `""` when it is unfinished."""
+        """Return the stripped text after the reasoning, through `extract_fn`.
+
+        That is `""` if the reasoning is unfinished.
+        """
         answer = completion_text(text).rpartition(CLOSING)[2]
         if OPENING in answer and not self.accept_unfinished:
             return ""
         return self.extract_fn(answer.strip())
 
 
-def _is_thought_then_answer(text: str) -> bool:
-    once = text.count(OPENING) == 1 and text.count(CLOSING) == 1
-    return once and text.lstrip().startswith(OPENING) and bool(text.rpartition(CLOSING)[2].strip())
+def mean_score(completion: Messages | None, score: Callable[[str], float]) -> float:
+    """Return the mean of `score` over all assistant messages, or for a plain text its score.
+
+    Without an assistant message it is 0.0.
+    """
+    if completion is None:
+        return 0.0
+    if isinstance(completion, str):
+        return float(score(completion))
+    scores = [score(message_text(message)) for message in with_role(completion, "assistant")]
+    if not scores:
+        return 0.0
+    return sum(scores) / len(scores)

@@ -1,4 +1,4 @@
-"""Parse fields between tags: `<reasoning>…</reasoning><answer>…</answer>`. The last match wins."""
+"""Parse fields between tags: `<reasoning>…</reasoning><answer>…</answer>`. The last match counts."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,7 +13,7 @@ from assay.wording import did_you_mean
 
 
 class _Missing(str):
-    """An empty text that stands for a field which is not there."""
+    """An empty text that stands for a missing field."""
 
     __slots__ = ()
 
@@ -24,19 +24,20 @@ class _Missing(str):
         return "MISSING"
 
 
+# What `parse` returns for a field that a text does not have. It is an empty text, so that a check
+# such as `parsed.answer.strip() == answer` is false, and does not fail, if the tag was left out.
 MISSING = _Missing()
-"""What `parse` gives for a field that a text does not have: an empty text, so that a check such as
-`parsed.answer.strip() == answer` says no to a model that left the tag out, instead of failing."""
 
 
 class XMLParser(Parser):
-    """Reads tagged fields, matched as written. A field is a name, or several names of which a text uses one.
+    """Reads tagged fields. A field is one name, or several names of which a text uses one.
 
     >>> parser = XMLParser(["reasoning", ("tool", "answer")])
     >>> parser.parse("<reasoning>2+2</reasoning><answer> 4 </answer>")
     namespace(reasoning='2+2', tool=MISSING, answer='4')
     """
 
+    # Whether the constructor refuses an empty list of fields.
     needs_fields = True
 
     def __init__(
@@ -46,26 +47,38 @@ class XMLParser(Parser):
         extract_fn: Callable[[str], Any] = identity,
     ) -> None:
         super().__init__(extract_fn)
-        self.fields = _checked(fields)  # the names of each field; the first is canonical
+        # The names of each field. The first is its canonical name.
+        self.fields = _read_fields(fields)
         if not self.fields and self.needs_fields:
             raise ValueError("fields is empty: name at least one tag")
-        self.answer_field = answer_field  # read by `parse_answer`; the canonical name stands for all names of its field
+        # The field that `parse_answer` reads. A canonical name stands for all names of its field.
+        self.answer_field = answer_field
         self._names = tuple(name for names in self.fields for name in names)
-        by_name = {name: (name,) for name in self._names} | {
-            names[0]: names for names in self.fields
-        }
-        self._answer_names = by_name.get(answer_field, ())
+        self._answer_names = self._find_answer_names()
+        # Matches `<name>` and `</name>`.
         self._tag = re.compile(f"<(/?)({'|'.join(map(re.escape, self._names))})>")
 
+    def _find_answer_names(self) -> tuple[str, ...]:
+        for names in self.fields:
+            if names[0] == self.answer_field:
+                return names
+        if self.answer_field in self._names:
+            return (self.answer_field,)
+        return ()
+
     def parse(self, text: Messages, strip: bool = True, last: bool = True) -> SimpleNamespace:
-        """Return every name as an attribute: its last text (or its first), `MISSING` when it is not there."""
-        found = vars(self.parse_all(text, strip)).items()
-        return SimpleNamespace(
-            **{name: texts[-1 if last else 0] if texts else MISSING for name, texts in found}
-        )
+        """Return a namespace with the last text of each name, or the first if `last` is False.
+
+        A name without a text is `MISSING`.
+        """
+        index = -1 if last else 0
+        values: dict[str, str] = {}
+        for name, texts in vars(self.parse_all(text, strip)).items():
+            values[name] = texts[index] if texts else MISSING
+        return SimpleNamespace(**values)
 
     def parse_all(self, text: Messages, strip: bool = True) -> SimpleNamespace:
-        """Return every name as an attribute: the list of all its texts, in order."""
+        """Return a namespace with a list of all texts of each name, in order."""
         text = completion_text(text)
         values: dict[str, list[str]] = {}
         for name in self._names:
@@ -74,127 +87,153 @@ class XMLParser(Parser):
         return SimpleNamespace(**values)
 
     def parse_answer(self, completion: Messages | None) -> Any:
-        """Return the last answer field through `extract_fn`, looking back over assistant messages; None without one."""
+        """Return the last answer field of a completion, through `extract_fn`; None without one.
+
+        The assistant messages are searched from the last to the first.
+        """
         if isinstance(completion, str):
             texts = [completion]
         else:
-            texts = map(message_text, reversed(self.get_assistant_messages(completion or [])))
+            messages = self.get_assistant_messages(completion or [])
+            texts = [message_text(message) for message in reversed(messages)]
         for text in texts:
-            spans = [span for name in self._answer_names for span in every_span(text, name)]
+            spans: list[tuple[int, int]] = []
+            for name in self._answer_names:
+                spans.extend(every_span(text, name))
             if spans:
-                start, end = max(spans)
+                start, end = max(spans)  # the field that starts last
                 return self.extract_fn(text[start:end].strip())
         return None
 
     def format(self, /, **values: Any) -> str:
-        """Return the text that `parse` reads back. Each field needs one value; None and `MISSING` count as not given.
+        """Return a text that `parse` reads back. Each field needs a value under one of its names.
+
+        None and `MISSING` count as no value.
 
         >>> XMLParser(["answer"]).format(answer=4)
         '<answer>\\n4\\n</answer>'
         """
-        given = {
-            name: value
-            for name, value in values.items()
-            if value is not None and value is not MISSING
-        }
         for name in values:
             if name not in self._names:
                 raise ValueError(f"there is no field {name!r}: {did_you_mean(name, self._names)}")
-        written: list[str] = []
+        missing_names = {
+            name for name, value in values.items() if value is None or value is MISSING
+        }
+        lines: list[str] = []
         for names in self.fields:
-            chosen = [name for name in names if name in given]
-            if not chosen:
+            used_names = [name for name in names if name in values and name not in missing_names]
+            if not used_names:
                 raise ValueError(f"field {' or '.join(map(repr, names))} has no value")
-            if len(chosen) > 1:
+            if len(used_names) > 1:
                 raise ValueError(
-                    f"one field has two values: give {' or '.join(map(repr, chosen))}, not both"
+                    f"one field has two values: give {' or '.join(map(repr, used_names))}, not both"
                 )
-            written.append(f"<{chosen[0]}>\n{given[chosen[0]]}\n</{chosen[0]}>")
-        return "\n".join(written)
+            name = used_names[0]
+            lines.append(f"<{name}>\n{values[name]}\n</{name}>")
+        return "\n".join(lines)
 
     def get_fields(self) -> list[str]:
-        """The canonical name of each field, in order."""
+        """Return the canonical name of each field, in order."""
         return [names[0] for names in self.fields]
 
     def get_format_str(self) -> str:
-        """Return the format as words for a prompt; of several names `<[ tool | answer ]>`."""
-        tags = (n[0] if len(n) == 1 else f"[ {' | '.join(n)} ]" for n in self.fields)
-        return "\n".join(f"<{tag}>\n...\n</{tag}>" for tag in tags)
+        """Return a description of the format for a prompt.
+
+        A field with several names is written as `<[ tool | answer ]>`.
+        """
+        lines: list[str] = []
+        for names in self.fields:
+            tag = names[0] if len(names) == 1 else f"[ {' | '.join(names)} ]"
+            lines.append(f"<{tag}>\n...\n</{tag}>")
+        return "\n".join(lines)
 
     def format_score(self, completion: Messages | None) -> float:
-        """Return how well each assistant message keeps the format, on average; 0.0 where no field can be read.
+        """Return how well the assistant messages keep the format, on average.
 
-        0.4 times the share of fields that are there with none of our tags inside, and 0.2 each for tags that all pair
-        up, for starting with the first field, and for ending with the last.
+        The score of a message is 0.4 times the share of fields that it has (with none of our tags
+        inside), plus 0.2 each if all tags pair up, if it starts with the first field, and if it
+        ends with the last. A message without any field scores 0.
 
         >>> XMLParser(["think", "answer"]).format_score("<think>2+2</think> <answer>4</answer>")
         1.0
         """
-        return mean_score(completion, self._text_score)
+        return mean_score(completion, self._score_text)
 
-    def _text_score(self, text: str) -> float:
+    def _score_text(self, text: str) -> float:
         text = text.strip()
+        # For each tag, "/" or "" and its name.
         tags = cast("list[tuple[str, str]]", self._tag.findall(text))
-        # The names of which some opening tag is followed by its own closing tag, and no tag between.
-        closed = {
-            name for (slash, name), after in pairwise(tags) if not slash and after == ("/", name)
-        }
-        present = sum(not closed.isdisjoint(names) for names in self.fields)
-        if not present:
+        # The names with an opening tag that is directly followed by its closing tag.
+        complete_names: set[str] = set()
+        for (slash, name), next_tag in pairwise(tags):
+            if slash == "" and next_tag == ("/", name):
+                complete_names.add(name)
+        present_count = sum(not complete_names.isdisjoint(names) for names in self.fields)
+        if present_count == 0:
             return 0.0
-        starts = text.startswith(tuple(f"<{name}>" for name in self.fields[0]))
-        ends = text.endswith(tuple(f"</{name}>" for name in self.fields[-1]))
+        first_tags = tuple(f"<{name}>" for name in self.fields[0])
+        last_tags = tuple(f"</{name}>" for name in self.fields[-1])
         # In fifths, so that a full score is exactly 1.
-        return (2 * present / len(self.fields) + _pair_up(tags) + starts + ends) / 5
+        fifths = 2 * present_count / len(self.fields)
+        fifths += _all_pair_up(tags)
+        fifths += text.startswith(first_tags)
+        fifths += text.endswith(last_tags)
+        return fifths / 5
 
 
-def _checked(fields: object) -> tuple[tuple[str, ...], ...]:
-    """The names of each field, or an error that names what is wrong."""
+def _all_pair_up(tags: Iterable[tuple[str, str]]) -> bool:
+    """Return True if every opening tag has its closing tag, and no pairs overlap."""
+    open_names: list[str] = []
+    for slash, name in tags:
+        if not slash:
+            open_names.append(name)
+        elif not open_names or open_names.pop() != name:
+            return False
+    return not open_names
+
+
+def _read_fields(fields: object) -> tuple[tuple[str, ...], ...]:
+    """Return the names of each field; raise TypeError or ValueError for what cannot be a field."""
     if isinstance(fields, str) or not isinstance(fields, Iterable):
         raise TypeError(f"fields is {fields!r}: pass a list of names, such as ['think', 'answer']")
-    checked, seen = list[tuple[str, ...]](), set[str]()
+    names_by_field: list[tuple[str, ...]] = []
+    seen_names: set[str] = set()
     for field in cast("Iterable[object]", fields):
-        if not isinstance(field, str | tuple | list):
+        if isinstance(field, str):
+            names = (field,)
+        elif isinstance(field, tuple | list):
+            names = tuple(cast("Sequence[str]", field))
+        else:
             raise TypeError(f"field {field!r} is neither a name nor a tuple of names")
-        names = (field,) if isinstance(field, str) else tuple(cast("Sequence[str]", field))
         if not names:
             raise ValueError(f"field {field!r} is empty: give it at least one name")
         for name in names:
             if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise TypeError(f"field {field!r} holds {name!r}, which is not a name")
+                raise TypeError(f"field {field!r} contains {name!r}, which is not a name")
             if not re.fullmatch(r"[A-Za-z_][\w.-]*", name):
                 raise ValueError(
                     f"field {name!r} cannot be a tag: use letters, digits, '_', '-' and '.'"
                 )
-            if name in seen:
-                raise ValueError(f"field {name!r} is named twice: each name may stand once")
-            seen.add(name)
-        checked.append(names)
-    return tuple(checked)
-
-
-def _pair_up(tags: Iterable[tuple[str, str]]) -> bool:
-    """Whether every opening tag meets its own closing tag, with none crossed."""
-    opened: list[str] = []
-    for slash, name in tags:
-        if not slash:
-            opened.append(name)
-        elif not opened or opened.pop() != name:
-            return False
-    return not opened
+            if name in seen_names:
+                raise ValueError(f"field {name!r} is named twice: use each name once")
+            seen_names.add(name)
+        names_by_field.append(names)
+    return tuple(names_by_field)
 
 
 def every_span(text: str, tag: str) -> Iterator[tuple[int, int]]:
-    """Return where the contents of each field of this name start and end, found by plain searches in linear time.
+    """Yield the start and end of the content of each field with this tag, in linear time.
 
-    A field runs from an opening tag to the next closing tag with no other opening tag of its name between them:
-    `<a>x<a>y</a>` holds one `a`, which is `y`.
+    A field runs from an opening tag to the next closing tag, with no other opening tag of the same
+    name between them: `<a>x<a>y</a>` contains one `a`, which is `y`.
     """
-    opening, closing = f"<{tag}>", f"</{tag}>"
+    opening_tag = f"<{tag}>"
+    closing_tag = f"</{tag}>"
     position = 0
-    while (start := text.find(opening, position)) >= 0:
-        end = text.find(closing, start)
+    while (opening := text.find(opening_tag, position)) >= 0:
+        end = text.find(closing_tag, opening)
         if end < 0:
             return
-        yield text.rfind(opening, start, end) + len(opening), end
-        position = end + len(closing)
+        last_opening = text.rfind(opening_tag, opening, end)
+        yield last_opening + len(opening_tag), end
+        position = end + len(closing_tag)

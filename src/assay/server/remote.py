@@ -247,7 +247,7 @@ class RemoteRubric(BaseRubric):
         attempt, ends = 0, None
         while True:
             attempt += 1
-            wait, status = backoff(attempt, None), None
+            wait, status = backoff(attempt - 1, None), None
             try:
                 answer = await address.send(body, ANSWER_SECONDS)
             except OSError as error:  # a TimeoutError is one too
@@ -271,7 +271,7 @@ class RemoteRubric(BaseRubric):
                 raise ServerRefused(f"{self.url}{tries}: {sentence}", status)
             await asyncio.sleep(wait)
 
-    def _refuse_alone(self) -> None:
+    def _refuse_single_rollout(self) -> None:
         compares = run_sync(self.describe()).compares
         if compares:
             raise RubricError(f"check {compares[0]!r} scores a whole group: use score_group")
