@@ -199,10 +199,10 @@ def judges() -> list[Callable[[str], Any]]:
     from assay.graders.judge_input import JudgeInput, opening, transcript
     from assay.graders.length import parse_thinking_output, thinking_and_rest
     from assay.graders.model_grader import score_degenerate_text
-    from assay.messages import parts_of
+    from assay.messages import read_parts
     from assay.models.structured import read_structured
     from assay.presets.judge_rubric import Points, read_rating
-    from assay.redaction import redacted
+    from assay.redaction import redact
 
     request = Request.of("", "", schema=PerCriterionOutput)
     judge = JudgeRubric(judge_prompt="{question} {completion}")
@@ -213,10 +213,10 @@ def judges() -> list[Callable[[str], Any]]:
         lambda text: score_degenerate_text(text, [Criterion(requirement="Says ok")]),
         lambda text: opening(JudgeInput(text, query=text)),
         lambda text: judge.words({"question": text, "completion": text}),
-        lambda text: transcript(parts_of(text, [{"role": "x", "content": [text, text]}])),
+        lambda text: transcript(read_parts(text, [{"role": "x", "content": [text, text]}])),
         parse_thinking_output,
         thinking_and_rest,
-        redacted,
+        redact,
     ]
 
 

@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any, Unpack
 
-from assay.aggregation import Scale, share_of
+from assay.aggregation import Scale, totals_from_share
 from assay.criterion import Criterion
 from assay.graders.composite import Composite, WrapOptions
 from assay.graders.grader import Grader, scores_from
 from assay.graders.judge_input import JudgeInput
 from assay.graders.panel import Vote, line_of_vote, named
-from assay.report import CriterionReport, EvaluationReport, Score, aggregate, line_of
+from assay.report import CriterionReport, EvaluationReport, Score, aggregate, make_line
 from assay.types import OnError
 
 
@@ -152,7 +152,7 @@ class _Questions:
         """The report, with the lines that were not asked about; with a threshold as pass or fail."""
         unasked = Score(reason="not asked: the result was decided without it")
         lines = [
-            line_of(criterion, self.found.get(place, unasked)).model_copy(
+            make_line(criterion, self.found.get(place, unasked)).model_copy(
                 update={"asked": place in self.found}
             )
             for place, criterion in enumerate(self.criteria)
@@ -173,7 +173,7 @@ class _Questions:
         passes = self._passes(report)
         if passes is not None:
             # All that could be gained, or nothing.
-            totals = share_of(float(passes), [c.weight for c in self.criteria if c.counts])
+            totals = totals_from_share(float(passes), [c.weight for c in self.criteria if c.counts])
             raw = float(passes) if self._scale == "raw" else totals.raw
             changes |= {"score": float(passes), "raw_score": raw, "llm_raw_score": None}
             changes |= {"gain": totals.gain, "loss": totals.loss}
@@ -204,7 +204,7 @@ class _Questions:
         for place, criterion in enumerate(self.criteria):
             is_out = criterion.allow_na and (criterion.weight > 0) in without
             open_score = Score.not_applicable() if is_out else _end(criterion, best)
-            lines.append(line_of(criterion, known.get(place, open_score)))
+            lines.append(make_line(criterion, known.get(place, open_score)))
         return aggregate(lines, self.criteria, scale=self._scale)
 
     def _passes(self, report: EvaluationReport) -> bool | None:

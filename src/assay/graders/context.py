@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
-from assay.aggregation import grouped
-from assay.criterion import BINARY, Criterion
+from assay.aggregation import group_by_key
+from assay.criterion import BINARY_CHOICES, Criterion
 from assay.errors import JudgeError
 from assay.graders.composite import Composite, WrapOptions
 from assay.graders.grader import Grader, JudgeAnswer, JudgeOptions, ask_grader
@@ -13,7 +13,7 @@ from assay.graders.judge_input import JudgeInput, system_prompt, without_prompt_
 from assay.graders.verdicts import verdict_score
 from assay.messages import completion_text
 from assay.types import OnError
-from assay.wording import short_repr
+from assay.wording import format_value
 
 
 class Referenced(Composite):
@@ -50,7 +50,7 @@ class Referenced(Composite):
             reference = judge_input.fields.get(self.field)
         if not isinstance(reference, str | int | float | None):
             raise JudgeError(
-                f"the reference in {self.field!r} is {short_repr(reference)}: "
+                f"the reference in {self.field!r} is {format_value(reference)}: "
                 "give a text, or another field="
             )
         text = "" if reference is None else str(reference)
@@ -72,7 +72,7 @@ class Anchor:
         for name in ("response", "verdict", "reason", "query"):
             if not isinstance(getattr(self, name), str):
                 raise TypeError(
-                    f"{name} of an anchor is {short_repr(getattr(self, name))}: give a text"
+                    f"{name} of an anchor is {format_value(getattr(self, name))}: give a text"
                 )
         if isinstance(self.criterion, Criterion):
             problem = verdict_score(self.criterion, self.verdict).error
@@ -121,7 +121,7 @@ class Anchored(Composite):
         if each is not None and each < 1:
             raise ValueError(f"each is {each}: keep at least 1, or None for all")
         kinds = ((anchor.requirement, anchor.verdict.strip().casefold()) for anchor in anchors)
-        places = grouped((kind, place) for place, kind in enumerate(kinds))
+        places = group_by_key((kind, place) for place, kind in enumerate(kinds))
         self.anchors = tuple(
             anchors[place] for place in sorted(n for own in places.values() for n in own[:each])
         )
@@ -159,7 +159,7 @@ def examples(anchors: Sequence[Anchor]) -> str:
             "response": f"\n{anchor.response}\n",
             "criterion": anchor.requirement,
             "explanation": anchor.reason,
-            "criterion_status" if anchor.verdict in BINARY else "choice": anchor.verdict,
+            "criterion_status" if anchor.verdict in BINARY_CHOICES else "choice": anchor.verdict,
         }
         lines = [
             f"<{tag}>{without_prompt_tags(part)}</{tag}>" for tag, part in parts.items() if part

@@ -13,11 +13,11 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import Final, cast
 
-from assay.lazy import table_of
-from assay.messages import MEDIA, Part
+from assay.lazy import read_toml
+from assay.messages import MEDIA_KINDS, Part
 from assay.report import Citation
 
-_TABLE: Final[dict[str, str]] = table_of("assay.graders", "citations.toml")
+_TABLE: Final[dict[str, str]] = read_toml("assay.graders", "citations.toml")
 _QUOTED, _OPENED, _CITED = (
     re.compile(_TABLE[name].replace("\n", "")) for name in ("quoted", "opened", "cited")
 )
@@ -39,8 +39,8 @@ def citations_of(
 
     A quotation without an address is looked for in the text, then in each part of the response; `quotes=False` leaves it.
 
-    >>> from assay.messages import parts_of
-    >>> citations_of('It looks [m2: "I look"] and pays [m7].', parts_of("Where?", "I look."))
+    >>> from assay.messages import read_parts
+    >>> citations_of('It looks [m2: "I look"] and pays [m7].', read_parts("Where?", "I look."))
     [{'part': 'm2', 'quote': 'I look', 'start': 0, 'end': 6}, {'part': 'm7', 'found': False}]
     """
     found: list[Citation] = []
@@ -70,7 +70,7 @@ def _resolved(at: str, quote: str, parts: Sequence[Part]) -> Citation:
     if there and not quote:
         return {"part": at}
     for part in there:
-        if part.kind in MEDIA:  # whose words cannot be looked for
+        if part.kind in MEDIA_KINDS:  # whose words cannot be looked for
             return {"part": part.address, "quote": quote}
         start = part.text.find(quote)
         found = (

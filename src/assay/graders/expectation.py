@@ -13,11 +13,11 @@ from assay.graders.composite import Composite, WrapOptions
 from assay.graders.grader import Grader, scores_from
 from assay.graders.judge_input import JudgeInput, degenerate
 from assay.models.model import Reply, Token
-from assay.redaction import logger_of
+from assay.redaction import get_logger
 from assay.report import Score
 from assay.types import OnError
 
-logger = logger_of("assay")
+logger = get_logger("assay")
 
 # The most that a choice which no token led to may have, for the odds of the others to be told: engines that hold a model to
 # a grammar may list what it would rather have written.

@@ -17,12 +17,12 @@ from itertools import count, groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, cast
 
-from assay.concurrency import setting
-from assay.criterion import BINARY, NOT_APPLICABLE, Criterion
+from assay.concurrency import set_variable
+from assay.criterion import BINARY_CHOICES, NOT_APPLICABLE, Criterion
 from assay.errors import JudgeError
-from assay.messages import MEDIA, Part, Shows, completion_text, parts_of, read_completion
+from assay.messages import MEDIA_KINDS, Part, Shows, completion_text, read_completion, read_parts
 from assay.types import Messages
-from assay.wording import counted, short_repr
+from assay.wording import format_count, format_value
 
 if TYPE_CHECKING:
     from assay.media import Attachment, Medium
@@ -92,7 +92,7 @@ def view_of(to_grade: ToGrade) -> tuple[Messages, str]:
     except TypeError as error:
         # An empty text here would be judged, and pass for what the model said.
         told = f"{error}, or a mapping with 'thinking' and 'output'"
-        raise TypeError(f"cannot grade {short_repr(to_grade)}: {told}") from None
+        raise TypeError(f"cannot grade {format_value(to_grade)}: {told}") from None
     return read, completion_text(read)
 
 
@@ -101,7 +101,7 @@ _SHOWS: ContextVar[Shows] = ContextVar("shows", default=("all",))
 
 def showing(shows: Shows | None) -> AbstractContextManager[object]:
     """Show judges this much of every rollout; None leaves it as a rubric around this one has it."""
-    return setting(_SHOWS, shows or _SHOWS.get())
+    return set_variable(_SHOWS, shows or _SHOWS.get())
 
 
 def build_judge_input(
@@ -117,7 +117,7 @@ def build_judge_input(
     prompt = row.get("prompt")
     completion: Any = row.get("completion")
     if isinstance(prompt, bytes | bytearray):  # from a binary column of a Parquet file
-        raise JudgeError(f"the prompt is {short_repr(prompt)}: decode the bytes to a text")
+        raise JudgeError(f"the prompt is {format_value(prompt)}: decode the bytes to a text")
     if view is None and not isinstance(completion, str):
         completion, text = view_of(cast("ToGrade", completion))
         if isinstance(completion, str):
@@ -137,9 +137,9 @@ def _build_from_parts(
     """Build the input for a rollout that is more than two plain texts."""
     shows = _SHOWS.get()
     prompt = row.get("prompt")
-    parts = parts_of(prompt, completion)
+    parts = read_parts(prompt, completion)
     kept = _kept(parts, shows, asked=bool(prompt))
-    media = [part for part in kept if part.kind in MEDIA]
+    media = [part for part in kept if part.kind in MEDIA_KINDS]
     are_described = "described" in shows
     attachments: tuple[Attachment, ...] = ()
     if media and not are_described:
@@ -188,9 +188,9 @@ def _describe_left_out(parts: Sequence[Part], kept: Sequence[Part]) -> str:
     options = ", ".join(shows)
     left_out = Counter(part.kind for part in parts) - Counter(part.kind for part in kept)
     if left_out:
-        counts = [counted(count, _NOUNS.get(kind, kind)) for kind, count in left_out.items()]
+        counts = [format_count(count, _NOUNS.get(kind, kind)) for kind, count in left_out.items()]
         return f"{options}; left out: {', '.join(counts)}"
-    has_described_media = "described" in shows and any(part.kind in MEDIA for part in kept)
+    has_described_media = "described" in shows and any(part.kind in MEDIA_KINDS for part in kept)
     if has_described_media or "transcript" in shows:
         return options
     return ""
@@ -244,8 +244,10 @@ def _kept(parts: Sequence[Part], shows: Shows, *, asked: bool) -> list[Part]:
             if p.role == ("user" if p.in_prompt else "assistant")
         }
         last = {ends.get(False), ends.get(True) if asked else None}
-        parts = [part for part in parts if part.message in last and part.kind in {"text", *MEDIA}]
-    kinds = {"no_thinking": {"thinking"}, "no_tools": {"call", "result"}, "no_media": MEDIA}
+        parts = [
+            part for part in parts if part.message in last and part.kind in {"text", *MEDIA_KINDS}
+        ]
+    kinds = {"no_thinking": {"thinking"}, "no_tools": {"call", "result"}, "no_media": MEDIA_KINDS}
     out = {kind for name in shows for kind in kinds.get(name, ())}
     return [part for part in parts if part.kind not in out]
 
@@ -276,7 +278,7 @@ def transcript(parts: Sequence[Part], are_described: bool = True) -> str:
         lines.append(f'<turn id="{address}" role="{role}"{of}>')
         for part in held:
             stand_in = f"(not shown: {part.text})" if are_described else "(attached below)"
-            words = _without_turns(stand_in if part.kind in MEDIA else part.text)
+            words = _without_turns(stand_in if part.kind in MEDIA_KINDS else part.text)
             of = f' of="{part.call}"' if part.call else ""
             lines.append(
                 words
@@ -366,7 +368,7 @@ def with_media(shared: str, media: "Sequence[Medium]") -> str | tuple[Any, ...]:
     """What prompts share, with media after it, each under its address and all of them in a fence; text alone as it is."""
     if not media:
         return shared
-    mark = mark_of("".join(medium.told["sha256"] for medium in media))
+    mark = mark_of("".join(medium.description["sha256"] for medium in media))
     content: list[Any] = []
     before = f"{shared}[material {mark} begins]"
     for medium in media:
@@ -440,7 +442,7 @@ def all_criteria(
 def labels(criterion: Criterion, *, reverse: bool = False) -> tuple[str, ...]:
     """The labels to list; none when they are MET and UNMET, which every judge knows, unless they are reversed."""
     choices = criterion.choices
-    if choices == BINARY and not criterion.allow_na:
+    if choices == BINARY_CHOICES and not criterion.allow_na:
         return choices if reverse else ()
     listed = choices[::-1] if reverse else choices
     return (*listed, NOT_APPLICABLE) if criterion.allow_na else listed

@@ -5,8 +5,8 @@ from dataclasses import replace
 from itertools import combinations, count
 from typing import ClassVar, Literal, NamedTuple, TypeAlias, Unpack
 
-from assay.aggregation import grouped, weighted_sum
-from assay.concurrency import FAILURES, side_by_side
+from assay.aggregation import group_by_key, weighted_sum
+from assay.concurrency import FAILURES, run_concurrently
 from assay.criterion import Criterion
 from assay.errors import JudgeError
 from assay.graders.composite import Composite, WrapOptions
@@ -20,9 +20,9 @@ from assay.graders.grader import (
 )
 from assay.graders.judge_input import JudgeInput
 from assay.graders.verdicts import failed_score, refuse_errors
-from assay.report import CriterionReport, EvaluationReport, Score, SubAnswer, line_of
+from assay.report import CriterionReport, EvaluationReport, Score, SubAnswer, make_line
 from assay.types import OnError
-from assay.wording import did_you_mean
+from assay.wording import suggest_word
 
 Rule: TypeAlias = Literal["majority", "mean", "worst"]
 """The verdict of most, the mean value, or the answer that leaves the lowest score."""
@@ -72,7 +72,7 @@ class Panel(Composite):
         by_name = named(judges)
         super().__init__(list(by_name.values()), **options)
         if rule not in _RULES:
-            raise ValueError(f"rule is {rule!r}: {did_you_mean(rule, _RULES)}")
+            raise ValueError(f"rule is {rule!r}: {suggest_word(rule, _RULES)}")
         if not 1 <= quorum <= len(by_name):
             raise ValueError(
                 f"quorum is {quorum}: give 1 to {len(by_name)}, the {self.noun} there are"
@@ -116,7 +116,7 @@ class Panel(Composite):
                 return [Score.failed(JudgeError("it gave no number for the whole"))]
             return [Score(report.score, report.reason)]
 
-        answers = await side_by_side(asked, range(len(self.inner)))
+        answers = await run_concurrently(asked, range(len(self.inner)))
         about = (
             [Criterion(requirement="All criteria together", name="whole")]
             if self.asks_for_whole
@@ -291,7 +291,7 @@ def line_of_vote(criterion: Criterion, vote: Vote) -> CriterionReport:
         "counted": False,
         "sub_answer": vote.kind,
     }
-    return line_of(criterion, vote.score).model_copy(update=own)
+    return make_line(criterion, vote.score).model_copy(update=own)
 
 
 def nearest(criterion: Criterion, value: float) -> str:
@@ -304,7 +304,7 @@ def nearest(criterion: Criterion, value: float) -> str:
 
 
 def _majority(criterion: Criterion, given: Sequence[Vote]) -> Score:
-    tally = grouped(
+    tally = group_by_key(
         (v.score.value if v.score.verdict is None else v.score.verdict, v) for v in given
     )
     most = max(sum(vote.weight for vote in votes) for votes in tally.values())

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Unpack
 
 from pydantic import BaseModel, Field
 
-from assay.concurrency import in_thread, side_by_side
+from assay.concurrency import run_concurrently, run_in_thread
 from assay.criterion import Criterion
 from assay.errors import BudgetExceeded, MediaError, NotAsked, Unreadable
 from assay.graders.judge_input import (
@@ -28,8 +28,8 @@ from assay.graders.model_grader import (
     ReplyCheck,
     read_value,
 )
-from assay.media import KINDS, Attachment, Medium, type_of
-from assay.messages import Part, ToolCall, parts_of
+from assay.media import KIND_BY_MEDIA_TYPE, Attachment, Medium, detect_media_type
+from assay.messages import Part, ToolCall, read_parts
 from assay.models.budgets import budget, is_dry_run
 from assay.models.callable_tool import CallableTool, ToolError, assistant_message, result_content
 from assay.models.model import Model, Reply, Request, ask_judge, media_of
@@ -38,7 +38,7 @@ from assay.report import Score
 from assay.tools import failure
 from assay.tools.workspace import LONGEST, MOST_READ
 from assay.types import Message, State
-from assay.wording import counted, described, did_you_mean
+from assay.wording import describe_error, format_count, suggest_word
 
 _PUNCTUATION = re.compile(
     r"[{}\"]"
@@ -113,7 +113,7 @@ class ToolJudge(PerCriterionGrader):
             if hasattr(tool, "folder"):
                 tool.folder(fields)  # raises: a judge that finds no files would call them missing
         # What is looked at can be quoted like what was shown at first.
-        said = judge_input.parts or parts_of(
+        said = judge_input.parts or read_parts(
             fields.get("prompt"), fields.get("completion", judge_input.text)
         )
         own._fields, own._shown = fields, list(said)
@@ -145,7 +145,7 @@ class ToolJudge(PerCriterionGrader):
             except (Unreadable, BudgetExceeded) as error:
                 if not looks:
                     raise
-                looked = f"the judge looked {counted(len(looks), 'time')}, and gave no verdict within its limits"
+                looked = f"the judge looked {format_count(len(looks), 'time')}, and gave no verdict within its limits"
                 raise type(error)(f"{looked}: {error}") from None
         if looks:
             # So that a reader of the verdict knows what it rests on.
@@ -179,7 +179,7 @@ class ToolJudge(PerCriterionGrader):
             looks += [
                 f"{call.name}({_PUNCTUATION.sub('', call.arguments):.80})" for call in allowed
             ]
-            found = await side_by_side(self._look, allowed) if allowed else []
+            found = await run_concurrently(self._look, allowed) if allowed else []
             found += [failure("no looks are left: give your verdict")] * (
                 len(reply.tool_calls) - len(allowed)
             )
@@ -210,41 +210,43 @@ class ToolJudge(PerCriterionGrader):
         tool, seconds = self._callable.get(call.name), self.limits.seconds
         if tool is None:
             return failure(
-                f"there is no tool {call.name!r}: {did_you_mean(call.name, self._callable)}"
+                f"there is no tool {call.name!r}: {suggest_word(call.name, self._callable)}"
             )
         try:
             work = partial(tool.function, **tool.arguments(call.arguments, self._fields))
             async with asyncio.timeout(seconds):
-                found = await (work() if tool.is_async else asyncio.wrap_future(in_thread(work)))
+                found = await (
+                    work() if tool.is_async else asyncio.wrap_future(run_in_thread(work))
+                )
             if isinstance(found, bytes):
                 return self._image(found)
             found = result_content(found)
         except TimeoutError:
             return failure(f"no result within {seconds:g} seconds")
         except Exception as error:  # noqa: BLE001 - whatever a tool raises, the model is told
-            return failure(described(error))
+            return failure(describe_error(error))
         return found if isinstance(found, str) else str(found)
 
     def _image(self, data: bytes) -> Medium:
         """An image that a tool returned; raises for what is none, and where the model takes none."""
-        if KINDS.get(type_of(data)) != "image" or len(data) > MOST_READ:
+        if KIND_BY_MEDIA_TYPE.get(detect_media_type(data)) != "image" or len(data) > MOST_READ:
             raise MediaError(
                 f"{len(data):,} bytes cannot be shown: a PNG, JPEG, WebP or GIF of {MOST_READ:,} can"
             )
         if "image" not in media_of(self.model):
             raise MediaError(f"{self.model.id} takes no images, so it cannot be shown")
-        medium = Medium("it", type_of(data), data)
+        medium = Medium("it", detect_media_type(data), data)
         _ = medium.size  # raises for a broken one
         return medium
 
 
 async def show_image(address: str, state: State) -> bytes:
     """Shows an image of the conversation by its address, such as m3.image1."""
-    parts = parts_of(state.get("prompt"), state.get("completion"))
+    parts = read_parts(state.get("prompt"), state.get("completion"))
     images = {part.address: part for part in parts if part.kind == "image"}
     if address not in images:
         raise ValueError(
-            f"there is no image {address!r}: {did_you_mean(address, images) if images else 'none is'}"
+            f"there is no image {address!r}: {suggest_word(address, images) if images else 'none is'}"
         )
     return (await Attachment(images[address]).read()).data
 

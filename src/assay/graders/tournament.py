@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
-from assay.aggregation import grouped
-from assay.concurrency import side_by_side
+from assay.aggregation import group_by_key
+from assay.concurrency import run_concurrently
 from assay.criterion import Criterion
 from assay.errors import JudgeError
 from assay.graders.grader import Grader, scores_from
@@ -57,14 +57,14 @@ class _GroupJudge(ABC):
             for p, c in zip(asked, completions, strict=True)
         ]
         responses = [_Response.of(judge_input) for judge_input in inputs]
-        groups = grouped((str(prompt), place) for place, prompt in enumerate(asked))
+        groups = group_by_key((str(prompt), place) for place, prompt in enumerate(asked))
 
         async def judge(places: list[int]) -> dict[int, Score]:
             query = inputs[places[0]].query
             scores = await self._scores([responses[place] for place in places], query)
             return dict(zip(places, scores, strict=True))
 
-        judged = await side_by_side(judge, list(groups.values()))
+        judged = await run_concurrently(judge, list(groups.values()))
         scores = {place: score for group in judged for place, score in group.items()}
         return [scores[place] for place in range(len(inputs))]
 
@@ -126,7 +126,7 @@ class Ranking(_GroupJudge):
         random.Random(f"{self.seed} {asked}").shuffle(asked)
         calls = -(-len(asked) // self.most) if len(asked) > 1 else 0
         parts = [asked[start::calls] for start in range(calls)]
-        graded = await side_by_side(lambda part: self._grades(part, query), parts)
+        graded = await run_concurrently(lambda part: self._grades(part, query), parts)
         known = lowest | (
             {}
             if calls
@@ -260,7 +260,7 @@ class Tournament(_GroupJudge):
             [score] = await scores_from(self.grader, judge_input, [self.criterion])
             return score
 
-        said = await side_by_side(asked, orders)
+        said = await run_concurrently(asked, orders)
         votes = [Vote("usual order", said[0], kind="usual_order")]
         votes += [
             Vote("opposite order", _turned(score), kind="opposite_order") for score in said[1:]
@@ -274,7 +274,7 @@ class Tournament(_GroupJudge):
         stands = [texts.index(text) for text in texts]
         distinct = list({tuple(sorted((stands[one], stands[other]))) for one, other in pairs})
 
-        scores = await side_by_side(
+        scores = await run_concurrently(
             lambda pair: self._compare(responses[pair[0]], responses[pair[1]], query), distinct
         )
         played = dict(zip(distinct, scores, strict=True))

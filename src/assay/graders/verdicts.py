@@ -10,14 +10,14 @@ from typing import Annotated, Any, Literal, Protocol, TypeAlias, cast
 from pydantic import BaseModel, BeforeValidator, Field, model_validator
 
 from assay import graders
-from assay.concurrency import is_stop
-from assay.criterion import BINARY, LARGEST, Criterion
+from assay.concurrency import is_stop_request
+from assay.criterion import BINARY_CHOICES, MAX_MAGNITUDE, Criterion
 from assay.errors import JudgeError
 from assay.graders.judge_input import JudgeInput
-from assay.messages import field_of
+from assay.messages import get_field
 from assay.report import CriterionReport, Score
 from assay.types import OnError
-from assay.wording import short_repr
+from assay.wording import format_value
 
 _Reason = Annotated[
     str, Field(description="Why, in one to three sentences that point at the response.")
@@ -160,15 +160,15 @@ def read_verdict(criterion: Criterion, reply: object) -> Score:
         type(reply) is PerCriterionOutput
     ):  # as most are; a pydantic model is slow to say which fields it lacks
         return verdict_score(criterion, reply.criterion_status, reply.explanation)
-    verdict = field_of(reply, "criterion_status")
+    verdict = get_field(reply, "criterion_status")
     if verdict is None:
-        verdict = field_of(reply, "choice")
+        verdict = get_field(reply, "choice")
     if not isinstance(verdict, str):
         wanted = "verdict: return a PerCriterionOutput, or a ChoiceOutput where labels are offered"
         return Score.failed(no_field(reply, wanted))
-    reason = field_of(reply, "explanation")
+    reason = get_field(reply, "explanation")
     score = verdict_score(criterion, verdict, reason if isinstance(reason, str) else "")
-    tokens = field_of(reply, "tokens")
+    tokens = get_field(reply, "tokens")
     if tokens is None:
         return score
     # Loaded late: only a judge that is asked for log-probabilities needs it.
@@ -242,7 +242,7 @@ def finite(criterion: Criterion, score: Score) -> Score:
     value: Any = score.value
     if score.error is not None or not score.applies:
         return score._replace(value=None)
-    if type(value) is float and abs(value) <= LARGEST:
+    if type(value) is float and abs(value) <= MAX_MAGNITUDE:
         return score
     if value is None:
         return score._replace(error="ValueError: no value and no reason why")
@@ -253,7 +253,7 @@ def finite(criterion: Criterion, score: Score) -> Score:
     number = number_of(value)
     if number is None:
         return Score.failed(
-            f"ValueError: a score of {short_repr(value)} is not a finite number", score.reason
+            f"ValueError: a score of {format_value(value)} is not a finite number", score.reason
         )
     return score._replace(value=number)
 
@@ -268,20 +268,20 @@ def number_of(value: Any) -> float | None:
         number = float(value)
     except Exception:  # noqa: BLE001 - a foreign number type may raise anything
         return None
-    return number if abs(number) <= LARGEST else None
+    return number if abs(number) <= MAX_MAGNITUDE else None
 
 
 def with_value(line: CriterionReport) -> CriterionReport:
     """A line that gives MET or UNMET alone, with what that is worth; any other as it is."""
-    if line.value is not None or line.error is not None or line.verdict not in BINARY:
+    if line.value is not None or line.error is not None or line.verdict not in BINARY_CHOICES:
         return line
-    met = line.verdict == BINARY[-1]
+    met = line.verdict == BINARY_CHOICES[-1]
     return line.model_copy(update={"value": float(met), "passed": met is (line.weight >= 0)})
 
 
 def failed_score(error: BaseException, on_error: OnError = "record") -> Score:
     """The score where a judge failed, unless failures are raised or we are to stop."""
-    if on_error == "raise" or is_stop(error):
+    if on_error == "raise" or is_stop_request(error):
         raise error
     return Score.failed(error)
 

@@ -13,7 +13,7 @@ from statistics import fmean
 from string import Formatter
 from typing import Any, NamedTuple, cast
 
-from assay.concurrency import side_by_side
+from assay.concurrency import run_concurrently
 from assay.criterion import Criterion, Scorer
 from assay.errors import JudgeError, RubricError
 from assay.graders.judge_input import (
@@ -24,7 +24,7 @@ from assay.graders.judge_input import (
     prompt_version,
     system_prompt,
 )
-from assay.lazy import table_of
+from assay.lazy import read_toml
 from assay.models import Model, Request, default_model, model_of
 from assay.models.model import ask_judge
 from assay.models.structured import without_thoughts
@@ -33,7 +33,7 @@ from assay.plan import Plan
 from assay.report import Score
 from assay.rubric import Rubric
 from assay.types import Message, Messages, RewardFunc
-from assay.wording import short_repr
+from assay.wording import format_value
 
 # Asks whether `{response}` gives the `{answer}` to the `{question}`, yes or no.
 DEFAULT_JUDGE_PROMPT = system_prompt("judge_answer")
@@ -116,7 +116,7 @@ class JudgeRubric(Rubric):
     def _read_settings(self) -> None:
         self._template = PromptTemplate(self.judge_prompt)
         if self.shows_answer and not self._template.places & set(WRITTEN):
-            told = f"the template {short_repr(self.judge_prompt)} does not show the judge what it is to judge"
+            told = f"the template {format_value(self.judge_prompt)} does not show the judge what it is to judge"
             raise RubricError(f"{told}: put {{completion}} or {{response}} in it")
         self._models, self._settings = _judges(
             self.judge_client, self.judge_model, self.judge_sampling_args
@@ -162,7 +162,7 @@ class JudgeRubric(Rubric):
             # Through `judge`, which a subclass may have replaced.
             return _rated(await self.judge(prompt, completion, answer, state), parser, self.points)
         words = self.words(values)
-        replies = await side_by_side(lambda model: self._reply(model, words, state), models)
+        replies = await run_concurrently(lambda model: self._reply(model, words, state), models)
         scores = [_rated(reply, parser, self.points) for reply in replies]
         ratings = [score.value or 0.0 for score in scores]
         said = (
@@ -245,7 +245,7 @@ def _judges(
 
     def model(name: Any) -> Model:
         if not isinstance(name, str):
-            refuse_extra(short_repr(name))
+            refuse_extra(format_value(name))
             return model_of(name)
         if client is not None:
             return model_of(client, name, **extra)
@@ -306,7 +306,7 @@ def _rated(reply: str, parser: Parser, points: "Points | None") -> Score:
             found = f"{found:f}"
         if not isinstance(found, str):
             raise JudgeError(
-                f"the parser reads {short_repr(found)} out of the reply {reply[:SHOWN]!r}"
+                f"the parser reads {format_value(found)} out of the reply {reply[:SHOWN]!r}"
             )
         return Score(read_rating(found, points), answer.strip())
     names = [name for names in parser.fields for name in names]
@@ -343,7 +343,7 @@ class Points(NamedTuple):
 
 
 def _pattern(*names: str) -> re.Pattern[str]:
-    table = table_of("assay.presets", "ratings.toml")
+    table = read_toml("assay.presets", "ratings.toml")
     return re.compile("".join(table[name] for name in names).replace("\n", ""), re.IGNORECASE)
 
 
@@ -354,7 +354,7 @@ def _checked(points: Any) -> Points:
         low = high = 0.0
     if not low < high < math.inf or low == -math.inf:
         raise RubricError(
-            f"points is {short_repr(points)}: give the lowest and the highest, as (0, 10)"
+            f"points is {format_value(points)}: give the lowest and the highest, as (0, 10)"
         )
     return Points(low, high)
 

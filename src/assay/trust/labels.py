@@ -8,8 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from assay.aggregation import grouped
-from assay.criterion import BINARY, NOT_APPLICABLE, hash_of
+from assay.aggregation import group_by_key
+from assay.criterion import BINARY_CHOICES, NOT_APPLICABLE, hash_json
 from assay.errors import LabelError, RubricError, TrustError
 from assay.report import CriterionReport
 from assay.runs import Run
@@ -17,7 +17,7 @@ from assay.runs.metadata import CriterionAbout
 from assay.runs.row import COLUMN, Row
 from assay.runs.row_rubrics import RowRubrics
 from assay.tables import rows_of
-from assay.wording import counted, did_you_mean, short_repr
+from assay.wording import format_count, format_value, suggest_word
 
 Answer: TypeAlias = str | float  # one of the choices, or `N/A`; a number where there are no choices
 
@@ -29,7 +29,7 @@ class Question:
     """What is known of a criterion when people and judge are held against each other."""
 
     name: str
-    choices: tuple[str, ...] = BINARY  # worst to best; none when the answers are numbers
+    choices: tuple[str, ...] = BINARY_CHOICES  # worst to best; none when the answers are numbers
     guidelines: frozenset[str] = (
         frozenset()
     )  # the hashes that its wording goes by; none when they are not known
@@ -52,7 +52,7 @@ class Question:
         number = _number(given)
         if number is None or (self.choices and self.choice_worth(number) is None):
             offer = f"give one of {', '.join(self.choices)}" if self.choices else "give a number"
-            raise ValueError(f"{short_repr(given)} is no answer: {offer}")
+            raise ValueError(f"{format_value(given)} is no answer: {offer}")
         return self.choice_worth(number) or number
 
     def answered(self, line: CriterionReport) -> Answer | None:
@@ -170,7 +170,7 @@ def pair_runs(before: Run, after: Run) -> PairedRuns:
 
     def said(row: Row) -> tuple[str, dict[str, Answer | None]]:
         lines = [line for line in row.report.lines if line.name in questions]
-        return hash_of(row.fields.get("completion")), {
+        return hash_json(row.fields.get("completion")), {
             n.name: questions[n.name].answered(n) for n in lines
         }
 
@@ -242,7 +242,7 @@ class Label:
         for name in ("example", "criterion", "verdict"):
             if name not in fields or (name != "verdict" and fields[name] in (None, "")):
                 near = [
-                    did_you_mean(field, _FIELDS)
+                    suggest_word(field, _FIELDS)
                     for field in row
                     if field not in (*_FIELDS, *_OTHER_NAMES)
                 ]
@@ -292,7 +292,7 @@ def _verdict(given: Any) -> str | float | None:
         return float(given)
     if isinstance(given, str):
         return given.strip()
-    raise LabelError(f"its verdict is {short_repr(given)}: give a choice or a number")
+    raise LabelError(f"its verdict is {format_value(given)}: give a choice or a number")
 
 
 def _sample(given: Any) -> int:
@@ -303,7 +303,7 @@ def _sample(given: Any) -> int:
     except (TypeError, ValueError):
         number = -1.0
     if number < 0 or not number.is_integer():
-        raise LabelError(f"its sample is {short_repr(given)}: give a whole number from 0")
+        raise LabelError(f"its sample is {format_value(given)}: give a whole number from 0")
     return int(number)
 
 
@@ -352,15 +352,15 @@ def join(
     """
     misfits: dict[str, list[str]] = {what: [] for what in _MISFITS}
     misfits["unknown criterion"] = [
-        short_repr(label.criterion) for label in labels if label.criterion not in questions
+        format_value(label.criterion) for label in labels if label.criterion not in questions
     ]
-    wanted = grouped(
+    wanted = group_by_key(
         ((label.example, label.sample), label) for label in labels if label.criterion in questions
     )
     other_wording: Counter[str] = Counter()
     items: list[LabelledItem] = []
     for row in rows:
-        on_row = grouped(
+        on_row = group_by_key(
             (label.criterion, label) for label in wanted.pop((row.example, row.sample), ())
         )
         for name, about in on_row.items():
@@ -385,7 +385,7 @@ def join(
     if skipped and not skip_unknown:
         raise LabelError(_do_not_fit(misfits))
     if not items and other_wording:
-        said = f"{counted(sum(other_wording.values()), 'label')}, all made for another wording of their criteria"
+        said = f"{format_count(sum(other_wording.values()), 'label')}, all made for another wording of their criteria"
         raise LabelError(f"{said}: label anew, or take them with any_wording=True (--any-wording)")
     if not items:
         why = ", ".join(f"{count} × {what}" for what, count in skipped.items())
@@ -412,13 +412,13 @@ def _item(row: Row, question: Question, people: Mapping[str, Answer]) -> Labelle
 def _do_not_fit(misfits: Mapping[str, list[str]]) -> str:
     """What is wrong with labels, how often, and what to do."""
     count = sum(map(len, misfits.values()))
-    lines = [f"{counted(count, 'label')} {'does' if count == 1 else 'do'} not fit this run:"]
+    lines = [f"{format_count(count, 'label')} {'does' if count == 1 else 'do'} not fit this run:"]
     for what, each in misfits.items():
         kinds = list(dict.fromkeys(each))
         more = f" and {len(kinds) - _SHOWN:,} more" if len(kinds) > _SHOWN else ""
         if kinds:
             lines.append(
-                f"  {counted(len(each), 'label')} {_MISFITS[what]}: {', '.join(kinds[:_SHOWN])}{more}"
+                f"  {format_count(len(each), 'label')} {_MISFITS[what]}: {', '.join(kinds[:_SHOWN])}{more}"
             )
     return "\n".join(
         [*lines, "mend them, or leave them out with skip_unknown=True (--skip-unknown)"]
