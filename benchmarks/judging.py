@@ -452,7 +452,7 @@ def measure_faults(subjects: Subjects, sizes: Sizes) -> list[Any]:
 
 def measure_parts(subjects: Subjects, sizes: Sizes) -> list[Any]:
     """Reading a state of 1 MB, of short turns with calls of tools, into its parts."""
-    from assay.messages import parts_of
+    from assay.messages import read_parts
 
     call = {
         "id": "1",
@@ -468,7 +468,7 @@ def measure_parts(subjects: Subjects, sizes: Sizes) -> list[Any]:
     seconds: list[float] = []
     for _ in range(10 * REPEATS):
         start = time.perf_counter()
-        parts_of("Where is my order?", chat)
+        read_parts("Where is my order?", chat)
         seconds.append(time.perf_counter() - start)
     label = f"a state of 1 MB, {len(chat):,} turns, into parts"
     return [Row(label, min(seconds) * 1000, 20.0, "ms", "target", Target(1.0, "at most"))]

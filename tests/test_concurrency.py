@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from assay.concurrency import run_sync, side_by_side
+from assay.concurrency import run_concurrently, run_sync
 
 
 async def test_results_come_in_order_whoever_finishes_first():
@@ -17,7 +17,7 @@ async def test_results_come_in_order_whoever_finishes_first():
         gates[place].set()
         return place * 10
 
-    assert await side_by_side(work, range(20)) == [place * 10 for place in range(20)]
+    assert await run_concurrently(work, range(20)) == [place * 10 for place in range(20)]
 
 
 async def test_no_more_than_the_limit_are_under_way():
@@ -32,7 +32,7 @@ async def test_no_more_than_the_limit_are_under_way():
             await asyncio.sleep(0)
         under_way -= 1
 
-    await side_by_side(work, range(100), limit=7)
+    await run_concurrently(work, range(100), limit=7)
     assert most == 7
 
 
@@ -48,7 +48,7 @@ async def test_what_has_no_room_is_not_begun():
         under_way -= 1
         done.append(item)
 
-    await side_by_side(work, range(20), room=lambda: under_way < 2)
+    await run_concurrently(work, range(20), has_room=lambda: under_way < 2)
     assert sorted(done) == list(range(20))
     assert most <= 4
 
@@ -60,7 +60,7 @@ async def test_work_that_never_waits_starts_no_task():
     async def work(_):
         tasks.add(asyncio.current_task())
 
-    await side_by_side(work, range(50))
+    await run_concurrently(work, range(50))
     assert tasks == {asyncio.current_task()}
 
 
@@ -78,7 +78,7 @@ async def test_the_first_error_cancels_the_rest_and_is_raised_as_it_is(place):
         raise KeyError(item)
 
     with pytest.raises(KeyError, match=str(place)):
-        await side_by_side(work, range(10))
+        await run_concurrently(work, range(10))
     assert place not in cancelled
     assert asyncio.current_task().cancelling() == 0
 
@@ -93,7 +93,7 @@ async def test_work_that_cancels_itself_is_not_a_result():
         return item
 
     with pytest.raises(asyncio.CancelledError):
-        await side_by_side(work, range(10))
+        await run_concurrently(work, range(10))
 
 
 async def test_nothing_to_do():
@@ -102,8 +102,8 @@ async def test_nothing_to_do():
     async def work(item):
         return item
 
-    assert await side_by_side(work, []) == []
-    assert await side_by_side(work, [1]) == [1]
+    assert await run_concurrently(work, []) == []
+    assert await run_concurrently(work, [1]) == [1]
 
 
 async def test_two_calls_side_by_side_cancel_the_other_when_one_fails():
@@ -123,10 +123,10 @@ async def test_two_calls_side_by_side_cancel_the_other_when_one_fails():
         raise KeyError("x")
 
     with pytest.raises(KeyError):
-        await side_by_side(lambda ask: ask(), [lambda: forever("first"), fails])
+        await run_concurrently(lambda ask: ask(), [lambda: forever("first"), fails])
     with pytest.raises(KeyError):
         await asyncio.wait_for(
-            side_by_side(lambda ask: ask(), [fails, lambda: forever("second")]), 10
+            run_concurrently(lambda ask: ask(), [fails, lambda: forever("second")]), 10
         )
     assert stopped == ["first", "second"]
 

@@ -5,7 +5,14 @@ from functools import partial
 import pytest
 
 from assay import Criterion, Rubric, RubricError
-from assay.criterion import Condition, hash_of, name_of, path_of, reference_of, slug
+from assay.criterion import (
+    Condition,
+    get_check_name,
+    get_file_reference,
+    get_qualified_name,
+    hash_json,
+    make_slug,
+)
 from assay.messages import completion_text
 
 
@@ -146,21 +153,22 @@ def test_a_check_goes_by_its_own_name():
             return 1.0
 
     assert [
-        name_of(check) for check in (exact, partial(exact, answer="a"), Longest(), lambda: 1.0)
+        get_check_name(check)
+        for check in (exact, partial(exact, answer="a"), Longest(), lambda: 1.0)
     ] == [
         "exact",
         "exact",
         "Longest",
         "",
     ]
-    assert path_of(partial(exact, answer="a")) == f"{__name__}:exact"
+    assert get_qualified_name(partial(exact, answer="a")) == f"{__name__}:exact"
 
 
 def test_a_requirement_is_cut_between_words():
     """A first word that is too long is cut all the same."""
-    assert slug("Cites two sources, at least", limit=10) == "cites_two"
-    assert slug("Incomprehensibilities abound", limit=10) == "incomprehe"
-    assert slug("?!") == ""
+    assert make_slug("Cites two sources, at least", limit=10) == "cites_two"
+    assert make_slug("Incomprehensibilities abound", limit=10) == "incomprehe"
+    assert make_slug("?!") == ""
 
 
 @pytest.mark.parametrize(
@@ -187,7 +195,7 @@ def test_a_name_holds_up_to_48_characters(requirement, name):
 
 def test_a_function_is_written_by_where_it_can_be_imported_from():
     """What cannot be imported by name cannot be written."""
-    assert reference_of(completion_text) == "assay.messages:completion_text"
+    assert get_file_reference(completion_text) == "assay.messages:completion_text"
     assert Criterion(check=completion_text).to_dict() == {"check": "assay.messages:completion_text"}
     with pytest.raises(RubricError, match="cannot be written to a file"):
         Criterion(check=lambda: 1.0).to_dict()
@@ -211,10 +219,10 @@ def test_a_nested_rubric_is_written_whole():
 
 def test_a_hash_is_of_what_is_said_and_not_how():
     """Keys in any order, whole numbers in any spelling; what is no number has none."""
-    assert hash_of({"a": 1, "b": [2.0]}) == hash_of({"b": (2,), "a": 1.0})
-    assert hash_of({"a": 1}) != hash_of({"a": 1.5})
+    assert hash_json({"a": 1, "b": [2.0]}) == hash_json({"b": (2,), "a": 1.0})
+    assert hash_json({"a": 1}) != hash_json({"a": 1.5})
     with pytest.raises(ValueError, match="JSON compliant"):
-        hash_of(float("nan"))
+        hash_json(float("nan"))
 
 
 def test_a_question_is_the_same_whatever_it_weighs():

@@ -200,10 +200,10 @@ def judges() -> list[Callable[[str], Any]]:
     from assay.graders.judge_input import JudgeInput, write_transcript
     from assay.graders.length import parse_thinking_output, split_thinking
     from assay.graders.prompt_text import write_opening
-    from assay.messages import parts_of
+    from assay.messages import read_parts
     from assay.models.structured import read_structured
     from assay.presets.ratings import Points, read_rating
-    from assay.redaction import redacted
+    from assay.redaction import redact
 
     request = Request.of("", "", schema=PerCriterionOutput)
     judge = JudgeRubric(judge_prompt="{question} {completion}")
@@ -214,10 +214,10 @@ def judges() -> list[Callable[[str], Any]]:
         lambda text: score_degenerate_text(text, [Criterion(requirement="Says ok")]),
         lambda text: write_opening(JudgeInput(text, query=text)),
         lambda text: judge.fill_template({"question": text, "completion": text}),
-        lambda text: write_transcript(parts_of(text, [{"role": "x", "content": [text, text]}])),
+        lambda text: write_transcript(read_parts(text, [{"role": "x", "content": [text, text]}])),
         parse_thinking_output,
         split_thinking,
-        redacted,
+        redact,
     ]
 
 

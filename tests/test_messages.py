@@ -8,14 +8,14 @@ import pytest
 from assay.messages import (
     ToolCall,
     completion_text,
-    last_with_role,
+    find_last_with_role,
+    get_content_text,
+    get_role,
     message_text,
     question_text,
     read_completion,
-    role_of,
-    text_of,
-    tool_calls,
-    with_role,
+    read_tool_calls,
+    select_role,
 )
 
 CHAT = [
@@ -43,7 +43,7 @@ CHAT = [
 )
 def test_the_text_of_any_content(content, text):
     """Parts are joined, None is empty, and nothing becomes its Python repr."""
-    assert text_of(content) == text
+    assert get_content_text(content) == text
 
 
 def test_the_last_assistant_message_is_the_completion():
@@ -56,10 +56,10 @@ def test_the_last_assistant_message_is_the_completion():
 
 def test_roles():
     """By role, in order; a plain text has none."""
-    assert len(with_role(CHAT, "assistant")) == 2
-    assert last_with_role(CHAT, "tool") == {"role": "tool", "content": "42"}
-    assert last_with_role("text", "user") is None
-    assert with_role("text", "user") == []
+    assert len(select_role(CHAT, "assistant")) == 2
+    assert find_last_with_role(CHAT, "tool") == {"role": "tool", "content": "42"}
+    assert find_last_with_role("text", "user") is None
+    assert select_role("text", "user") == []
     assert message_text(SimpleNamespace(role="user", content="hi")) == "hi"
 
 
@@ -75,12 +75,12 @@ def test_tool_calls_of_every_make():
             {"function": {}},
         ],
     }
-    assert tool_calls(message) == [
+    assert read_tool_calls(message) == [
         ToolCall("add", '{"a": 1}', "1"),
         ToolCall("sub", '{"a": 2}', "2"),
         ToolCall("mul", '{"a": 3}', "3"),
     ]
-    assert tool_calls({"role": "assistant"}) == []
+    assert read_tool_calls({"role": "assistant"}) == []
 
 
 SAID = {"role": "assistant", "content": "4"}
@@ -146,7 +146,7 @@ def test_a_completion_without_text_is_refused(completion, words):
 
 def test_a_role_that_is_no_text_is_none():
     """Whether it is missing or of another kind."""
-    assert [role_of(message) for message in ({"role": "user"}, {"role": 4}, {}, "user")] == [
+    assert [get_role(message) for message in ({"role": "user"}, {"role": 4}, {}, "user")] == [
         "user",
         "",
         "",

@@ -11,7 +11,7 @@ import openai.types.chat as chat
 import openai.types.responses as responses
 import pytest
 
-from assay.messages import completion_text, parts_of, read_completion
+from assay.messages import completion_text, read_completion, read_parts
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(60)
 PNG_TEXT = base64.b64encode(PNG).decode()
@@ -24,7 +24,7 @@ CALL = {
 
 def table(prompt: Any, completion: Any) -> list[tuple[str, str, str, str]]:
     return [
-        (part.address, part.kind, part.role, part.text) for part in parts_of(prompt, completion)
+        (part.address, part.kind, part.role, part.text) for part in read_parts(prompt, completion)
     ]
 
 
@@ -122,7 +122,7 @@ def test_every_provider_s_messages_are_the_same_parts(
 ) -> None:
     """Thought, text, call, result and answer, in order, as objects of the SDK and as JSON; the result names its call."""
     said = [as_json(message) for message in said] if wire else said
-    parts = parts_of("Where is my order?", said)
+    parts = read_parts("Where is my order?", said)
     assert [part.kind for part in parts] == ["text", "thinking", "text", "call", "result", "text"]
     assert [part.text for part in parts[:4]] == [
         "Where is my order?",
@@ -165,7 +165,7 @@ IMAGES = [
 @pytest.mark.parametrize("message", IMAGES)
 def test_one_image_is_the_same_part_from_every_provider(message: Any) -> None:
     """It is known by its type, its size and a digest of its bytes."""
-    [part] = parts_of([message])
+    [part] = read_parts([message])
     assert (part.address, part.kind, part.role) == ("m1.image1", "image", "user")
     assert part.text == f"image/png, 68 bytes, sha256 {sha256(PNG).hexdigest()}"
     assert part.original is not None
@@ -245,7 +245,7 @@ def test_one_image_is_the_same_part_from_every_provider(message: Any) -> None:
 )
 def test_no_kind_of_part_is_left_out(content: Any, kind: str, words: str) -> None:
     """What is of no known kind is shown as JSON."""
-    [_, part] = parts_of([{"role": "user", "content": ["Look:", content]}])
+    [_, part] = read_parts([{"role": "user", "content": ["Look:", content]}])
     assert part.kind == kind
     assert words in part.text
 
@@ -257,7 +257,7 @@ def test_an_image_in_a_result_is_a_part_of_its_own() -> None:
         "source": {"type": "base64", "media_type": "image/png", "data": PNG_TEXT},
     }
     held = [{"type": "text", "text": "the page"}, image]
-    [result, picture] = parts_of(
+    [result, picture] = read_parts(
         [
             {
                 "role": "user",
@@ -286,8 +286,8 @@ def test_a_conversation_without_a_prompt_opens_with_it() -> None:
         {"role": "user", "content": "u"},
         {"role": "assistant", "content": "a"},
     ]
-    assert [part.in_prompt for part in parts_of("", said)] == [True, True, False]
-    assert [part.in_prompt for part in parts_of([], "a")] == [False]
+    assert [part.in_prompt for part in read_parts("", said)] == [True, True, False]
+    assert [part.in_prompt for part in read_parts([], "a")] == [False]
 
 
 def test_calls_that_are_no_messages_are_a_completion() -> None:

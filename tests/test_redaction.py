@@ -17,7 +17,7 @@ import pytest
 import assay
 from assay import GradingError, Limits, PerCriterionGrader, Refused, Rubric
 from assay.models import model_of
-from assay.redaction import logger_of, redacted, redacted_settings
+from assay.redaction import get_logger, redact, redact_settings
 from assay.runs import Journal, Row, Run, RunAbout, score_rows
 from assay.server import RewardServer
 from assay.testing import Fault, ModelServer
@@ -52,8 +52,8 @@ KEY = "sk-" + "a1B2" * 8
 )
 def test_a_field_with_such_a_name_is_redacted_settings(name):
     """Whatever its value looks like."""
-    assert redacted_settings({name: "harmless"}) == {name: "***"}
-    assert redacted_settings({"headers": [{name: "harmless"}]}) == {"headers": [{name: "***"}]}
+    assert redact_settings({name: "harmless"}) == {name: "***"}
+    assert redact_settings({"headers": [{name: "harmless"}]}) == {"headers": [{name: "***"}]}
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_field_with_such_a_name_is_redacted_settings(name):
 )
 def test_a_field_that_only_sounds_so_is_kept(name):
     """These are settings."""
-    assert redacted_settings({name: 5, "note": name}) == {name: 5, "note": name}
+    assert redact_settings({name: 5, "note": name}) == {name: 5, "note": name}
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_a_field_that_only_sounds_so_is_kept(name):
 )
 def test_a_value_that_looks_like_a_secret_is_redacted_settings(text, left):
     """Wherever it stands, and nothing around it."""
-    assert redacted_settings({"note": [text]}) == {"note": [left]}
+    assert redact_settings({"note": [text]}) == {"note": [left]}
 
 
 def test_no_secret_reaches_the_folder(tmp_path):
@@ -160,13 +160,13 @@ def test_a_path_in_a_variable_with_such_a_name_is_no_secret(monkeypatch):
     monkeypatch.setenv("PWD", "/home/ada/essays")
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", "~/account.json")
     said = "/home/ada/essays/rubric.yaml and ~/account.json"
-    assert redacted(said) == said
+    assert redact(said) == said
 
 
 @pytest.mark.parametrize("piece", ["sk-", "eyJ-", "xai-", "://a", "?key", "-----BEGIN ", "Bearer "])
 def test_a_text_made_of_beginnings_takes_no_more_than_linear_time(piece):
     """Hours, were it quadratic."""
-    assert len(redacted(piece * 300_000)) > 100
+    assert len(redact(piece * 300_000)) > 100
 
 
 SENT = "quite-unlike-a-key-7"
@@ -333,7 +333,7 @@ def test_a_trace_in_a_log_says_none(caplog, monkeypatch):
     try:
         raise PermissionError(f"Bad key {SENT}")
     except PermissionError:
-        logger_of("assay.server").exception("a request failed at %s", f"http://ada:{SENT}@host")
+        get_logger("assay.server").exception("a request failed at %s", f"http://ada:{SENT}@host")
     assert "Bad key ***" in caplog.text
     assert is_clean(caplog.text)
 
@@ -346,5 +346,5 @@ def test_an_error_of_ours_says_none(monkeypatch):
 
 def test_a_log_can_be_written_whatever_a_completion_holds(caplog):
     """Half an emoji is spelled out, since a log file in UTF-8 cannot hold it."""
-    logger_of("assay").warning("the answer is %s", "\ud83d")
+    get_logger("assay").warning("the answer is %s", "\ud83d")
     assert caplog.messages == ["the answer is \\ud83d"]

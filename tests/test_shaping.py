@@ -10,7 +10,7 @@ from assay import Criterion, Rollout, Rubric, RubricError, RubricFileError, Rubr
 from assay.integrations import as_trl_reward, compute_score_of, reward_func_of
 from assay.models.http import HttpAddress
 from assay.runs import Run, score_rows
-from assay.shaping import repeated_share
+from assay.shaping import measure_repetition
 
 
 def right(completion):
@@ -135,8 +135,8 @@ def test_length_can_be_counted_in_characters():
 
 def test_repetition_is_paid_less():
     """Of the four runs of three words in `a b c a b c`, one stood there before."""
-    assert repeated_share("a b c a b c") == 0.25
-    assert repeated_share("a b") == 0.0
+    assert measure_repetition("a b c a b c") == 0.25
+    assert measure_repetition("a b") == 0.0
     assert rewards([{"repetition": {"most": 2}}], ["4 b c 4 b c", "4 b c"]) == [0.5, 1.0]
 
 

@@ -14,11 +14,11 @@ from pydantic import TypeAdapter
 from assay import Criterion
 from assay.aggregation import AGGREGATIONS
 from assay.checks import BUILTIN, BuiltinCheck
-from assay.criterion import LARGEST, TIMEOUT
+from assay.criterion import DEFAULT_TIMEOUT, MAX_MAGNITUDE
 from assay.loading import SCHEMA_FILE
 from assay.loading.rubric_reader import REFERENCE
 from assay.messages import SHOWS
-from assay.shaping import SHAPINGS, options_of
+from assay.shaping import SHAPINGS, build_options_model
 
 _NUMBER_TEXT: Final = {
     "type": "string",
@@ -38,7 +38,7 @@ _OWN: Final[dict[str, Any]] = {
     "choices": {"type": "array", "items": {"type": "string", "pattern": r"\S"}, "minItems": 2},
     "tags": {"anyOf": [_TEXT, _TEXTS]},
     "timeout": {
-        "anyOf": [{"type": "number", "exclusiveMinimum": 0, "maximum": LARGEST}, _NUMBER_TEXT]
+        "anyOf": [{"type": "number", "exclusiveMinimum": 0, "maximum": MAX_MAGNITUDE}, _NUMBER_TEXT]
     },
     "when": {"$ref": "#/$defs/when"},
     **{
@@ -80,7 +80,10 @@ def rubric_schema() -> dict[str, Any]:
             "shaping": _shaping(),
             "check": _check(),
             "number": {
-                "anyOf": [{"type": "number", "minimum": -LARGEST, "maximum": LARGEST}, _NUMBER_TEXT]
+                "anyOf": [
+                    {"type": "number", "minimum": -MAX_MAGNITUDE, "maximum": MAX_MAGNITUDE},
+                    _NUMBER_TEXT,
+                ]
             },
         },
     }
@@ -116,7 +119,7 @@ def _rubric() -> dict[str, Any]:
 
 def _shaping() -> dict[str, Any]:
     """A list of parts, each under its name with its options, or as a function that is named."""
-    parts = {name: options_of(name).model_json_schema() for name in SHAPINGS}
+    parts = {name: build_options_model(name).model_json_schema() for name in SHAPINGS}
     return {
         "type": "array",
         "items": {"anyOf": [_mapping(parts, minProperties=1, maxProperties=1), _REFERENCE]},
@@ -175,7 +178,10 @@ def _criterion() -> dict[str, Any]:
 def _isolation() -> list[dict[str, Any]]:
     """What an isolated check needs, and what needs one."""
     isolated = {"required": ["isolate"], "properties": {"isolate": {"const": True}}}
-    timed = {"required": ["timeout"], "properties": {"timeout": {"not": {"const": TIMEOUT}}}}
+    timed = {
+        "required": ["timeout"],
+        "properties": {"timeout": {"not": {"const": DEFAULT_TIMEOUT}}},
+    }
     return [{"if": isolated, "then": {"required": ["check"]}}, {"if": timed, "then": isolated}]
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
 from assay.errors import AssayError, RubricError
 from assay.types import Rewards
-from assay.wording import short_repr
+from assay.wording import format_value
 
 Key = TypeVar("Key", bound=Hashable)
 Item = TypeVar("Item")
@@ -62,7 +62,7 @@ def normalise_sum(raw: float, gain: float, loss: float, scale: Scale) -> float |
     return 1.0 if share > 1.0 else 0.0
 
 
-def sum_behind(score: float, gain: float, loss: float, scale: Scale = "unit") -> float:
+def denormalise(score: float, gain: float, loss: float, scale: Scale = "unit") -> float:
     """Return the raw sum that has this score: the inverse of `normalise`."""
     if scale == "raw":
         return score
@@ -78,10 +78,10 @@ def stakes(weights: Sequence[float]) -> tuple[float, float]:
     return gain, loss
 
 
-def share_of(share: float, weights: Sequence[float]) -> Totals:
+def totals_from_share(share: float, weights: Sequence[float]) -> Totals:
     """Return the totals of a rubric that was judged as a whole and scored `share` (0…1)."""
     gain, loss = stakes(weights)
-    return Totals(raw=sum_behind(share, gain, loss), gain=gain, loss=loss)
+    return Totals(raw=denormalise(share, gain, loss), gain=gain, loss=loss)
 
 
 def total(numbers: Iterable[float]) -> float:
@@ -97,10 +97,10 @@ def weighted_sum(weights: Sequence[float], values: Iterable[float]) -> float:
     return math.fsum(map(mul, weights, values)) + 0.0
 
 
-def summed_by_name(pairs: Iterable[tuple[str, float]]) -> dict[str, float]:
+def sum_by_name(pairs: Iterable[tuple[str, float]]) -> dict[str, float]:
     """Return the values by name; values with the same name are added up."""
     sums: dict[str, float] = {}
-    for name, values in grouped(pairs).items():
+    for name, values in group_by_key(pairs).items():
         if len(values) == 1:
             sums[name] = values[0]
         else:
@@ -108,7 +108,7 @@ def summed_by_name(pairs: Iterable[tuple[str, float]]) -> dict[str, float]:
     return sums
 
 
-def grouped(pairs: Iterable[tuple[Key, Item]]) -> dict[Key, list[Item]]:
+def group_by_key(pairs: Iterable[tuple[Key, Item]]) -> dict[Key, list[Item]]:
     """Return the items of each key as a list, keys and items in the order of their appearance."""
     groups: dict[Key, list[Item]] = {}
     for key, item in pairs:
@@ -160,7 +160,7 @@ def _apply_formula(
     result = formula(lines)
     if not isinstance(result, int | float) or not math.isfinite(result):
         raise RubricError(
-            f"aggregation {name!r} returned {short_repr(result)}: return a finite number"
+            f"aggregation {name!r} returned {format_value(result)}: return a finite number"
         )
     return Totals(raw=float(result), gain=1.0)
 
@@ -190,7 +190,7 @@ AGGREGATIONS: dict[str, Aggregation] = {
 }
 
 
-def aggregation_of(spec: object) -> Aggregation:
+def find_aggregation(spec: object) -> Aggregation:
     """Return the aggregation for a name, or for a function of report lines."""
     if isinstance(spec, Aggregation):
         return spec
@@ -220,7 +220,7 @@ class UnscoredError(AssayError):
     """Raised when a rollout has no score and no policy supplies a reward."""
 
 
-def refuse_policy(
+def check_policy(
     policy: Policy, supported: Sequence[Policy] = POLICIES, trainer: str = "this trainer"
 ) -> None:
     """Raise `RubricError` if a policy is unknown, or if the trainer does not support it."""
@@ -233,7 +233,7 @@ def refuse_policy(
         )
 
 
-def fill_gaps(
+def fill_unscored(
     rewards: Rewards,
     policy: Policy = "raise",
     groups: Sequence[Hashable] | None = None,
@@ -244,7 +244,7 @@ def fill_gaps(
     `groups` holds the group of each rollout; without it, all rollouts are one group.
     `errors` holds the error of each rollout, for the message of `UnscoredError`.
 
-    >>> fill_gaps([1.0, None, 0.0, 0.5], "group_mean", ["a", "a", "b", "b"])
+    >>> fill_unscored([1.0, None, 0.0, 0.5], "group_mean", ["a", "a", "b", "b"])
     [1.0, 1.0, 0.0, 0.5]
     """
     missing = [index for index, reward in enumerate(rewards) if reward is None]
@@ -267,7 +267,9 @@ def _fill_with_group_mean(rewards: Rewards, groups: Sequence[Hashable]) -> list[
     for group, reward in zip(groups, rewards, strict=True):
         if reward is not None:
             scored.append((group, reward))
-    means = {group: math.fsum(values) / len(values) for group, values in grouped(scored).items()}
+    means = {
+        group: math.fsum(values) / len(values) for group, values in group_by_key(scored).items()
+    }
     filled: list[float | None] = []
     for group, reward in zip(groups, rewards, strict=True):
         if reward is not None:

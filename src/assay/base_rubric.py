@@ -20,10 +20,10 @@ from assay.overrides import (
 )
 from assay.report import EvaluationReport
 from assay.rollout import Rollout, as_rollout
-from assay.shaping import ShapingPart, shaped
+from assay.shaping import ShapingPart, shape_rewards
 from assay.state_outputs import STATE_TYPES, write_outputs, write_step_rewards, write_timing
 from assay.types import Messages, OnError, Rewards
-from assay.wording import short_repr
+from assay.wording import format_value
 
 # One state per rollout, as environments pass them; scoring writes into them.
 States: TypeAlias = Sequence[MutableMapping[str, Any]]
@@ -76,7 +76,7 @@ class BaseRubric(ABC):
         if not self.shaping:
             return reports
         fields = [rollout.fields for rollout in rollouts]
-        return shaped(reports, fields, self.shaping, self.on_error)
+        return shape_rewards(reports, fields, self.shaping, self.on_error)
 
     # Methods that write nothing.
 
@@ -359,8 +359,8 @@ def _rollouts_from_columns(columns: Mapping[str, Sequence[Any]]) -> list[Rollout
 def _refuse_wrong_states(states: object) -> None:
     if not hasattr(states, "__len__") or isinstance(states, Mapping):
         raise TypeError(
-            f"score_group takes a list of states, not {short_repr(cast('object', states))}"
+            f"score_group takes a list of states, not {format_value(cast('object', states))}"
         )
     for state in cast("Sequence[object]", states):
         if not isinstance(state, STATE_TYPES):
-            raise TypeError(f"a state must be a dict, not {short_repr(state)}")
+            raise TypeError(f"a state must be a dict, not {format_value(state)}")

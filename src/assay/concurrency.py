@@ -13,20 +13,20 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 # Returns whether more work would be served now, for work that ends up in a bottleneck such as a
 # rate-limited model. Work that starts too early only waits there.
-Room: TypeAlias = Callable[[], bool] | None
+HasRoom: TypeAlias = Callable[[], bool] | None
 
-SIDE_BY_SIDE = 1024  # the default limit of concurrent pieces of work
+MAX_CONCURRENT = 1024  # the default limit of concurrent pieces of work
 # How many workers may start per turn of the event loop if there is a `Room`; starting more at once
 # would delay everything else in the loop.
 STARTS_PER_TURN = 2
 ROOM_POLL_SECONDS = 0.005  # how often `Room` is asked again after it said no
 MAX_BUSY_SECONDS = 0.002  # how long `each` works before it lets the event loop do other work
 # What the code of others may raise, including `exit()` and its own cancellation. A handler for this
-# must re-raise an error for which `is_stop` is true.
+# must re-raise an error for which `is_stop_request` is true.
 FAILURES: Final = BaseException
 
 
-class setting(Generic[Item]):  # noqa: N801 - used like a function; a generator takes 4 times as long
+class set_variable(Generic[Item]):  # noqa: N801 - used like a function; a generator takes 4 times as long
     """Context manager that sets a context variable inside the block."""
 
     def __init__(self, variable: ContextVar[Any], value: Item) -> None:
@@ -41,7 +41,7 @@ class setting(Generic[Item]):  # noqa: N801 - used like a function; a generator 
         self._variable.reset(self._token)
 
 
-def is_stop(error: BaseException) -> bool:
+def is_stop_request(error: BaseException) -> bool:
     """Return True if an error means that this code has to stop, and not that other code failed."""
     if not isinstance(error, asyncio.CancelledError):
         # Closing a coroutine raises GeneratorExit in it.
@@ -53,12 +53,12 @@ def is_stop(error: BaseException) -> bool:
     return task is not None and task.cancelling() > 0
 
 
-async def side_by_side(
+async def run_concurrently(
     work: Callable[[Item], Awaitable[Result]],
     items: Sequence[Item],
     *,
-    limit: int = SIDE_BY_SIDE,
-    room: Room = None,
+    limit: int = MAX_CONCURRENT,
+    has_room: HasRoom = None,
 ) -> list[Result]:
     """Run `work` on all items concurrently and return the results in the order of the items.
 
@@ -72,23 +72,23 @@ async def side_by_side(
         for index in indices:
             results[index] = await work(items[index])
 
-    await walk_together(process, len(items), limit=limit, room=room)
+    await run_workers(process, len(items), limit=limit, has_room=has_room)
     return results
 
 
-async def walk_together(
+async def run_workers(
     process: Callable[[Iterator[int]], Coroutine[Any, Any, None]],
     count: int,
     *,
-    limit: int = SIDE_BY_SIDE,
-    room: Room = None,
+    limit: int = MAX_CONCURRENT,
+    has_room: HasRoom = None,
 ) -> None:
     """Run up to `limit` calls of `process`, which share the indices from 0 to `count` - 1.
 
     The caller's task runs the first call; more are started only when it waits. So work that never
     waits needs no task. The first exception cancels the rest and is raised.
     """
-    await _WorkerGroup(process, count, limit, room).run()
+    await _WorkerGroup(process, count, limit, has_room).run()
 
 
 class _WorkerGroup:
@@ -99,12 +99,12 @@ class _WorkerGroup:
         process: Callable[[Iterator[int]], Coroutine[Any, Any, None]],
         count: int,
         limit: int,
-        room: Room,
+        has_room: HasRoom,
     ) -> None:
         self._process = process
         self._indices = iter(range(count))
         self._limit = min(limit, count)
-        self._room = room
+        self._has_room = has_room
         self._worker_count = 1  # the caller's task is the first worker
         self._has_failed = False
         self._loop = asyncio.get_running_loop()
@@ -136,11 +136,11 @@ class _WorkerGroup:
         remaining = length_hint(self._indices)
         if self._has_failed or remaining == 0:
             return
-        if self._room is not None and not self._room():
+        if self._has_room is not None and not self._has_room():
             self._loop.call_later(ROOM_POLL_SECONDS, self._grow)
             return
         new_workers = min(self._worker_count, self._limit - self._worker_count, remaining)
-        if self._room is not None:
+        if self._has_room is not None:
             new_workers = min(new_workers, STARTS_PER_TURN)
         for _ in range(new_workers):
             self._tasks.create_task(self._work())
@@ -149,7 +149,9 @@ class _WorkerGroup:
             self._loop.call_soon(self._grow)
 
 
-async def each(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+async def map_with_pauses(
+    function: Callable[[Item], Result], items: Iterable[Item]
+) -> list[Result]:
     """Return the results of a function for all items, with pauses for the event loop."""
     results: list[Result] = []
     pause_at = time.perf_counter() + MAX_BUSY_SECONDS
@@ -161,7 +163,7 @@ async def each(function: Callable[[Item], Result], items: Iterable[Item]) -> lis
     return results
 
 
-def at_once(coroutine: Coroutine[Any, Any, Result]) -> Result | None:
+def run_without_waiting(coroutine: Coroutine[Any, Any, Result]) -> Result | None:
     """Return the result of a coroutine that does not have to wait; None if it has to.
 
     The coroutine runs outside any task, so it must not use `asyncio.current_task`.
@@ -181,10 +183,10 @@ def run_sync(coroutine: Coroutine[Any, Any, Result]) -> Result:
     except RuntimeError:
         return asyncio.run(coroutine)
     # This thread already runs a loop, so the coroutine gets a loop in another thread.
-    return in_thread(lambda: asyncio.run(coroutine)).result()
+    return run_in_thread(lambda: asyncio.run(coroutine)).result()
 
 
-def in_thread(work: Callable[[], Result]) -> Future[Result]:
+def run_in_thread(work: Callable[[], Result]) -> Future[Result]:
     """Run blocking work in a daemon thread, so that it cannot keep the program from exiting."""
     future: Future[Result] = Future()
     future.set_running_or_notify_cancel()  # from now on the future cannot be cancelled

@@ -11,12 +11,12 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeGuard, cast
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from assay.errors import RubricError
-from assay.wording import first_error
+from assay.wording import explain_first_error
 
-BINARY = ("UNMET", "MET")  # the default choices
+BINARY_CHOICES = ("UNMET", "MET")  # the default choices
 NOT_APPLICABLE = "N/A"  # the verdict of a judge for a question that does not apply
-LARGEST = 1e100  # the largest weight or value, so that no sum of products can overflow
-TIMEOUT = 5.0  # the default number of seconds that an isolated check may run
+MAX_MAGNITUDE = 1e100  # the largest weight or value, so that no sum of products can overflow
+DEFAULT_TIMEOUT = 5.0  # the default number of seconds that an isolated check may run
 
 # The fields that decide the answer to a criterion, as `to_dict` names them.
 _QUESTION_FIELDS = (
@@ -54,19 +54,19 @@ class Criterion(BaseModel):
     # A function, or a whole rubric, that answers by code.
     check: Any = Field(default=None, exclude=True)
     # What a full answer adds to the sum. Negative: a fault to avoid. 0: a metric.
-    weight: float = Field(default=1.0, allow_inf_nan=False, ge=-LARGEST, le=LARGEST)
+    weight: float = Field(default=1.0, allow_inf_nan=False, ge=-MAX_MAGNITUDE, le=MAX_MAGNITUDE)
     # Its key in metrics and reports; by default derived from the check or the requirement.
     name: str = ""
     # The verdicts a judge can choose from, worst to best; the worst is worth 0 and the best 1.
-    choices: tuple[str, ...] = BINARY
+    choices: tuple[str, ...] = BINARY_CHOICES
     # Whether a judge may answer that the question does not apply (`N/A`).
     allow_na: bool = False
     # A veto: if this criterion fails, the whole score is at most `cap`.
     required: bool = False
     # The highest possible score if this required criterion fails.
-    cap: float = Field(default=0.0, allow_inf_nan=False, ge=-LARGEST, le=LARGEST)
+    cap: float = Field(default=0.0, allow_inf_nan=False, ge=-MAX_MAGNITUDE, le=MAX_MAGNITUDE)
     # The lowest value that counts as met, for `required`, `when`, `all_pass` and `any_pass`.
-    pass_at: float = Field(default=1.0, allow_inf_nan=False, ge=-LARGEST, le=LARGEST)
+    pass_at: float = Field(default=1.0, allow_inf_nan=False, ge=-MAX_MAGNITUDE, le=MAX_MAGNITUDE)
     # Asked only if all of these conditions hold; otherwise it does not apply.
     when: tuple[Condition, ...] = ()
     # Criteria with the same tag get a score of their own in the report.
@@ -88,7 +88,7 @@ class Criterion(BaseModel):
     # Run the check in a worker process, where it can neither hang nor crash this one.
     isolate: bool = False
     # Seconds that an isolated check may run on one rollout; then it is stopped and has no answer.
-    timeout: float = Field(default=TIMEOUT, allow_inf_nan=False, gt=0, le=LARGEST)
+    timeout: float = Field(default=DEFAULT_TIMEOUT, allow_inf_nan=False, gt=0, le=MAX_MAGNITUDE)
 
     @classmethod
     def of(cls, question: object, weight: float | None = None) -> "Criterion":
@@ -112,7 +112,7 @@ class Criterion(BaseModel):
         try:
             return type(self)(**(fields | changes))
         except ValidationError as error:
-            raise RubricError(f"criterion {self.name!r}: {first_error(error)[1]}") from None
+            raise RubricError(f"criterion {self.name!r}: {explain_first_error(error)[1]}") from None
 
     @property
     def judged(self) -> bool:
@@ -154,14 +154,14 @@ class Criterion(BaseModel):
     @property
     def content_hash(self) -> str:
         """A SHA-256 of all fields. Defaults and the order of the fields do not change it."""
-        return hash_of({"format": "assay.criterion/1", **self._to_data(for_hash=True)})
+        return hash_json({"format": "assay.criterion/1", **self._to_data(for_hash=True)})
 
     @property
     def question_hash(self) -> str:
         """A SHA-256 of the fields that decide the answer; name and weight are not among them."""
         data = self._to_data(for_hash=True)
         question = {key: data[key] for key in _QUESTION_FIELDS if key in data}
-        return hash_of({"format": "assay.question/1", **question})
+        return hash_json({"format": "assay.question/1", **question})
 
     def _to_data(self, *, for_hash: bool) -> dict[str, Any]:
         """Return the fields that differ from their defaults, as JSON values.
@@ -210,9 +210,9 @@ class Criterion(BaseModel):
     @classmethod
     def _refuse_tiny_weight(cls, weight: float) -> float:
         # Its share of a sum would be rounded to 0, or dividing by it would overflow.
-        if 0 < abs(weight) < 1 / LARGEST:
+        if 0 < abs(weight) < 1 / MAX_MAGNITUDE:
             raise ValueError(
-                f"weight {weight!r} is too small: give 0 for a metric, or at least {1 / LARGEST:g}"
+                f"weight {weight!r} is too small: give 0 for a metric, or at least {1 / MAX_MAGNITUDE:g}"
             )
         return weight
 
@@ -268,7 +268,7 @@ class Criterion(BaseModel):
 
     @model_validator(mode="after")
     def _check_isolation(self) -> "Criterion":
-        if not self.isolate and self.timeout != TIMEOUT:
+        if not self.isolate and self.timeout != DEFAULT_TIMEOUT:
             raise ValueError(
                 f"timeout is {self.timeout:g}, but only an isolated check can be stopped: "
                 "set isolate too"
@@ -330,10 +330,10 @@ def _condition_to_data(condition: Condition) -> object:
 def _derive_name(criterion: Criterion) -> str:
     """Return the name of a criterion that was given none."""
     if criterion.requirement is not None:
-        return slug(criterion.requirement)
+        return make_slug(criterion.requirement)
     if is_scorer(criterion.check):
         return str(getattr(criterion.check, "name", "") or "rubric")
-    return name_of(criterion.check)
+    return get_check_name(criterion.check)
 
 
 def _check_to_data(check: Any, *, for_hash: bool) -> dict[str, Any]:
@@ -352,19 +352,19 @@ def _check_to_data(check: Any, *, for_hash: bool) -> dict[str, Any]:
         return {"rubric": rubric}
     predicate = getattr(check, "predicate", None)
     if predicate is not None and not for_hash:
-        reference_of(predicate)  # raises if a file cannot name it
+        get_file_reference(predicate)  # raises if a file cannot name it
     if callable(getattr(check, "spec", None)):
         return {"check": check.spec()}
     if for_hash:
-        return {"check": path_of(check)}
-    return {"check": reference_of(check)}
+        return {"check": get_qualified_name(check)}
+    return {"check": get_file_reference(check)}
 
 
 def _hash_scorer(scorer: object) -> str:
     content_hash = getattr(scorer, "content_hash", None)
     if isinstance(content_hash, str):
         return content_hash
-    return path_of(type(scorer))
+    return get_qualified_name(type(scorer))
 
 
 class Scorer(Protocol):
@@ -378,7 +378,7 @@ def is_scorer(thing: object) -> TypeGuard[Scorer]:
     return not callable(thing) and callable(getattr(thing, "score", None))
 
 
-def name_of(check: object) -> str:
+def get_check_name(check: object) -> str:
     """Return the name of a check; the empty text for a lambda, which has none.
 
     A `partial` has the name of its function, unless its own `__name__` was set.
@@ -395,7 +395,7 @@ def name_of(check: object) -> str:
     return str(name)
 
 
-def slug(requirement: str, limit: int = 48) -> str:
+def make_slug(requirement: str, limit: int = 48) -> str:
     """Return a requirement as a short key: its words in lower case, joined by underscores.
 
     A key longer than `limit` characters is cut between words.
@@ -409,7 +409,7 @@ def slug(requirement: str, limit: int = 48) -> str:
     return words.replace(" ", "_")
 
 
-def path_of(thing: object) -> str:
+def get_qualified_name(thing: object) -> str:
     """Return the `module:name` of a function or class, or of the class of another object."""
     while isinstance(thing, partial):
         thing = cast("partial[Any]", thing).func
@@ -418,12 +418,12 @@ def path_of(thing: object) -> str:
     return f"{thing.__module__}:{getattr(thing, '__qualname__', '')}"
 
 
-def reference_of(function: object) -> str:
+def get_file_reference(function: object) -> str:
     """Return the `package.module:function` by which a file can name a function.
 
     Raises `RubricError` if the function cannot be imported by that name.
     """
-    reference = path_of(function)
+    reference = get_qualified_name(function)
     module, _, attributes = reference.partition(":")
     imported: object = sys.modules.get(module)
     for attribute in attributes.split("."):
@@ -437,7 +437,7 @@ def reference_of(function: object) -> str:
     return reference
 
 
-def hash_of(value: object) -> str:
+def hash_json(value: object) -> str:
     """Return the SHA-256 of a JSON value.
 
     The order of keys does not change the hash, and `2` and `2.0` are the same number.

@@ -44,13 +44,13 @@ class Page:
         if layout == "html":
             return self._to_html(sections)
         if layout == "markdown":
-            paragraphs = [f"## {escaped(self.title)}"]
-            paragraphs.extend(markdown_table(section) for section in sections)
-            notes = [f"- {escaped(note)}" for note in self.notes]
+            paragraphs = [f"## {escape_markdown(self.title)}"]
+            paragraphs.extend(format_markdown_table(section) for section in sections)
+            notes = [f"- {escape_markdown(note)}" for note in self.notes]
         else:
-            paragraphs = [painted(printable(self.title), "bold")]
-            paragraphs.extend(laid_out(section) for section in sections)
-            notes = [printable(note) for note in self.notes]
+            paragraphs = [colour_text(escape_control_characters(self.title), "bold")]
+            paragraphs.extend(format_table(section) for section in sections)
+            notes = [escape_control_characters(note) for note in self.notes]
         if notes:
             paragraphs.append("\n".join(notes))
         return "\n\n".join(paragraphs)
@@ -62,39 +62,39 @@ class Page:
         parts = [
             f"<style>{style_sheet}</style>",
             '<div class="assay">',
-            f"<b>{escape(on_one_line(self.title))}</b>",
+            f"<b>{escape(format_line(self.title))}</b>",
         ]
-        parts.extend(html_table(section) for section in sections)
+        parts.extend(format_html_table(section) for section in sections)
         if self.notes:
-            items = [f"<li>{escape(on_one_line(note))}</li>" for note in self.notes]
+            items = [f"<li>{escape(format_line(note))}</li>" for note in self.notes]
             parts.append(f"<ul>{''.join(items)}</ul>")
         parts.append("</div>")
         return "".join(parts)
 
 
-def laid_out(section: Section) -> str:
+def format_table(section: Section) -> str:
     """Return a section as columns padded with spaces."""
-    rows = [[cell_text(cell) for cell in row] for row in (section.columns, *section.rows)]
+    rows = [[format_cell(cell) for cell in row] for row in (section.columns, *section.rows)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines: list[str] = []
     for row in rows:
         padded = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
         lines.append("  ".join(padded).rstrip())
-    lines[0] = painted(lines[0], "bold")
+    lines[0] = colour_text(lines[0], "bold")
     return "\n".join(lines)
 
 
-def markdown_table(section: Section) -> str:
+def format_markdown_table(section: Section) -> str:
     """Return a section as a Markdown table."""
     lines: list[str] = []
     for row in (section.columns, *section.rows):
-        cells = [escaped(cell) for cell in row]
+        cells = [escape_markdown(cell) for cell in row]
         lines.append(f"| {' | '.join(cells)} |")
     separator = f"|{'---|' * len(section.columns)}"
     return "\n".join([lines[0], separator, *lines[1:]])
 
 
-class Toned(NamedTuple):
+class TonedCell(NamedTuple):
     """A cell that HTML shows in a colour: its tone is `good`, `bad` or `error`."""
 
     text: str
@@ -104,20 +104,20 @@ class Toned(NamedTuple):
         return self.text
 
 
-def html_table(section: Section) -> str:
+def format_html_table(section: Section) -> str:
     """Return a section as an HTML table in which every text is escaped."""
-    header = "".join(f"<th>{escape(cell_text(name))}</th>" for name in section.columns)
+    header = "".join(f"<th>{escape(format_cell(name))}</th>" for name in section.columns)
     rows: list[str] = []
     for row in section.rows:
         cells: list[str] = []
         for cell in row:
-            attribute = f' class="{cell.tone}"' if isinstance(cell, Toned) else ""
-            cells.append(f"<td{attribute}>{escape(cell_text(cell))}</td>")
+            attribute = f' class="{cell.tone}"' if isinstance(cell, TonedCell) else ""
+            cells.append(f"<td{attribute}>{escape(format_cell(cell))}</td>")
         rows.append(f"<tr>{''.join(cells)}</tr>")
     return f"<table><thead><tr>{header}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
 
 
-def cell_text(value: object) -> str:
+def format_cell(value: object) -> str:
     """Return a cell as text.
 
     A float has three significant digits, a whole number has thousands separators, and None is a
@@ -129,15 +129,15 @@ def cell_text(value: object) -> str:
         return f"{value:,}"
     if isinstance(value, float):
         return f"{value:.3g}"
-    return on_one_line(str(value))
+    return format_line(str(value))
 
 
-def escaped(value: object) -> str:
+def escape_markdown(value: object) -> str:
     """Return a cell as text for Markdown, on one line and with special characters escaped."""
-    return _MARKDOWN_CHARACTERS.sub(r"\\\1", cell_text(value))
+    return _MARKDOWN_CHARACTERS.sub(r"\\\1", format_cell(value))
 
 
-def painted(text: str, colour: str) -> str:
+def colour_text(text: str, colour: str) -> str:
     """Return the text in a colour if standard output is a terminal that shows colours.
 
     An empty colour leaves the text as it is.
@@ -150,25 +150,25 @@ def painted(text: str, colour: str) -> str:
     return f"\x1b[{_COLOUR_CODES[colour]}m{text}\x1b[0m"
 
 
-def printable(text: str) -> str:
+def escape_control_characters(text: str) -> str:
     """Return the text with control characters escaped, so that it cannot control a terminal."""
     return _CONTROL_CHARACTERS.sub(lambda match: repr(match[0])[1:-1], text)
 
 
-def on_one_line(text: str) -> str:
+def format_line(text: str) -> str:
     """Return the text on one line, with control characters escaped."""
-    return printable(" ".join(text.split()))
+    return escape_control_characters(" ".join(text.split()))
 
 
-def shortened(text: str, most: int = 160) -> str:
+def shorten_line(text: str, most: int = 160) -> str:
     """Return the text on one line, cut after `most` characters. `--json` shows all of it."""
-    line = on_one_line(text)
+    line = format_line(text)
     if len(line) <= most:
         return line
     return f"{line[:most]}…"
 
 
-def chance(p: float | None) -> str:
+def format_p_value(p: float | None) -> str:
     """Return a p-value as text: `0.012`, `< 0.001`, or a dash for None."""
     if p is None:
         return "–"
@@ -177,7 +177,7 @@ def chance(p: float | None) -> str:
     return f"{p:.3f}"
 
 
-def notebook_bar() -> Callable[[str, int, int | None], None] | None:
+def make_notebook_bar() -> Callable[[str, int, int | None], None] | None:
     """Return a function that shows a progress bar in a notebook; None outside of notebooks.
 
     The function takes a text, the number of finished items, and the total or None.

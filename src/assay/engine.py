@@ -13,8 +13,8 @@ from functools import partial
 from typing import Any, TypeAlias, cast
 
 from assay.aggregation import Scale, normalise_sum, weighted_sum
-from assay.concurrency import FAILURES, is_stop, setting, side_by_side
-from assay.criterion import LARGEST, Criterion
+from assay.concurrency import FAILURES, is_stop_request, run_concurrently, set_variable
+from assay.criterion import MAX_MAGNITUDE, Criterion
 from assay.errors import JudgeError, RubricError, SignatureError
 from assay.graders.grader import Grader, JudgeAnswer, ask_grader
 from assay.graders.judge_input import build_judge_input
@@ -22,7 +22,7 @@ from assay.graders.verdicts import check_score, score_verdict, to_finite_float
 from assay.models.budgets import is_dry_run, refuse_unpriced, rollout_spending
 from assay.models.model import has_room
 from assay.plan import CheckSequence, Plan, PlannedCriterion, Stage
-from assay.redaction import logger_of
+from assay.redaction import get_logger
 from assay.report import (
     UNASKED,
     Answer,
@@ -31,7 +31,7 @@ from assay.report import (
     Score,
     aggregate,
     aggregate_answers,
-    line_of,
+    make_line,
 )
 from assay.rollout import ReadCompletion, Rollout
 from assay.step_criteria import (
@@ -40,11 +40,11 @@ from assay.step_criteria import (
     questions_by_step,
     split_into_steps,
 )
-from assay.trajectory import join_steps
+from assay.trajectory import combine_steps
 from assay.types import OnError
-from assay.wording import described, short_repr
+from assay.wording import describe_error, format_value
 
-logger = logger_of("assay")
+logger = get_logger("assay")
 
 CHUNK = 512  # how many rollouts are scored before other tasks of the event loop get a turn
 
@@ -67,7 +67,7 @@ class ScoringContext:
 
     def record_failure(self, error: BaseException) -> Score:
         """Return the answer of a failed question; raise if errors are raised or we must stop."""
-        if self.on_error == "raise" or is_stop(error):
+        if self.on_error == "raise" or is_stop_request(error):
             raise error
         return Score.failed(error)
 
@@ -119,7 +119,7 @@ def _read_completion(result: RolloutAnswers, context: ScoringContext) -> None:
     except TypeError as error:
         if context.on_error == "raise":
             raise
-        result.unreadable = described(error)
+        result.unreadable = describe_error(error)
 
 
 async def _ask_code_and_grader(
@@ -130,7 +130,7 @@ async def _ask_code_and_grader(
     async def ask(function: Callable[..., Awaitable[None]]) -> None:
         await function(stage, results, context)
 
-    await side_by_side(ask, [_ask_code, _ask_grader])
+    await run_concurrently(ask, [_ask_code, _ask_grader])
 
 
 async def _ask_code(
@@ -161,7 +161,7 @@ def _answer_without_asking(
             return Score.failed(
                 f"JudgeError: it depends on {name!r}, which was judged only as part of the whole"
             )
-        line = line_of(plan.criteria[index], result.answers[index])
+        line = make_line(plan.criteria[index], result.answers[index])
         if line.error is not None:
             return Score.failed(f"JudgeError: it depends on {name!r}, which has no answer")
         holds = line.verdict in verdicts if verdicts else line.passed
@@ -188,7 +188,7 @@ class SingleChecks:
         """Check rollouts one by one until a check has to be awaited, then concurrently."""
         for index, result in enumerate(results):
             if self.is_waiting:
-                await side_by_side(self.check_rollout, results[index:])
+                await run_concurrently(self.check_rollout, results[index:])
                 return
             await self.check_rollout(result)
             if index % CHUNK == CHUNK - 1:
@@ -209,7 +209,7 @@ class SingleChecks:
                 except FAILURES as error:
                     answer = self._record_failure(error)
             # Nearly all checks return a float or a bool; the rest may have to be awaited.
-            is_usual = type(answer) is float and -LARGEST <= answer <= LARGEST
+            is_usual = type(answer) is float and -MAX_MAGNITUDE <= answer <= MAX_MAGNITUDE
             if not is_usual and type(answer) is not bool:
                 if inspect.isawaitable(answer):
                     self.is_waiting = True
@@ -244,7 +244,7 @@ def coerce_answer(criterion: Criterion, value: Any) -> Answer:
     number = to_finite_float(value)
     if number is None:
         return Score.failed(
-            f"ValueError: the check returned {short_repr(value)}, not a finite number"
+            f"ValueError: the check returned {format_value(value)}, not a finite number"
         )
     return number
 
@@ -306,7 +306,7 @@ async def _ask_all_or_each(
         [answer] = await _ask_all_or_each(ask, planned, [rollout], context)
         return answer
 
-    return await side_by_side(ask_about_one, rollouts)
+    return await run_concurrently(ask_about_one, rollouts)
 
 
 async def _call_group_function(
@@ -333,7 +333,9 @@ async def _call_group_function(
     if inspect.isawaitable(values):
         values = await values
     column = _read_group_values(values, len(group))
-    settled = await side_by_side(lambda value: _settle(planned.criterion, value, context), column)
+    settled = await run_concurrently(
+        lambda value: _settle(planned.criterion, value, context), column
+    )
     for index, answer in zip(complete, settled, strict=True):
         answers[index] = answer
     return answers
@@ -342,7 +344,7 @@ async def _call_group_function(
 def _read_group_values(values: Any, size: int) -> list[Any]:
     """Return the values that a group function gave; raise ValueError unless one per rollout."""
     if isinstance(values, str | bytes | Mapping | Set) or not hasattr(values, "__iter__"):
-        returned = short_repr(cast("object", values))
+        returned = format_value(cast("object", values))
         raise ValueError(f"the group function returned {returned}: return a list of {size} numbers")
     column = list(values)
     if len(column) != size:
@@ -371,9 +373,9 @@ async def _check_steps(
         rollouts_by_step = split_into_steps(rollout, planned.criterion)
         results = await ask_criteria(list(rollouts_by_step.values()), step_context)
         answers = [result.answers[0] for result in results]
-        return join_steps(planned.criterion, list(rollouts_by_step), answers)
+        return combine_steps(planned.criterion, list(rollouts_by_step), answers)
 
-    return await side_by_side(check_steps_of, rollouts)
+    return await run_concurrently(check_steps_of, rollouts)
 
 
 async def _score_by_nested_rubric(
@@ -421,10 +423,10 @@ async def _ask_grader(
 
     # A rollout is begun only when its calls would be sent soon. Its prompts then follow each
     # other closely, while the endpoint still has the prefix that they share in its cache.
-    await side_by_side(
+    await run_concurrently(
         partial(_judge_rollout, stage.judged, grader, context),
         results,
-        room=models_have_room if models else None,
+        has_room=models_have_room if models else None,
     )
 
 
@@ -572,11 +574,11 @@ def _apply_rule(
     try:
         return aggregate_answers(criteria, answers, aggregation=rule, scale=context.scale)
     except FAILURES as error:
-        if rule.formula is None or context.on_error == "raise" or is_stop(error):
+        if rule.formula is None or context.on_error == "raise" or is_stop_request(error):
             raise
-        failure = described(error)
+        failure = describe_error(error)
     logger.error("aggregation %r failed: %s", rule.name, failure)
-    lines = [line_of(c, answer) for c, answer in zip(criteria, answers, strict=True)]
+    lines = [make_line(c, answer) for c, answer in zip(criteria, answers, strict=True)]
     # A counted line with an error leaves the report without a score.
     lines.append(CriterionReport(name=rule.name, error=failure))
     return aggregate(lines, criteria, scale=context.scale)
@@ -606,7 +608,7 @@ _LOGGED: ContextVar[set[str] | None] = ContextVar("logged", default=None)
 
 def logging_once() -> AbstractContextManager[object]:
     """Log the errors of a criterion once, not for every call; a run counts them anyway."""
-    return setting(_LOGGED, set[str]())
+    return set_variable(_LOGGED, set[str]())
 
 
 def _log_errors(

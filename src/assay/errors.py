@@ -37,14 +37,14 @@ of the report.
 from importlib import import_module
 from typing import Any
 
-from assay.redaction import redacted
+from assay.redaction import redact
 
 
 class AssayError(Exception):
     """Base class of all errors that assay raises. Keys, passwords and logins are removed."""
 
     def __init__(self, *arguments: Any) -> None:
-        super().__init__(*map(redacted, arguments))
+        super().__init__(*map(redact, arguments))
 
 
 class RubricError(AssayError, ValueError):

@@ -52,7 +52,7 @@ def _read_stub(package: Any) -> dict[str, str]:
 
 
 @cache
-def table_of(package: str, file: str) -> dict[str, Any]:
+def read_toml(package: str, file: str) -> dict[str, Any]:
     """Return the content of a TOML file of a package."""
     import tomllib  # imported late, because both modules are slow to load
     from pkgutil import get_data

@@ -22,23 +22,23 @@ from urllib.parse import unquote, urlsplit
 
 from assay.errors import MediaError
 from assay.messages import (
+    ALLOWED_MEDIA,
     MEDIA_COLUMNS,
-    MEDIA_PLACES,
     Kind,
     Part,
-    chat_of,
-    media_source,
-    parts_of,
-    role_of,
+    find_media_source,
+    get_role,
+    list_messages,
+    read_parts,
 )
 from assay.types import Message
-from assay.wording import short_repr
+from assay.wording import format_value
 
 # The limit for one image, audio clip or file, and for all of them in one prompt, as providers set it.
-MOST_BYTES: Final = 20 * 1024 * 1024
+MAX_BYTES: Final = 20 * 1024 * 1024
 
 # The media types that are supported, and the kind of each.
-KINDS: Final[Mapping[str, Kind]] = {
+KIND_BY_MEDIA_TYPE: Final[Mapping[str, Kind]] = {
     "image/png": "image",
     "image/jpeg": "image",
     "image/webp": "image",
@@ -70,7 +70,7 @@ _ALIASES: Final = {
 }
 
 
-def type_of(data: bytes) -> str:
+def detect_media_type(data: bytes) -> str:
     """Return the media type that the first bytes show; empty for a type that is not supported."""
     for media_type, pattern in _SIGNATURES.items():
         if re.match(pattern, data, re.DOTALL):
@@ -91,32 +91,32 @@ class Attachment:
         Raises `MediaError` if it cannot be read, is too large, or is not of its declared type.
         """
         if self._medium is None:
-            source = media_source(self.part.original)
+            source = find_media_source(self.part.original)
             data = source.content
             if data is None and _get_scheme(source.location) in ("http", "https"):
                 data = await _fetch(self.part.address, source.location)
-            self._medium = await asyncio.to_thread(medium_of, self.part, data)
+            self._medium = await asyncio.to_thread(read_medium, self.part, data)
         return self._medium
 
 
-def medium_of(part: Part, data: bytes | None = None) -> Medium:
+def read_medium(part: Part, data: bytes | None = None) -> Medium:
     """Return the content of a part: `data` if given, its own bytes, or the file that it names.
 
     Raises `MediaError` like `Attachment.read`.
     """
-    source = media_source(part.original)
+    source = find_media_source(part.original)
     data = data or source.content or _read_file(part, source.location)
-    if len(data) > MOST_BYTES:
+    if len(data) > MAX_BYTES:
         raise MediaError(
-            f"{part.address} has {len(data):,} bytes, more than {MOST_BYTES:,}: make it smaller"
+            f"{part.address} has {len(data):,} bytes, more than {MAX_BYTES:,}: make it smaller"
         )
-    media_type = type_of(data)
+    media_type = detect_media_type(data)
     declared_type = re.sub(r"/(x-|vnd\.)", "/", source.media_type.lower())
     declared_type = _ALIASES.get(declared_type, declared_type)
     if declared_type:
         is_as_declared = media_type == declared_type
     else:
-        is_as_declared = part.kind in ("file", KINDS.get(media_type))
+        is_as_declared = part.kind in ("file", KIND_BY_MEDIA_TYPE.get(media_type))
     if not media_type or not is_as_declared:
         if media_type:
             actual = f"its bytes are those of {media_type}"
@@ -124,7 +124,7 @@ def medium_of(part: Part, data: bytes | None = None) -> Medium:
             actual = f"its bytes begin with {data[:12]!r}"
         raise MediaError(
             f"{part.address} is declared as {declared_type or part.kind}, but {actual}: "
-            f"give one of {', '.join(KINDS)}"
+            f"give one of {', '.join(KIND_BY_MEDIA_TYPE)}"
         )
     medium = Medium(part.address, media_type, data)
     if medium.kind == "image":
@@ -140,8 +140,8 @@ def _get_scheme(location: str) -> str:
 
 async def _fetch(address: str, url: str) -> bytes:
     """Return the content of a URL, if URLs may be fetched."""
-    places = MEDIA_PLACES.get()
-    shown_url = short_repr(url.partition("?")[0])  # the query may hold a key
+    places = ALLOWED_MEDIA.get()
+    shown_url = format_value(url.partition("?")[0])  # the query may hold a key
     if not places.urls:
         raise MediaError(
             f"{address} is at {shown_url}, but URLs are not fetched unless that is allowed: "
@@ -150,9 +150,7 @@ async def _fetch(address: str, url: str) -> bytes:
         )
     http = import_module("assay.models.http")  # imported late, because it needs aiohttp
     try:
-        response = await http.fetched(
-            url, most_bytes=MOST_BYTES, allow_private=places.allow_private
-        )
+        response = await http.fetched(url, most_bytes=MAX_BYTES, allow_private=places.allow_private)
     except http.FetchError as error:
         raise MediaError(f"{address}: {str(error).replace(url, shown_url)}") from None
     return response.body
@@ -166,10 +164,10 @@ def _read_file(part: Part, location: str) -> bytes:
             f"{part.address} has no content that can be read ({part.text[:200]}): "
             "give its bytes, a path or a URL"
         )
-    named_file = f"{part.address} names the file {short_repr(location)}"
+    named_file = f"{part.address} names the file {format_value(location)}"
     if not part.in_prompt:
         raise MediaError(f"{named_file}, but a response may not name files: give its bytes")
-    folders = MEDIA_PLACES.get().folders
+    folders = ALLOWED_MEDIA.get().folders
     if not folders:
         raise MediaError(
             f"{named_file}, but no folder may be read: use media_access(folder) in Python "
@@ -183,7 +181,7 @@ def _read_file(part: Part, location: str) -> bytes:
             # Both are resolved, so that neither `..` nor a link leads out of the folder.
             if path.is_relative_to(resolved_folder) and path.is_file():
                 with path.open("rb") as file:
-                    return file.read(MOST_BYTES + 1)
+                    return file.read(MAX_BYTES + 1)
         except (OSError, ValueError) as error:
             raise MediaError(f"{named_file}, which cannot be read: {error}") from None
     raise MediaError(f"{named_file}, which is not in {', '.join(map(str, folders))}")
@@ -199,7 +197,7 @@ class Medium:
 
     @property
     def kind(self) -> Kind:
-        return KINDS[self.media_type]
+        return KIND_BY_MEDIA_TYPE[self.media_type]
 
     @cached_property
     def base64(self) -> str:
@@ -211,7 +209,7 @@ class Medium:
         return f"data:{self.media_type};base64,{self.base64}"
 
     @cached_property
-    def told(self) -> dict[str, Any]:
+    def description(self) -> dict[str, Any]:
         """A description for cache keys and logs, with a hash in place of the content."""
         return {
             "type": self.kind,
@@ -312,16 +310,16 @@ def _read_jpeg_size(data: bytes) -> tuple[int, int]:
     return width, height
 
 
-async def with_media(message: Message) -> Message:
-    """Return a user message with the media read that `with_columns` put into it.
+async def read_message_media(message: Message) -> Message:
+    """Return a user message with the media read that `add_media_columns` put into it.
 
     Any other message is returned as it is.
     """
     content = message.get("content")
-    if role_of(message) != "user" or not isinstance(content, list):
+    if get_role(message) != "user" or not isinstance(content, list):
         return message
     media: dict[int, Medium] = {}  # by the identity of the part of the content
-    for part in parts_of([message]):
+    for part in read_parts([message]):
         if _is_from_column(part.original):
             media[id(part.original)] = await Attachment(part).read()
     if not media:
@@ -337,7 +335,7 @@ def _is_from_column(original: object) -> bool:
     )
 
 
-def with_columns(row: dict[str, Any]) -> dict[str, Any]:
+def add_media_columns(row: dict[str, Any]) -> dict[str, Any]:
     """Return a row with the media of its `MEDIA_COLUMNS` in its prompt.
 
     A chat for training may hold placeholders, such as `{"type": "image"}`: these are replaced
@@ -353,9 +351,9 @@ def with_columns(row: dict[str, Any]) -> dict[str, Any]:
         if isinstance(message.get("content"), list):
             # Each medium that fills a placeholder is removed from `media`.
             message["content"] = [_fill_placeholder(part, media) for part in message["content"]]
-    if all(role_of(message) != "user" for message in chat):
+    if all(get_role(message) != "user" for message in chat):
         chat.append({"role": "user"})
-    last = next(message for message in reversed(chat) if role_of(message) == "user")
+    last = next(message for message in reversed(chat) if get_role(message) == "user")
     content: Any = last.get("content") or []
     if media and isinstance(content, str):
         content = [{"type": "text", "text": content}]
@@ -373,7 +371,7 @@ def _read_prompt(row: Mapping[str, Any]) -> Any:
         prompt = ""
     if isinstance(prompt, str):
         return [{"role": "user", "content": prompt}]
-    return chat_of(prompt)
+    return list_messages(prompt)
 
 
 def _fill_placeholder(part: Any, media: list[dict[str, Any]]) -> Any:
@@ -407,7 +405,11 @@ def _read_cell(value: Any, kind: Kind) -> Iterator[dict[str, Any]]:
         yield from _read_cell(value.get("bytes") or value.get("path"), kind)
     elif value is not None:
         data = bytes(value) if isinstance(value, bytes | bytearray) else _encode(value)
-        yield {"type": kind, "media_type": type_of(data), "data": b64encode(data).decode()}
+        yield {
+            "type": kind,
+            "media_type": detect_media_type(data),
+            "data": b64encode(data).decode(),
+        }
 
 
 def _encode(value: Any) -> bytes:
@@ -419,7 +421,7 @@ def _encode(value: Any) -> bytes:
         return _encode_png(value)
     if hasattr(value, "__getitem__"):
         return _encode_wav(value["array"], int(value["sampling_rate"]))
-    return short_repr(value).encode()
+    return format_value(value).encode()
 
 
 def _encode_png(image: Any) -> bytes:

@@ -18,12 +18,12 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 from assay.errors import MediaError, RubricError
 from assay.types import Messages
-from assay.wording import did_you_mean, short_repr
+from assay.wording import format_value, suggest_word
 
 # Fields, roles and texts of messages.
 
 
-def field_of(message: Any, name: str) -> Any:
+def get_field(message: Any, name: str) -> Any:
     """Return a field of a message or a part: a mapping's key or an attribute; None without one."""
     # Nearly every message is a dict. This test takes a tenth of the time of the next one.
     if message.__class__ is dict:
@@ -33,18 +33,18 @@ def field_of(message: Any, name: str) -> Any:
     return getattr(message, name, None)
 
 
-def role_of(message: object) -> str:
+def get_role(message: object) -> str:
     """Return the role of a message, or the empty text. Gemini's role `model` is the assistant."""
-    role = field_of(message, "role")
+    role = get_field(message, "role")
     if role == "model":
         return "assistant"
     return role if isinstance(role, str) else ""
 
 
-def text_of(content: object) -> str:
+def get_content_text(content: object) -> str:
     """Return the text of a message's content. The texts of several parts are joined by a space.
 
-    >>> text_of([{"type": "text", "text": "a"}, {"type": "image_url"}, {"type": "text", "text": "b"}])
+    >>> get_content_text([{"type": "text", "text": "a"}, {"type": "image_url"}, {"type": "text", "text": "b"}])
     'a b'
     """
     if isinstance(content, str):
@@ -58,9 +58,9 @@ def _get_part_text(part: object) -> str:
     """Return the text of one part; empty for a part of another kind and for a thought."""
     if isinstance(part, str):
         return part
-    text = field_of(part, "text")
+    text = get_field(part, "text")
     # Gemini marks a thought by a field beside its text.
-    is_thought = field_of(part, "thought") is True
+    is_thought = get_field(part, "thought") is True
     return text if isinstance(text, str) and not is_thought else ""
 
 
@@ -68,18 +68,18 @@ def message_text(message: object) -> str:
     """Return the text of one message, whatever its content is made of."""
     if isinstance(message, str):
         return message
-    return text_of(_get_content(message))
+    return get_content_text(_get_content(message))
 
 
 def _get_content(message: object) -> Any:
     """Return the content of a message, which Gemini calls `parts`."""
-    content = field_of(message, "content")
+    content = get_field(message, "content")
     if content is None:
-        return field_of(message, "parts")
+        return get_field(message, "parts")
     return content
 
 
-def chat_of(messages: object) -> Sequence[Any]:
+def list_messages(messages: object) -> Sequence[Any]:
     """Return the messages of a chat. One message alone is a chat too; a plain text has none."""
     if type(messages) is list:
         return cast("list[Any]", messages)
@@ -87,20 +87,20 @@ def chat_of(messages: object) -> Sequence[Any]:
         return [cast("object", messages)]
     if isinstance(messages, Sequence) and not isinstance(messages, str | bytes):
         return cast("Sequence[Any]", messages)
-    if role_of(messages):
+    if get_role(messages):
         return [messages]
     return []
 
 
-def with_role(messages: Messages, role: str) -> list[Any]:
+def select_role(messages: Messages, role: str) -> list[Any]:
     """Return the messages with this role, in order. A plain text has none."""
-    return [message for message in chat_of(messages) if role_of(message) == role]
+    return [message for message in list_messages(messages) if get_role(message) == role]
 
 
-def last_with_role(messages: Messages, role: str) -> Any | None:
+def find_last_with_role(messages: Messages, role: str) -> Any | None:
     """Return the last message with this role, or None. A plain text has none."""
-    for message in reversed(chat_of(messages)):
-        if role_of(message) == role:
+    for message in reversed(list_messages(messages)):
+        if get_role(message) == role:
             return message
     return None
 
@@ -114,7 +114,7 @@ def completion_text(completion: Messages | None) -> str:
     number = _format_number(completion)
     if number is not None:
         return number
-    return message_text(last_with_role(completion, "assistant") or "")
+    return message_text(find_last_with_role(completion, "assistant") or "")
 
 
 def question_text(prompt: Messages | None) -> str:
@@ -123,7 +123,7 @@ def question_text(prompt: Messages | None) -> str:
         return ""
     if isinstance(prompt, str):
         return prompt
-    return message_text(last_with_role(prompt, "user") or "")
+    return message_text(find_last_with_role(prompt, "user") or "")
 
 
 # Completions, as checks and judges read them.
@@ -140,8 +140,8 @@ def read_completion(completion: object) -> Any:
     number = _format_number(completion)
     if number is not None:
         return number
-    messages = chat_of(completion)
-    last = last_with_role(messages, "assistant")
+    messages = list_messages(completion)
+    last = find_last_with_role(messages, "assistant")
     if last is None:
         # Tool calls of the Responses API are items without a role.
         if any(_get_sender(item) == "assistant" for item in messages):
@@ -150,12 +150,12 @@ def read_completion(completion: object) -> Any:
             f"the completion is {_describe(completion)}: "
             "give a text, or messages of which one has the role 'assistant'"
         )
-    content = field_of(last, "content")
+    content = get_field(last, "content")
     if isinstance(content, str):
         return completion
     if content is None:
-        has_parts = isinstance(field_of(last, "parts"), Sequence)  # in the format of Gemini
-        if has_parts or field_of(last, "tool_calls") or field_of(last, "function_call"):
+        has_parts = isinstance(get_field(last, "parts"), Sequence)  # in the format of Gemini
+        if has_parts or get_field(last, "tool_calls") or get_field(last, "function_call"):
             return completion
     number = _format_number(content)
     if number is not None and isinstance(last, Mapping):
@@ -195,15 +195,15 @@ def _has_texts_or_parts(content: object) -> bool:
     """Return True for a list of texts and typed parts, and for a single part with a text."""
     if isinstance(content, Sequence) and not isinstance(content, bytes):
         parts = cast("Sequence[object]", content)
-        return all(isinstance(part, str) or field_of(part, "type") is not None for part in parts)
-    return isinstance(field_of(content, "text"), str)
+        return all(isinstance(part, str) or get_field(part, "type") is not None for part in parts)
+    return isinstance(get_field(content, "text"), str)
 
 
 def _describe(value: object) -> str:
     if value is None:
         return "null, not text"
     type_name = f"{type(value).__module__}.{type(value).__name__}".removeprefix("builtins.")
-    return f"{short_repr(value)}, of the type {type_name}, not text"
+    return f"{format_value(value)}, of the type {type_name}, not text"
 
 
 # Tool calls.
@@ -217,7 +217,7 @@ class ToolCall(NamedTuple):
     id: str = ""
 
     @property
-    def written(self) -> dict[str, Any]:
+    def openai_entry(self) -> dict[str, Any]:
         """The call in the format of OpenAI, as an entry of `tool_calls`."""
         return {
             "id": self.id,
@@ -226,12 +226,12 @@ class ToolCall(NamedTuple):
         }
 
 
-def tool_calls(message: object) -> list[ToolCall]:
+def read_tool_calls(message: object) -> list[ToolCall]:
     """Return the entries of a message's `tool_calls`, also those saved as JSON text.
 
     Entries that cannot be read are left out.
     """
-    entries = field_of(message, "tool_calls")
+    entries = get_field(message, "tool_calls")
     if not _is_list(entries):
         return []
     calls = [_read_tool_call(entry) for entry in entries]
@@ -245,16 +245,16 @@ def _read_tool_call(entry: object) -> ToolCall | None:
             entry = json.loads(entry)
         except ValueError:
             return None
-    function = field_of(entry, "function") or entry
-    name = field_of(function, "name")
+    function = get_field(entry, "function") or entry
+    name = get_field(function, "name")
     if not isinstance(name, str):
         return None
-    arguments: object = field_of(function, "arguments")
+    arguments: object = get_field(function, "arguments")
     if arguments is None:
         arguments = "{}"
     elif not isinstance(arguments, str):
         arguments = json.dumps(arguments)
-    return ToolCall(name, arguments, str(field_of(entry, "id") or ""))
+    return ToolCall(name, arguments, str(get_field(entry, "id") or ""))
 
 
 # What judges are shown.
@@ -265,16 +265,16 @@ Shows: TypeAlias = tuple[str, ...]
 SHOWS: Final = ("all", "last", "transcript", "no_thinking", "no_tools", "no_media", "described")
 
 
-def shows_of(shows: object) -> Shows:
+def read_shows(shows: object) -> Shows:
     """Return one name or a list of names from `SHOWS` as a tuple; raise `RubricError` for others."""
     names = [shows] if isinstance(shows, str) else shows
     if not isinstance(names, list | tuple) or not names:
-        raise RubricError(f"shows is {short_repr(shows)}: give one or more of {', '.join(SHOWS)}")
+        raise RubricError(f"shows is {format_value(shows)}: give one or more of {', '.join(SHOWS)}")
     for name in cast("Sequence[object]", names):
         if not isinstance(name, str) or name not in SHOWS:
             raise RubricError(
-                f"there is no way to show {short_repr(name)} to a judge: "
-                f"{did_you_mean(name, SHOWS)}"
+                f"there is no way to show {format_value(name)} to a judge: "
+                f"{suggest_word(name, SHOWS)}"
             )
     unique_names = tuple(dict.fromkeys(cast("Sequence[str]", names)))
     # These three exclude each other; all other names can be combined.
@@ -288,7 +288,7 @@ def shows_of(shows: object) -> Shows:
 # Where media may be read from.
 
 
-class MediaPlaces(NamedTuple):
+class AllowedMedia(NamedTuple):
     """From where media may be read that a message names by path or URL."""
 
     folders: tuple[Path, ...] = ()
@@ -298,7 +298,7 @@ class MediaPlaces(NamedTuple):
     allow_private: bool = False
 
 
-MEDIA_PLACES: ContextVar[MediaPlaces] = ContextVar("media_places", default=MediaPlaces())  # noqa: B039 - it is a tuple
+ALLOWED_MEDIA: ContextVar[AllowedMedia] = ContextVar("media_places", default=AllowedMedia())  # noqa: B039 - it is a tuple
 
 
 @contextmanager
@@ -321,19 +321,19 @@ def media_access(
                 f"{str(path)!r} is not a folder: "
                 "name the folder that holds the images, audio and files"
             )
-    previous = MEDIA_PLACES.get()
-    MEDIA_PLACES.set(MediaPlaces(tuple(map(Path, folders)), urls, allow_private))
+    previous = ALLOWED_MEDIA.get()
+    ALLOWED_MEDIA.set(AllowedMedia(tuple(map(Path, folders)), urls, allow_private))
     try:
         yield
     finally:
         # Not `reset(token)`: a worker process leaves the block in another context.
-        MEDIA_PLACES.set(previous)
+        ALLOWED_MEDIA.set(previous)
 
 
 # Parts: everything that a conversation holds, piece by piece.
 
 Kind: TypeAlias = Literal["text", "thinking", "call", "result", "image", "audio", "file"]
-MEDIA: Final = frozenset({"image", "audio", "file"})  # the kinds of part that are not text
+MEDIA_KINDS: Final = frozenset({"image", "audio", "file"})  # the kinds of part that are not text
 
 # The columns of a table that hold media: paths, URLs, bytes, or the records of Hugging Face
 # datasets; one of them or a list.
@@ -369,7 +369,7 @@ class Part(NamedTuple):
         return self.address.partition(".")[0]
 
 
-def parts_of(prompt: object, completion: object = None) -> list[Part]:
+def read_parts(prompt: object, completion: object = None) -> list[Part]:
     """Return all parts of a rollout in order, those of the prompt first.
 
     The formats of OpenAI (Chat and Responses), Anthropic and Gemini are read. A part of an unknown
@@ -378,14 +378,14 @@ def parts_of(prompt: object, completion: object = None) -> list[Part]:
 
     >>> call = {"id": "a", "function": {"name": "search", "arguments": "{}"}}
     >>> reply = {"role": "assistant", "content": "I look.", "tool_calls": [call]}
-    >>> for part in parts_of("Where is it?", [reply]):
+    >>> for part in read_parts("Where is it?", [reply]):
     ...     print(part.address, part.kind, part.text)
     m1 text Where is it?
     m2 text I look.
     m2.call1 call search({})
     """
-    prompt_messages = turns_of(prompt, "user")
-    messages = [*prompt_messages, *turns_of(completion, "assistant")]
+    prompt_messages = read_conversation(prompt, "user")
+    messages = [*prompt_messages, *read_conversation(completion, "assistant")]
     prompt_length = len(prompt_messages) or _find_first_reply(messages)
     parts: list[Part] = []
     call_addresses: dict[str, str] = {}  # by the id of the call
@@ -396,7 +396,7 @@ def parts_of(prompt: object, completion: object = None) -> list[Part]:
         for kind, text, call_id, original in _read_message(message):
             if kind == "text" and role == "tool":
                 kind = "result"
-                call_id = str(field_of(message, "tool_call_id") or "")
+                call_id = str(get_field(message, "tool_call_id") or "")
             counts[kind] = counts.get(kind, 0) + 1
             is_main_text = kind == "text" or (kind == "result" and role == "tool")
             if is_main_text and counts[kind] == 1:
@@ -432,20 +432,20 @@ _MESSAGE_FIELDS: Final = ("messages", "contents", "input")
 _SYSTEM_FIELDS: Final = ("system", "instructions", "system_instruction", "systemInstruction")
 
 
-def turns_of(conversation: object, role: str) -> list[Any]:
+def read_conversation(conversation: object, role: str) -> list[Any]:
     """Return the messages of a chat, of a provider's request that holds one, or of a text.
 
     A text becomes a message with this role; an empty text has no message.
     """
     message_field = _find_message_field(conversation)
     if message_field is not None:
-        messages = turns_of(field_of(conversation, message_field), role)
+        messages = read_conversation(get_field(conversation, message_field), role)
         return [*_read_system_prompt(conversation), *messages]
     text = conversation if isinstance(conversation, str) else _format_number(conversation)
     if text is not None:
         return [{"role": role, "content": text}] if text else []
     messages: list[Any] = []
-    for message in chat_of(conversation):
+    for message in list_messages(conversation):
         if isinstance(message, str):
             messages.append({"role": role, "content": message})
         else:
@@ -456,8 +456,8 @@ def turns_of(conversation: object, role: str) -> list[Any]:
 def _find_message_field(conversation: object) -> str | None:
     """Return the field that holds the messages of a request; None if this is not a request."""
     for name in _MESSAGE_FIELDS:
-        if field_of(conversation, name) is not None:
-            is_message = role_of(conversation) or field_of(conversation, "type") is not None
+        if get_field(conversation, name) is not None:
+            is_message = get_role(conversation) or get_field(conversation, "type") is not None
             return None if is_message else name
     return None
 
@@ -465,7 +465,7 @@ def _find_message_field(conversation: object) -> str | None:
 def _read_system_prompt(request: object) -> list[Any]:
     """Return the system prompt of a request as a list of one message, or an empty list."""
     for name in _SYSTEM_FIELDS:
-        system = field_of(request, name)
+        system = get_field(request, name)
         if system:
             content = _get_content(system)  # None if the system prompt is a text or a list
             return [{"role": "system", "content": system if content is None else content}]
@@ -474,12 +474,12 @@ def _read_system_prompt(request: object) -> list[Any]:
 
 def _get_sender(message: object) -> str:
     """Return the role of a message, or of an item of the Responses API; empty if it has none."""
-    role = role_of(message)
+    role = get_role(message)
     if role == "function":
         return "tool"
     if role:
         return role
-    item_type = field_of(message, "type")
+    item_type = get_field(message, "type")
     if not isinstance(item_type, str):
         return ""
     if item_type == "reasoning" or item_type.endswith("_call"):
@@ -509,29 +509,29 @@ def _read_message(message: object) -> Iterator[_Piece]:
     if is_plain:
         yield from _read_content(content)
         return
-    if content is None and not role_of(message):
+    if content is None and not get_role(message):
         yield from _read_part(message)
         return
     for name in ("reasoning_content", "reasoning"):
-        reasoning = field_of(message, name)
+        reasoning = get_field(message, name)
         if isinstance(reasoning, str) and reasoning:
             yield _Piece("thinking", reasoning)
             break
     yield from _read_content(content)
-    refusal = field_of(message, "refusal")
+    refusal = get_field(message, "refusal")
     if isinstance(refusal, str) and refusal:
         yield _Piece("text", refusal)
-    audio = field_of(message, "audio")
+    audio = get_field(message, "audio")
     if audio is not None:
         yield _read_media("audio", audio)
-        transcript = field_of(audio, "transcript")
+        transcript = get_field(audio, "transcript")
         if isinstance(transcript, str) and transcript:
             yield _Piece("text", transcript)
-    entries = field_of(message, "tool_calls")
+    entries = get_field(message, "tool_calls")
     if _is_list(entries):
         for entry in entries:
             yield _read_call_entry(entry)
-    function_call = field_of(message, "function_call")
+    function_call = get_field(message, "function_call")
     if function_call:
         yield _read_call_entry(function_call)
 
@@ -561,9 +561,9 @@ def _read_call_entry(entry: object) -> _Piece:
     call = _read_tool_call(entry)
     if call is not None:
         return _Piece("call", f"{call.name}({call.arguments})", call.id)
-    custom = field_of(entry, "custom") or entry
-    if isinstance(field_of(custom, "name"), str):
-        return _read_call(custom, field_of(entry, "id"))
+    custom = get_field(entry, "custom") or entry
+    if isinstance(get_field(custom, "name"), str):
+        return _read_call(custom, get_field(entry, "id"))
     return _Piece("call", entry if isinstance(entry, str) else _to_json(entry))
 
 
@@ -601,13 +601,13 @@ _MEDIA_TYPES: Final[Mapping[str, Kind]] = {
 
 def _get_part_type(part: object) -> str:
     """Return the type of a part; the empty text for what is not a part."""
-    part_type = field_of(part, "type")
+    part_type = get_field(part, "type")
     if isinstance(part_type, str):
         return part_type
     for name, json_name in _GEMINI_FIELDS.items():
-        if field_of(part, name) is not None or field_of(part, json_name) is not None:
+        if get_field(part, name) is not None or get_field(part, json_name) is not None:
             return name
-    return "text" if isinstance(field_of(part, "text"), str) else ""
+    return "text" if isinstance(get_field(part, "text"), str) else ""
 
 
 def _read_part(part: object) -> Iterator[_Piece]:
@@ -618,10 +618,10 @@ def _read_part(part: object) -> Iterator[_Piece]:
         return
     part_type = _get_part_type(part)
     # Many parts have a field that is named like their type: {"type": "refusal", "refusal": "No."}
-    body = field_of(part, part_type)
+    body = get_field(part, part_type)
     if not body and part_type in _GEMINI_FIELDS:
-        body = field_of(part, _GEMINI_FIELDS[part_type])
-    text = field_of(part, "text")
+        body = get_field(part, _GEMINI_FIELDS[part_type])
+    text = get_field(part, "text")
     if part_type in _MEDIA_TYPES:
         yield from _read_media_part(part, part_type)
     elif part_type in ("thinking", "redacted_thinking", "reasoning"):
@@ -635,13 +635,13 @@ def _read_part(part: object) -> Iterator[_Piece]:
     elif part_type == "image_generation_call":
         yield _read_media("image", part)
     elif part_type == "function_call" or part_type.endswith(("_use", "_call")):
-        yield _read_call(body or part, field_of(part, "call_id") or field_of(part, "id"))
-        output = field_of(part, "output")
+        yield _read_call(body or part, get_field(part, "call_id") or get_field(part, "id"))
+        output = get_field(part, "output")
         if output is not None:  # some calls of the Responses API hold their result
             result = output if isinstance(output, str) else _to_json(output)
-            yield _Piece("result", result, call_id=str(field_of(part, "id") or ""))
+            yield _Piece("result", result, call_id=str(get_field(part, "id") or ""))
     elif isinstance(text, str):
-        is_thought = field_of(part, "thought") is True  # in the format of Gemini
+        is_thought = get_field(part, "thought") is True  # in the format of Gemini
         if text:
             yield _Piece("thinking" if is_thought else "text", text)
     elif part is not None:
@@ -652,9 +652,9 @@ def _read_reasoning(part: object, body: Any) -> _Piece:
     """Return reasoning, whose text may be in any of several fields, or hidden."""
     texts = [
         body,
-        field_of(part, "text"),
-        text_of(field_of(part, "summary")),
-        text_of(field_of(part, "content")),
+        get_field(part, "text"),
+        get_content_text(get_field(part, "summary")),
+        get_content_text(get_field(part, "content")),
     ]
     texts = [text for text in texts if isinstance(text, str) and text]
     return _Piece("thinking", "\n".join(texts) or "(hidden by the provider)")
@@ -662,9 +662,9 @@ def _read_reasoning(part: object, body: Any) -> _Piece:
 
 def _read_media_part(part: object, part_type: str) -> Iterator[_Piece]:
     """Yield an image, audio or file. Anthropic's document may also be made of text."""
-    source = field_of(part, "source")
-    if part_type == "document" and field_of(source, "type") in ("text", "content"):
-        yield from _read_content(field_of(source, "data") or field_of(source, "content"))
+    source = get_field(part, "source")
+    if part_type == "document" and get_field(source, "type") in ("text", "content"):
+        yield from _read_content(get_field(source, "data") or get_field(source, "content"))
     else:
         yield _read_media(_MEDIA_TYPES[part_type], part)
 
@@ -673,18 +673,18 @@ def _read_call(call: object, call_id: object) -> _Piece:
     """Return a call as a part, in the format of any provider."""
     arguments: object = None
     for field_name in ("arguments", "input", "args"):
-        arguments = field_of(call, field_name)
+        arguments = get_field(call, field_name)
         if arguments is not None:
             break
-    name = field_of(call, "name")
+    name = get_field(call, "name")
     if not isinstance(name, str):
         # A tool of the provider, such as web search: its type is its name.
-        name = str(field_of(call, "type"))
+        name = str(get_field(call, "type"))
         arguments = call
     if arguments is None:
         arguments = {}
     text = arguments if isinstance(arguments, str) else _to_json(arguments)
-    return _Piece("call", f"{name}({text})", call_id=str(call_id or field_of(call, "id") or ""))
+    return _Piece("call", f"{name}({text})", call_id=str(call_id or get_field(call, "id") or ""))
 
 
 def _read_result(part: object, body: Any) -> Iterator[_Piece]:
@@ -692,22 +692,22 @@ def _read_result(part: object, body: Any) -> Iterator[_Piece]:
 
     `body` is the field of the part that is named like its type, if there is one.
     """
-    call_id = field_of(part, "tool_use_id") or field_of(part, "call_id")
-    output = field_of(part, "content")
+    call_id = get_field(part, "tool_use_id") or get_field(part, "call_id")
+    output = get_field(part, "content")
     if output is None:
-        output = field_of(part, "output")
+        output = get_field(part, "output")
     if not call_id or output is None:
         # Either a record inside a result, or a result of Gemini: all of its fields count.
         output = part if body is None else body
-    call_id = call_id or field_of(body, "id") or ""
+    call_id = call_id or get_field(body, "id") or ""
     media: list[_Piece] = []
     if _has_known_parts(output, part):
         pieces = list(_read_content(output))
-        media = [piece for piece in pieces if piece.kind in MEDIA]
-        text = "\n".join(piece.text for piece in pieces if piece.kind not in MEDIA)
+        media = [piece for piece in pieces if piece.kind in MEDIA_KINDS]
+        text = "\n".join(piece.text for piece in pieces if piece.kind not in MEDIA_KINDS)
     else:
         text = _to_json(output)
-    if field_of(part, "is_error") is True:
+    if get_field(part, "is_error") is True:
         text = f"error: {text}"
     yield _Piece("result", text, call_id=str(call_id))
     yield from media
@@ -744,7 +744,7 @@ _UNDESCRIBED_FIELDS: Final = ("type", "transcript", *_MEDIA_TYPE_FIELDS, *_CONTE
 
 def _read_media(kind: Kind, part: object) -> _Piece:
     """Return media as a part whose text gives their type, their size and hash, and other fields."""
-    media_type, content, _ = media_source(part)
+    media_type, content, _ = find_media_source(part)
     description = [media_type or kind]
     if content is not None:
         description.append(_describe_bytes(content))
@@ -753,7 +753,7 @@ def _read_media(kind: Kind, part: object) -> _Piece:
         if not is_content and name not in _UNDESCRIBED_FIELDS:
             description.append(f"{name} {value}")
     declared_kind = media_type.partition("/")[0]
-    if declared_kind in MEDIA:
+    if declared_kind in MEDIA_KINDS:
         kind = cast("Kind", declared_kind)
     return _Piece(kind, ", ".join(description), original=part)
 
@@ -769,7 +769,7 @@ class MediaSource(NamedTuple):
     location: str
 
 
-def media_source(part: object) -> MediaSource:
+def find_media_source(part: object) -> MediaSource:
     """Return the media type that a part declares, and its content or location."""
     fields = dict(_list_fields(part))
     media_type = ""

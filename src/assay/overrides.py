@@ -15,13 +15,13 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
 from assay.aggregation import Totals, normalise
-from assay.concurrency import FAILURES, is_stop, setting, side_by_side
+from assay.concurrency import FAILURES, is_stop_request, run_concurrently, set_variable
 from assay.errors import RubricError, SignatureError
 from assay.graders.grader import Grader
 from assay.graders.verdicts import to_finite_float
 from assay.report import CriterionReport, EvaluationReport, aggregate
 from assay.rollout import OUTPUTS, Rollout
-from assay.wording import described, short_repr
+from assay.wording import describe_error, format_value
 
 if TYPE_CHECKING:
     from assay.base_rubric import BaseRubric
@@ -87,7 +87,7 @@ def _track_calls(method: Callable[..., Any]) -> Callable[..., Any]:
         if current_call(self) is not None:
             return await method(self, *args, **options)
         call = OverrideCall(self, options.get("autograder"), is_nested=False)
-        with setting(_CURRENT, call):
+        with set_variable(_CURRENT, call):
             return await method(self, *args, **options)
 
     return wrapper
@@ -103,7 +103,7 @@ async def score_by_override(
     method = _choose_method(rubric, called)
     if method == "score":  # which returns reports, and does not write into states
         options: dict[str, Any] = {} if autograder is None else {"autograder": autograder}
-        with setting(_CURRENT, OverrideCall(rubric, autograder, is_nested=True)):
+        with set_variable(_CURRENT, OverrideCall(rubric, autograder, is_nested=True)):
             return list(await rubric.score(rollouts, **options))
     states = [_as_state(rollout) for rollout in rollouts]
     with _outputs_restored(states):
@@ -156,7 +156,7 @@ async def call_on_states(
         [report] = await _call_override(call, "score_rollout", [state])
         return report
 
-    return await side_by_side(score_one, states)
+    return await run_concurrently(score_one, states)
 
 
 async def _call_override(
@@ -166,13 +166,13 @@ async def _call_override(
     error: str | None = None
     returned: list[Any] = []
     try:
-        with setting(_CURRENT, call):
+        with set_variable(_CURRENT, call):
             returned = await _call_method(call.rubric, method, states)
     except FAILURES as failure:
         is_fault_of_rubric = isinstance(failure, SignatureError | RubricError)
-        if call.rubric.on_error == "raise" or is_stop(failure) or is_fault_of_rubric:
+        if call.rubric.on_error == "raise" or is_stop_request(failure) or is_fault_of_rubric:
             raise
-        error = described(failure)
+        error = describe_error(failure)
     name = f"{method} of {type(call.rubric).__name__}"
     reports: list[EvaluationReport] = []
     for index, state in enumerate(states):
@@ -255,10 +255,10 @@ def _find_wrong_output(name: str, state: State, *, needs_reward: bool) -> str | 
         return f"TypeError: {name} wrote no reward and returned no report: do one of the two"
     reward = state.get("reward")
     if needs_reward and to_finite_float(reward) is None:
-        return f"ValueError: {name} wrote {short_repr(reward)} as the reward, not a finite number"
+        return f"ValueError: {name} wrote {format_value(reward)} as the reward, not a finite number"
     metrics: Any = state.get("metrics") or {}
     if not isinstance(metrics, Mapping):
-        return f"TypeError: {name} wrote {short_repr(metrics)} as the metrics, not a mapping"
+        return f"TypeError: {name} wrote {format_value(metrics)} as the metrics, not a mapping"
     return None
 
 

@@ -1,7 +1,7 @@
 """Remove keys, passwords and logins from everything that leaves the process: errors, logs, runs, output.
 
 A secret is recognised by its form, by the name of the environment variable that holds it, or
-because it was registered with `keep_secret`.
+because it was registered with `register_secret`.
 """
 
 import os
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 if TYPE_CHECKING:  # imported late: worker processes load this module first
     import logging
 
-STRUCK = "***"
+MASK = "***"
 
 # The length in characters from which a secret is searched for in texts; shorter ones may be words.
 SHORTEST_KEY = 8
@@ -85,21 +85,21 @@ _SECRET_WORDS_UNLESS = {
     ),
 }
 
-# The secrets registered with `keep_secret`.
+# The secrets registered with `register_secret`.
 _registered: set[str] = set()
 
 
-def keep_secret(*secrets: str | None) -> None:
+def register_secret(*secrets: str | None) -> None:
     """Register secrets to be removed from now on; those that are too short are ignored."""
     for secret in secrets:
         if secret and len(secret) >= SHORTEST_KEY:
             _registered.add(secret)
 
 
-def redacted(value: Any) -> Any:
+def redact(value: Any) -> Any:
     """Return a text, or a JSON value, with every secret in its texts replaced by `***`.
 
-    >>> redacted("https://me:pw@host/v1?token=abc&n=2 refuses Bearer 0123456789")
+    >>> redact("https://me:pw@host/v1?token=abc&n=2 refuses Bearer 0123456789")
     'https://***@host/v1?token=***&n=2 refuses Bearer ***'
     """
     secrets = _registered.union(_list_environment_secrets())
@@ -121,21 +121,21 @@ def _list_environment_secrets() -> list[str]:
     return secrets
 
 
-def redacted_settings(value: Any, name: str = "") -> Any:
+def redact_settings(value: Any, name: str = "") -> Any:
     """Return a JSON value redacted; a value under the name of a secret is replaced as a whole.
 
     `name` is the name under which the value stands.
     """
     if isinstance(value, Mapping):
         settings = cast("Mapping[str, Any]", value)
-        return {redacted(key): redacted_settings(inner, key) for key, inner in settings.items()}
+        return {redact(key): redact_settings(inner, key) for key, inner in settings.items()}
     if isinstance(value, str):
-        return STRUCK if value and is_secret_name(name) else redacted(value)
+        return MASK if value and is_secret_name(name) else redact(value)
     if isinstance(value, Sequence):
-        return [redacted_settings(inner, name) for inner in cast("Sequence[Any]", value)]
+        return [redact_settings(inner, name) for inner in cast("Sequence[Any]", value)]
     if value is None or isinstance(value, bool):
         return value
-    return STRUCK if is_secret_name(name) else value
+    return MASK if is_secret_name(name) else value
 
 
 @lru_cache(maxsize=1024)
@@ -153,13 +153,13 @@ def is_secret_name(name: str) -> bool:
     return word_before not in _SECRET_WORDS_UNLESS[last_word]
 
 
-def without(secrets: Iterable[str], value: Any) -> Any:
+def replace_secrets(secrets: Iterable[str], value: Any) -> Any:
     """Return a JSON value with these secrets replaced in its texts."""
     known_secrets = tuple(secrets)
     return _change_texts(value, lambda text: _replace_secrets(text, known_secrets))
 
 
-def telltale(*secrets: str | None) -> tuple[str, ...]:
+def select_searchable(*secrets: str | None) -> tuple[str, ...]:
     """Return the secrets that can be searched for in the text of a model.
 
     Those that are short, or without both digits and letters, could be ordinary words.
@@ -175,7 +175,7 @@ def telltale(*secrets: str | None) -> tuple[str, ...]:
     return tuple(searchable)
 
 
-def parted_from_login(url: str) -> tuple[str, str, str]:
+def split_login(url: str) -> tuple[str, str, str]:
     """Return a URL without its login, the login as written in the URL, and its password."""
     from urllib.parse import unquote
 
@@ -189,7 +189,7 @@ def parted_from_login(url: str) -> tuple[str, str, str]:
     return url_without_login, login, password
 
 
-def logger_of(name: str) -> "logging.Logger":
+def get_logger(name: str) -> "logging.Logger":
     """Return the logger of this name; its records have no secrets and can be written as UTF-8."""
     import logging
 
@@ -202,12 +202,12 @@ def _redact_record(record: "logging.LogRecord") -> bool:
     """Redact a log record in place. Return True, so that the logger keeps it."""
     import logging
 
-    record.msg = _to_utf8(redacted(record.getMessage()))
+    record.msg = _to_utf8(redact(record.getMessage()))
     record.args = None
     if record.exc_info and not record.exc_text:
         record.exc_text = logging.Formatter().formatException(record.exc_info)
     if record.exc_text:
-        record.exc_text = _to_utf8(redacted(record.exc_text))
+        record.exc_text = _to_utf8(redact(record.exc_text))
     return True
 
 
@@ -230,17 +230,17 @@ def _change_texts(value: Any, change: Callable[[str], str]) -> Any:
 
 def _replace_secrets(text: str, secrets: Iterable[str]) -> str:
     for secret in secrets:
-        text = text.replace(secret, STRUCK)
+        text = text.replace(secret, MASK)
     return text
 
 
 def _replace_patterns(text: str) -> str:
     """Replace keys, logins in URLs and secrets in queries, recognised by their form."""
     patterns = _compile_patterns()
-    text = patterns.key.sub(STRUCK, text)
+    text = patterns.key.sub(MASK, text)
     if "://" in text:
-        text = patterns.login.sub(STRUCK, text)
-    return patterns.query.sub(rf"\1{STRUCK}", text)
+        text = patterns.login.sub(MASK, text)
+    return patterns.query.sub(rf"\1{MASK}", text)
 
 
 class _Patterns(NamedTuple):

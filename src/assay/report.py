@@ -12,13 +12,13 @@ from assay.aggregation import (
     Aggregation,
     Scale,
     Totals,
+    denormalise,
     normalise,
-    sum_behind,
-    summed_by_name,
+    sum_by_name,
     total,
 )
 from assay.criterion import NOT_APPLICABLE, Criterion
-from assay.wording import described
+from assay.wording import describe_error
 
 # The error of a rollout that is unscored although nothing failed.
 NOTHING_APPLIES = "NotApplicable: no counted criterion applies to this rollout"
@@ -55,7 +55,7 @@ class Score(NamedTuple):
     @classmethod
     def failed(cls, error: BaseException | str, reason: str = "") -> "Score":
         """Return the score of a question that could not be answered."""
-        message = error if isinstance(error, str) else described(error)
+        message = error if isinstance(error, str) else describe_error(error)
         return cls(error=message, reason=reason)
 
     @classmethod
@@ -153,7 +153,7 @@ class CriterionReport(BaseModel):
         )
 
 
-def line_of(criterion: Criterion, answer: Answer) -> CriterionReport:
+def make_line(criterion: Criterion, answer: Answer) -> CriterionReport:
     """Return the report line of a criterion and its answer."""
     score = as_score(criterion, answer)
     passed = None
@@ -298,7 +298,7 @@ class EvaluationReport:
         """One line per criterion; None if a judge gave one number for the whole rubric."""
         if self._lines is None and self.answers is not None:
             pairs = zip(self.criteria, self.answers, strict=True)
-            self._lines = [line_of(criterion, answer) for criterion, answer in pairs]
+            self._lines = [make_line(criterion, answer) for criterion, answer in pairs]
         return self._lines
 
     @property
@@ -315,7 +315,7 @@ class EvaluationReport:
             for name, score in self._read_scores():
                 if score.value is not None:
                     values.append((name, score.value))
-            self._metrics = summed_by_name(values)
+            self._metrics = sum_by_name(values)
         return self._metrics
 
     @property
@@ -526,7 +526,7 @@ def aggregate(
         if criterion.required and line.counted and line.passed is False:
             vetoes.append(criterion)
             # The sum must not be worth more than the score that the veto allows.
-            highest = sum_behind(criterion.cap, totals.gain, totals.loss, scale)
+            highest = denormalise(criterion.cap, totals.gain, totals.loss, scale)
             totals = totals._replace(raw=min(totals.raw, highest))
     score = None
     if any(line.value is not None for line in applying):
@@ -559,7 +559,7 @@ def aggregate_answers(
 ) -> EvaluationReport:
     """Return the report on the answers to some criteria, one answer per criterion."""
     pairs = zip(criteria, answers, strict=True)
-    lines = [line_of(criterion, answer) for criterion, answer in pairs]
+    lines = [make_line(criterion, answer) for criterion, answer in pairs]
     return aggregate(
         lines,
         criteria,
@@ -623,7 +623,7 @@ def sum_reports(reports: Iterable[EvaluationReport]) -> EvaluationReport:
         shown="; ".join(notes_on_shown),
         unshaped=unshaped,
         step_rewards=_sum_step_rewards(parts),
-        metrics=summed_by_name(pair for part in parts for pair in part.metrics.items()),
+        metrics=sum_by_name(pair for part in parts for pair in part.metrics.items()),
         errors={name: error for part in parts for name, error in part.errors.items()},
         **_join_lines(parts),
     )

@@ -2,19 +2,19 @@
 
 from collections.abc import Iterator, Sequence
 
-from assay.display import Page, Section, Toned, on_one_line, painted, shortened
+from assay.display import Page, Section, TonedCell, colour_text, format_line, shorten_line
 from assay.report import Citation, CriterionReport, EvaluationReport
 
 
 def format_report(name: str, report: EvaluationReport, *, coloured: bool = False) -> str:
     """Return a report as lines of text: the score, then each criterion with its answer."""
-    heading = f"{on_one_line(name)}: {format_score(report)}"
+    heading = f"{format_line(name)}: {format_score(report)}"
     if report.vetoed_by:
-        heading += f", vetoed by {on_one_line(', '.join(report.vetoed_by))}"
+        heading += f", vetoed by {format_line(', '.join(report.vetoed_by))}"
     if report.shown:
         heading += f" (judges were shown: {report.shown})"
     if report.report is None and report.reason:
-        heading += f"  {shortened(report.reason)}"
+        heading += f"  {shorten_line(report.reason)}"
     return "\n".join([heading, *_format_lines(report.lines, "  ", coloured)])
 
 
@@ -31,13 +31,13 @@ def format_score(report: EvaluationReport) -> str:
 
 def _format_lines(lines: Sequence[CriterionReport], indent: str, coloured: bool) -> Iterator[str]:
     for line in lines:
-        answer = painted(
+        answer = colour_text(
             f"{line.short_answer or '–':<6} ", _choose_colour(line) if coloured else ""
         )
-        text = f"{indent}{answer}{line.weight:+g}  {on_one_line(line.requirement or line.name)}"
+        text = f"{indent}{answer}{line.weight:+g}  {format_line(line.requirement or line.name)}"
         explanation = line.error or line.reason
         if explanation:
-            text += f": {shortened(explanation)}"
+            text += f": {shorten_line(explanation)}"
         yield text
         for citation in line.citations:
             yield f"{indent}       {_format_citation(citation)}"
@@ -57,7 +57,7 @@ def _choose_colour(line: CriterionReport) -> str:
 def _format_citation(citation: Citation) -> str:
     text = f"cites {citation.get('part', 'the response')}"
     if "quote" in citation:
-        text += f" “{shortened(citation['quote'])}”"
+        text += f" “{shorten_line(citation['quote'])}”"
     if "found" in citation:
         text += ", not there"
     return text
@@ -69,7 +69,7 @@ def format_report_html(report: EvaluationReport) -> str:
     rows: list[tuple[object, ...]] = []
     for line in report.lines:
         tone = "error" if line.error else tones[line.passed]
-        answer = Toned(line.short_answer or "–", tone)
+        answer = TonedCell(line.short_answer or "–", tone)
         rows.append((line.name, f"{line.weight:+g}", answer, line.error or line.reason))
     title = f"score: {format_score(report)}"
     if report.raw_score is not None:

@@ -4,35 +4,35 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, Self, cast
 
-from assay.aggregation import aggregation_of
+from assay.aggregation import find_aggregation
 from assay.base_rubric import BaseRubric
-from assay.criterion import Criterion, Scorer, hash_of
+from assay.criterion import Criterion, Scorer, hash_json
 from assay.display import Page, Section
 from assay.engine import ScoringContext, ask_criteria, make_reports
 from assay.errors import AssayError, RubricError
 from assay.graders.grader import Grader
 from assay.graders.judge_input import set_shows
-from assay.loading import Loadable, criterion_of
+from assay.loading import Loadable, read_criterion_data
 from assay.loading.document import Node
 from assay.loading.rubric_reader import (
-    criterion_nodes,
-    group_parts,
-    inner_options,
+    find_criterion_nodes,
+    import_object,
     is_group,
-    object_of,
+    read_group,
+    select_inner_options,
 )
-from assay.messages import read_completion, shows_of
+from assay.messages import read_completion, read_shows
 from assay.overrides import ScoringMethod
 from assay.parsers import Parser
 from assay.plan import Plan, Traits, bind_method, make_names_unique
-from assay.redaction import logger_of
+from assay.redaction import get_logger
 from assay.report import EvaluationReport, sum_reports
 from assay.rollout import Rollout
-from assay.shaping import shaping_of
+from assay.shaping import read_shaping
 from assay.types import OnError, RewardFunc
-from assay.wording import counted, described, short_repr
+from assay.wording import describe_error, format_count, format_value
 
-logger = logger_of("assay")
+logger = get_logger("assay")
 
 
 class Rubric(BaseRubric, Loadable):
@@ -78,14 +78,14 @@ class Rubric(BaseRubric, Loadable):
         }
         self.autograder = autograder
         self.on_error: OnError = on_error
-        self.aggregation = aggregation_of(aggregation)
-        self.shows = None if shows is None else shows_of(shows)
+        self.aggregation = find_aggregation(aggregation)
+        self.shows = None if shows is None else read_shows(shows)
         criteria = make_names_unique(self._read_criteria(funcs, weights))
         self._plan = Plan(criteria, self.aggregation)
         if shaping:
             # A preset adds criteria later, and a gate may name them.
             names = self._plan.names if type(self) is Rubric else None
-            self.shaping = shaping_of(shaping, names)
+            self.shaping = read_shaping(shaping, names)
 
     async def _score_by_criteria(
         self,
@@ -171,7 +171,7 @@ class Rubric(BaseRubric, Loadable):
             zip(items, _list_weights(weights, len(items)), strict=True)
         ):
             if isinstance(item, Mapping):
-                item = criterion_of(cast("Mapping[str, Any]", item), index, Rubric)
+                item = read_criterion_data(cast("Mapping[str, Any]", item), index, Rubric)
             criterion = Criterion.of(item, weight)
             if getattr(criterion.check, "shaping", ()):
                 raise RubricError(
@@ -212,8 +212,8 @@ class Rubric(BaseRubric, Loadable):
 
     def show(self, shows: str | Sequence[str]) -> None:
         """Set what judges are shown from now on, here and in nested rubrics."""
-        self.shows = shows_of(shows)
-        self.told_shows = self.shows
+        self.shows = read_shows(shows)
+        self.caller_shows = self.shows
         for inner in self._list_nested():
             inner.show(shows)
 
@@ -266,7 +266,7 @@ class Rubric(BaseRubric, Loadable):
             weight = f"{criterion.weight:+g}"
             rows.append((criterion.name, weight, answered_by, criterion.requirement or ""))
         name = self.name or type(self).__name__
-        title = f"{name}: {counted(len(rows), 'criterion', 'criteria')}"
+        title = f"{name}: {format_count(len(rows), 'criterion', 'criteria')}"
         table = Section(("criterion", "weight", "answered by", "requirement"), rows)
         return Page(title, [table]).text("html")
 
@@ -294,7 +294,7 @@ def _list_criteria(funcs: Any) -> list[Any]:
         return []
     if isinstance(funcs, (str, bytes, Mapping, Criterion)) or not hasattr(funcs, "__iter__"):
         raise RubricError(
-            f"a rubric takes a list of criteria, not {short_repr(cast('object', funcs))}: "
+            f"a rubric takes a list of criteria, not {format_value(cast('object', funcs))}: "
             "put it in brackets"
         )
     return list(funcs)
@@ -305,7 +305,7 @@ def _list_weights(weights: Iterable[float | None] | None, size: int) -> list[flo
     if weights is None:
         return [None] * size
     if not hasattr(weights, "__iter__"):
-        raise RubricError(f"weights is {short_repr(weights)}: give a list with one per function")
+        raise RubricError(f"weights is {format_value(weights)}: give a list with one per function")
     listed = list(weights)
     if not listed:
         return [None] * size
@@ -345,13 +345,13 @@ class RubricGroup(Rubric):
             raise RubricError("RubricGroup must have at least one rubric")
         for rubric in rubrics:
             if not isinstance(rubric, Rubric):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise RubricError(f"a RubricGroup takes rubrics, not {short_repr(rubric)}")
+                raise RubricError(f"a RubricGroup takes rubrics, not {format_value(rubric)}")
         super().__init__(**kwargs)
         if self._plan.planned:
             raise RubricError("a RubricGroup has no criteria of its own: put them in a Rubric")
         self.rubrics: list[Rubric] = list(rubrics)
         if shaping:
-            self.shaping = shaping_of(shaping, self.get_reward_func_names())
+            self.shaping = read_shaping(shaping, self.get_reward_func_names())
 
     async def _score_by_criteria(
         self,
@@ -391,22 +391,24 @@ class RubricGroup(Rubric):
     @classmethod
     def from_node(cls, node: Node, *, allow_code: bool = False, **options: Any) -> Self:
         """Return the group that a mapping with a list of `rubrics` describes."""
-        parts, group_options = group_parts(node, allow_code=allow_code)
-        child_options = inner_options(options)
+        parts, group_options = read_group(node, allow_code=allow_code)
+        child_options = select_inner_options(options)
         rubrics = [rubric_at(part, allow_code=allow_code, **child_options) for part in parts]
         return cls(rubrics, **group_options | options)
 
     def to_dict(self) -> dict[str, Any]:
         data: dict[str, Any] = {"name": self.name} if self.name else {}
-        data.update(self.options_data())
+        data.update(self.options_to_data())
         data["rubrics"] = [child.to_dict() for child in self._check_children()]
         return data
 
     @property
     def content_hash(self) -> str:
         hashes = [child.content_hash for child in self._check_children()]
-        options = self.options_data(as_hash=True)
-        return hash_of({"format": "assay.group/1", "name": self.name, "rubrics": hashes, **options})
+        options = self.options_to_data(as_hash=True)
+        return hash_json(
+            {"format": "assay.group/1", "name": self.name, "rubrics": hashes, **options}
+        )
 
     def _refuse_single_rollout(self) -> None:
         children = [child for child in self._check_children() if len(child) or child.own_methods]
@@ -451,7 +453,9 @@ def rubrics_inside(
             child_node = None if node is None else node.at("rubrics").at(index)
             yield from rubrics_inside(child, child_node, f"{path}{child.name or index}/")
         return
-    nodes: Sequence[Node | None] = [None] * len(rubric) if node is None else criterion_nodes(node)
+    nodes: Sequence[Node | None] = (
+        [None] * len(rubric) if node is None else find_criterion_nodes(node)
+    )
     yield path, rubric, nodes
     for criterion, criterion_node in zip(rubric.criteria, nodes, strict=True):
         if isinstance(criterion.check, Rubric):
@@ -466,7 +470,7 @@ def rubric_in_python(reference: str) -> Rubric:
 
     The object is a rubric, a function without arguments that returns one, or a list of criteria.
     """
-    rubric = object_of(reference)
+    rubric = import_object(reference)
     if callable(rubric) and not isinstance(rubric, Rubric):
         try:
             rubric = rubric()
@@ -475,13 +479,13 @@ def rubric_in_python(reference: str) -> Rubric:
         except Exception as error:  # a user's function may raise anything
             raise RubricError(
                 f"{reference} could not be called without arguments to get a rubric: "
-                f"{described(error)}; if it is a check, name a list that holds it"
+                f"{describe_error(error)}; if it is a check, name a list that holds it"
             ) from error
     if isinstance(rubric, list | tuple):
         return Rubric(cast("Sequence[Any]", rubric))
     if not isinstance(rubric, Rubric):
         raise RubricError(
-            f"{reference} is {short_repr(rubric)}: "
+            f"{reference} is {format_value(rubric)}: "
             "name a Rubric, a function that returns one, or a list of criteria"
         )
     return rubric

@@ -13,13 +13,13 @@ from typing import Annotated, Any, Final, NamedTuple, TypeAlias, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
-from assay.concurrency import FAILURES, is_stop
-from assay.criterion import LARGEST, path_of, reference_of
+from assay.concurrency import FAILURES, is_stop_request
+from assay.criterion import MAX_MAGNITUDE, get_file_reference, get_qualified_name
 from assay.errors import RubricError
 from assay.messages import completion_text
 from assay.report import CriterionReport, EvaluationReport
 from assay.types import OnError
-from assay.wording import described, did_you_mean, first_error, short_repr
+from assay.wording import describe_error, explain_first_error, format_value, suggest_word
 
 
 class Earned(NamedTuple):
@@ -54,7 +54,7 @@ class Earned(NamedTuple):
         if isinstance(value, int | float):
             return value
         raise ValueError(
-            f"its field {count!r} is {short_repr(value)}: "
+            f"its field {count!r} is {format_value(value)}: "
             "count words or characters, or name a field that holds a number or a list"
         )
 
@@ -63,7 +63,7 @@ Positive = Annotated[float, Field(gt=0)]
 NonNegative = Annotated[float, Field(ge=0)]
 
 
-def clip(rollout: Earned, low: float = -LARGEST, high: float = LARGEST) -> float:
+def clip(rollout: Earned, low: float = -MAX_MAGNITUDE, high: float = MAX_MAGNITUDE) -> float:
     """Limit the reward to `low`…`high`."""
     return min(high, max(low, rollout.reward))
 
@@ -94,7 +94,7 @@ def repetition(
     rollout: Earned, size: Annotated[int, Field(ge=1)] = 3, most: NonNegative = 1.0
 ) -> float:
     """Subtract `most` times the share of runs of `size` words that repeat an earlier run."""
-    return rollout.reward - most * repeated_share(rollout.text, size)
+    return rollout.reward - most * measure_repetition(rollout.text, size)
 
 
 def format_gate(rollout: Earned, criterion: str, pays: float = 0.0, least: float = 1.0) -> float:
@@ -149,7 +149,7 @@ SHAPINGS: Final[dict[str, Callable[..., Any]]] = {
 }
 
 
-def repeated_share(text: str, size: int = 3) -> float:
+def measure_repetition(text: str, size: int = 3) -> float:
     """Return the share of runs of `size` words that repeat an earlier run; 0 for a shorter text."""
     words = text.lower().split()
     runs = [tuple(words[start : start + size]) for start in range(len(words) - size + 1)]
@@ -194,16 +194,16 @@ class ShapingPart:
             results = apply(rollouts)
         rewards: list[float] = []
         for result in results:
-            if isinstance(result, int | float) and abs(result) <= LARGEST:
+            if isinstance(result, int | float) and abs(result) <= MAX_MAGNITUDE:
                 rewards.append(float(result))
         if len(rewards) != len(rollouts) or len(results) != len(rollouts):
             raise ValueError(
-                f"it returned {short_repr(results)} for {len(rollouts)} rollouts: "
+                f"it returned {format_value(results)} for {len(rollouts)} rollouts: "
                 "return one finite number for each"
             )
         return rewards
 
-    def data(self, *, as_hash: bool) -> Any:
+    def to_data(self, *, as_hash: bool) -> Any:
         """Return the part as an entry of a rubric file.
 
         Raises `RubricError` for a function that no file can name, except with `as_hash`.
@@ -211,12 +211,12 @@ class ShapingPart:
         if self.is_builtin:
             return {self.name: dict(self.options)}
         if as_hash:
-            return path_of(self.function)
-        return reference_of(self.function)
+            return get_qualified_name(self.function)
+        return get_file_reference(self.function)
 
 
 @cache
-def options_of(name: str) -> type[BaseModel]:
+def build_options_model(name: str) -> type[BaseModel]:
     """Return a pydantic model of the options of a built-in part."""
     fields: dict[str, Any] = {}
     # The first parameter is the rollout, or the batch.
@@ -228,13 +228,13 @@ def options_of(name: str) -> type[BaseModel]:
     return create_model(name, __config__=ConfigDict(extra="forbid", allow_inf_nan=False), **fields)
 
 
-def shaping_of(shaping: object, names: Sequence[str] | None = None) -> tuple[ShapingPart, ...]:
+def read_shaping(shaping: object, names: Sequence[str] | None = None) -> tuple[ShapingPart, ...]:
     """Return the parts of a shaping, given as functions or as data such as `{clip: {low: 0}}`.
 
     With `names`, the criterion of a `format_gate` has to be one of them.
     """
     if not isinstance(shaping, list | tuple):
-        raise RubricError(f"shaping is {short_repr(shaping)}: give a list of parts")
+        raise RubricError(f"shaping is {format_value(shaping)}: give a list of parts")
     parts = [_read_part(entry) for entry in cast("Sequence[object]", shaping)]
     for part in parts:
         if part.function is not format_gate or names is None:
@@ -243,7 +243,7 @@ def shaping_of(shaping: object, names: Sequence[str] | None = None) -> tuple[Sha
         if criterion is not None and criterion not in names:
             raise RubricError(
                 f"format_gate names the criterion {criterion!r}, which this rubric does not have: "
-                f"{did_you_mean(criterion, names)}"
+                f"{suggest_word(criterion, names)}"
             )
     return tuple(parts)
 
@@ -253,33 +253,35 @@ def _read_part(entry: object) -> ShapingPart:
     if isinstance(entry, ShapingPart):
         return entry
     if callable(entry):
-        return ShapingPart(name=path_of(entry).partition(":")[2], function=entry)
+        return ShapingPart(name=get_qualified_name(entry).partition(":")[2], function=entry)
     name: object = entry
     options: object = None
     if isinstance(entry, dict):
         mapping = cast("dict[object, object]", entry)
         if len(mapping) != 1:
             raise RubricError(
-                f"{short_repr(mapping)} is not a part of a shaping: "
+                f"{format_value(mapping)} is not a part of a shaping: "
                 "give one name with its options per entry"
             )
         [(name, options)] = mapping.items()
     name = str(name)
     if name not in SHAPINGS:
-        raise RubricError(f"there is no shaping {short_repr(name)}: {did_you_mean(name, SHAPINGS)}")
+        raise RubricError(
+            f"there is no shaping {format_value(name)}: {suggest_word(name, SHAPINGS)}"
+        )
     return ShapingPart(name, SHAPINGS[name], _read_options(name, options or {}))
 
 
 def _read_options(name: str, options: object) -> dict[str, Any]:
     """Return the validated options of a built-in part, without those that were not given."""
     try:
-        model = options_of(name).model_validate(options)
+        model = build_options_model(name).model_validate(options)
     except ValidationError as error:
-        raise RubricError(f"{name}: {first_error(error)[1]}") from None
+        raise RubricError(f"{name}: {explain_first_error(error)[1]}") from None
     validated = model.model_dump(exclude_unset=True)
     if name == "clip":
-        low = validated.get("low", -LARGEST)
-        high = validated.get("high", LARGEST)
+        low = validated.get("low", -MAX_MAGNITUDE)
+        high = validated.get("high", MAX_MAGNITUDE)
         if not validated or low > high:
             raise RubricError(
                 f"clip has the options {validated}: give a low, a high, or a low below a high"
@@ -291,7 +293,7 @@ def _read_options(name: str, options: object) -> dict[str, Any]:
 _Result: TypeAlias = float | CriterionReport
 
 
-def shaped(
+def shape_rewards(
     reports: Sequence[EvaluationReport],
     rows: Sequence[Mapping[str, Any]],
     parts: Sequence[ShapingPart],
@@ -343,9 +345,9 @@ def _shape_group(
     try:
         rewards = part(list(group.values()))
     except FAILURES as error:
-        if on_error == "raise" or is_stop(error):
+        if on_error == "raise" or is_stop_request(error):
             raise
-        failure = CriterionReport(name=part.name, error=described(error))
+        failure = CriterionReport(name=part.name, error=describe_error(error))
     else:
         return dict(zip(group, rewards, strict=True))
     failures = _find_failing_rollouts(part, group)
@@ -370,7 +372,7 @@ def _find_failing_rollouts(
         try:
             part([rollout])
         except FAILURES as error:
-            failures[index] = CriterionReport(name=part.name, error=described(error))
+            failures[index] = CriterionReport(name=part.name, error=describe_error(error))
     return failures
 
 

@@ -14,7 +14,13 @@ from assay.graders.prompt_text import system_prompt
 from assay.graders.verdicts import check_score
 from assay.report import Answer, EvaluationReport, Score
 from assay.rollout import Rollout
-from assay.trajectory import TrajectoryStep, as_it_stood, by_turn, join_steps, steps_of
+from assay.trajectory import (
+    TrajectoryStep,
+    assign_to_turns,
+    combine_steps,
+    cut_at_steps,
+    read_steps,
+)
 
 # A check gets all messages up to its step, so the cost grows with the square of this number.
 MAX_STEPS = 3000
@@ -32,14 +38,14 @@ def about_one_step(criterion: Criterion) -> Criterion:
 
 def split_into_steps(rollout: Rollout, criterion: Criterion) -> dict[str, Rollout]:
     """Return the rollout as it stood at each of its steps, by the address of the step."""
-    steps = steps_of(rollout.fields, criterion.scope)
+    steps = read_steps(rollout.fields, criterion.scope)
     if len(steps) > MAX_STEPS:
         raise RubricError(
             f"the rollout has {len(steps):,} steps, but a check is asked about at most "
             f"{MAX_STEPS:,}: shorten the rollout, or ask about the whole of it"
         )
     rollouts: dict[str, Rollout] = {}
-    for step, fields in zip(steps, as_it_stood(rollout.fields, steps), strict=True):
+    for step, fields in zip(steps, cut_at_steps(rollout.fields, steps), strict=True):
         rollouts[step.address] = Rollout.from_fields(fields, rollout.state)
     return rollouts
 
@@ -55,7 +61,7 @@ def questions_by_step(
     """
     if criterion.scope == "rollout":
         return {"": criterion}
-    steps = steps_of(fields, criterion.scope)
+    steps = read_steps(fields, criterion.scope)
     question_hash = criterion.question_hash
     questions: dict[str, Criterion] = {}
     for step in steps:
@@ -111,7 +117,7 @@ def join_answers_about_steps(
             joined.extend(own_scores)
         else:
             answers = [check_score(criterion, score) for score in own_scores]
-            joined.append(join_steps(criterion, list(questions_by_address), answers))
+            joined.append(combine_steps(criterion, list(questions_by_address), answers))
     return joined
 
 
@@ -125,14 +131,14 @@ def compute_turn_rewards(
     The reward of a turn is the reward that the rollout would have if every turn had the answers
     of this one. `compute_reward` returns the reward for a list with one answer per criterion.
     """
-    turns = [step.address for step in steps_of(fields, "step")]
+    turns = [step.address for step in read_steps(fields, "step")]
     if not report.scored or report.answers is None:
         return dict.fromkeys(turns, report.raw_score)
     answers: list[Answer] = []
     answers_by_turn: list[Mapping[str, Answer]] = []
     for criterion, line in zip(report.criteria, report.lines, strict=True):
         answers.append(line.as_score)
-        answers_by_turn.append(by_turn(criterion, line, turns))
+        answers_by_turn.append(assign_to_turns(criterion, line, turns))
     rewards: dict[str, float | None] = {}
     for turn in turns:
         answers_of_turn: list[Answer] = []

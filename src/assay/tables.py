@@ -22,7 +22,7 @@ from typing import IO, Any, cast
 
 from assay.errors import AssayError, import_extra
 from assay.messages import MEDIA_COLUMNS
-from assay.wording import short_repr
+from assay.wording import format_value
 
 
 class TableError(AssayError, ValueError):
@@ -70,9 +70,9 @@ def with_media_columns(row: dict[str, Any]) -> dict[str, Any]:
     """A row with its columns of media in its prompt; as nearly all have none, itself."""
     if MEDIA_COLUMNS.keys().isdisjoint(row):
         return row
-    from assay.media import with_columns  # which is much to load for tables without any
+    from assay.media import add_media_columns  # which is much to load for tables without any
 
-    return with_columns(row)
+    return add_media_columns(row)
 
 
 def _numbered(source: object, name: str) -> Numbered:
@@ -90,7 +90,7 @@ def _numbered(source: object, name: str) -> Numbered:
     if isinstance(source, Iterable) and not isinstance(source, bytes):
         return _mappings(cast("Iterable[object]", source), name)
     raise TableError(
-        f"{short_repr(source)} holds no rows: give a path, a list of mappings, a data set or a frame"
+        f"{format_value(source)} holds no rows: give a path, a list of mappings, a data set or a frame"
     )
 
 
@@ -109,7 +109,7 @@ def _mappings(source: Iterable[object], name: str) -> Numbered:
     for number, row in enumerate(source, start=1):
         if not isinstance(row, Mapping):
             raise TableError(
-                f"row {number} of {name} is {short_repr(row)}: give a mapping, name to value"
+                f"row {number} of {name} is {format_value(row)}: give a mapping, name to value"
             )
         yield number, dict(cast("Mapping[str, Any]", row))
 
@@ -166,7 +166,7 @@ def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         names = Counter(name for name, _ in pairs)
         twice = next(name for name, count in names.items() if count > 1)
         raise RepeatedFieldError(
-            f"the field {short_repr(twice)} is there {names[twice]} times: name it once"
+            f"the field {format_value(twice)} is there {names[twice]} times: name it once"
         )
     return found
 
@@ -188,7 +188,7 @@ def objects_in(lines: Iterable[bytes], name: str, start: int = 1) -> Numbered:
             raise _no_json(f"{name}:{number}", error) from None
         if type(row) is not dict:
             raise TableError(
-                f'{name}:{number}: {short_repr(row)} is no object: write one a line, {{"field": ...}}'
+                f'{name}:{number}: {format_value(row)} is no object: write one a line, {{"field": ...}}'
             )
         yield number, cast("dict[str, Any]", row)
 
@@ -237,7 +237,7 @@ def _listed(data: bytes, name: str) -> Numbered:
     for number, row in enumerate(cast("list[object]", found), start=1):
         if type(row) is not dict:
             raise TableError(
-                f"{name}: item {number} of the list is {short_repr(row)}, and no object"
+                f"{name}: item {number} of the list is {format_value(row)}, and no object"
             )
         yield number, cast("dict[str, Any]", row)
 
@@ -266,7 +266,7 @@ def _separated(path: Path, name: str, *, delimiter: str = ",") -> Numbered:
                 raise TableError(f"{name}: there is no header: name the columns in the first line")
             if len(set(header)) < len(header):
                 raise TableError(
-                    f"{name}:1: the header is {short_repr(header)}: give every column a name of its own"
+                    f"{name}:1: the header is {format_value(header)}: give every column a name of its own"
                 )
             for cells in lines:
                 if len(cells) == len(header):

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple, cast
 
 from assay.aggregation import total
 from assay.criterion import Criterion
-from assay.messages import parts_of, turns_of
-from assay.report import CriterionReport, Score, line_of
+from assay.messages import read_conversation, read_parts
+from assay.report import CriterionReport, Score, make_line
 
-# A tool call as `parts_of` writes it: `name(arguments)`.
+# A tool call as `read_parts` writes it: `name(arguments)`.
 _CALL = re.compile(r'([^\s({"]+)\((.*)\)', re.DOTALL)
 
 
@@ -56,14 +56,14 @@ class TrajectoryStep(NamedTuple):
         return self.result is not None and not self.failed
 
 
-def steps_of(row: Mapping[str, Any], scope: str) -> list[TrajectoryStep]:
+def read_steps(row: Mapping[str, Any], scope: str) -> list[TrajectoryStep]:
     """Return the steps of a completion in order: its tool calls for the scope "call", else turns."""
     prompt = row.get("prompt")
     completion = row.get("completion")
     if scope == "call":
-        return calls_of(prompt, completion)
+        return read_calls(prompt, completion)
     texts_by_turn: dict[str, list[str]] = {}
-    for part in parts_of(prompt, completion):
+    for part in read_parts(prompt, completion):
         if part.role != "assistant" or part.in_prompt or part.kind == "thinking":
             continue
         # A turn without text, such as one that only calls tools, is a step too.
@@ -73,18 +73,18 @@ def steps_of(row: Mapping[str, Any], scope: str) -> list[TrajectoryStep]:
     return [TrajectoryStep(address, " ".join(texts)) for address, texts in texts_by_turn.items()]
 
 
-def calls_of(prompt: object, completion: object) -> list[TrajectoryStep]:
+def read_calls(prompt: object, completion: object) -> list[TrajectoryStep]:
     """Return the tool calls of a completion in order, each with its result.
 
-    All message formats that `parts_of` reads are supported.
+    All message formats that `read_parts` reads are supported.
 
     >>> call = {"id": "a", "function": {"name": "search", "arguments": "{}"}}
     >>> reply = {"role": "tool", "tool_call_id": "a", "content": "found"}
     >>> messages = [{"role": "assistant", "tool_calls": [call]}, reply]
-    >>> [(step.address, step.name, step.result) for step in calls_of("Where is it?", messages)]
+    >>> [(step.address, step.name, step.result) for step in read_calls("Where is it?", messages)]
     [('m2.call1', 'search', 'found')]
     """
-    parts = [part for part in parts_of(prompt, completion) if not part.in_prompt]
+    parts = [part for part in read_parts(prompt, completion) if not part.in_prompt]
     calls = {part.address: part.text for part in parts if part.kind == "call"}
     results: dict[str, str] = {}
     unmatched_results: list[str] = []
@@ -109,13 +109,13 @@ def calls_of(prompt: object, completion: object) -> list[TrajectoryStep]:
     return steps
 
 
-def as_it_stood(
+def cut_at_steps(
     row: Mapping[str, Any], steps: Iterable[TrajectoryStep]
 ) -> Iterator[dict[str, Any]]:
     """Yield a copy of the rollout for each step: cut after the step's message, with `step` added."""
     completion = row.get("completion")
-    prompt_length = len(turns_of(row.get("prompt"), "user"))
-    messages = turns_of(completion, "assistant")
+    prompt_length = len(read_conversation(row.get("prompt"), "user"))
+    messages = read_conversation(completion, "assistant")
     for step in steps:
         if isinstance(completion, str):
             completion_so_far = completion
@@ -126,13 +126,13 @@ def as_it_stood(
         yield {**row, "completion": completion_so_far, "step": step}
 
 
-def join_steps(
+def combine_steps(
     criterion: Criterion, addresses: Sequence[str], answers: Sequence[float | Score]
 ) -> Score:
     """Combine the answers about steps into one; if one of them is an error, so is the result."""
     lines: list[CriterionReport] = []
     for address, answer in zip(addresses, answers, strict=True):
-        line = line_of(criterion, answer)
+        line = make_line(criterion, answer)
         update = {"name": address, "requirement": None, "tags": (), "step": True}
         lines.append(line.model_copy(update=update))
     for line in lines:
@@ -173,7 +173,7 @@ def _cite_step(line: CriterionReport) -> str:
     return f"[{line.name}] {line.reason}".rstrip()
 
 
-def by_turn(
+def assign_to_turns(
     criterion: Criterion, line: CriterionReport, turns: Collection[str]
 ) -> dict[str, float | Score]:
     """Return the answer that counts in the reward of each turn; turns without one are left out.

@@ -12,7 +12,7 @@ from assay.report import EvaluationReport
 from assay.rollout import Rollout
 from assay.rubric import Rubric, RubricGroup
 from assay.types import RewardFunc
-from assay.wording import did_you_mean
+from assay.wording import suggest_word
 
 
 class VersionedRubric(RubricGroup):
@@ -83,7 +83,7 @@ class VersionedRubric(RubricGroup):
         for name in (*retire, *weights):
             if name not in names:
                 raise RubricError(
-                    f"there is no criterion {name!r} to change: {did_you_mean(name, names)}"
+                    f"there is no criterion {name!r} to change: {suggest_word(name, names)}"
                 )
         criteria: list[Any] = []
         for criterion in current.criteria:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from assay.redaction import redacted
+from assay.redaction import redact
 
 if TYPE_CHECKING:  # pydantic takes longer to load than anything else a worker process needs
     from pydantic import ValidationError
@@ -34,7 +34,7 @@ _ADVICE: Mapping[str, str] = {
 }
 
 
-def short_repr(value: object) -> str:
+def format_value(value: object) -> str:
     """Return the repr of a value, shortened for a message."""
     formatter = reprlib.Repr()
     formatter.maxstring = 62
@@ -42,7 +42,7 @@ def short_repr(value: object) -> str:
     return formatter.repr(value)
 
 
-def first_error(error: "ValidationError", field: str = "") -> tuple[str, str]:
+def explain_first_error(error: "ValidationError", field: str = "") -> tuple[str, str]:
     """Return the first field that pydantic refuses, and a sentence about its value.
 
     `field` is the name of the field if its value alone was validated.
@@ -62,10 +62,10 @@ def first_error(error: "ValidationError", field: str = "") -> tuple[str, str]:
             break
     is_list_entry = bool(path) and isinstance(path[-1], int)
     verb = "holds" if is_list_entry else "is"
-    return name, f"{name or 'it'} {verb} {short_repr(details['input'])}: {advice}"
+    return name, f"{name or 'it'} {verb} {format_value(details['input'])}: {advice}"
 
 
-def did_you_mean(word: object, words: Iterable[str]) -> str:
+def suggest_word(word: object, words: Iterable[str]) -> str:
     """Return the end of a message about an unknown word: the closest known word, or all of them."""
     known_words = list(words)
     matches = get_close_matches(str(word), known_words, n=1)
@@ -74,17 +74,17 @@ def did_you_mean(word: object, words: Iterable[str]) -> str:
     return f"use {', '.join(known_words)}"
 
 
-def counted(number: int, noun: str, plural: str = "") -> str:
+def format_count(number: int, noun: str, plural: str = "") -> str:
     """Return a number with its noun: `1 text`, `2,000 texts`."""
     if number == 1:
         return f"{number:,} {noun}"
     return f"{number:,} {plural or noun + 's'}"
 
 
-def described(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """Return the type and message of an error, without secrets and cut if it is long."""
     try:
-        message = redacted(str(error))
+        message = redact(str(error))
     except Exception:  # noqa: BLE001 - `__str__` may be the code of others
         message = "its message cannot be shown"
     if len(message) > MAX_MESSAGE_LENGTH:

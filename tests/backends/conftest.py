@@ -8,7 +8,7 @@ import pytest
 from assay import Rubric, rows_of
 from assay.backends.worker import ShardFailure, score_shard
 from assay.runs import Run, score_rows
-from assay.wording import described
+from assay.wording import describe_error
 
 
 def has_answer(completion, answer):
@@ -62,7 +62,7 @@ class Here:
         try:
             return score_shard(job if self.make is None else Uncopied(job, self.make), task)
         except Exception as error:  # noqa: BLE001
-            return ShardFailure(task.shard.number, described(error))
+            return ShardFailure(task.shard.number, describe_error(error))
 
 
 class Uncopied:

@@ -7,7 +7,7 @@ import pytest
 
 from assay import Rollout, Rubric, RubricError, RubricFileError
 from assay.checks import Called, FinalState, NoRepeatedCalls, RecoversFromErrors, Trajectory
-from assay.trajectory import calls_of
+from assay.trajectory import read_calls
 from tests.test_parts import ANTHROPIC, GEMINI, OPENAI_CHAT, OPENAI_RESPONSES
 
 
@@ -40,7 +40,7 @@ DEEP = ("refund", "[" * 100_000 + "]" * 100_000, "ok")
 @pytest.mark.parametrize("said", [OPENAI_CHAT, OPENAI_RESPONSES, ANTHROPIC, GEMINI])
 def test_calls_are_read_from_every_shape(said):
     """With their results, by the SDKs' own records."""
-    [call] = calls_of("Where is it?", said)
+    [call] = read_calls("Where is it?", said)
     assert (call.name, json.loads(call.arguments), call.failed) == (
         "search_orders",
         {"customer": 7},
@@ -62,12 +62,12 @@ def test_a_result_without_an_id_answers_the_first_call_that_waits():
     replies = [
         gemini(functionResponse={"name": name, "response": {"output": name}}) for name in "ab"
     ]
-    found = calls_of([{"role": "user", "content": "Go."}], [*two, *replies])
+    found = read_calls([{"role": "user", "content": "Go."}], [*two, *replies])
     assert [(call.address, call.name, json.loads(call.result)["response"]) for call in found] == [
         ("m2.call1", "a", {"output": "a"}),
         ("m3.call1", "b", {"output": "b"}),
     ]
-    assert calls_of(chat(SEARCH), "It is there.") == []
+    assert read_calls(chat(SEARCH), "It is there.") == []
 
 
 CALLED = [

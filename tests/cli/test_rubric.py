@@ -60,7 +60,7 @@ class TestPythonRubrics:
         ("path", "words"),
         [
             ("rubrik", "there is no 'rubrik' in it: did you mean 'rubric'?"),
-            ("number", "is 7: name a Rubric, a function that makes one, or a list of criteria"),
+            ("number", "is 7: name a Rubric, a function that returns one, or a list of criteria"),
             ("broken", "KeyError: 'no such thing'"),
             ("short", "put a single check in a list"),
         ],

@@ -233,11 +233,14 @@ class TestEndings:
         assert "bad.jsonl:3: no JSON" in done.err
         assert len(Run.open("run")) == 2
 
-    def test_a_rubric_that_fits_no_row_is_all_that_is_said(self, score: Any, files: Any) -> None:
-        """And no table of nothing."""
+    def test_a_rubric_that_fits_no_row_leaves_every_row_unscored(
+        self, score: Any, files: Any
+    ) -> None:
+        """The table counts the errors, and the command fails."""
         done = score(data=files("other.jsonl", [{"question": "Which?"}]))
-        assert (done.code, done.out) == (2, "")
-        assert "'completion'" in done.err
+        assert done.code == 1
+        assert "1 rollout, 1 unscored" in done.out
+        assert "SignatureError" in done.out
 
     def test_rollouts_of_somebody_else_are_not_written_over(self, score: Any, files: Any) -> None:
         """As where `assay init` has put some."""

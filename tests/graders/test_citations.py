@@ -24,7 +24,7 @@ from assay import (
 )
 from assay.concurrency import run_sync as run
 from assay.graders.evidence import citations_of
-from assay.messages import parts_of
+from assay.messages import read_parts
 from assay.models import model_of
 from assay.runs import Run, rescore, score_rows
 from assay.testing import FakeModel, ModelServer
@@ -39,7 +39,7 @@ AGENT: list[dict[str, Any]] = [
     {"role": "tool", "tool_call_id": "a", "content": "order 12 是在路上 👍"},
     {"role": "assistant", "content": "It is on its way."},
 ]
-PARTS = parts_of(PROMPT, AGENT)
+PARTS = read_parts(PROMPT, AGENT)
 LOOKS = {"requirement": "Looks before it answers", "name": "looks"}
 NEEDS = {**LOOKS, "requires_evidence": True}
 
@@ -121,7 +121,7 @@ def test_what_is_cited_is_found_or_said_to_be_missing(reason, found):
     """A step, a part, or words in one; in every language, as evidence is checked."""
     assert citations_of(reason, PARTS, quotes=False) == found
     assert list(graded(reason, said=AGENT).citations) == list(
-        citations_of(reason, parts_of("Where is it?", AGENT), quotes=False)
+        citations_of(reason, read_parts("Where is it?", AGENT), quotes=False)
     )
 
 

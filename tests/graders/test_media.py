@@ -35,8 +35,8 @@ from assay import (
 )
 from assay.concurrency import run_sync as run
 from assay.graders.fences import make_mark
-from assay.media import MOST_BYTES, Medium, medium_of
-from assay.messages import parts_of
+from assay.media import MAX_BYTES, Medium, read_medium
+from assay.messages import read_parts
 from assay.models import Limits, Price, dry_run, model_of
 from assay.models.model import judge_log, media_of
 from assay.testing import FakeModel, ModelServer
@@ -134,7 +134,9 @@ def test_an_image_follows_the_text_under_its_address() -> None:
 
 
 def mark_of_media(*media_types: str) -> str:
-    return make_mark("".join(Medium("", kind, MEDIA[kind]).told["sha256"] for kind in media_types))
+    return make_mark(
+        "".join(Medium("", kind, MEDIA[kind]).description["sha256"] for kind in media_types)
+    )
 
 
 def test_every_criterion_shares_the_media_as_a_prefix() -> None:
@@ -232,8 +234,8 @@ def test_media_of_every_shape_hold_the_same_bytes(media_type: str, shape: str) -
         "bytes": {"type": kind, kind: {"bytes": data, "path": "x"}},
         "object": google.Part.from_bytes(data=data, mime_type=media_type),
     }
-    [part] = parts_of([{"role": "user", "content": [shapes[shape]]}], "x")[:1]
-    assert (part.kind, medium_of(part)) == (kind, Medium(f"m1.{kind}1", media_type, data))
+    [part] = read_parts([{"role": "user", "content": [shapes[shape]]}], "x")[:1]
+    assert (part.kind, read_medium(part)) == (kind, Medium(f"m1.{kind}1", media_type, data))
 
 
 @pytest.mark.parametrize("kind", ["http", "OpenAI", "AsyncOpenAI"])
@@ -446,7 +448,7 @@ def test_one_judge_of_a_panel_that_cannot_see_is_an_error_of_its_own() -> None:
             "m1.image1 has no content that can be read",
         ),
         (
-            {"type": "image", "image": MEDIA["image/png"] + bytes(MOST_BYTES)},
+            {"type": "image", "image": MEDIA["image/png"] + bytes(MAX_BYTES)},
             "m1.image1 has 20,971,6",
         ),
     ],
@@ -458,7 +460,7 @@ def test_broken_and_mistyped_media_are_an_error_of_their_rollout(part: Any, word
 
 def test_media_that_are_too_large_together_are_an_error() -> None:
     """Each may be small enough."""
-    half = {"type": "audio", "audio": sound() + bytes(MOST_BYTES // 2)}
+    half = {"type": "audio", "audio": sound() + bytes(MAX_BYTES // 2)}
     assert "the 2 images, clips and files of this rollout have 20,987," in error_of(
         asking(half, half)
     )
@@ -643,7 +645,7 @@ def web() -> Iterator[Any]:
         if to:
             raise http.HTTPFound(to)
         if request.path == "/large":
-            return http.Response(body=bytes(MOST_BYTES + 1))
+            return http.Response(body=bytes(MAX_BYTES + 1))
         return http.Response(
             body=MEDIA["image/png"],
             status=404 if request.path == "/none" else 200,

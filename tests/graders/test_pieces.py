@@ -11,7 +11,7 @@ import pytest
 from assay import GradingError, PerBatchGrader, PerCriterionGrader, Rubric
 from assay.cli import main
 from assay.graders.pieces import fits, size_of, split_into_pieces
-from assay.messages import Part, parts_of
+from assay.messages import Part, read_parts
 from assay.models import dry_run, model_of
 from assay.testing import ModelServer
 
@@ -161,7 +161,7 @@ def test_pieces_come_to_what_one_whole_reading_says(seed, window):
     for line in pieces.report:
         assert re.search(r"\(read in \d+ pieces\)$", line.reason)
         assert not any("found" in cited for cited in line.citations)
-        parts = {part.address: part for part in parts_of("Help me.", chat)}
+        parts = {part.address: part for part in read_parts("Help me.", chat)}
         for cited in line.citations:  # places are those of the whole part
             if "start" in cited:
                 assert parts[cited["part"]].text[cited["start"] : cited["end"]] == cited["quote"]
@@ -356,7 +356,7 @@ def test_pieces_overlap_and_hold_everything():
     """Each fits, each begins with the end of the one before, small parts stay whole, and together they are all of it."""
     for seed in range(20):
         chat = conversation(seed, 60_000, 3)
-        parts = [part for part in parts_of("Help", chat) if not part.in_prompt]
+        parts = [part for part in read_parts("Help", chat) if not part.in_prompt]
         room = 5_000 + 1_000 * seed
         pieces = split_into_pieces(parts, room)
         assert all(sum(size_of(span.as_part().text) for span in piece) <= room for piece in pieces)

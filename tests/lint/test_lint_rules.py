@@ -3,7 +3,7 @@
 import pytest
 
 from assay import Criterion, Rubric, RubricError
-from assay.criterion import LARGEST
+from assay.criterion import MAX_MAGNITUDE
 from assay.lint import Finding, lint
 
 
@@ -433,4 +433,4 @@ class TestLint:
     )
     def test_no_text_is_too_long_or_too_strange(self, text):
         """It is read as far as a criterion reaches."""
-        lint(Rubric([Criterion(requirement=f"X {text}", weight=LARGEST)]))
+        lint(Rubric([Criterion(requirement=f"X {text}", weight=MAX_MAGNITUDE)]))

@@ -15,8 +15,8 @@ from PIL import Image
 
 from assay import PerCriterionGrader, Rubric, media_access, rows_of
 from assay.cli import main
-from assay.media import medium_of
-from assay.messages import MEDIA_COLUMNS, parts_of
+from assay.media import read_medium
+from assay.messages import MEDIA_COLUMNS, read_parts
 from assay.models import model_of
 from assay.runs import Run, score_rows
 from assay.testing import ModelServer
@@ -110,11 +110,11 @@ def test_a_row_without_media_is_left_alone(row: dict[str, Any]) -> None:
 
 def test_what_is_no_medium_is_an_error_of_its_rollout() -> None:
     """The table is read, and no judge is asked with less."""
-    [part, _] = parts_of(next(rows_of([{"prompt": "x", "image": 5}]))["prompt"], "y")[:2]
+    [part, _] = read_parts(next(rows_of([{"prompt": "x", "image": 5}]))["prompt"], "y")[:2]
     with pytest.raises(
         ValueError, match=r"m1\.image1 is declared as image, but its bytes begin with b'5'"
     ):
-        medium_of(part)
+        read_medium(part)
 
 
 def test_images_and_audio_of_hugging_face_data_sets() -> None:
@@ -125,8 +125,8 @@ def test_images_and_audio_of_hugging_face_data_sets() -> None:
     )
     for features in (datasets.Image(), datasets.Image(decode=False)):
         [row] = rows_of(plain.cast_column("image", features))
-        [part, _] = parts_of(row["prompt"], "x")[:2]
-        assert Image.open(io.BytesIO(medium_of(part).data)).convert("RGB").getpixel((0, 0)) == (
+        [part, _] = read_parts(row["prompt"], "x")[:2]
+        assert Image.open(io.BytesIO(read_medium(part).data)).convert("RGB").getpixel((0, 0)) == (
             255,
             0,
             0,
@@ -143,8 +143,8 @@ def test_decoded_audio_is_written_as_wav(channels: int) -> None:
         "array": samples if channels == 1 else numpy.stack([samples, samples]),
         "sampling_rate": 8000,
     }
-    [part, _] = parts_of(next(rows_of([{"prompt": "x", "audio": given}]))["prompt"], "y")[:2]
-    medium = medium_of(part)
+    [part, _] = read_parts(next(rows_of([{"prompt": "x", "audio": given}]))["prompt"], "y")[:2]
+    medium = read_medium(part)
     assert medium.media_type == "audio/wav"
     with wave.open(io.BytesIO(medium.data)) as file:
         assert (file.getframerate(), file.getnchannels(), file.getnframes()) == (8000, 1, 4)

@@ -19,7 +19,7 @@ from assay.backends.worker import Job, ShardFailure, ShardResult, Task, score_sh
 from assay.errors import RubricError
 from assay.isolation.pool import processors
 from assay.runs.folder import RunError
-from assay.wording import described
+from assay.wording import describe_error
 
 FAREWELL_SECONDS = (
     10.0  # how long a worker that is done may take to end: its cache may have something to write
@@ -139,7 +139,7 @@ def _serve(pipe: "Connection[Any, Any]", job: Job) -> None:
         try:
             result: ShardResult | ShardFailure = score_shard(job, task)
         except Exception as error:  # noqa: BLE001 - told to the driver, which counts it
-            result = ShardFailure(task.shard.number, described(error))
+            result = ShardFailure(task.shard.number, describe_error(error))
         pipe.send(result)
 
 

@@ -14,7 +14,7 @@ from assay.backends.worker import Job, Make, ShardFailure, ShardResult, Task, sc
 from assay.concurrency import run_sync
 from assay.errors import RubricError, import_extra
 from assay.models.retry import Endpoint
-from assay.wording import described
+from assay.wording import describe_error
 
 
 @dataclass(frozen=True)
@@ -74,9 +74,9 @@ def _result(ray: Any, reference: Any, shard: int) -> ShardResult | ShardFailure:
     try:
         return ray.get(reference)
     except ray.exceptions.RayTaskError as error:
-        return ShardFailure(shard, described(error.cause))
+        return ShardFailure(shard, describe_error(error.cause))
     except ray.exceptions.RayError as error:
-        return ShardFailure(shard, f"by {described(error)}", died=True)
+        return ShardFailure(shard, f"by {describe_error(error)}", died=True)
 
 
 def _ray() -> Any:

@@ -21,7 +21,7 @@ from typing import Any
 
 from assay.backends.shards import Shard, fingerprint
 from assay.backends.worker import Done, ShardResult
-from assay.criterion import hash_of
+from assay.criterion import hash_json
 from assay.runs.folder import (
     Folder,
     RunError,
@@ -47,7 +47,7 @@ def cuts_of(shards: Sequence[Shard]) -> str:
     files = {
         path: number for number, path in enumerate(dict.fromkeys(shard.path for shard in shards))
     }
-    return hash_of([[files[shard.path], shard.begin, shard.end] for shard in shards])
+    return hash_json([[files[shard.path], shard.begin, shard.end] for shard in shards])
 
 
 class Manifest:

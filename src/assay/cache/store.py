@@ -20,7 +20,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-from assay.criterion import hash_of
+from assay.criterion import hash_json
 from assay.errors import CacheError, import_extra
 
 KEYS_AT_ONCE, ROWS_AT_ONCE = 500, 1000
@@ -70,7 +70,7 @@ class VerdictKey:
     @cached_property
     def digest(self) -> str:
         """The five parts as one SHA-256; what a store looks up."""
-        return hash_of([self.question, self.text, self.judge, self.prompt, self.sample])
+        return hash_json([self.question, self.text, self.judge, self.prompt, self.sample])
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from typing import Self
 
 from assay.cache.store import CachedVerdict, Item, Store, VerdictKey, open_store
 from assay.errors import AssayError, CacheError
-from assay.redaction import logger_of
+from assay.redaction import get_logger
 
-logger = logger_of(__name__)
+logger = get_logger(__name__)
 
 
 class VerdictCache:

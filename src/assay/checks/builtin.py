@@ -11,7 +11,7 @@ from assay.checks.expected import ExactMatch, NumericEqual, OneOf, Similarity
 from assay.checks.json_schema import JsonSchema, JsonValid
 from assay.checks.math_equal import MathEqual
 from assay.errors import RubricError
-from assay.wording import did_you_mean, short_repr
+from assay.wording import format_value, suggest_word
 
 _LISTED = (
     ExactMatch,
@@ -45,11 +45,11 @@ def check_of(spec: object) -> BuiltinCheck:
     named: Mapping[Any, Any] = {spec: None} if isinstance(spec, str) else cast("Any", spec)
     if not isinstance(spec, str | Mapping) or len(named) != 1:
         advice = "give one name, such as json_valid, or one name with its fields, such as {max_words: 200}"
-        raise RubricError(f"check is {short_repr(cast('object', spec))}: {advice}")
+        raise RubricError(f"check is {format_value(cast('object', spec))}: {advice}")
     ((name, value),) = named.items()
     if name not in BUILTIN:
         raise RubricError(
-            f"there is no built-in check {short_repr(name)}: {did_you_mean(name, BUILTIN)}"
+            f"there is no built-in check {format_value(name)}: {suggest_word(name, BUILTIN)}"
         )
     kind = BUILTIN[name]
     known = {field.name: field for field in fields(kind)}
@@ -58,13 +58,15 @@ def check_of(spec: object) -> BuiltinCheck:
     if not isinstance(value, Mapping | None):
         if lone is None:
             takes = f"its fields by name ({listed})" if known else "no fields"
-            raise RubricError(f"{name} takes {takes}, and was given {short_repr(value)}")
+            raise RubricError(f"{name} takes {takes}, and was given {format_value(value)}")
         given = {lone: value}
     for key in given:
         if not known:
-            raise RubricError(f"{name} takes no fields, and was given {short_repr(key)}")
+            raise RubricError(f"{name} takes no fields, and was given {format_value(key)}")
         if key not in known:
-            raise RubricError(f"{name} has no field {short_repr(key)}: {did_you_mean(key, known)}")
+            raise RubricError(
+                f"{name} has no field {format_value(key)}: {suggest_word(key, known)}"
+            )
     for key, field in known.items():
         if field.default is MISSING and key not in given:
             raise RubricError(

@@ -14,9 +14,9 @@ from assay.checks.expected import required
 from assay.checks.json_schema import first_error, json_key, place, validator_of
 from assay.errors import RubricError
 from assay.report import Score
-from assay.trajectory import TrajectoryStep, calls_of
+from assay.trajectory import TrajectoryStep, read_calls
 from assay.types import Messages
-from assay.wording import counted, short_repr
+from assay.wording import format_count, format_value
 
 Predicate: TypeAlias = Annotated[
     Callable[[Any], Any], WithJsonSchema({"type": "string", "pattern": ":"})
@@ -65,10 +65,10 @@ class Called(BuiltinCheck):
         return None if self.schema is None else validator_of(self.schema)
 
     def __call__(self, completion: Messages, prompt: Messages = "") -> Score:
-        calls, (low, high) = calls_of(prompt, completion), self._range
+        calls, (low, high) = read_calls(prompt, completion), self._range
         own = [(call, self._fault(call)) for call in calls if call.name == self.tool]
         fit, unfit = [call for call, fault in own if not fault], [one for one in own if one[1]]
-        told = f"{counted(len(fit), 'such call')} of {self.tool}, and"
+        told = f"{format_count(len(fit), 'such call')} of {self.tool}, and"
         if high is not None and len(fit) > high:
             return _unmet(
                 f"{told} at most {high} expected; the first too many is {fit[high].address}",
@@ -151,7 +151,7 @@ class Trajectory(BuiltinCheck):
             from_row(self.expected_in, answer, info) if self.expected is None else self.expected
         )
         calls = [
-            c for c in calls_of(prompt, completion) if self.tools is None or c.name in self.tools
+            c for c in read_calls(prompt, completion) if self.tools is None or c.name in self.tools
         ]
         calls = [call for call in calls if call.succeeded or not self.succeeded]
         if self.match == "strict":
@@ -171,7 +171,7 @@ class Trajectory(BuiltinCheck):
     def _wanted(self, given: object) -> list[tuple[str, Any]]:
         """The tool and the arguments of each expected call; ANY where it may have any."""
         if not isinstance(given, list | tuple):
-            raise ValueError(f"the expected calls are {short_repr(given)}: give a list")
+            raise ValueError(f"the expected calls are {format_value(given)}: give a list")
         wanted: list[tuple[str, Any]] = []
         for number, entry in enumerate(cast("Sequence[Any]", given), start=1):
             held = cast("dict[str, Any]", entry if isinstance(entry, Mapping) else {"name": entry})
@@ -184,7 +184,7 @@ class Trajectory(BuiltinCheck):
             ):
                 told = "give the name of a tool, or a mapping with its 'name' and 'arguments'"
                 raise ValueError(
-                    f"expected call {number} is {short_repr(cast('object', entry))}: {told}"
+                    f"expected call {number} is {format_value(cast('object', entry))}: {told}"
                 )
             wanted.append((held["name"], cast("Any", arguments)))
         return [one for one in wanted if self.tools is None or one[0] in self.tools]
@@ -239,7 +239,7 @@ class NoRepeatedCalls(BuiltinCheck):
 
     def __call__(self, completion: Messages, prompt: Messages = "") -> bool | Score:
         seen: dict[Hashable, str] = {}
-        for call in calls_of(prompt, completion):
+        for call in read_calls(prompt, completion):
             first = seen.setdefault((call.name, _read(call)[1]), call.address)
             if first != call.address and call.name not in self.allowed:
                 return _unmet(f"{call.address} repeats {first}: {call.text:.200}", call)
@@ -260,10 +260,10 @@ class RecoversFromErrors(BuiltinCheck):
     by_any_tool: Flag = False
 
     def __call__(self, completion: Messages, prompt: Messages = "") -> bool | Score:
-        calls, succeeded = calls_of(prompt, completion), set[str]()
+        calls, succeeded = read_calls(prompt, completion), set[str]()
         for call in reversed(calls):
             if call.failed and not (succeeded if self.by_any_tool else call.name in succeeded):
-                told = f"{call.address} ({call.name}) fails with {short_repr(call.result)}"
+                told = f"{call.address} ({call.name}) fails with {format_value(call.result)}"
                 return _unmet(
                     f"{told}, and no later call{'' if self.by_any_tool else ' of it'} succeeds",
                     call,
@@ -349,5 +349,5 @@ def difference(found: Any, expected: Any, path: str = "") -> str:
         same = json_key(found) == json_key(expected)
     except TypeError:  # what JSON cannot hold
         same = bool(found == expected)
-    told = f"{path or 'it'} is {short_repr(cast('object', found))} where {short_repr(expected)} is expected"
+    told = f"{path or 'it'} is {format_value(cast('object', found))} where {format_value(expected)} is expected"
     return "" if same else told

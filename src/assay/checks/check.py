@@ -10,9 +10,9 @@ from annotated_types import Ge, Gt, MinLen
 from pydantic import AllowInfNan, BeforeValidator, Strict, TypeAdapter, ValidationError
 from pydantic_core import PydanticCustomError
 
-from assay.criterion import path_of
+from assay.criterion import get_qualified_name
 from assay.errors import RubricError, import_extra
-from assay.wording import first_error
+from assay.wording import explain_first_error
 
 
 def _no_bool(value: object) -> object:
@@ -48,7 +48,7 @@ class BuiltinCheck:
             try:
                 value = adapter.validate_python(getattr(self, name))
             except ValidationError as error:
-                raise RubricError(f"{self.name}: {first_error(error, name)[1]}") from None
+                raise RubricError(f"{self.name}: {explain_first_error(error, name)[1]}") from None
             object.__setattr__(self, name, value)
 
     def spec(self) -> str | dict[str, Any]:
@@ -58,7 +58,7 @@ class BuiltinCheck:
             value = getattr(self, each.name)
             # What is not compared changes no answer, so it is not written either.
             if each.compare and (each.default is MISSING or value != each.default):
-                value = path_of(value) if callable(value) else deepcopy(value)
+                value = get_qualified_name(value) if callable(value) else deepcopy(value)
                 given[each.name] = (
                     list(cast("tuple[Any, ...]", value)) if isinstance(value, tuple) else value
                 )

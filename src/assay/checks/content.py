@@ -5,12 +5,12 @@ from functools import cache, cached_property
 from typing import Any
 
 from assay.checks.check import BuiltinCheck, Count, Flag, Seconds, Text, Texts, compiled, search
-from assay.lazy import table_of
+from assay.lazy import read_toml
 from assay.messages import completion_text
-from assay.parsers.extract import fences
+from assay.parsers.extract import find_fenced_blocks
 from assay.report import Score
 from assay.types import Messages
-from assay.wording import counted
+from assay.wording import format_count
 
 
 class Contains(BuiltinCheck):
@@ -60,7 +60,7 @@ class MaxWords(BuiltinCheck):
     def __call__(self, completion: Messages) -> bool | Score:
         words = len(completion_text(completion).split())
         return words <= self.limit or Score(
-            False, f"{counted(words, 'word')}, {self.limit} allowed"
+            False, f"{format_count(words, 'word')}, {self.limit} allowed"
         )
 
 
@@ -75,7 +75,9 @@ class MinWords(BuiltinCheck):
 
     def __call__(self, completion: Messages) -> bool | Score:
         words = len(completion_text(completion).split())
-        return words >= self.limit or Score(False, f"{counted(words, 'word')}, {self.limit} needed")
+        return words >= self.limit or Score(
+            False, f"{format_count(words, 'word')}, {self.limit} needed"
+        )
 
 
 class CodeBlock(BuiltinCheck):
@@ -90,7 +92,8 @@ class CodeBlock(BuiltinCheck):
     def __call__(self, completion: Messages) -> bool:
         wanted = None if self.language is None else self.language.lower()
         return any(
-            wanted in (None, language) for language, _ in fences(completion_text(completion))
+            wanted in (None, language)
+            for language, _ in find_fenced_blocks(completion_text(completion))
         )
 
 
@@ -130,7 +133,7 @@ def _phrases() -> tuple[str, ...]:
     """How refusals open, in small letters, written out in full and without punctuation, as the check looks for them."""
     return tuple(
         phrase
-        for phrases in table_of("assay.checks", "refusals.toml").values()
+        for phrases in read_toml("assay.checks", "refusals.toml").values()
         for phrase in phrases
     )
 

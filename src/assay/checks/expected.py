@@ -11,7 +11,7 @@ from assay.checks.check import BuiltinCheck, Flag, Number, Text, Texts
 from assay.errors import import_extra
 from assay.messages import completion_text
 from assay.parsers import Parser
-from assay.parsers.extract import REAL
+from assay.parsers.extract import NUMBER_PATTERN
 from assay.report import Score
 from assay.types import Messages
 
@@ -108,7 +108,9 @@ def required(answer: Any) -> Any:
     return answer
 
 
-_NUMBER = re.compile(rf"(?<![A-Za-z0-9_.])([-+\u2212]?+)({REAL})(?:[ ]?/[ ]?({REAL}))?+")
+_NUMBER = re.compile(
+    rf"(?<![A-Za-z0-9_.])([-+\u2212]?+)({NUMBER_PATTERN})(?:[ ]?/[ ]?({NUMBER_PATTERN}))?+"
+)
 
 _MOST_DIGITS = 1000  # longer numbers, and larger exponents, are refused: one `1e999999999` would fill the memory
 

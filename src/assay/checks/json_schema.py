@@ -13,7 +13,7 @@ from assay.checks.check import BuiltinCheck, Flag, Seconds, compiled, search
 from assay.errors import RubricError, import_extra
 from assay.messages import completion_text
 from assay.parsers import extract_code
-from assay.parsers.extract import json_spans
+from assay.parsers.extract import find_json_spans
 from assay.report import Score
 from assay.types import Messages
 
@@ -92,7 +92,7 @@ def _loaded(text: str) -> Any:
         return json.loads(text, parse_constant=_refuse_constant)
     except RecursionError:
         whole = text.strip()
-        if json_spans(whole) != [(0, len(whole))]:
+        if find_json_spans(whole) != [(0, len(whole))]:
             raise ValueError("its many brackets do not pair up") from None
         raise
 

@@ -10,16 +10,16 @@ from typing import Any, ClassVar
 from assay import math
 from assay.checks.check import BuiltinCheck, Count, Flag, Number, Places, Seconds
 from assay.checks.expected import read_answer
-from assay.concurrency import each
+from assay.concurrency import map_with_pauses
 from assay.errors import GradingError, MissingExtraError, import_extra
 from assay.math import MathOptions, MathVerdict
 from assay.messages import completion_text
 from assay.parsers import MaybeThinkParser, Parser, extract_boxed_answer
-from assay.redaction import logger_of
+from assay.redaction import get_logger
 from assay.report import Score
 from assay.types import Messages
 
-logger = logger_of("assay")
+logger = get_logger("assay")
 
 
 class MathEqual(BuiltinCheck):
@@ -70,7 +70,7 @@ class MathEqual(BuiltinCheck):
             except Exception as error:  # noqa: BLE001 - the parser is the user's
                 return Score.failed(error)
 
-        found = await each(read, completions)
+        found = await map_with_pauses(read, completions)
         asked = [pair for pair in zip(answers, found, strict=True) if type(pair[1]) is not Score]
         verdicts = await math.verify_many_async(
             asked, options=self.options, timeout=self.timeout_seconds, at_once=self.max_workers
@@ -84,7 +84,7 @@ class MathEqual(BuiltinCheck):
                 len(verdicts),
                 self.timeout_seconds,
             )
-        scores = iter(await each(_score, verdicts))
+        scores = iter(await map_with_pauses(_score, verdicts))
         return [answer if type(answer) is Score else next(scores) for answer in found]
 
     def read(self, completion: Messages, parser: Parser | None = None) -> Any:

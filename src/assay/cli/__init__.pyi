@@ -64,7 +64,7 @@ from assay.cli.sources import opened_cache as opened_cache
 from assay.cli.sources import rubric_of as rubric_of
 from assay.cli.sources import see_to_engine as see_to_engine
 from assay.cli.sources import texts_of as texts_of
-from assay.concurrency import side_by_side as side_by_side
+from assay.concurrency import run_concurrently as run_concurrently
 from assay.criterion import NOT_APPLICABLE as NOT_APPLICABLE
 from assay.graders.judge_input import read_to_grade as read_to_grade
 from assay.lint.findings import SEVERITIES as SEVERITIES

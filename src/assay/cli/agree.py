@@ -8,8 +8,8 @@ from typing import Literal
 
 from assay import cli, trust
 from assay.display import Page, Section
-from assay.lazy import table_of
-from assay.wording import counted
+from assay.lazy import read_toml
+from assay.wording import format_count
 
 
 @cli.declare("agree")
@@ -35,13 +35,15 @@ def command(
     )
     sides = [side for each in found.criteria for side in (each.judge, each.people)]
     examples = max(side.examples for side in (found.overall.judge, *sides))
-    people = counted(len(found.raters), "person", "people") if found.raters else "people"
-    title = f"{Path(options.run).name}: the judge against {people}, {counted(examples, 'example')}"
+    people = format_count(len(found.raters), "person", "people") if found.raters else "people"
+    title = (
+        f"{Path(options.run).name}: the judge against {people}, {format_count(examples, 'example')}"
+    )
     sections = list(_sections(found, confusion=confusion))
     print(cli.page_text(Page(title, sections, list(_notes(found)), found.to_dict()), layout))
 
 
-_FIGURES: dict[str, str] = table_of("assay.cli", "figures.toml")
+_FIGURES: dict[str, str] = read_toml("assay.cli", "figures.toml")
 _OF_SCALES = (
     "linear_kappa",
     "quadratic_kappa",

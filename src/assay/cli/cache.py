@@ -14,7 +14,7 @@ import click
 from assay import cache as verdict_cache
 from assay import cli
 from assay.errors import CacheError
-from assay.wording import counted
+from assay.wording import format_count
 
 
 class CacheOptions(cli.CommandOptions):
@@ -76,7 +76,7 @@ def _print_stats(store: verdict_cache.Store, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps({**asdict(stats), "judges": dict(stats.judges or {})}))
         return
-    size = f"{counted(stats.verdicts, 'verdict')}, {stats.size / 1e6:.2f} MB"
+    size = f"{format_count(stats.verdicts, 'verdict')}, {stats.size / 1e6:.2f} MB"
     print(f"{stats.where}: {size}, which cost ${stats.cost:.4f}")
     if stats.oldest is not None and stats.newest is not None:
         print(f"from {_time(stats.oldest)} to {_time(stats.newest)}")
@@ -96,7 +96,9 @@ def prune(options: SelectionOptions, all_of_it: bool = cli.value_of()) -> None:
             "say what to forget, by --judge, --question or --older-than; or --all"
         )
     with _opened(options.cache) as store:
-        print(f"forgot {counted(store.prune(options.selection()), 'verdict')} of {store.where}")
+        print(
+            f"forgot {format_count(store.prune(options.selection()), 'verdict')} of {store.where}"
+        )
 
 
 @cli.declare("cache export", command)
@@ -108,14 +110,14 @@ def export(
         lines = verdict_cache.export_lines(store, options.selection())
         verdicts = sum(file.write(f"{line}\n") > 0 for line in lines)
     if output != "-":
-        print(f"wrote {counted(verdicts, 'verdict')} to {output}", file=sys.stderr)
+        print(f"wrote {format_count(verdicts, 'verdict')} to {output}", file=sys.stderr)
 
 
 @cli.declare("cache import", command)
 def take_in(options: CacheOptions, file: str = cli.argument("FILE")) -> None:
     """Import verdicts that another cache exported: a FILE, or - for standard input."""
     with _opened(options.cache, make=True) as store, click.open_file(file, "rb") as lines:
-        taken = counted(
+        taken = format_count(
             verdict_cache.import_lines(store, (line.decode() for line in lines)), "verdict"
         )
         print(f"took {taken} into {store.where}")

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from assay import cli, trust
-from assay.display import Page, Section, chance
-from assay.wording import counted
+from assay.display import Page, Section, format_p_value
+from assay.wording import format_count
 
 
 @cli.declare("correct")
@@ -37,7 +37,7 @@ def command(
             f"the judge has moved on {moved}" if moved else "nothing shows that the judge has moved"
         )
         if drift.changed:
-            told = counted(drift.changed, "rollout")
+            told = format_count(drift.changed, "rollout")
             notes.append(f"{told} with another completion say nothing about the judge")
         data["drift"] = drift.to_dict()
     title = f"{Path(options.run).name}: as people would have judged it"
@@ -77,7 +77,7 @@ def _drift(drift: trust.Drift) -> Section:
     for moved in drift.criteria:
         accuracy = " to ".join(map(cli.point, moved.accuracy)) if moved.accuracy else ""
         means = f"{moved.before:.2f}", f"{moved.after:.2f}"
-        rows.append((moved.name, *means, moved.change, chance(moved.p), accuracy))
+        rows.append((moved.name, *means, moved.change, format_p_value(moved.p), accuracy))
     return Section(
         ("since the earlier run", "before", "now", "change", "p", "agrees with people"), rows
     )
@@ -92,5 +92,5 @@ def _notes(found: trust.Correction) -> Iterator[str]:
         if each.warning:
             yield f"{each.name}: {each.warning}"
         if each.unanswered:
-            yield f"{each.name}: left out {counted(each.unanswered, 'rollout')} without an answer of the judge"
+            yield f"{each.name}: left out {format_count(each.unanswered, 'rollout')} without an answer of the judge"
     yield from cli.left_out(found.other_wording, found.skipped)

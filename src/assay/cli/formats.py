@@ -21,35 +21,35 @@ from assay import runs, trust
 from assay.display import (
     Page,
     Section,
-    cell_text,
-    escaped,
-    laid_out,
-    markdown_table,
-    on_one_line,
-    painted,
-    printable,
+    colour_text,
+    escape_control_characters,
+    escape_markdown,
+    format_cell,
+    format_line,
+    format_markdown_table,
+    format_table,
 )
 from assay.runs.stats import NO_THRESHOLDS, Thresholds
-from assay.wording import counted
+from assay.wording import format_count
 
 
 def shown_size(criteria: Sequence[assay.Criterion]) -> str:
     """How many criteria there are, and who answers them."""
     judged = sum(criterion.judged for criterion in criteria)
     how = f"{judged} of them judged by a model" if judged else "checked by code"
-    return f"{counted(len(criteria), 'criterion', 'criteria')}, {how}"
+    return f"{format_count(len(criteria), 'criterion', 'criteria')}, {how}"
 
 
 def shown_spending(spent: runs.Spending) -> str:
     """Calls, tokens and dollars, as far as they are known."""
-    parts = [counted(spent.calls, "call")]
+    parts = [format_count(spent.calls, "call")]
     if spent.hits:
-        parts.append(f"{counted(spent.hits, 'verdict')} from the cache")
+        parts.append(f"{format_count(spent.hits, 'verdict')} from the cache")
     if spent.calls:
         parts.append(f"{spent.prompt:,} input and {spent.completion:,} output tokens")
         # What has no known price is said, and not counted as free.
         unpriced = (
-            f" and {counted(spent.unpriced, 'call')} whose price is not known"
+            f" and {format_count(spent.unpriced, 'call')} whose price is not known"
             if spent.unpriced
             else ""
         )
@@ -75,7 +75,7 @@ def row_name(row: runs.Row) -> str:
 def whole_row(row: runs.Row) -> str:
     """A row with every criterion, its verdict and its reason."""
     if row.error is not None:
-        return f"{on_one_line(row_name(row))}: {painted('nothing to score', 'red')}, {on_one_line(row.error)}"
+        return f"{format_line(row_name(row))}: {colour_text('nothing to score', 'red')}, {format_line(row.error)}"
     from assay.report_text import format_report
 
     return format_report(row_name(row), row.report, coloured=True)
@@ -83,14 +83,14 @@ def whole_row(row: runs.Row) -> str:
 
 def brief_row(row: runs.Row) -> str:
     """A row on one line: score, name, and where it lost."""
-    lost = on_one_line(_lost(row))
+    lost = format_line(_lost(row))
     said = f"  {lost}" if lost else ""
     if row.errors:
-        said = painted(
-            "".join(f"  {on_one_line(f'{name}: {error}')}" for name, error in row.errors.items()),
+        said = colour_text(
+            "".join(f"  {format_line(f'{name}: {error}')}" for name, error in row.errors.items()),
             "red",
         )
-    return f"{cell_text(row.score):<6} {on_one_line(row_name(row))}{said}"
+    return f"{format_cell(row.score):<6} {format_line(row_name(row))}{said}"
 
 
 def _lost(row: runs.Row) -> str:
@@ -174,7 +174,7 @@ class Table(Format):
     """Prints rows as they come, if they are wanted, and the summary where it is known."""
 
     told = False
-    table = staticmethod(laid_out)
+    table = staticmethod(format_table)
 
     def begin(self, summary: runs.Summary | None) -> None:
         if summary is not None:
@@ -189,8 +189,8 @@ class Table(Format):
     def end(self, summary: runs.Summary) -> None:
         if self.sums_up and not self.told:
             self.told = True
-            head = f"{on_one_line(self.title)}: {painted(summary.headline, 'red' if summary.unscored else '')}"
-            about = [on_one_line(self.about)] if self.about else []
+            head = f"{format_line(self.title)}: {colour_text(summary.headline, 'red' if summary.unscored else '')}"
+            about = [format_line(self.about)] if self.about else []
             self._print("\n\n".join(["\n".join([head, *about]), *self._tables(summary)]))
 
     def _tables(self, summary: runs.Summary) -> Iterator[str]:
@@ -203,19 +203,19 @@ class Markdown(Table):
     """A heading, tables of what the rows come to, and a table of the rows if they are wanted."""
 
     began = False
-    table = staticmethod(markdown_table)
+    table = staticmethod(format_markdown_table)
 
     def begin(self, summary: runs.Summary | None) -> None:
-        self._print(f"## {escaped(self.title)}\n")
+        self._print(f"## {escape_markdown(self.title)}\n")
         if self.about:
-            self._print(f"{escaped(self.about)}\n")
+            self._print(f"{escape_markdown(self.about)}\n")
         if summary is not None:
             self.end(summary)
 
     def row(self, row: runs.Row) -> None:
         if self.rows is not None:
             cells = (row_name(row), row.score, row.reward, _lost(row), _errors(row))
-            lines = markdown_table(
+            lines = format_markdown_table(
                 Section(("rollout", "score", "reward", "not met", "errors"), [cells])
             ).split("\n")
             self._print("\n".join(lines[2:] if self.began else lines))
@@ -308,7 +308,7 @@ def _csv_cell(text: str) -> str:
         r"[+-]?\d+(\.\d+)?", text
     ):
         text = f"'{text}"
-    return printable(text)
+    return escape_control_characters(text)
 
 
 class Junit(Format):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from assay import cli, runs
 from assay.errors import RubricError
-from assay.wording import counted
+from assay.wording import format_count
 
 
 class GradeOptions(cli.DisplayOptions, cli.ViewOptions, cli.RubricOptions):
@@ -42,7 +42,7 @@ def command(options: GradeOptions) -> int:
                     watch.fresh += 1
                     watch.tell()
 
-                await cli.side_by_side(grade, range(len(texts)))
+                await cli.run_concurrently(grade, range(len(texts)))
 
         kept = "" if grader is None else cli.kept_answers(options)
         criteria, judge = (
@@ -62,7 +62,8 @@ def command(options: GradeOptions) -> int:
             missing = f", {unscored:,} unscored" if unscored else ""
             spending = "" if grader is None else f"; {cli.shown_spending(runs.Spending.of(spent))}"
             cli.say(
-                f"{counted(summary.rollouts, 'text')}{mean}{missing}{spending}", quiet=options.quiet
+                f"{format_count(summary.rollouts, 'text')}{mean}{missing}{spending}",
+                quiet=options.quiet,
             )
             cli.say_budget(spent, kept, quiet=options.quiet)
             return cli.code_for(summary, options, printer.low)
@@ -71,7 +72,7 @@ def command(options: GradeOptions) -> int:
             work,
             show,
             options,
-            what=lambda _: counted(len(texts), "text"),
+            what=lambda _: format_count(len(texts), "text"),
             noun="texts",
             quiet=options.quiet,
             printer=printer,

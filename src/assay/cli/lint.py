@@ -11,9 +11,9 @@ from typing import Literal
 import click
 
 from assay import cli, lint
-from assay.display import painted, printable
+from assay.display import colour_text, escape_control_characters
 from assay.errors import AssayError
-from assay.wording import counted
+from assay.wording import format_count
 
 _COLOURS = {"error": "red", "warning": "yellow", "note": "green"}
 
@@ -52,7 +52,7 @@ def command(
                     writes=yes,
                 )
             if spent.calls:
-                _say(f"{counted(spent.calls, 'call')}, ${spent.cost or 0:.4f}")
+                _say(f"{format_count(spent.calls, 'call')}, ${spent.cost or 0:.4f}")
     everything: list[lint.Finding] = []
     is_missing = False
     for name in rubrics:
@@ -82,7 +82,7 @@ def _print(named: cli.RubricOptions, found: list[lint.Finding]) -> None:
     """A line a finding, and how many there are of each kind, in how many criteria."""
     for finding in found:
         said, colour = f"{finding.severity} {finding.id}", _COLOURS[finding.severity]
-        print(printable(str(finding)).replace(said, painted(said, colour), 1))
+        print(escape_control_characters(str(finding)).replace(said, colour_text(said, colour), 1))
     if any(finding.id == "R000" for finding in found):
         return
     try:
@@ -91,7 +91,7 @@ def _print(named: cli.RubricOptions, found: list[lint.Finding]) -> None:
         size = "it cannot be loaded"
     counts = Counter(finding.severity for finding in found)
     told = [
-        counted(counts[severity], severity)
+        format_count(counts[severity], severity)
         for severity in reversed(cli.SEVERITIES)
         if counts[severity]
     ]
@@ -105,7 +105,7 @@ def _offer(fixed: lint.RubricFix, *, writes: bool) -> None:
     if not fixed.diff:
         _say(f"{fixed.path}: nothing was mended")
         return
-    sys.stdout.write("\n".join(map(printable, fixed.diff.split("\n"))))
+    sys.stdout.write("\n".join(map(escape_control_characters, fixed.diff.split("\n"))))
     sys.stdout.flush()
     if not writes:
         if not (sys.stdin.isatty() and sys.stdout.isatty()):
@@ -114,8 +114,8 @@ def _offer(fixed: lint.RubricFix, *, writes: bool) -> None:
         writes = click.confirm(f"write this to {fixed.path}?", default=False, err=True)
     if writes:
         fixed.write()
-        _say(f"{fixed.path}: {counted(len(fixed.changed), 'criterion', 'criteria')} mended")
+        _say(f"{fixed.path}: {format_count(len(fixed.changed), 'criterion', 'criteria')} mended")
 
 
 def _say(line: str) -> None:
-    print(printable(line), file=sys.stderr)
+    print(escape_control_characters(line), file=sys.stderr)

@@ -8,7 +8,7 @@ import click
 
 from assay import cli
 from assay.errors import Refused
-from assay.redaction import redacted
+from assay.redaction import redact
 
 
 @click.group("models", cls=cli.Group)
@@ -32,10 +32,10 @@ def _default() -> str:
     """What a judge is where no option names one, and who says so."""
     for variable in ("ASSAY_JUDGE", "ASSAY_MODEL"):
         if os.environ.get(variable):
-            return redacted(f"{os.environ[variable]} ({variable})")
+            return redact(f"{os.environ[variable]} ({variable})")
     config = cli.config_of(click.get_current_context())
     if named := config.settings.get("judge") or config.settings.get("model"):
-        return redacted(f"{named} ({config.path})")
+        return redact(f"{named} ({config.path})")
     if found := _file("local"):
         return f"local, which is {found[0]} ({found[1]})"
     return "local, and none is here: `assay models pull` a judge, or name a model with -m"

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from assay import cli, graders, probe, runs
-from assay.display import Page, Section, shortened
+from assay.display import Page, Section, shorten_line
 from assay.errors import TrustError
-from assay.wording import counted
+from assay.wording import format_count
 
 
 class ProbeOptions(cli.JudgingOptions, cli.RubricArgument):
@@ -94,7 +94,7 @@ def command(options: ProbeOptions) -> int:
             work,
             show,
             options,
-            what=lambda _: counted(sum(not attack.harmless for attack in attacks), "attack"),
+            what=lambda _: format_count(sum(not attack.harmless for attack in attacks), "attack"),
             noun="verdicts",
             quiet=quiet,
             stopped=lambda: f"stopped at once{kept}",
@@ -109,10 +109,12 @@ def _page(reports: Mapping[str, probe.ProbeReport], rubric: str, wins: int) -> P
     title = f"{rubric}: nothing was asked"
     if reports:
         last = list(reports.values())[-1]
-        criteria = counted(len(last.criteria), "criterion", "criteria")
-        title = f"{rubric}: {counted(last.overall.attacks, 'attack')} on {last.judge}, {criteria}"
+        criteria = format_count(len(last.criteria), "criterion", "criteria")
+        title = (
+            f"{rubric}: {format_count(last.overall.attacks, 'attack')} on {last.judge}, {criteria}"
+        )
     listed = [
-        (trial.attack, form, trial.criterion, trial.verdict, shortened(trial.reason, _REASON))
+        (trial.attack, form, trial.criterion, trial.verdict, shorten_line(trial.reason, _REASON))
         for form, report in reports.items()
         for trial in islice(report.wins, wins)
     ]
@@ -158,10 +160,10 @@ def _remarks(report: probe.ProbeReport) -> Iterator[str]:
     if not report.complete:
         yield "stopped: what follows is about what was asked until then"
     if report.unanswered:
-        yield f"{counted(len(report.unanswered), 'verdict')} could not be had, and count neither way:"
+        yield f"{format_count(len(report.unanswered), 'verdict')} could not be had, and count neither way:"
         kinds = Counter(trial.error or "" for trial in report.unanswered)
         yield from (
-            f"  {count:,} × {shortened(error, _REASON)}" for error, count in kinds.most_common(3)
+            f"  {count:,} × {shorten_line(error, _REASON)}" for error, count in kinds.most_common(3)
         )
     by_why: dict[tuple[str, str], list[str]] = defaultdict(list)
     for each in report.unprobed:
@@ -170,9 +172,9 @@ def _remarks(report: probe.ProbeReport) -> Iterator[str]:
         which = f" by {', '.join(families)}" if any(families) else ""
         yield f"{criterion} was not attacked{which}: {why}"
     if report.invented:
-        some = f"{len(report.invented):,} of {counted(report.quoting, 'reason')} that quote"
-        first = shortened(report.invented[0].invented[0], _REASON)
+        some = f"{len(report.invented):,} of {format_count(report.quoting, 'reason')} that quote"
+        first = shorten_line(report.invented[0].invented[0], _REASON)
         yield f"{some}, quote words that are not in the text, such as {first!r}"
     alarms, texts = report.alarms
     if alarms:
-        yield f"false alarms: the guard took {alarms:,} of {counted(texts, 'harmless text')} for attacks"
+        yield f"false alarms: the guard took {alarms:,} of {format_count(texts, 'harmless text')} for attacks"

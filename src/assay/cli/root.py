@@ -22,9 +22,9 @@ from click.shell_completion import shell_complete
 
 from assay import __version__
 from assay.errors import AssayError, CacheError, Refused
-from assay.lazy import table_of
-from assay.redaction import redacted
-from assay.wording import did_you_mean, short_repr
+from assay.lazy import read_toml
+from assay.redaction import redact
+from assay.wording import format_value, suggest_word
 
 FINE: Final = 0
 BROKEN: Final = 1  # something could not be scored, or the run broke off
@@ -35,7 +35,7 @@ MISSED: Final = (
 INTERRUPTED: Final = 130
 COMPLETE = "_ASSAY_COMPLETE"  # the variable by which a shell asks what could come next
 
-_TEXTS: Final[dict[str, dict[str, str]]] = table_of("assay.cli", "commands.toml")
+_TEXTS: Final[dict[str, dict[str, str]]] = read_toml("assay.cli", "commands.toml")
 # Every command, which is `command` in the module of its name, and its purpose.
 COMMANDS: Final = {name: texts["purpose"] for name, texts in _TEXTS.items() if "purpose" in texts}
 
@@ -115,7 +115,7 @@ class Config:
             return value
         from assay.loading.rubric_reader import is_reference
 
-        told = f"{self.path}: {name} is {short_repr(value)}"
+        told = f"{self.path}: {name} is {format_value(value)}"
         only_found = "and the file was only found, not named"
         trust = (
             f"give --config {self.path} to trust the file, or --{name.replace('_', '-')} yourself"
@@ -168,18 +168,18 @@ def _settings(path: Path) -> dict[str, Any] | None:
     if found is None:
         return None
     if not isinstance(found, Mapping):
-        raise ConfigError(f"{path}: {'.'.join(tables)} is {short_repr(found)}: make it a table")
+        raise ConfigError(f"{path}: {'.'.join(tables)} is {format_value(found)}: make it a table")
     settings: dict[str, Any] = {}
     for key, value in cast("Mapping[str, Any]", found).items():
         name = key.replace("-", "_")
         if name not in SETTINGS:
             known = [setting.replace("_", "-") for setting in SETTINGS]
-            raise ConfigError(f"{path}: there is no setting {key!r}: {did_you_mean(key, known)}")
+            raise ConfigError(f"{path}: there is no setting {key!r}: {suggest_word(key, known)}")
         kind = SETTINGS[name]
         # To Python True is an int, and 1 is no float.
         kinds = (int, float) if kind is float else kind
         if isinstance(value, bool) is not (kind is bool) or not isinstance(value, kinds):
-            raise ConfigError(f"{path}: {key} is {short_repr(value)}: give {_FORMS[kind]}")
+            raise ConfigError(f"{path}: {key} is {format_value(value)}: give {_FORMS[kind]}")
         if name in ("rubric", "cache") and "://" not in value and ":" not in value[2:]:
             value = str(
                 path.parent / Path(value).expanduser()
@@ -284,7 +284,7 @@ class _Redacting:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        return self._stream.write(redacted(text))
+        return self._stream.write(redact(text))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)

@@ -13,7 +13,7 @@ import assay
 from assay import cli, display, trust
 from assay.cli.lint import command as lint
 from assay.errors import RubricError
-from assay.wording import counted
+from assay.wording import format_count
 
 
 @click.group("rubric", cls=cli.Group)
@@ -55,7 +55,7 @@ def test(options: TestOptions) -> int:
             noun="examples",
             quiet=True,
             can_wait=False,
-            what=lambda report: counted(report.examples, "example"),
+            what=lambda report: format_count(report.examples, "example"),
         )
 
 
@@ -71,17 +71,17 @@ def _print_test(report: trust.GoldenReport, name: str, form: str) -> None:
         suite.write(sys.stdout)
         return
     right = len(results) - wrong - errors
-    told = f"{counted(report.examples, 'golden example')}, {right:,} of "
-    told += f"{counted(len(results), 'verdict')} as expected" + (
+    told = f"{format_count(report.examples, 'golden example')}, {right:,} of "
+    told += f"{format_count(len(results), 'verdict')} as expected" + (
         f", {errors:,} without an answer" if errors else ""
     )
     parts = [
-        f"{display.printable(name)}: {display.painted(told, 'green' if right == len(results) else 'red')}"
+        f"{display.escape_control_characters(name)}: {display.colour_text(told, 'green' if right == len(results) else 'red')}"
     ]
     rows: list[tuple[object, ...]] = []
     for result in results:
         got = "no answer" if result.right is None else result.got
-        why = display.shortened(
+        why = display.shorten_line(
             result.error or result.reason, 100
         )  # which a table has room for; JSON has all of it
         rows += (
@@ -89,7 +89,7 @@ def _print_test(report: trust.GoldenReport, name: str, form: str) -> None:
         )
     if rows:
         parts.append(
-            display.laid_out(
+            display.format_table(
                 display.Section(("example", "criterion", "expected", "got", "why"), rows)
             )
         )
@@ -102,7 +102,7 @@ def _fault(result: trust.GoldenResult) -> tuple[str, str, str] | None:
     """A miss is a failure to JUnit, and no answer an error."""
     if result.right is None:
         return "error", "unanswered", result.error or "no answer"
-    expected, got = map(display.cell_text, (result.expected, result.got))
+    expected, got = map(display.format_cell, (result.expected, result.got))
     return None if result.right else ("failure", "verdict", f"expected {expected}, got {got}")
 
 

@@ -20,18 +20,18 @@ from assay.cli.formats import FOR_PEOPLE, FORMATS, Format, RowText, row_name, sh
 from assay.cli.options import DisplayOptions, JudgingOptions, OutputOptions, RunOptions
 from assay.cli.root import BROKEN, FINE, INTERRUPTED, MISSED
 from assay.concurrency import run_sync
-from assay.display import on_one_line
+from assay.display import format_line
 from assay.errors import AssayError
 from assay.graders import Grader
 from assay.models import Ledger, budget, dry_run
-from assay.redaction import redacted_settings
+from assay.redaction import redact_settings
 from assay.rubric import Rubric
 from assay.runs import Progress, Row, Run, RunAbout, Spending, Summary
 from assay.runs.folder import Folder
 from assay.runs.metadata import judge_name, judge_of
 from assay.runs.pipeline import OnProgress
 from assay.runs.summary import Tally
-from assay.wording import counted
+from assay.wording import format_count
 
 Result = TypeVar("Result")
 
@@ -200,13 +200,16 @@ def shown_dry_run(spent: Ledger) -> str:
     if not spent.calls:
         return told
     most_cost = "" if spent.unpriced else f" and ${spent.most_cost:.4f}"
-    most = f"at most {counted(spent.most_calls, 'call')}{most_cost}"
+    most = f"at most {format_count(spent.most_calls, 'call')}{most_cost}"
     return f"{told}; {most}, if every call were tried as often as allowed and every reply asked for again"
 
 
 def say_budget(spent: Ledger, hint: str = "", *, quiet: bool) -> None:
     if out := spent.errors["BudgetExceeded"]:
-        say(f"the budget ran out before {counted(out, 'call')} could be made{hint}", quiet=quiet)
+        say(
+            f"the budget ran out before {format_count(out, 'call')} could be made{hint}",
+            quiet=quiet,
+        )
 
 
 class RowPrinter:
@@ -232,7 +235,7 @@ class RowPrinter:
 
     def _print(self, row: Row) -> None:
         if self._thresholds.is_low(row.score):
-            self.low.append(on_one_line(row_name(row)))
+            self.low.append(format_line(row_name(row)))
         self._begin()
         self._format.row(row)
         self._tally.add(row)
@@ -281,7 +284,7 @@ class Runner:
             work,
             self._show,
             self.options,
-            what=lambda summary: counted(summary.rollouts, "rollout"),
+            what=lambda summary: format_count(summary.rollouts, "rollout"),
             noun="rollouts",
             quiet=self.options.quiet,
             printer=self.printer,
@@ -304,7 +307,7 @@ class Runner:
         return FORMATS[self.options.format](
             self.options.data if folder is None else str(Path(folder)),
             criteria=[] if rubric is None else [criterion.name for criterion in rubric.criteria],
-            judge=redacted_settings(judge),
+            judge=redact_settings(judge),
             thresholds=self.options.thresholds,
             rows_bring_criteria=folder is not None,
         )
@@ -323,7 +326,7 @@ class Runner:
             say(f"{summary.unscored:,} unscored; {self._how_to_go_on()}", quiet=quiet)
         if not summary.complete:
             say(
-                f"stopped after {counted(summary.rollouts, 'rollout')}; {self._how_to_go_on()}",
+                f"stopped after {format_count(summary.rollouts, 'rollout')}; {self._how_to_go_on()}",
                 quiet=quiet,
             )
             return INTERRUPTED
@@ -374,7 +377,7 @@ def saved_format(
 
 def low_rows(rows: Iterable[Row], display: DisplayOptions) -> list[str]:
     thresholds = display.thresholds
-    return [on_one_line(row_name(row)) for row in rows if thresholds.is_low(row.score)]
+    return [format_line(row_name(row)) for row in rows if thresholds.is_low(row.score)]
 
 
 def code_for(summary: Summary, display: DisplayOptions, low: Sequence[str]) -> int:

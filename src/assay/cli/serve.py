@@ -8,7 +8,7 @@ import click
 
 from assay import cli
 from assay.aggregation import POLICIES
-from assay.wording import counted
+from assay.wording import format_count
 
 
 class ServeOptions(cli.ViewOptions, cli.RubricArgument):
@@ -53,7 +53,7 @@ def command(options: ServeOptions) -> None:
     judge = Judge(options.judge or "local", cache=cache, **asked)
     where = options.rubric
     if not options.dry_run:
-        told = f"serving {where} on %s with {counted(settings.workers, 'worker')}"
+        told = f"serving {where} on %s with {format_count(settings.workers, 'worker')}"
         serve(
             where,
             settings,

@@ -8,7 +8,7 @@ from itertools import islice
 import click
 
 from assay import cli, runs
-from assay.display import printable
+from assay.display import escape_control_characters
 from assay.runs.stats import is_below
 
 
@@ -70,4 +70,4 @@ def _all_of(row: runs.Row) -> str:
     ]
     seconds = ", ".join(f"{name} {took:.2f} s" for name, took in row.timing.items())
     lines += [f"timing: {seconds}"] if seconds else []
-    return "\n".join([*map(printable, lines), cli.whole_row(row)])
+    return "\n".join([*map(escape_control_characters, lines), cli.whole_row(row)])

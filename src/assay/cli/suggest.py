@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 from assay import cli, suggest
-from assay.display import Section, laid_out, printable
-from assay.wording import counted
+from assay.display import Section, escape_control_characters, format_table
+from assay.wording import format_count
 
 
 @cli.declare("suggest")
@@ -95,9 +95,7 @@ def _texts(name: str | None) -> list[str]:
 
 
 def _told(suggestion: suggest.Suggestion, output: Path | None, errors: int) -> list[str]:
-    kept = (
-        f"{len(suggestion.kept):,} of {counted(len(suggestion.criteria), 'criterion', 'criteria')}"
-    )
+    kept = f"{len(suggestion.kept):,} of {format_count(len(suggestion.criteria), 'criterion', 'criteria')}"
     parts = [
         f"{kept} kept{f', written to {output}' if output is not None and suggestion.kept else ''}"
     ]
@@ -109,9 +107,12 @@ def _told(suggestion: suggest.Suggestion, output: Path | None, errors: int) -> l
             ("kept" if judged.kept else "dropped", requirement, weight, agreement, judged.why)
         )
     if rows:
-        parts.append(laid_out(Section(("", "criterion", "weight", "agreement", "why"), rows)))
-    parts += [printable(f"a drafter gave no proposal: {error}") for error in suggestion.errors]
-    parts += [printable(str(finding)) for finding in suggestion.findings()]
+        parts.append(format_table(Section(("", "criterion", "weight", "agreement", "why"), rows)))
+    parts += [
+        escape_control_characters(f"a drafter gave no proposal: {error}")
+        for error in suggestion.errors
+    ]
+    parts += [escape_control_characters(str(finding)) for finding in suggestion.findings()]
     if errors:
-        parts.append(f"{counted(errors, 'comparison')} without a verdict, counted neither way")
+        parts.append(f"{format_count(errors, 'comparison')} without a verdict, counted neither way")
     return [*parts, cli.shown_spending(suggestion.spent)]

@@ -22,7 +22,7 @@ from typing import (
     overload,
 )
 
-from assay.concurrency import FAILURES, is_stop, run_sync
+from assay.concurrency import FAILURES, is_stop_request, run_sync
 from assay.envs.dataset import Asking, Example, copied, examples_of, first_of, in_turn, messages_of
 from assay.envs.evaluate import Options, carry_out, refuse_wrong
 from assay.envs.model_under_test import ModelUnderTest
@@ -31,14 +31,14 @@ from assay.errors import RubricError
 from assay.models import Reply
 from assay.models.model import Tool
 from assay.parsers import Parser
-from assay.redaction import logger_of
+from assay.redaction import get_logger
 from assay.rubric import Rubric, RubricGroup
 from assay.types import Message, Messages, State
-from assay.wording import described, short_repr
+from assay.wording import describe_error, format_value
 
 Moment: TypeAlias = Literal["stop", "cleanup", "teardown"]
 Method = TypeVar("Method", bound=Callable[..., Any])
-logger = logger_of("assay")
+logger = get_logger("assay")
 
 
 class Marker(Protocol):
@@ -108,9 +108,9 @@ class Hooked:
             try:
                 await self.call_hook(hook, *args)
             except FAILURES as error:
-                if is_stop(error):
+                if is_stop_request(error):
                     raise
-                logger.error("%s %s failed: %s", moment, hook.__name__, described(error))
+                logger.error("%s %s failed: %s", moment, hook.__name__, describe_error(error))
 
     async def call_hook(self, hook: Callable[..., Any], *args: Any) -> Any:
         return await awaited(hook(*args))
@@ -165,7 +165,7 @@ class Environment(Hooked, ABC):
         if dataset is None and eval_dataset is None:
             raise ValueError("Either dataset or eval_dataset must be provided")
         if rubric is not None and not isinstance(rubric, Rubric):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise RubricError(f"rubric is {short_repr(rubric)}: give a Rubric")
+            raise RubricError(f"rubric is {format_value(rubric)}: give a Rubric")
         self.system_prompt = system_prompt
         self.few_shot = messages_of(few_shot or [], "few_shot")
         self.rubric = Rubric() if rubric is None else rubric

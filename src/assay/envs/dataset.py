@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
-from assay.messages import role_of
+from assay.messages import get_role
 from assay.tables import TableError, rows_of
 from assay.types import Message, Messages
-from assay.wording import short_repr
+from assay.wording import format_value
 
 _dict: Any = (
     dict  # of any items to a checker of types: a `cast` at every look costs as much as the look
@@ -73,7 +73,7 @@ class Asking:
         others = (
             n
             for n, message in enumerate(messages)
-            if role_of(message) not in ("system", "developer")
+            if get_role(message) not in ("system", "developer")
         )
         leading = next(others, len(messages))
         system = messages[:leading]
@@ -90,13 +90,13 @@ def _info(row: Mapping[str, Any], where: str) -> dict[str, Any]:
             info = json.loads(info)
         except ValueError as error:
             raise TableError(
-                f"{where}: info is no JSON object ({error}): {short_repr(info)}"
+                f"{where}: info is no JSON object ({error}): {format_value(info)}"
             ) from None
     if info is None or info == "":
         return {}
     if not isinstance(info, Mapping):
         raise TableError(
-            f"{where}: info is {short_repr(info)}: give a mapping, or one as JSON text"
+            f"{where}: info is {format_value(info)}: give a mapping, or one as JSON text"
         )
     return dict(cast("Mapping[str, Any]", info))
 
@@ -112,7 +112,7 @@ def messages_of(value: Any, where: str) -> list[Message]:
         return [_message(cast("object", value), where)]
     if not isinstance(value, Sequence) or isinstance(value, bytes):
         raise TableError(
-            f"{where}: {short_repr(value)} is no chat: give a text or a list of messages"
+            f"{where}: {format_value(value)} is no chat: give a text or a list of messages"
         )
     return [_message(message, where) for message in cast("Sequence[object]", value)]
 
@@ -130,9 +130,9 @@ def _message(message: object, where: str) -> Message:
     dump: Callable[[], Any] | None = getattr(message, "model_dump", None)
     given: object = dump() if dump is not None else message
     fields = cast("Mapping[str, Any]", given if isinstance(given, Mapping) else {})
-    if not role_of(fields):
+    if not get_role(fields):
         raise TableError(
-            f'{where}: {short_repr(message)} is no message: give {{"role": ..., "content": ...}}'
+            f'{where}: {format_value(message)} is no message: give {{"role": ..., "content": ...}}'
         )
     # A table has a cell for every field that any message has, or any part of one; an empty one says nothing.
     kept = {name: value for name, value in fields.items() if value is not None}

@@ -11,7 +11,7 @@ from typing import Any
 
 from assay.envs.base_env import Environment
 from assay.errors import AssayError
-from assay.wording import described, short_repr
+from assay.wording import describe_error, format_value
 
 FUNCTION = "load_environment"
 # The variable that, set to anything but 0, has `import verifiers` in an environment find `assay.compat.verifiers`.
@@ -53,7 +53,9 @@ def load_environment(name: str, **arguments: Any) -> Environment:
         load = getattr(import_module(module), FUNCTION, None)
     except ModuleNotFoundError as error:
         if error.name not in (module, "verifiers"):
-            raise EnvironmentLoadError(f"{name} cannot be imported: {described(error)}") from error
+            raise EnvironmentLoadError(
+                f"{name} cannot be imported: {describe_error(error)}"
+            ) from error
         why = f"no module {module} is there, in a folder of that name or installed"
         why = (
             f"it imports verifiers, which is not installed: {_ON_ASSAY}"
@@ -62,7 +64,7 @@ def load_environment(name: str, **arguments: Any) -> Environment:
         )
         raise EnvironmentLoadError(f"there is no environment {name!r}: {why}") from None
     except (Exception, SystemExit) as error:
-        raise EnvironmentLoadError(f"{name} cannot be imported: {described(error)}") from error
+        raise EnvironmentLoadError(f"{name} cannot be imported: {describe_error(error)}") from error
     if not callable(load):
         raise EnvironmentLoadError(f"{name} has no function {FUNCTION}(): it is no environment")
     try:
@@ -74,9 +76,11 @@ def load_environment(name: str, **arguments: Any) -> Environment:
     try:
         environment: Any = load(**arguments)
     except (Exception, SystemExit) as error:
-        raise EnvironmentLoadError(f"{FUNCTION}() of {name} failed: {described(error)}") from error
+        raise EnvironmentLoadError(
+            f"{FUNCTION}() of {name} failed: {describe_error(error)}"
+        ) from error
     if not isinstance(environment, Environment):
-        gave = f"{FUNCTION}() of {name} gave {short_repr(environment)}, which is no environment of assay"
+        gave = f"{FUNCTION}() of {name} gave {format_value(environment)}, which is no environment of assay"
         raise EnvironmentLoadError(f"{gave}: {_ON_ASSAY}, if it was written for verifiers")
     environment.env_id = environment.env_id or name
     environment.env_args = environment.env_args or arguments

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from assay import __version__
 from assay.advantage import advantages
-from assay.concurrency import FAILURES, is_stop, walk_together
+from assay.concurrency import FAILURES, is_stop_request, run_workers
 from assay.engine import logging_once
 from assay.envs.dataset import Example, copied
 from assay.envs.model_under_test import ModelUnderTest
@@ -22,7 +22,7 @@ from assay.errors import RubricError, SignatureError
 from assay.graders.grader import Grader
 from assay.models.budgets import Ledger, RolloutSpending, budget, counting_in
 from assay.plan import Traits
-from assay.redaction import logger_of
+from assay.redaction import get_logger
 from assay.report import EvaluationReport
 from assay.rubric import Rubric
 from assay.runs import pipeline
@@ -34,7 +34,7 @@ from assay.runs.row_rubrics import unreadable_report
 from assay.runs.spending import Spending
 from assay.state_outputs import write_outputs, write_step_rewards
 from assay.types import State
-from assay.wording import described, did_you_mean, short_repr
+from assay.wording import describe_error, format_value, suggest_word
 
 if TYPE_CHECKING:
     from assay.envs.base_env import Environment
@@ -47,7 +47,7 @@ KEPT = ("is_truncated", "stop_condition", "tool_failures")
 STAND_IN = (
     "An answer of about this length stands for what the model would have written. " * 8
 )  # what a dry run scores
-logger = logger_of("assay")
+logger = get_logger("assay")
 
 
 class Options(TypedDict, total=False):
@@ -82,7 +82,7 @@ def refuse_wrong(options: Options) -> None:
     for name in options:
         if name not in Options.__annotations__:
             raise TypeError(
-                f"there is no option {name!r}: {did_you_mean(name, Options.__annotations__)}"
+                f"there is no option {name!r}: {suggest_word(name, Options.__annotations__)}"
             )
     times, most = options.get("rollouts_per_example", 1), options.get("max_concurrent")
     if type(times) is not int or times < 1:
@@ -195,7 +195,7 @@ class Evaluator(pipeline.Pipeline):
                         await self._settle(group)
 
         try:
-            await walk_together(walk, len(jobs), limit=self._limit)
+            await run_workers(walk, len(jobs), limit=self._limit)
             if stopping is not None:
                 # Where rollouts are compared, part of a group is no group: it is done again on resuming.
                 for group in {
@@ -222,9 +222,9 @@ class Evaluator(pipeline.Pipeline):
                 args = (under_test, under_test.name, under_test.sampling_args)
                 state = await self._environment.attempt(job.example, *args)
                 if not isinstance(state, dict):  # pyright: ignore[reportUnnecessaryIsInstance]
-                    raise TypeError(f"rollout gave {short_repr(state)}: return the state")
+                    raise TypeError(f"rollout gave {format_value(state)}: return the state")
             except FAILURES as error:
-                if is_stop(error):
+                if is_stop_request(error):
                     raise
                 state = State(input=job.example, completion=[], error=error)
         if ledger.is_dry_run:
@@ -233,7 +233,7 @@ class Evaluator(pipeline.Pipeline):
         try:
             fields, error, model = _told(job.example, state)
         except FAILURES as failure:  # a state of the environment's own making may hold anything
-            if is_stop(failure):
+            if is_stop_request(failure):
                 raise
             state = State(input=job.example, completion=[], error=failure)
             fields, error, model = _told(job.example, state)
@@ -356,7 +356,7 @@ def _told(example: Example, state: State) -> tuple[dict[str, Any], str | None, s
     """What a row holds of a state: its fields, why there is nothing to score, and the model that replied."""
     error, replies = state.get("error"), state.get("responses")
     if error is not None:
-        error = described(error) if isinstance(error, BaseException) else str(error)
+        error = describe_error(error) if isinstance(error, BaseException) else str(error)
     fields = {**example, "completion": state.get("completion")}
     # What was asked and looked for: an environment may make up a task of its own out of the example.
     for name in ("prompt", "answer", "info") if state.get("input") is not example else ():

@@ -8,14 +8,14 @@ from importlib import import_module
 from typing import Any
 
 from assay.errors import Refused
-from assay.media import with_media
+from assay.media import read_message_media
 from assay.models import Model, Reply, Request, model_of
 from assay.models.endpoint_model import EndpointModel
 from assay.models.model import Tool
 from assay.models.sdk import format_of_client
-from assay.redaction import redacted
+from assay.redaction import redact
 from assay.types import Message
-from assay.wording import short_repr
+from assay.wording import format_value
 
 _homes: "weakref.WeakKeyDictionary[Any, asyncio.AbstractEventLoop]" = weakref.WeakKeyDictionary()
 
@@ -61,7 +61,7 @@ class ModelUnderTest:
         self.at_once = at_once
         self.sampling_args = given
         named = model if isinstance(model, str) else str(getattr(model, "id", model or client))
-        self.name: str = redacted(named)  # what the caller calls the model, without a login
+        self.name: str = redact(named)  # what the caller calls the model, without a login
         limits = [given[name] for name in _LIMITS if name in given]
         self._settings: dict[str, Any] = {
             "temperature": given.get("temperature"),
@@ -92,7 +92,7 @@ class ModelUnderTest:
     ) -> Reply:
         """What the model says to these messages. Raises a `ModelError` when that is nothing."""
         whole = [
-            each if type(each.get("content")) is str else await with_media(each)
+            each if type(each.get("content")) is str else await read_message_media(each)
             for each in messages
         ]
         request = Request(tuple(whole), tools=tools, sample=sample, verbatim=True, **self._settings)
@@ -134,6 +134,6 @@ def _model(client: Any, model: Any, extra: dict[str, Any]) -> Model:
         more = extra.pop("extra_body", {})
         return model_of(source, shared=False, **extra | more)
     if extra:
-        told = f"sampling_args has {', '.join(extra)}, and {short_repr(source)} is made already"
+        told = f"sampling_args has {', '.join(extra)}, and {format_value(source)} is made already"
         raise Refused(f"{told}: give them to model_of(...), or name the model")
     return model_of(source)

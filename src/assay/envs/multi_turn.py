@@ -6,11 +6,11 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, Unpack, cast
 
-from assay.concurrency import FAILURES, is_stop
+from assay.concurrency import FAILURES, is_stop_request
 from assay.envs.base_env import Environment, Given, awaited, called_by_name, stop
 from assay.envs.dataset import Example
 from assay.errors import Refused
-from assay.messages import chat_of, message_text, role_of
+from assay.messages import get_role, list_messages, message_text
 from assay.models import Reply
 from assay.models.callable_tool import assistant_message
 from assay.rubric import Rubric
@@ -25,7 +25,7 @@ def num_turns(state: Mapping[str, Any]) -> int:
     if "trajectory" in state:
         return len(state["trajectory"])
     # A rollout that comes to a server has no steps.
-    return sum(role_of(message) == "assistant" for message in chat_of(state["completion"]))
+    return sum(get_role(message) == "assistant" for message in list_messages(state["completion"]))
 
 
 class MultiTurnEnv(Environment):
@@ -85,7 +85,7 @@ class MultiTurnEnv(Environment):
         try:
             state = await self._dialogue(state)
         except FAILURES as error:
-            if is_stop(error):
+            if is_stop_request(error):
                 raise
             state["error"] = error
             state["stop_condition"] = "has_error"

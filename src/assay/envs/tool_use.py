@@ -8,10 +8,10 @@ from contextvars import copy_context
 from functools import cache, partial
 from typing import Any, Unpack
 
-from assay.concurrency import side_by_side
+from assay.concurrency import run_concurrently
 from assay.envs.base_env import Given, stop
 from assay.envs.multi_turn import MultiTurnEnv
-from assay.messages import ToolCall, chat_of, tool_calls
+from assay.messages import ToolCall, list_messages, read_tool_calls
 from assay.models.callable_tool import (
     ArgumentsError,
     CallableTool,
@@ -23,7 +23,7 @@ from assay.models.model import Tool
 from assay.rubric import Rubric
 from assay.tools import failure, is_failure
 from assay.types import Message, State
-from assay.wording import described, did_you_mean
+from assay.wording import describe_error, suggest_word
 
 THREADS = 32  # plain functions that are called at once, at most
 
@@ -77,13 +77,13 @@ class ToolEnv(MultiTurnEnv):
     @stop
     async def no_tools_called(self, state: State) -> bool:
         steps = state["trajectory"]
-        return bool(steps) and not tool_calls(steps[-1]["completion"][-1])
+        return bool(steps) and not read_tool_calls(steps[-1]["completion"][-1])
 
     async def env_response(self, messages: list[Message], state: State) -> list[Message]:
         """What each call that the model asked for returned, in the order it asked."""
-        calls = tool_calls(messages[-1])
+        calls = read_tool_calls(messages[-1])
         contents = (
-            await side_by_side(lambda call: self._called(call, state), calls) if calls else []
+            await run_concurrently(lambda call: self._called(call, state), calls) if calls else []
         )
         pairs = zip(calls, contents, strict=True)
         return [
@@ -93,7 +93,7 @@ class ToolEnv(MultiTurnEnv):
     async def _called(self, call: ToolCall, state: State) -> Any:
         tool = self._tools.get(call.name)
         if tool is None:
-            known = f": {did_you_mean(call.name, self._tools)}" if self._tools else ""
+            known = f": {suggest_word(call.name, self._tools)}" if self._tools else ""
             return self._wrong(state, call, "unknown", f"there is no tool {call.name!r}{known}")
         try:
             arguments = tool.arguments(call.arguments, state)
@@ -111,7 +111,7 @@ class ToolEnv(MultiTurnEnv):
         except self.stop_errors:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a tool raises, the model is told
-            return self._wrong(state, call, "raised", described(error))
+            return self._wrong(state, call, "raised", describe_error(error))
         if isinstance(content, str) and is_failure(content):
             self._wrong(state, call, "failed", content)
         return content
@@ -148,4 +148,6 @@ def calls_of(name: str) -> Callable[..., int]:
 
 
 def _counted(completion: Any) -> Counter[str]:
-    return Counter(call.name for message in chat_of(completion) for call in tool_calls(message))
+    return Counter(
+        call.name for message in list_messages(completion) for call in read_tool_calls(message)
+    )

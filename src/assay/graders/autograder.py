@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, ClassVar, cast
 
-from assay.concurrency import setting
+from assay.concurrency import set_variable
 from assay.criterion import Criterion
 from assay.errors import JudgeError
 from assay.graders.grader import (
@@ -23,7 +23,7 @@ from assay.graders.grader import (
 from assay.graders.judge_input import JudgeInput, ToGrade, build_judge_input
 from assay.graders.length import apply_length_penalty
 from assay.graders.verdicts import add_verdict_value, check_citations, coerce_judge_answer
-from assay.report import CriterionReport, EvaluationReport, aggregate, line_of
+from assay.report import CriterionReport, EvaluationReport, aggregate, make_line
 from assay.types import OnError
 
 # The input of the `judge()` or `grade()` that is running. These methods get only its text, and may
@@ -100,14 +100,14 @@ class Autograder(Grader):
         """Answer through the overridden methods. Results are complete, or an exception is raised."""
         if "grade" not in self._overridden:
             return await self._judge_and_aggregate(judge_input, criteria)
-        with setting(_current_input, judge_input):
+        with set_variable(_current_input, judge_input):
             report = await self.grade(judge_input.text, criteria, judge_input.query)
         return self._check_report(report, criteria)
 
     async def _judge_and_aggregate(
         self, judge_input: JudgeInput, criteria: list[Criterion]
     ) -> JudgeAnswer:
-        with setting(_current_input, judge_input):
+        with set_variable(_current_input, judge_input):
             results = await self.judge(judge_input.text, criteria, judge_input.query)
             if "aggregate" in self._overridden:
                 report = await self.aggregate(results, normalize=self.normalize)
@@ -180,7 +180,9 @@ class BuiltInGrader(Autograder):
         answer = await built_in_answer(self, judge_input, rubric, on_error="raise")
         if isinstance(answer, EvaluationReport):
             return answer
-        return [line_of(criterion, score) for criterion, score in zip(rubric, answer, strict=True)]
+        return [
+            make_line(criterion, score) for criterion, score in zip(rubric, answer, strict=True)
+        ]
 
 
 def _find_built_in_answer(cls: type[Autograder]) -> Callable[..., Awaitable[JudgeAnswer]]:

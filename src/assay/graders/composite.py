@@ -8,7 +8,7 @@ from assay.graders.autograder import BuiltInGrader
 from assay.graders.grader import Grader, OptionsChange
 from assay.graders.length import LengthPenalty
 from assay.models.model import Model
-from assay.wording import short_repr
+from assay.wording import format_value
 
 
 class WrapOptions(TypedDict, total=False):
@@ -85,7 +85,7 @@ class Composite(BuiltInGrader):
         """Raise if a grader cannot be inside."""
         name = type(self).__name__
         if not isinstance(grader, Grader):
-            raise TypeError(f"{name} takes graders, and this is {short_repr(grader)}")
+            raise TypeError(f"{name} takes graders, and this is {format_value(grader)}")
         if grader.length_penalty is not None:
             raise ValueError(
                 f"{grader.title} takes a length penalty off a score, and {name} needs its answers: "

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
-from assay.criterion import BINARY, Criterion
+from assay.criterion import BINARY_CHOICES, Criterion
 from assay.errors import JudgeError
 from assay.graders.composite import Composite, WrapOptions
 from assay.graders.fences import escape_prompt_tags
@@ -15,7 +15,7 @@ from assay.graders.prompt_text import system_prompt
 from assay.graders.verdicts import score_verdict
 from assay.messages import completion_text
 from assay.types import OnError
-from assay.wording import short_repr
+from assay.wording import format_value
 
 
 class Referenced(Composite):
@@ -53,7 +53,7 @@ class Referenced(Composite):
             reference = judge_input.fields.get(self.field)
         if not isinstance(reference, str | int | float | None):
             raise JudgeError(
-                f"the reference in {self.field!r} is {short_repr(reference)}: "
+                f"the reference in {self.field!r} is {format_value(reference)}: "
                 "give a text, or another field="
             )
         text = "" if reference is None else str(reference)
@@ -75,7 +75,7 @@ class Anchor:
         for name in ("response", "verdict", "reason", "query"):
             value = getattr(self, name)
             if not isinstance(value, str):
-                raise TypeError(f"{name} of an anchor is {short_repr(value)}: give a text")
+                raise TypeError(f"{name} of an anchor is {format_value(value)}: give a text")
         if isinstance(self.criterion, Criterion):
             error = score_verdict(self.criterion, self.verdict).error
             if error is not None:
@@ -173,7 +173,7 @@ def write_examples(anchors: Sequence[Anchor]) -> str:
         return ""
     sections = [system_prompt("anchors")]
     for anchor in anchors:
-        verdict_tag = "criterion_status" if anchor.verdict in BINARY else "choice"
+        verdict_tag = "criterion_status" if anchor.verdict in BINARY_CHOICES else "choice"
         texts_by_tag = {
             "query": anchor.query,
             "response": f"\n{anchor.response}\n",

@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
-from assay.aggregation import Scale, share_of
+from assay.aggregation import Scale, totals_from_share
 from assay.criterion import Criterion
 from assay.graders.composite import Composite
 from assay.graders.grader import Grader, scores_from
 from assay.graders.judge_input import JudgeInput
-from assay.report import CriterionReport, EvaluationReport, Score, aggregate, line_of
+from assay.report import CriterionReport, EvaluationReport, Score, aggregate, make_line
 from assay.types import OnError
 
 # A score this far below the threshold reaches it: the difference is a rounding error.
@@ -175,7 +175,7 @@ class _Progress:
             score = known.get(index)
             if score is None:
                 score = assumption.score(criterion)
-            lines.append(line_of(criterion, score))
+            lines.append(make_line(criterion, score))
         return aggregate(lines, self.criteria, scale=self._scale)
 
     def _passes(self, report: EvaluationReport) -> bool | None:
@@ -214,7 +214,7 @@ class _Progress:
         unasked = Score(reason="not asked: the result was decided without it")
         lines: list[CriterionReport] = []
         for index, criterion in enumerate(self.criteria):
-            line = line_of(criterion, self.scores.get(index, unasked))
+            line = make_line(criterion, self.scores.get(index, unasked))
             is_asked = index in self.scores
             lines.append(line.model_copy(update={"asked": is_asked}))
         return lines
@@ -222,7 +222,7 @@ class _Progress:
     def _get_pass_or_fail(self, passes: bool) -> dict[str, Any]:
         """Return the numbers of a report with a threshold: all that can be gained, or nothing."""
         weights = [criterion.weight for criterion in self.criteria if criterion.counts]
-        totals = share_of(float(passes), weights)
+        totals = totals_from_share(float(passes), weights)
         raw_score = totals.raw
         if self._scale == "raw":
             raw_score = float(passes)

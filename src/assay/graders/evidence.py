@@ -12,7 +12,7 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import Final
 
-from assay.messages import MEDIA, Part
+from assay.messages import MEDIA_KINDS, Part
 from assay.report import Citation
 
 _MAX_CITATIONS: Final = 20  # that are looked up for one reason
@@ -103,7 +103,7 @@ def _look_up(address: str, quote: str, parts: Sequence[Part]) -> Citation:
             return {"part": address}
         return {"part": address, "found": False}
     for part in cited_parts:
-        if part.kind in MEDIA:  # it has no text in which the quotation could be looked for
+        if part.kind in MEDIA_KINDS:  # it has no text in which the quotation could be looked for
             return {"part": part.address, "quote": quote}
         start = part.text.find(quote)
         if start >= 0:

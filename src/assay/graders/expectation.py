@@ -15,11 +15,11 @@ from assay.graders.degenerate import explain_degenerate
 from assay.graders.grader import Grader, JudgeOptions, scores_from
 from assay.graders.judge_input import JudgeInput
 from assay.models.model import Reply, Token
-from assay.redaction import logger_of
+from assay.redaction import get_logger
 from assay.report import Score
 from assay.types import OnError
 
-logger = logger_of("assay")
+logger = get_logger("assay")
 
 # A choice that was not among the listed alternatives may have at most this probability; above it,
 # the probabilities of the other choices are not trusted. Engines that restrict a model to a

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from assay.aggregation import Scale, stakes, sum_behind
+from assay.aggregation import Scale, denormalise, stakes
 from assay.concurrency import FAILURES
 from assay.criterion import Criterion
 from assay.errors import JudgeError
@@ -18,7 +18,7 @@ from assay.graders.judge_input import JudgeInput, ToGrade, build_judge_input, re
 from assay.graders.length import LengthPenalty, apply_length_penalty
 from assay.graders.verdicts import check_score, coerce_judge_answer, failed_score
 from assay.models.model import Model
-from assay.report import CriterionReport, EvaluationReport, Score, aggregate_answers, line_of
+from assay.report import CriterionReport, EvaluationReport, Score, aggregate_answers, make_line
 from assay.types import OnError
 
 # One score per criterion, in order, or one report for all criteria together.
@@ -202,7 +202,7 @@ def complete_report(
     # The sum that normalises to the score.
     worth = None
     if report.score is not None:
-        worth = sum_behind(report.score, gain, loss, scale)
+        worth = denormalise(report.score, gain, loss, scale)
     lines = _complete_lines(report, criteria)
     unanswered = sum(line.counted and not line.answered for line in lines or ())
 
@@ -242,7 +242,7 @@ def _complete_lines(
     completed: list[CriterionReport] = []
     for criterion, line in zip(criteria, lines, strict=True):
         if line.value is None:
-            completed.append(line_of(criterion, coerce_judge_answer(criterion, line)))
+            completed.append(make_line(criterion, coerce_judge_answer(criterion, line)))
         else:
             completed.append(line)
     return completed

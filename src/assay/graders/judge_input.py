@@ -12,12 +12,12 @@ from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, cast
 
-from assay.concurrency import setting
+from assay.concurrency import set_variable
 from assay.errors import JudgeError
 from assay.graders.fences import escape_turn_tags, make_tag_escaper
-from assay.messages import MEDIA, Part, Shows, completion_text, parts_of, read_completion
+from assay.messages import MEDIA_KINDS, Part, Shows, completion_text, read_completion, read_parts
 from assay.types import Messages
-from assay.wording import counted, short_repr
+from assay.wording import format_count, format_value
 
 if TYPE_CHECKING:
     from assay.media import Attachment
@@ -79,7 +79,7 @@ def read_to_grade(to_grade: ToGrade) -> tuple[Messages, str]:
     except TypeError as error:
         # Going on with an empty text would judge a response that the model did not give.
         raise TypeError(
-            f"cannot grade {short_repr(to_grade)}: {error}, "
+            f"cannot grade {format_value(to_grade)}: {error}, "
             "or a mapping with 'thinking' and 'output'"
         ) from None
     return completion, completion_text(completion)
@@ -112,7 +112,7 @@ def set_shows(shows: Shows | None) -> AbstractContextManager[object]:
 
     None keeps what an enclosing rubric has set.
     """
-    return setting(_shows, shows or _shows.get())
+    return set_variable(_shows, shows or _shows.get())
 
 
 def build_judge_input(
@@ -128,7 +128,7 @@ def build_judge_input(
     prompt = row.get("prompt")
     completion: Any = row.get("completion")
     if isinstance(prompt, bytes | bytearray):  # from a binary column of a Parquet file
-        raise JudgeError(f"the prompt is {short_repr(prompt)}: decode the bytes to a text")
+        raise JudgeError(f"the prompt is {format_value(prompt)}: decode the bytes to a text")
     if view is None and not isinstance(completion, str):
         completion, text = read_to_grade(cast("ToGrade", completion))
         if isinstance(completion, str):
@@ -151,9 +151,9 @@ def _build_from_parts(
     """
     shows = _shows.get()
     prompt = row.get("prompt")
-    parts = parts_of(prompt, completion)
+    parts = read_parts(prompt, completion)
     shown = _select_parts(parts, shows, has_prompt=bool(prompt))
-    media = [part for part in shown if part.kind in MEDIA]
+    media = [part for part in shown if part.kind in MEDIA_KINDS]
     are_described = "described" in shows
     attachments: tuple[Attachment, ...] = ()
     if media and not are_described:
@@ -194,7 +194,7 @@ def _build_from_parts(
 _HIDDEN_KINDS: Mapping[str, frozenset[str]] = {
     "no_thinking": frozenset({"thinking"}),
     "no_tools": frozenset({"call", "result"}),
-    "no_media": MEDIA,
+    "no_media": MEDIA_KINDS,
 }
 
 
@@ -223,7 +223,7 @@ def _select_last(parts: Sequence[Part], *, has_prompt: bool) -> list[Part]:
     return [
         part
         for part in parts
-        if part.message in (last_reply, last_question) and part.kind in {"text", *MEDIA}
+        if part.message in (last_reply, last_question) and part.kind in {"text", *MEDIA_KINDS}
     ]
 
 
@@ -293,7 +293,7 @@ def write_transcript(parts: Sequence[Part], are_described: bool = True) -> str:
 
 def _write_part(part: Part, are_described: bool) -> str:
     text = part.text
-    if part.kind in MEDIA:
+    if part.kind in MEDIA_KINDS:
         text = f"(not shown: {part.text})" if are_described else "(attached below)"
     text = escape_turn_tags(text)
     if part.address == part.message:
@@ -341,9 +341,11 @@ def _describe_left_out(parts: Sequence[Part], shown: Sequence[Part]) -> str:
     options = ", ".join(shows)
     left_out = Counter(part.kind for part in parts) - Counter(part.kind for part in shown)
     if left_out:
-        counts = [counted(count, _KIND_NAMES.get(kind, kind)) for kind, count in left_out.items()]
+        counts = [
+            format_count(count, _KIND_NAMES.get(kind, kind)) for kind, count in left_out.items()
+        ]
         return f"{options}; left out: {', '.join(counts)}"
-    has_described_media = "described" in shows and any(part.kind in MEDIA for part in shown)
+    has_described_media = "described" in shows and any(part.kind in MEDIA_KINDS for part in shown)
     if has_described_media or "transcript" in shows:
         return options
     return ""

@@ -7,7 +7,7 @@ from typing import Literal, Self, TypeAlias, cast
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from assay.aggregation import sum_behind
+from assay.aggregation import denormalise
 from assay.graders.judge_input import SECTIONS, ThinkingOutputDict
 from assay.report import EvaluationReport
 
@@ -54,7 +54,7 @@ def apply_length_penalty(
     score = report.score - compute_length_penalty(split_thinking(text), penalty)
     if floor:
         score = max(0.0, score)
-    worth = sum_behind(score, report.gain, report.loss, report.scale)
+    worth = denormalise(score, report.gain, report.loss, report.scale)
     return report.model_copy(update={"score": score, "worth": worth})
 
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 from itertools import combinations
 from typing import ClassVar, Literal, NamedTuple, TypeAlias, Unpack
 
-from assay.aggregation import grouped, weighted_sum
-from assay.concurrency import FAILURES, side_by_side
+from assay.aggregation import group_by_key, weighted_sum
+from assay.concurrency import FAILURES, run_concurrently
 from assay.criterion import Criterion
 from assay.errors import JudgeError
 from assay.graders.composite import Composite, WrapOptions
@@ -21,9 +21,9 @@ from assay.graders.grader import (
 )
 from assay.graders.judge_input import JudgeInput
 from assay.graders.verdicts import failed_score, raise_first_error
-from assay.report import CriterionReport, EvaluationReport, Score, SubAnswer, line_of
+from assay.report import CriterionReport, EvaluationReport, Score, SubAnswer, make_line
 from assay.types import OnError
-from assay.wording import did_you_mean
+from assay.wording import suggest_word
 
 Rule: TypeAlias = Literal["majority", "mean", "worst"]
 """The most frequent verdict, the mean value, or the answer that gives the lowest score."""
@@ -74,7 +74,7 @@ class Panel(Composite):
         judge_count = len(judges_by_name)
         super().__init__(list(judges_by_name.values()), **options)
         if rule not in _RULES:
-            raise ValueError(f"rule is {rule!r}: {did_you_mean(rule, _RULES)}")
+            raise ValueError(f"rule is {rule!r}: {suggest_word(rule, _RULES)}")
         if not 1 <= quorum <= judge_count:
             raise ValueError(
                 f"quorum is {quorum}: give 1 to {judge_count}, the number of {self.noun}"
@@ -108,7 +108,7 @@ class Panel(Composite):
         async def ask_judge(index: int) -> list[Score]:
             return await self._ask_judge(index, judge_input, criteria)
 
-        scores_by_judge = await side_by_side(ask_judge, range(len(self.inner)))
+        scores_by_judge = await run_concurrently(ask_judge, range(len(self.inner)))
         if self.asks_for_whole:
             numbers = [scores[0] for scores in scores_by_judge]
             return self._combine_wholes(numbers, criteria)
@@ -340,7 +340,7 @@ def combine_votes(
 
 def build_vote_line(criterion: Criterion, vote: Vote) -> CriterionReport:
     """Return a vote as a line below the line of its criterion, with the voter's name and weight."""
-    line = line_of(criterion, vote.score)
+    line = make_line(criterion, vote.score)
     return line.model_copy(
         update={
             "name": vote.voter,
@@ -391,7 +391,7 @@ def _find_majority(criterion: Criterion, votes: Sequence[Vote]) -> Score:
     def add_weights(votes: Sequence[Vote]) -> float:
         return sum(vote.weight for vote in votes)
 
-    votes_by_answer = grouped((get_answer(vote), vote) for vote in votes)
+    votes_by_answer = group_by_key((get_answer(vote), vote) for vote in votes)
     most_weight = max(add_weights(group) for group in votes_by_answer.values())
     leading: list[Vote] = []
     for group in votes_by_answer.values():

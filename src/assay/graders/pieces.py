@@ -13,17 +13,17 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from assay.concurrency import side_by_side
+from assay.concurrency import run_concurrently
 from assay.criterion import Criterion
 from assay.errors import JudgeError
 from assay.graders.grader import JudgeOptions
 from assay.graders.judge_input import JudgeInput, write_transcript
 from assay.graders.prompt_text import system_prompt, write_criteria
-from assay.messages import Part, parts_of
+from assay.messages import Part, read_parts
 from assay.models.budgets import is_dry_run
 from assay.report import Citation, Score
 from assay.types import OnError
-from assay.wording import counted
+from assay.wording import format_count
 
 if TYPE_CHECKING:
     from assay.graders.model_grader import BatchGrader
@@ -71,7 +71,7 @@ def plan_pieces(
         reference,
     ):
         capacity -= size_of(text)
-    parts = judge_input.parts or parts_of(judge_input.query, judge_input.text)
+    parts = judge_input.parts or read_parts(judge_input.query, judge_input.text)
     parts_to_read = parts
     shown_query = None
     # A long query is split too, as the turns before the response.
@@ -122,12 +122,12 @@ class PieceReader:
 
     async def score(self) -> list[Score]:
         """Return one score per criterion."""
-        scores_by_piece = await side_by_side(self._score_piece, self.pieces)
+        scores_by_piece = await run_concurrently(self._score_piece, self.pieces)
 
         async def settle(index: int) -> Score:
             return await self._settle(index, scores_by_piece)
 
-        return await side_by_side(settle, range(len(self.criteria)))
+        return await run_concurrently(settle, range(len(self.criteria)))
 
     async def _score_piece(self, piece: Sequence[Span]) -> dict[int, Score]:
         """Ask about one piece; return the scores by the index of the criterion."""
@@ -167,7 +167,7 @@ class PieceReader:
                     )
                     return Score.failed(error)
 
-        note = f"read in {counted(len(piece_scores), 'piece')}"
+        note = f"read in {format_count(len(piece_scores), 'piece')}"
         is_unanimous = len({piece_score.verdict for piece_score in piece_scores}) == 1
         has_citations = any(piece_score.citations() for piece_score in piece_scores)
         needs_settling = has_citations or criterion.requires_evidence or is_dry_run()

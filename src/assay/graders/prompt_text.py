@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from assay.criterion import BINARY, NOT_APPLICABLE, Criterion
+from assay.criterion import BINARY_CHOICES, NOT_APPLICABLE, Criterion
 from assay.errors import JudgeError
 from assay.graders.fences import escape_prompt_tags, escape_turn_tags, fence, make_mark
 from assay.graders.judge_input import JudgeInput
@@ -66,7 +66,7 @@ def add_media(text: str, media: "Sequence[Medium]") -> str | tuple[Any, ...]:
     """
     if not media:
         return text
-    mark = make_mark("".join(medium.told["sha256"] for medium in media))
+    mark = make_mark("".join(medium.description["sha256"] for medium in media))
     content: list[Any] = []
     text_before = f"{text}[material {mark} begins]"
     for medium in media:
@@ -142,7 +142,7 @@ def list_labels(criterion: Criterion, *, reverse: bool = False) -> tuple[str, ..
     reversed order is therefore UNMET, MET.
     """
     choices = criterion.choices
-    if choices == BINARY and not criterion.allow_na:
+    if choices == BINARY_CHOICES and not criterion.allow_na:
         return choices if reverse else ()
     if reverse:
         choices = choices[::-1]

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Unpack
 
 from pydantic import BaseModel, Field
 
-from assay.concurrency import in_thread, side_by_side
+from assay.concurrency import run_concurrently, run_in_thread
 from assay.criterion import Criterion
 from assay.errors import BudgetExceeded, MediaError, NotAsked, Unreadable
 from assay.graders.fences import escape_prompt_tags, fence
@@ -24,8 +24,8 @@ from assay.graders.model_grader import (
     read_value,
 )
 from assay.graders.prompt_text import add_media, system_prompt
-from assay.media import KINDS, Attachment, Medium, type_of
-from assay.messages import Part, ToolCall, parts_of
+from assay.media import KIND_BY_MEDIA_TYPE, Attachment, Medium, detect_media_type
+from assay.messages import Part, ToolCall, read_parts
 from assay.models.budgets import budget, is_dry_run
 from assay.models.callable_tool import CallableTool, ToolError, assistant_message, result_content
 from assay.models.model import Model, Reply, Request, ask_judge, media_of
@@ -34,7 +34,7 @@ from assay.report import Score
 from assay.tools import failure
 from assay.tools.workspace import LONGEST, MOST_READ
 from assay.types import Message, OnError, State
-from assay.wording import counted, described, did_you_mean
+from assay.wording import describe_error, format_count, suggest_word
 
 # The reason of a verdict lists the tool calls: arguments up to this many characters, without the
 # punctuation of JSON, whose quotation marks would look like a quotation from the response.
@@ -119,7 +119,7 @@ class ToolJudge(PerCriterionGrader):
         shown_parts = judge_input.parts
         if not shown_parts:
             completion = fields.get("completion", judge_input.text)
-            shown_parts = parts_of(fields.get("prompt"), completion)
+            shown_parts = read_parts(fields.get("prompt"), completion)
         conversation = _Conversation(
             model=self.model,
             tools_by_name=self._tools_by_name,
@@ -191,7 +191,7 @@ class _Conversation:
             if not self.calls:
                 raise
             raise type(error)(
-                f"the judge looked {counted(len(self.calls), 'time')}, and gave no verdict within "
+                f"the judge looked {format_count(len(self.calls), 'time')}, and gave no verdict within "
                 f"its limits: {error}"
             ) from None
 
@@ -238,7 +238,7 @@ class _Conversation:
             self.calls.append(f"{call.name}({arguments})")
         results: list[str | Medium] = []
         if allowed:
-            results += await side_by_side(self._call_tool, allowed)
+            results += await run_concurrently(self._call_tool, allowed)
         refused_count = len(tool_calls) - len(allowed)
         results += [failure("no looks are left: give your verdict")] * refused_count
         return results
@@ -283,7 +283,7 @@ class _Conversation:
         """Return the result of a tool, or a text that says what went wrong."""
         tool = self.tools_by_name.get(call.name)
         if tool is None:
-            suggestion = did_you_mean(call.name, self.tools_by_name)
+            suggestion = suggest_word(call.name, self.tools_by_name)
             return failure(f"there is no tool {call.name!r}: {suggestion}")
         try:
             arguments = tool.arguments(call.arguments, self.fields)
@@ -292,22 +292,22 @@ class _Conversation:
                 if tool.is_async:
                     result = await call_function()
                 else:
-                    result = await asyncio.wrap_future(in_thread(call_function))
+                    result = await asyncio.wrap_future(run_in_thread(call_function))
             if isinstance(result, bytes):
                 return _read_image(result, self.model)
             content = result_content(result)
         except TimeoutError:
             return failure(f"no result within {self.limits.seconds:g} seconds")
         except Exception as error:  # noqa: BLE001 - a tool may raise anything; the model is told
-            return failure(described(error))
+            return failure(describe_error(error))
         # A list of content parts is shown as text too, since it has to be fenced.
         return str(content)
 
 
 def _read_image(data: bytes, model: Model) -> Medium:
     """Return the image that a tool returned; raise if it is not one, or the model takes none."""
-    media_type = type_of(data)
-    if KINDS.get(media_type) != "image" or len(data) > MOST_READ:
+    media_type = detect_media_type(data)
+    if KIND_BY_MEDIA_TYPE.get(media_type) != "image" or len(data) > MOST_READ:
         raise MediaError(
             f"these {len(data):,} bytes cannot be shown: "
             f"only a PNG, JPEG, WebP or GIF of at most {MOST_READ:,} bytes can"
@@ -324,12 +324,12 @@ def _read_image(data: bytes, model: Model) -> Medium:
 
 async def show_image(address: str, state: State) -> bytes:
     """Shows an image of the conversation by its address, such as m3.image1."""
-    parts = parts_of(state.get("prompt"), state.get("completion"))
+    parts = read_parts(state.get("prompt"), state.get("completion"))
     images = {part.address: part for part in parts if part.kind == "image"}
     if not images:
         raise ValueError(f"there is no image {address!r}: the conversation has no images")
     if address not in images:
-        raise ValueError(f"there is no image {address!r}: {did_you_mean(address, images)}")
+        raise ValueError(f"there is no image {address!r}: {suggest_word(address, images)}")
     medium = await Attachment(images[address]).read()
     return medium.data
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
-from assay.aggregation import grouped
-from assay.concurrency import side_by_side
+from assay.aggregation import group_by_key
+from assay.concurrency import run_concurrently
 from assay.criterion import Criterion
 from assay.errors import JudgeError
 from assay.graders.degenerate import DEGENERATE_REASON, explain_degenerate
@@ -61,7 +61,9 @@ class _GroupJudge(ABC):
         inputs: list[JudgeInput] = []
         for prompt, completion in zip(prompts, completions, strict=True):
             inputs.append(build_judge_input({"prompt": prompt, "completion": completion}))
-        indices_by_prompt = grouped((str(prompt), index) for index, prompt in enumerate(prompts))
+        indices_by_prompt = group_by_key(
+            (str(prompt), index) for index, prompt in enumerate(prompts)
+        )
 
         async def score_prompt(indices: list[int]) -> list[Score]:
             responses = [_Response.from_input(inputs[index]) for index in indices]
@@ -69,7 +71,7 @@ class _GroupJudge(ABC):
             return await self._score_group(responses, query)
 
         groups = list(indices_by_prompt.values())
-        scores_by_group = await side_by_side(score_prompt, groups)
+        scores_by_group = await run_concurrently(score_prompt, groups)
         scores_by_index: dict[int, Score] = {}
         for indices, scores in zip(groups, scores_by_group, strict=True):
             scores_by_index.update(zip(indices, scores, strict=True))
@@ -148,7 +150,7 @@ class Ranking(_GroupJudge):
 
         scores_by_text = dict(degenerate_scores)
         if batches:
-            for batch_scores in await side_by_side(grade_batch, batches):
+            for batch_scores in await run_concurrently(grade_batch, batches):
                 scores_by_text.update(batch_scores)
         else:
             for text in texts:
@@ -311,7 +313,7 @@ class Tournament(_GroupJudge):
         pairs = [(first.text, second.text)]
         if self.swap:
             pairs.append((second.text, first.text))
-        scores = await side_by_side(ask, pairs)
+        scores = await run_concurrently(ask, pairs)
         votes = [Vote("usual order", scores[0], sub_answer="usual_order")]
         if self.swap:
             swapped_score = _swap_sides(scores[1])
@@ -341,7 +343,7 @@ class Tournament(_GroupJudge):
             first, second = pair
             return await self._compare(responses[first], responses[second], query)
 
-        scores = await side_by_side(play, list(distinct_pairs))
+        scores = await run_concurrently(play, list(distinct_pairs))
         scores_by_pair = dict(zip(distinct_pairs, scores, strict=True))
 
         def get_game(index: int, opponent: int) -> Vote:

@@ -11,14 +11,14 @@ from typing import Annotated, Any, Literal, Protocol, TypeAlias, cast
 from pydantic import BaseModel, BeforeValidator, Field, model_validator
 
 from assay import graders
-from assay.concurrency import is_stop
-from assay.criterion import BINARY, LARGEST, NOT_APPLICABLE, Criterion
+from assay.concurrency import is_stop_request
+from assay.criterion import BINARY_CHOICES, MAX_MAGNITUDE, NOT_APPLICABLE, Criterion
 from assay.errors import JudgeError
 from assay.graders.judge_input import JudgeInput
-from assay.messages import field_of
+from assay.messages import get_field
 from assay.report import CriterionReport, Score
 from assay.types import OnError
-from assay.wording import short_repr
+from assay.wording import format_value
 
 
 def _normalise_status(status: object) -> object:
@@ -149,20 +149,20 @@ def read_verdict(criterion: Criterion, reply: object) -> Score:
     # The usual reply comes first: asking a pydantic model for a field that it lacks is slow.
     if type(reply) is PerCriterionOutput:
         return score_verdict(criterion, reply.criterion_status, reply.explanation)
-    verdict = field_of(reply, "criterion_status")
+    verdict = get_field(reply, "criterion_status")
     if verdict is None:
-        verdict = field_of(reply, "choice")
+        verdict = get_field(reply, "choice")
     if not isinstance(verdict, str):
         error = missing_field_error(
             reply,
             "verdict: return a PerCriterionOutput, or a ChoiceOutput where labels are offered",
         )
         return Score.failed(error)
-    reason = field_of(reply, "explanation")
+    reason = get_field(reply, "explanation")
     if not isinstance(reason, str):
         reason = ""
     score = score_verdict(criterion, verdict, reason)
-    tokens = field_of(reply, "tokens")
+    tokens = get_field(reply, "tokens")
     if tokens is None:
         return score
     # Loaded lazily: few judges are asked for log-probabilities.
@@ -233,7 +233,7 @@ def check_score(criterion: Criterion, score: Score) -> Score:
     value: Any = score.value
     if score.error is not None or not score.applies:
         return score._replace(value=None)
-    if type(value) is float and abs(value) <= LARGEST:
+    if type(value) is float and abs(value) <= MAX_MAGNITUDE:
         return score
     if value is None:
         return score._replace(error="ValueError: no value and no reason why")
@@ -243,7 +243,7 @@ def check_score(criterion: Criterion, score: Score) -> Score:
     number = to_finite_float(value)
     if number is None:
         return Score.failed(
-            f"ValueError: a score of {short_repr(value)} is not a finite number", score.reason
+            f"ValueError: a score of {format_value(value)} is not a finite number", score.reason
         )
     return score._replace(value=number)
 
@@ -258,16 +258,16 @@ def to_finite_float(value: Any) -> float | None:
         number = float(value)
     except Exception:  # noqa: BLE001 - a foreign number type may raise anything
         return None
-    if abs(number) <= LARGEST:
+    if abs(number) <= MAX_MAGNITUDE:
         return number
     return None  # too large, infinite or NaN
 
 
 def add_verdict_value(line: CriterionReport) -> CriterionReport:
     """Fill in the value of a report line that has only the verdict MET or UNMET."""
-    if line.value is not None or line.error is not None or line.verdict not in BINARY:
+    if line.value is not None or line.error is not None or line.verdict not in BINARY_CHOICES:
         return line
-    is_met = line.verdict == BINARY[-1]
+    is_met = line.verdict == BINARY_CHOICES[-1]
     is_wanted = line.weight >= 0
     return line.model_copy(update={"value": float(is_met), "passed": is_met is is_wanted})
 
@@ -322,7 +322,7 @@ def failed_score(error: BaseException, on_error: OnError = "record") -> Score:
 
     The error is raised instead if `on_error` is "raise", or if it asks the program to stop.
     """
-    if on_error == "raise" or is_stop(error):
+    if on_error == "raise" or is_stop_request(error):
         raise error
     return Score.failed(error)
 

@@ -13,16 +13,16 @@ from pathlib import Path
 from statistics import correlation, fmean, linear_regression
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from assay.aggregation import grouped
+from assay.aggregation import group_by_key
 from assay.errors import RubricError
 from assay.graders.degenerate import explain_degenerate
-from assay.lazy import table_of
+from assay.lazy import read_toml
 from assay.messages import completion_text
-from assay.redaction import logger_of
-from assay.shaping import repeated_share
-from assay.wording import described
+from assay.redaction import get_logger
+from assay.shaping import measure_repetition
+from assay.wording import describe_error
 
-logger = logger_of("assay")
+logger = get_logger("assay")
 
 Z: Final = 1.96  # standard errors either side of an estimate that hold 95 % of it
 
@@ -167,7 +167,7 @@ class RewardMonitor:
             try:
                 drift = await self._drift(self.second, step, paid)
             except Exception as error:  # noqa: BLE001 - a second judge may fail in any way, and training goes on
-                logger.warning("the second judge could not be asked: %s", described(error))
+                logger.warning("the second judge could not be asked: %s", describe_error(error))
                 drift = None
             if drift is not None:
                 signs["drift"] = drift
@@ -242,7 +242,7 @@ class RewardMonitor:
         return values[name]
 
     def _warn(self, signs: dict[str, float]) -> None:
-        meaning = table_of("assay.integrations", "alarms.toml")
+        meaning = read_toml("assay.integrations", "alarms.toml")
         for name, limit in vars(self.alarms).items():
             if name not in signs:
                 continue
@@ -265,7 +265,7 @@ def _step(
     groups: Sequence[Hashable],
     parts: Columns,
 ) -> _Step:
-    members = grouped(
+    members = group_by_key(
         (group, reward) for group, reward in zip(groups, rewards, strict=True) if reward is not None
     )
     several = [paid for paid in members.values() if len(paid) > 1]
@@ -285,7 +285,7 @@ def _step(
     }
     values |= {
         "reward": [r for _, r in scored],
-        "repetition": [repeated_share(text) for text in texts],
+        "repetition": [measure_repetition(text) for text in texts],
     }
     values["length"] = [float(len(text)) for text in texts]
     return _Step(
@@ -359,7 +359,7 @@ def write(sinks: Sequence[Sink], step: int, values: Values) -> None:
             getattr(sink, "log", sink)(step, values)
         except Exception as error:  # noqa: BLE001 - a tracker may fail in any way
             logger.warning(
-                "%r did not take the values of step %d: %s", sink, step, described(error)
+                "%r did not take the values of step %d: %s", sink, step, describe_error(error)
             )
 
 

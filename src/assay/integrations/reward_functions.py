@@ -7,19 +7,19 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final, cast
 
-from assay.aggregation import Policy, fill_gaps, refuse_policy
+from assay.aggregation import Policy, check_policy, fill_unscored
 from assay.concurrency import run_sync
 from assay.integrations.monitor import RewardMonitor
 from assay.integrations.step import RubricSource, Scored, Step, Value, paid, parts_of
-from assay.lazy import table_of
-from assay.redaction import logger_of
+from assay.lazy import read_toml
+from assay.redaction import get_logger
 from assay.runs.row import COLUMN
 
-logger = logger_of("assay")
+logger = get_logger("assay")
 
 # Special tokens that a response may end in, since OpenRLHF decodes with them and hands no tokenizer over.
 END_TOKENS: Final[tuple[str, ...]] = tuple(
-    table_of("assay.integrations", "end_tokens.toml")["tokens"]
+    read_toml("assay.integrations", "end_tokens.toml")["tokens"]
 )
 
 
@@ -36,7 +36,7 @@ def reward_func_of(
 
     A response ends before the special tokens of the `tokenizer` (of transformers) and before `end_tokens`.
     """
-    refuse_policy(unscored, ("raise", "zero"), "OpenRLHF's reward_func")
+    check_policy(unscored, ("raise", "zero"), "OpenRLHF's reward_func")
     special = cast("Sequence[str]", () if tokenizer is None else tokenizer.all_special_tokens)
     step = Step(rubric, value, monitor=monitor, unscored=unscored)
     return partial(_reward_func, step, (*special, *end_tokens))
@@ -96,7 +96,7 @@ def rewards_of(
     logs["unscored"] = [float(one.reward is None) for one in found]
     rewards, scores = (
         paid(found, unscored, groups),
-        fill_gaps([one.score for one in found], unscored, groups),
+        fill_unscored([one.score for one in found], unscored, groups),
     )
     return {"rewards": rewards, "scores": scores, "extra_logs": logs}
 
@@ -158,7 +158,7 @@ def custom_rm_of(
 async def _custom_rm(step: Step, args: Any, sample: Any, **_: Any) -> float | list[float]:
     if isinstance(sample, Sequence):
         return await _scored_samples(step, cast("Sequence[Any]", sample))
-    refuse_policy(step.unscored, ("raise", "zero"), "slime without --group-rm")
+    check_policy(step.unscored, ("raise", "zero"), "slime without --group-rm")
     return (await _scored_samples(step, [sample]))[0]
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Final, Literal, TypeAlias
 
-from assay.aggregation import Policy, fill_gaps, grouped, refuse_policy
+from assay.aggregation import Policy, check_policy, fill_unscored, group_by_key
 from assay.base_rubric import BaseRubric
-from assay.concurrency import LoopThread, side_by_side
+from assay.concurrency import LoopThread, run_concurrently
 from assay.errors import AssayError, RubricError
 from assay.integrations.monitor import RewardMonitor
 from assay.plan import Traits
@@ -93,9 +93,9 @@ class Step:
             raise RubricError(f"value is {self.value!r}: give 'reward' or 'score'")
         if self.timeout is not None and not self.timeout > 0:
             raise RubricError(f"timeout is {self.timeout!r}: give seconds above 0, or None")
-        refuse_policy(self.unscored)
+        check_policy(self.unscored)
         if self.hands_over_one:
-            refuse_policy(self.unscored, ("raise", "zero"), self.hands_over_one)
+            check_policy(self.unscored, ("raise", "zero"), self.hands_over_one)
         self.rubric = rubric_of(self.source)
         is_here = not getattr(self.rubric, "reads_row_rubrics", False)  # a server may not be up yet
         if self.hands_over_one and is_here and self.rubric.compares:
@@ -145,7 +145,7 @@ class Step:
             else:
                 asked.append(places)
         if self.timeout is None:
-            results = await side_by_side(
+            results = await run_concurrently(
                 lambda places: self._ask(rubric, [rows[place] for place in places]), asked
             )
             answered = list(zip(asked, results, strict=True))
@@ -218,7 +218,9 @@ def paid(
     found: Sequence[Scored], unscored: Policy, groups: Sequence[Hashable] | None = None
 ) -> list[float | None]:
     """The rewards, with what the policy pays for unscored rollouts."""
-    return fill_gaps([one.reward for one in found], unscored, groups, [one.error for one in found])
+    return fill_unscored(
+        [one.reward for one in found], unscored, groups, [one.error for one in found]
+    )
 
 
 def parts_of(
@@ -233,7 +235,7 @@ def parts_of(
         return [dict(one.parts) for one in found]
     pairs = list(zip(found, groups or [None] * len(found), strict=True))
     averaged = pairs if unscored == "group_mean" else ()
-    answers = grouped(
+    answers = group_by_key(
         ((group, name), part) for one, group in averaged for name, part in one.answered.items()
     )
     return [

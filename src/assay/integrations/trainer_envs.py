@@ -11,18 +11,18 @@ from importlib import import_module
 from typing import Any, Final, Literal, TypeAlias, cast, get_args
 
 from assay.aggregation import Policy
-from assay.concurrency import FAILURES, in_thread, is_stop, run_sync
+from assay.concurrency import FAILURES, is_stop_request, run_in_thread, run_sync
 from assay.envs.base_env import awaited
 from assay.envs.dataset import messages_of
 from assay.errors import RubricError
 from assay.integrations.monitor import RewardMonitor
 from assay.integrations.reward_functions import fields_of_label, rewards_of, without_end
 from assay.integrations.step import RubricSource, Scored, Step, Value, watched
-from assay.redaction import logger_of
+from assay.redaction import get_logger
 from assay.types import Message
-from assay.wording import described
+from assay.wording import describe_error
 
-logger = logger_of("assay")
+logger = get_logger("assay")
 
 Respond: TypeAlias = Callable[[list[Message], dict[str, Any]], Any]
 Pays: TypeAlias = Literal["change", "whole", "last"]
@@ -64,13 +64,13 @@ class Dialogue:
             try:
                 asked = [*messages_of(self.prompt, "the prompt"), *self._said]
                 # In a thread of its own: one that takes its time must not hold up any other rollout.
-                reply = in_thread(partial(self._respond, asked, self.row))
+                reply = run_in_thread(partial(self._respond, asked, self.row))
                 found = await awaited(await asyncio.wrap_future(reply))
                 self._replies = messages_of(found or [], "respond")
             except FAILURES as error:
-                if is_stop(error):
+                if is_stop_request(error):
                     raise
-                self._error = f"respond failed: {described(error)}"
+                self._error = f"respond failed: {describe_error(error)}"
         self.is_over = not self._replies
         return self._replies
 

@@ -16,10 +16,10 @@ from assay.aggregation import Policy
 from assay.errors import RubricError
 from assay.integrations.monitor import SIGNS, RewardMonitor
 from assay.integrations.step import RubricSource, Scored, Step, Value, paid, rubric_of, watched
-from assay.redaction import logger_of
+from assay.redaction import get_logger
 from assay.rubric import Rubric
 
-logger = logger_of("assay")
+logger = get_logger("assay")
 
 MASKED_SINCE: Final = (
     1,

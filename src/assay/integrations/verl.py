@@ -6,7 +6,7 @@ from functools import cache, partial
 from importlib import import_module
 from typing import Any, Final, TypeAlias, cast
 
-from assay.aggregation import Policy, refuse_policy
+from assay.aggregation import Policy, check_policy
 from assay.concurrency import run_sync
 from assay.errors import RubricError
 from assay.integrations.monitor import RewardMonitor
@@ -78,7 +78,7 @@ def compute_scores_of(
 
     What tells questions apart is the `question`, `prompt`, `index` or `uid` in `extra_info`.
     """
-    refuse_policy(unscored, ("raise", "zero", "group_mean"), "verl's batch manager")
+    check_policy(unscored, ("raise", "zero", "group_mean"), "verl's batch manager")
     return partial(_compute_scores, _step(rubric, unscored, value, monitor))
 
 

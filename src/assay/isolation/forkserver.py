@@ -25,7 +25,7 @@ from typing import Any, BinaryIO, Final, NamedTuple, NoReturn, cast
 
 from assay.isolation import protocol
 from assay.isolation.protocol import WorkerSettings
-from assay.wording import described
+from assay.wording import describe_error
 
 KEPT_SHARE: Final = 0.5  # the share of its memory limit at which a worker asks to be replaced
 TRACE: Final = 20_000  # characters of a trace that are sent, the last ones
@@ -226,7 +226,7 @@ def _told(error: BaseException, otherwise: str = "") -> str:
         from traceback import format_exception
 
         trace = "".join(format_exception(type(error), error, below))
-    text = described(error)
+    text = describe_error(error)
     return json.dumps([text + otherwise if text.endswith(": ") else text, trace[-TRACE:]])
 
 

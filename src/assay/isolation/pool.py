@@ -18,10 +18,10 @@ from typing import Any, Final, NotRequired, Self, TypedDict, Unpack
 from assay.concurrency import run_sync
 from assay.isolation.process import Outcome, PoolTask, Template, WorkerLostError, WorkerProcess
 from assay.isolation.protocol import Function, WorkerSettings, packed, packed_arguments
-from assay.redaction import logger_of
-from assay.wording import described, short_repr
+from assay.redaction import get_logger
+from assay.wording import describe_error, format_value
 
-logger = logger_of("assay")
+logger = get_logger("assay")
 
 MEMORY: Final = 1 << 30  # bytes that a worker may take, unless said otherwise: 1 GiB
 IDLE: Final = 60.0  # seconds that a worker stays without work
@@ -88,7 +88,7 @@ class Pool:
             ("recycle_after", recycle_after),
         ):
             if value is not None and not value >= 1:
-                raise ValueError(f"{name} is {short_repr(value)}: give 1 or more")
+                raise ValueError(f"{name} is {format_value(value)}: give 1 or more")
         self._preload = tuple(dict.fromkeys(preload))
         self._settings = WorkerSettings(self._preload, memory, IDLE, counts_waiting())
         self.closed = False  # whether it takes no more calls
@@ -143,7 +143,9 @@ class Pool:
         timeout, hard_timeout = options["timeout"], options.get("hard_timeout")
         for name, value in (("timeout", timeout), ("hard_timeout", hard_timeout)):
             if value is not None and not 0 < value < float("inf"):
-                raise ValueError(f"{name} is {short_repr(value)}: give a number of seconds above 0")
+                raise ValueError(
+                    f"{name} is {format_value(value)}: give a number of seconds above 0"
+                )
         sent = packed(function)
         arguments = packed_arguments(args, options.get("keywords", {}), sent.name)
         task = PoolTask(sent, arguments, timeout, hard_timeout)
@@ -239,7 +241,7 @@ class Pool:
         except Exception as error:
             logger.exception("a thread of the pool of workers failed; its task is lost")
             self._end_worker(task)
-            return Outcome(kind="lost", message=described(error))
+            return Outcome(kind="lost", message=describe_error(error))
         finally:
             if self.closed:
                 self._end_worker(task)
@@ -304,7 +306,7 @@ class Pool:
             except (BrokenPipeError, ConnectionResetError):
                 pass  # it ended before it could be asked
             except OSError as error:
-                why = described(error)
+                why = describe_error(error)
             self._end_worker(task)
             self._refuse_to_go_on(task)
             with self._lock:

@@ -20,7 +20,7 @@ from typing import Any, Final, Literal, TypeAlias
 from assay.isolation import protocol
 from assay.isolation.forkserver import Reading, worked
 from assay.isolation.protocol import Packed, WorkerSettings
-from assay.redaction import redacted
+from assay.redaction import redact
 
 LOADING: Final = 300.0  # seconds that a template, a worker or a function may take to be loaded
 SLACK: Final = 0.05  # seconds past its deadline that a worker is left alone, so that its own clock decides close cases
@@ -254,7 +254,7 @@ class WorkerProcess:
         elif kind == "value":
             outcome = Outcome(protocol.read_plain(content), seconds=seconds)
         else:
-            text, trace = (redacted(str(each)) for each in content)
+            text, trace = (redact(str(each)) for each in content)
             outcome = Outcome(
                 None, "memory" if kind == "memory" else "raised", text, seconds, trace
             )

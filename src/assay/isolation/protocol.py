@@ -18,7 +18,7 @@ from itertools import count
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from assay.errors import MissingExtraError
-from assay.wording import short_repr
+from assay.wording import format_value
 
 HEAD: Final = struct.Struct(
     ">c16sQ"
@@ -102,7 +102,7 @@ def _packed_name(function: str) -> Packed:
 
 def _packed(function: Callable[..., Any]) -> Packed:
     if not callable(function):
-        raise TypeError(f"{short_repr(function)} cannot be called: give a function")
+        raise TypeError(f"{format_value(function)} cannot be called: give a function")
     bare: Any = function
     while isinstance(bare, partial):
         bare = cast("partial[Any]", bare).func
@@ -145,7 +145,7 @@ def packed_arguments(args: Sequence[Any], keywords: Mapping[str, Any], name: str
         try:
             pickler.dumps(value)
         except Exception as error:  # noqa: BLE001 - the value's own __reduce__
-            text = f"argument {where!r} of {name}, {short_repr(value)}, cannot be sent to a worker ({error})"
+            text = f"argument {where!r} of {name}, {format_value(value)}, cannot be sent to a worker ({error})"
             raise TypeError(f"{text}: pass plain data") from None
     raise TypeError(f"the arguments of {name} cannot be sent to a worker: pass plain data")
 

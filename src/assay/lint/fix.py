@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from pydantic import BaseModel, Field
 
-from assay.concurrency import run_sync, side_by_side
+from assay.concurrency import run_concurrently, run_sync
 from assay.criterion import Criterion
 from assay.errors import ModelError, RubricError
 from assay.graders.prompt_text import prompt_version, system_prompt
@@ -186,7 +186,7 @@ async def _propose(
         except ModelError as error:
             return f"{item.name}: {error}"
 
-    return await side_by_side(one, items, limit=8) if items else []
+    return await run_concurrently(one, items, limit=8) if items else []
 
 
 def _complaint(criterion: Criterion, wrong: set[str], proposed: ProposedWording) -> str | None:

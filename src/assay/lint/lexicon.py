@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from typing import Any, Final
 
-from assay.lazy import table_of
+from assay.lazy import read_toml
 
 LONGEST: Final = 5_000  # characters of a requirement that are read; a longer one is a document
 BLANK: Final = "¤"  # stands for each character that is not the rubric's own words
@@ -17,7 +17,7 @@ BLANK: Final = "¤"  # stands for each character that is not the rubric's own wo
 
 def word_lists(file: str = "words.toml") -> dict[str, Any]:
     """What stands in `words.toml`, or in the other file."""
-    return table_of("assay.lint", file)
+    return read_toml("assay.lint", file)
 
 
 @cache
@@ -47,7 +47,7 @@ def pattern(name: str) -> re.Pattern[str]:
 def compiled(text: str) -> re.Pattern[str]:
     """A pattern in which a space is white space, and `<name>` any word of the list of that name, or a fragment.
 
-    Of white space at most two characters in a row: `text_of` leaves no more, and no text can make it slow.
+    Of white space at most two characters in a row: `get_content_text` leaves no more, and no text can make it slow.
     """
     return re.compile(_expanded(text).replace(" ", r"\s{1,2}"), re.IGNORECASE | re.DOTALL)
 

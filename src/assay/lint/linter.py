@@ -17,7 +17,7 @@ from assay.lint.findings import RULES, Finding, Hit
 from assay.lint.rules import hits_of_criterion
 from assay.loading.document import KeyPath, Node, read_file
 from assay.rubric import Rubric, rubric_at, rubrics_inside
-from assay.wording import did_you_mean
+from assay.wording import suggest_word
 
 
 def lint(
@@ -70,7 +70,7 @@ def lint(
 def refuse_unknown(ignore: Collection[str]) -> None:
     for rule in ignore:
         if rule not in RULES:
-            raise RubricError(f"there is no rule {rule!r}: {did_you_mean(rule, RULES)}")
+            raise RubricError(f"there is no rule {rule!r}: {suggest_word(rule, RULES)}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from assay.criterion import BINARY, Criterion
+from assay.criterion import BINARY_CHOICES, Criterion
 from assay.lint.findings import Hit
 from assay.lint.lexicon import BLANK, RequirementText, compiled, pattern, text_of, word_lists, words
 
@@ -194,7 +194,7 @@ def explains_levels(criterion: Criterion, text: RequirementText) -> bool:
 def unanchored(criterion: Criterion, text: RequirementText) -> Iterator[Hit]:
     """Levels without a description of each."""
     missing = _without_meaning(criterion.choices, text.said)
-    if criterion.choices == BINARY and pattern("rating").search(text.plain):
+    if criterion.choices == BINARY_CHOICES and pattern("rating").search(text.plain):
         message = "it asks for a rating, and the judge may only say MET or UNMET"
         yield Hit(
             "R003",
@@ -269,7 +269,7 @@ def uncounted(criterion: Criterion, text: RequirementText) -> Iterator[Hit]:
 def polarity(criterion: Criterion, text: RequirementText) -> Iterator[Hit]:
     """A fault with a positive weight, or a virtue with a negative one."""
     weight = criterion.weight
-    if criterion.choices != BINARY or weight == 0:
+    if criterion.choices != BINARY_CHOICES or weight == 0:
         return
     if weight > 0 and (fault := _described_fault(text)):
         message = f"'{fault}' describes a fault, and the weight of {weight:+g} rewards it"

@@ -24,7 +24,7 @@ from assay.trust.estimate import (
     sums_by_example,
     wilson,
 )
-from assay.wording import counted
+from assay.wording import format_count
 
 FEWEST_EXAMPLES: Final = (
     30  # examples from which verdicts can be told to be constant, redundant or about length
@@ -110,7 +110,7 @@ def hits_of_run(
     yield from unstable(columns, known)
     examples = len(np.unique(columns.examples))
     if examples < FEWEST_EXAMPLES:
-        has = counted(examples, "example")
+        has = format_count(examples, "example")
         message = f"the run has {has}, and R101, R102, R103 and R105 need {FEWEST_EXAMPLES}"
         yield "", Hit("R100", message, "score more examples")
         return
@@ -136,7 +136,7 @@ def constant(columns: RunColumns, criteria: Mapping[str, Criterion]) -> Iterator
         verdicts = (verdict for verdict, worth in criterion.values.items() if worth == value)
         verdict = next(verdicts, None) if criterion.judged else None
         # With none in n, less than 3/n may be otherwise (the rule of three).
-        said = f"all {counted(count, 'example')} have the verdict {verdict or f'{value:g}'}"
+        said = f"all {format_count(count, 'example')} have the verdict {verdict or f'{value:g}'}"
         message = f"{said}; at most {300 / count:.0f} % of responses may come out otherwise"
         guards = (criterion.weight < 0 or criterion.required) and criterion.passes(value)
         advice = "drop it, ask for more, or keep it as a guard"

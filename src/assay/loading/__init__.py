@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import IO, Any, Final, Self
 
 from assay.aggregation import AGGREGATIONS, Aggregation
-from assay.criterion import Criterion, hash_of, path_of, reference_of
+from assay.criterion import Criterion, get_file_reference, get_qualified_name, hash_json
 from assay.errors import RubricError
-from assay.loading.document import HALF, Node, dump_yaml, read_file, read_text
+from assay.loading.document import LONE_SURROGATE, Node, dump_yaml, read_file, read_text
 from assay.loading.rubric_reader import CriterionEntry, Golden, RubricReader
 from assay.messages import Shows
 from assay.shaping import ShapingPart
 
-__all__ = ["SCHEMA_FILE", "Loadable", "criterion_of"]
+__all__ = ["SCHEMA_FILE", "Loadable", "read_criterion_data"]
 
 # The JSON Schema of rubric files, for editors.
 SCHEMA_FILE: Final = Path(__file__).with_name("rubric.schema.json")
@@ -32,7 +32,7 @@ class Loadable:
     # What judges are shown.
     shows: Shows | None = None
     # What a caller said that judges are shown, which also applies to the rubrics of rows.
-    told_shows: Shows | None = None
+    caller_shows: Shows | None = None
     shaping: tuple[ShapingPart, ...] = ()
     # Examples with expected answers. They are not part of the hash of the rubric.
     golden: tuple[Golden, ...] = ()
@@ -86,11 +86,11 @@ class Loadable:
         data: dict[str, Any] = {}
         if self.name:
             data["name"] = self.name
-        data |= self.options_data()
+        data |= self.options_to_data()
         if self.aggregation is not AGGREGATIONS["weighted"]:
             formula = self.aggregation.formula
             data["aggregation"] = (
-                self.aggregation.name if formula is None else reference_of(formula)
+                self.aggregation.name if formula is None else get_file_reference(formula)
             )
         try:
             data["criteria"] = [criterion.to_dict() for criterion in self.criteria]
@@ -104,7 +104,7 @@ class Loadable:
         """Return the rubric as a JSON text that can be saved as UTF-8."""
         data = self.to_dict()
         text = json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False)
-        if HALF.search(text):  # UTF-8 cannot store half a character, so all are escaped
+        if LONE_SURROGATE.search(text):  # UTF-8 cannot store half a character, so all are escaped
             return json.dumps(data, indent=2, allow_nan=False)
         return text
 
@@ -116,17 +116,19 @@ class Loadable:
     def content_hash(self) -> str:
         """A SHA-256 of its name, options and criteria, whatever the format of its file."""
         formula = self.aggregation.formula
-        return hash_of(
+        return hash_json(
             {
                 "format": "assay.rubric/1",
                 "name": self.name,
-                **self.options_data(as_hash=True),
-                "aggregation": self.aggregation.name if formula is None else path_of(formula),
+                **self.options_to_data(as_hash=True),
+                "aggregation": self.aggregation.name
+                if formula is None
+                else get_qualified_name(formula),
                 "criteria": [criterion.content_hash for criterion in self.criteria],
             }
         )
 
-    def options_data(self, *, as_hash: bool = False) -> dict[str, Any]:
+    def options_to_data(self, *, as_hash: bool = False) -> dict[str, Any]:
         """Return `shows` and `shaping` as a file holds them, each only if it is set.
 
         With `as_hash`, functions that no file can name are allowed.
@@ -135,11 +137,13 @@ class Loadable:
         if self.shows:
             data["shows"] = self.shows[0] if len(self.shows) == 1 else list(self.shows)
         if self.shaping:
-            data["shaping"] = [part.data(as_hash=as_hash) for part in self.shaping]
+            data["shaping"] = [part.to_data(as_hash=as_hash) for part in self.shaping]
         return data
 
 
-def criterion_of(data: Mapping[str, Any], index: int, build: Callable[..., Any]) -> Criterion:
+def read_criterion_data(
+    data: Mapping[str, Any], index: int, build: Callable[..., Any]
+) -> Criterion:
     """Return the criterion for a mapping, as for an entry of a file.
 
     `index` is its index in the list, for errors; `build` builds the rubric that it may hold.

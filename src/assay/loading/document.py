@@ -16,17 +16,17 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from assay.errors import RubricError, RubricFileError
-from assay.wording import did_you_mean, short_repr
+from assay.wording import format_value, suggest_word
 
 # The keys and indices that lead to a value, such as `("criteria", 3, "weight")`.
 KeyPath: TypeAlias = tuple[str | int, ...]
 
 # How deep lists and mappings may be nested.
-MOST_DEPTH: Final = 200
+MAX_DEPTH: Final = 200
 # How many values the aliases of a text may expand to: nested aliases grow exponentially.
-MOST_REPEATED: Final = 1_000_000
+MAX_REPEATED: Final = 1_000_000
 # A lone surrogate: half of a character, which UTF-8 cannot store.
-HALF: Final = re.compile(r"[\ud800-\udfff]")
+LONE_SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 
 _FORMATS: Final = {".json": "json", ".yaml": "yaml", ".yml": "yaml", ".toml": "toml"}
 
@@ -176,7 +176,8 @@ class Node:
         for key in self.data:
             if key not in known:
                 raise self.error(
-                    f"{label}unknown field {short_repr(key)}: {did_you_mean(key, known)}", str(key)
+                    f"{label}unknown field {format_value(key)}: {suggest_word(key, known)}",
+                    str(key),
                 )
 
 
@@ -396,8 +397,8 @@ class _Builder:
             value, end = token.value, token.end
         else:
             self._open_anchors.append(token.anchor)
-            if len(self._open_anchors) > MOST_DEPTH:
-                raise DocumentError(f"it is nested more than {MOST_DEPTH} deep", token.line)
+            if len(self._open_anchors) > MAX_DEPTH:
+                raise DocumentError(f"it is nested more than {MAX_DEPTH} deep", token.line)
             if token.kind == "mapping":
                 value, end = self._read_mapping(token, path)
             else:
@@ -477,9 +478,9 @@ class _Builder:
         value, size = self._anchored[alias]
         self._value_count += size
         self._repeated_count += size
-        if self._repeated_count > MOST_REPEATED:
+        if self._repeated_count > MAX_REPEATED:
             raise DocumentError(
-                f"its aliases expand to more than {MOST_REPEATED:,} values: write them out",
+                f"its aliases expand to more than {MAX_REPEATED:,} values: write them out",
                 token.line,
             )
         return value
@@ -543,7 +544,7 @@ def _find_table_path(table_match: re.Match[str], last_indices: dict[KeyPath, int
 
 def dump_yaml(data: object) -> str:
     """Return data as a YAML text; raise `RubricError` for lone surrogates, which need JSON."""
-    if HALF.search(json.dumps(data, ensure_ascii=False)):
+    if LONE_SURROGATE.search(json.dumps(data, ensure_ascii=False)):
         raise RubricError("a text holds a lone surrogate, which YAML cannot write: use to_json")
     yaml: Any = import_module("yaml")
 

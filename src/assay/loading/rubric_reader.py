@@ -17,15 +17,15 @@ from assay.checks import check_of
 from assay.criterion import NOT_APPLICABLE, Criterion, is_scorer
 from assay.errors import RubricError, RubricFileError, SignatureError
 from assay.loading.document import Node
-from assay.messages import shows_of
-from assay.shaping import shaping_of
-from assay.wording import described, did_you_mean, first_error, short_repr
+from assay.messages import read_shows
+from assay.shaping import read_shaping
+from assay.wording import describe_error, explain_first_error, format_value, suggest_word
 
 # The expected answer of a golden example: a verdict, or a number if code answers with one.
 Expected: TypeAlias = str | float
 
 # How deep rubrics and sections may be nested.
-MOST_LEVELS: Final = 50
+MAX_LEVELS: Final = 50
 
 # The pattern of a function that a file names: `package.module:function`.
 REFERENCE: Final = r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$"
@@ -52,7 +52,7 @@ _ANSWER_KEYS: Final = ("requirement", "check", "rubric")
 _OUTER_OPTIONS: Final = ("weights", "autograder", "aggregation", "name", "shows", "shaping")
 
 
-def inner_options(options: dict[str, Any]) -> dict[str, Any]:
+def select_inner_options(options: dict[str, Any]) -> dict[str, Any]:
     """Return those options of a rubric that also apply to the rubrics inside of it."""
     return {key: value for key, value in options.items() if key not in _OUTER_OPTIONS}
 
@@ -84,7 +84,7 @@ class RubricReader:
             raise list_node.error(
                 "all weights are zero, so nothing could be scored: give a criterion a weight"
             )
-        options |= self.options if level == 0 else inner_options(self.options)
+        options |= self.options if level == 0 else select_inner_options(self.options)
         try:
             rubric = self.build_rubric(criteria, **options)
         except (RubricError, SignatureError) as error:
@@ -112,7 +112,7 @@ class RubricReader:
         if not node.is_list:
             raise node.error(
                 "a rubric is a list of criteria, or a mapping with one, "
-                f"and this is {short_repr(node.data)}"
+                f"and this is {format_value(node.data)}"
             )
         return node, options, golden_node
 
@@ -169,7 +169,7 @@ class CriterionEntry:
     def read_criterion(self, reader: RubricReader, level: int = 0) -> Criterion:
         """Return the criterion; `reader` reads the rubric that it may hold."""
         if not self.node.is_mapping:
-            raise self.error(f"expected a dictionary, and this is {short_repr(self.node.data)}")
+            raise self.error(f"expected a dictionary, and this is {format_value(self.node.data)}")
         fields: dict[Any, Any] = dict(self.node.data)
         self._check_fields(fields)
         if "check" in fields:
@@ -183,7 +183,7 @@ class CriterionEntry:
         try:
             criterion = Criterion.model_validate(fields)
         except ValidationError as error:
-            name, sentence = first_error(error)
+            name, sentence = explain_first_error(error)
             raise self.error(sentence, name) from None
         if not self.tags:
             return criterion
@@ -209,7 +209,7 @@ class CriterionEntry:
             if field_type is float and isinstance(value, bool):
                 raise self.error(f"{key} is {value}: give a number", key)
             if field_type is bool and not isinstance(value, bool):
-                raise self.error(f"{key} is {short_repr(value)}: give true or false", key)
+                raise self.error(f"{key} is {format_value(value)}: give true or false", key)
         answer_keys = [key for key in _ANSWER_KEYS if key in fields]
         if len(answer_keys) != 1:
             raise self.error(
@@ -224,7 +224,7 @@ class CriterionEntry:
             return spec
         try:
             if isinstance(spec, str) and is_reference(spec):
-                return function_of(spec, allow_code=allow_code)
+                return import_function(spec, allow_code=allow_code)
             return check_of(_import_predicate(spec, allow_code))
         except RubricError as error:
             raise self.error(str(error), "check") from error
@@ -239,7 +239,7 @@ def _import_predicate(spec: Any, allow_code: bool) -> object:
             options = cast("dict[str, Any]", value)
             predicate = options.get("predicate")
             if isinstance(predicate, str) and is_reference(predicate):
-                function = function_of(predicate, allow_code=allow_code)
+                function = import_function(predicate, allow_code=allow_code)
                 return {name: {**options, "predicate": function}}
     return cast("object", spec)
 
@@ -249,13 +249,13 @@ def is_reference(text: str) -> bool:
     return re.search(REFERENCE, text) is not None
 
 
-def function_of(reference: str, *, allow_code: bool) -> Callable[..., Any]:
+def import_function(reference: str, *, allow_code: bool) -> Callable[..., Any]:
     """Import the function that a file names; raise `RubricError` unless code is allowed."""
     if not allow_code:
         raise RubricError(
             f"{reference!r} names code: pass allow_code=True if you trust this file (--allow-code)"
         )
-    function = object_of(reference)
+    function = import_object(reference)
     if not callable(function):
         raise RubricError(
             f"{reference!r} is {function!r:.80}, which cannot be called: name a function"
@@ -263,17 +263,17 @@ def function_of(reference: str, *, allow_code: bool) -> Callable[..., Any]:
     return function
 
 
-def object_of(reference: str) -> Any:
+def import_object(reference: str) -> Any:
     """Import the object that `module:path` names."""
     module, _, path = reference.partition(":")
     try:
         imported: Any = import_module(module)
     except Exception as error:  # importing a module runs it, so anything may be raised
-        raise RubricError(f"{reference!r} cannot be imported: {described(error)}") from error
+        raise RubricError(f"{reference!r} cannot be imported: {describe_error(error)}") from error
     for name in path.split("."):
         if not hasattr(imported, name):
             raise RubricError(
-                f"{reference!r}: there is no {name!r} in it: {did_you_mean(name, dir(imported))}"
+                f"{reference!r}: there is no {name!r} in it: {suggest_word(name, dir(imported))}"
             )
         imported = getattr(imported, name)
     return imported
@@ -287,7 +287,7 @@ def is_group(node: Node) -> bool:
     return node.is_mapping and "rubrics" in node.data
 
 
-def group_parts(node: Node, *, allow_code: bool = False) -> tuple[list[Node], dict[str, Any]]:
+def read_group(node: Node, *, allow_code: bool = False) -> tuple[list[Node], dict[str, Any]]:
     """Return the rubrics of a group, and its options."""
     if not is_group(node) or not isinstance(node.data["rubrics"], list):
         raise node.error("a group of rubrics is a mapping with a list of them under 'rubrics'")
@@ -296,7 +296,7 @@ def group_parts(node: Node, *, allow_code: bool = False) -> tuple[list[Node], di
     return node.at("rubrics").items(), _read_options(node, allow_code=allow_code)
 
 
-def criterion_nodes(node: Node) -> list[Node]:
+def find_criterion_nodes(node: Node) -> list[Node]:
     """Return the nodes of a rubric's criteria in order, including those in sections."""
     while node.is_mapping:
         node = node.at(_find_criteria_key(node))
@@ -319,7 +319,7 @@ def _find_criteria_key(node: Node) -> str:
         raise node.error(f"No criteria found: {key!r} is empty", key)
     is_inner_rubric = key == "rubric" and criteria_node.is_mapping
     if not criteria_node.is_list and not is_inner_rubric:
-        raise node.error(f"{key!r} is {short_repr(criteria_node.data)}: give a list", key)
+        raise node.error(f"{key!r} is {format_value(criteria_node.data)}: give a list", key)
     return key
 
 
@@ -351,7 +351,8 @@ def _flatten_sections(
         node.refuse_unknown(_SECTION_KEYS, label)
         if not isinstance(node.data["criteria"], list):
             raise node.error(
-                f"{label}'criteria' is {short_repr(node.data['criteria'])}: give a list", "criteria"
+                f"{label}'criteria' is {format_value(node.data['criteria'])}: give a list",
+                "criteria",
             )
         title_key = "title" if "title" in node.data else "name"
         title = _read_text(node, title_key, label) if title_key in node.data else ""
@@ -360,14 +361,14 @@ def _flatten_sections(
 
 
 def _refuse_deep(node: Node, level: int) -> None:
-    if level > MOST_LEVELS:
-        raise node.error(f"rubrics are nested more than {MOST_LEVELS} deep: flatten them")
+    if level > MAX_LEVELS:
+        raise node.error(f"rubrics are nested more than {MAX_LEVELS} deep: flatten them")
 
 
 def _read_text(node: Node, key: str, label: str = "") -> str:
     value = node.data[key]
     if not isinstance(value, str):
-        raise node.error(f"{label}{key} is {short_repr(value)}: give a text, in quotes", key)
+        raise node.error(f"{label}{key} is {format_value(value)}: give a text, in quotes", key)
     return value
 
 
@@ -378,7 +379,7 @@ def _read_options(node: Node, *, allow_code: bool) -> dict[str, Any]:
     """Return the options of a rubric or a group, as its constructor takes them."""
     readers: dict[str, Callable[[Any], Any]] = {
         "aggregation": partial(_read_aggregation, allow_code=allow_code),
-        "shows": shows_of,
+        "shows": read_shows,
         "shaping": partial(_read_shaping, allow_code=allow_code),
     }
     options: dict[str, Any] = {}
@@ -397,22 +398,22 @@ def _read_aggregation(spec: Any, *, allow_code: bool) -> Any:
     if callable(spec) or (isinstance(spec, str) and spec in AGGREGATIONS):
         return spec
     if isinstance(spec, str) and is_reference(spec):
-        return function_of(spec, allow_code=allow_code)
+        return import_function(spec, allow_code=allow_code)
     raise RubricError(
-        f"there is no aggregation {short_repr(spec)}: {did_you_mean(spec, AGGREGATIONS)}"
+        f"there is no aggregation {format_value(spec)}: {suggest_word(spec, AGGREGATIONS)}"
     )
 
 
 def _read_shaping(shaping: Any, *, allow_code: bool) -> Any:
     if not isinstance(shaping, list):
-        return shaping_of(shaping)  # raises an error about it
+        return read_shaping(shaping)  # raises an error about it
     parts: list[Any] = []
     for part in cast("list[Any]", shaping):
         if isinstance(part, str) and is_reference(part):
-            parts.append(function_of(part, allow_code=allow_code))
+            parts.append(import_function(part, allow_code=allow_code))
         else:
             parts.append(part)
-    return shaping_of(parts)
+    return read_shaping(parts)
 
 
 # Golden examples: completions with known verdicts, by which a rubric can be tested.
@@ -438,7 +439,7 @@ class Golden:
 def _read_golden_examples(node: Node, criteria: Sequence[Criterion]) -> tuple[Golden, ...]:
     """Return the examples in a list, for a rubric with these criteria."""
     if not node.is_list or not node.data:
-        raise node.error(f"golden is {short_repr(node.data)}: give a list of examples")
+        raise node.error(f"golden is {format_value(node.data)}: give a list of examples")
     criteria_by_name = {criterion.name: criterion for criterion in criteria}
     examples: dict[str, Golden] = {}
     for index, example_node in enumerate(node.items()):
@@ -458,7 +459,7 @@ def _read_golden(
     """Return one example; raise an error about the first field that is wrong."""
     data = entry.node.data
     if not entry.node.is_mapping:
-        raise entry.error(f"expected a mapping, and this is {short_repr(data)}")
+        raise entry.error(f"expected a mapping, and this is {format_value(data)}")
     entry.node.refuse_unknown(("name", *_GOLDEN_FIELDS, "expect"), f"{entry.label}: ")
     for key in ("completion", "expect"):
         if key not in data:
@@ -471,7 +472,7 @@ def _read_golden(
     for name, answer in data["expect"].items():
         if name not in criteria:
             raise entry.error(
-                f"there is no criterion {short_repr(name)}: {did_you_mean(name, criteria)}",
+                f"there is no criterion {format_value(name)}: {suggest_word(name, criteria)}",
                 "expect",
             )
         expect[name] = _read_expected(entry, criteria[name], answer)
@@ -486,12 +487,12 @@ def _check_golden_field(entry: CriterionEntry, key: str, value: Any) -> None:
     """Raise an error if a field of a golden example has a value of the wrong type."""
     if key in ("name", "task"):
         if not isinstance(value, str) or not value:
-            raise entry.error(f"{key} is {short_repr(value)}: give a text, in quotes", key)
+            raise entry.error(f"{key} is {format_value(value)}: give a text, in quotes", key)
     elif key in ("prompt", "completion"):
         if not isinstance(value, str) and not _is_chat(value):
-            raise entry.error(f"{key} is {short_repr(value)}: give a text, or messages", key)
+            raise entry.error(f"{key} is {format_value(value)}: give a text, or messages", key)
     elif key in ("info", "expect") and not isinstance(value, Mapping):
-        raise entry.error(f"{key} is {short_repr(value)}: give a mapping", key)
+        raise entry.error(f"{key} is {format_value(value)}: give a mapping", key)
 
 
 def _is_chat(value: Any) -> bool:
@@ -515,7 +516,7 @@ def _read_expected(entry: CriterionEntry, criterion: Criterion, answer: object) 
     if not criterion.judged:
         allowed += " or a number"
     raise entry.error(
-        f"{criterion.name} is expected to be {short_repr(answer)}: give {allowed}", "expect"
+        f"{criterion.name} is expected to be {format_value(answer)}: give {allowed}", "expect"
     )
 
 

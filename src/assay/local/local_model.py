@@ -16,7 +16,7 @@ from assay.models.network_thread import run_on_network_thread
 from assay.models.openai_chat import OpenAIChatFormat
 from assay.models.retry import Endpoint
 from assay.models.wire_format import Payload, RawReply
-from assay.redaction import logger_of
+from assay.redaction import get_logger
 
 NOT_A_JUDGEMENT = "smoke judge: not a judgement"  # part of that model's id, which stands wherever the judge is named
 # A slow machine is no outage: long prompts take minutes, and every caller has to wait for them.
@@ -24,7 +24,7 @@ PATIENT = Limits(concurrency=64, timeout=1800.0, deadline=86_400.0, attempts=3)
 
 REMEMBERED = 4  # how many beginnings of prompts count as still in the engine's memory
 
-logger = logger_of(__name__)
+logger = get_logger(__name__)
 
 
 @cache

@@ -14,8 +14,8 @@ from typing import TypeAlias
 
 from assay.cache.store import user_folder
 from assay.errors import Overloaded, Refused
-from assay.lazy import table_of
-from assay.wording import did_you_mean
+from assay.lazy import read_toml
+from assay.wording import suggest_word
 
 Progress: TypeAlias = Callable[
     [int, int], None
@@ -39,7 +39,7 @@ class Weights:
 
 
 KNOWN = {
-    name: Weights(name, **known) for name, known in table_of("assay.local", "weights.toml").items()
+    name: Weights(name, **known) for name, known in read_toml("assay.local", "weights.toml").items()
 }
 QWEN, SMOKE = KNOWN["qwen2.5-coder-1.5b"], KNOWN["smoke"]
 
@@ -96,7 +96,7 @@ def weights_file(source: str) -> tuple[str, Path]:
     path = Path(wanted).expanduser()
     if not path.is_file():
         raise Refused(
-            f"{source!r}: there is no file {path}, and no model of that name: {did_you_mean(wanted, KNOWN)}"
+            f"{source!r}: there is no file {path}, and no model of that name: {suggest_word(wanted, KNOWN)}"
         )
     with path.open("rb") as file:
         if file.read(4) != b"GGUF":
@@ -125,7 +125,7 @@ def pull(name: str | Weights, *, progress: Progress | None = None) -> Path:
     """
     weights = KNOWN.get(name) if isinstance(name, str) else name
     if weights is None:
-        raise Refused(f"{name!r} is no model we know: {did_you_mean(str(name), KNOWN)}")
+        raise Refused(f"{name!r} is no model we know: {suggest_word(str(name), KNOWN)}")
     path = models_folder() / weights.file
     if path.is_file() and path.stat().st_size == weights.size:
         return path

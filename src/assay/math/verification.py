@@ -9,7 +9,7 @@ from assay.errors import MissingExtraError, import_extra
 from assay.math import normalization
 from assay.math.answer_text import last_box
 from assay.math.verdict import DEFAULT, MathOptions, MathVerdict, Open, Status
-from assay.wording import described
+from assay.wording import describe_error
 
 HARD_TIMEOUT: Final = (
     120.0  # seconds after which a comparison ends in any case, however busy the machine is
@@ -69,10 +69,10 @@ async def verify_many_async(
 
     At most `at_once` of them are with the workers at one time; None is as many as are scored side by side anywhere.
     """
-    from assay.concurrency import SIDE_BY_SIDE, each, side_by_side
+    from assay.concurrency import MAX_CONCURRENT, map_with_pauses, run_concurrently
 
     rules = options or DEFAULT
-    findings = await each(lambda pair: _settled(*pair, rules), pairs)
+    findings = await map_with_pauses(lambda pair: _settled(*pair, rules), pairs)
 
     async def compared(question: Open) -> "isolation.Outcome":
         return await _pool().run(
@@ -82,7 +82,7 @@ async def verify_many_async(
     questions = _open(findings)
     outcomes = zip(
         questions,
-        await side_by_side(compared, questions, limit=at_once or SIDE_BY_SIDE),
+        await run_concurrently(compared, questions, limit=at_once or MAX_CONCURRENT),
         strict=True,
     )
     found = {
@@ -112,7 +112,7 @@ def _settled(gold: object, answer: object, options: MathOptions) -> MathVerdict 
     except MissingExtraError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever the reading of one answer fails with
-        return MathVerdict("error", f"the comparison failed: {described(error)}", "algebra")
+        return MathVerdict("error", f"the comparison failed: {describe_error(error)}", "algebra")
     if isinstance(finding, Open):
         return _known.get((finding, options.rounding), finding)
     return finding

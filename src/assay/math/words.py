@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from assay.lazy import table_of
+from assay.lazy import read_toml
 
 
 class TableRow(NamedTuple):
@@ -18,7 +18,7 @@ class TableRow(NamedTuple):
     same: bool
 
 
-_TABLES: Final[dict[str, Any]] = table_of("assay.math", "tables.toml")
+_TABLES: Final[dict[str, Any]] = read_toml("assay.math", "tables.toml")
 
 
 def _rows(name: str) -> tuple[TableRow, ...]:

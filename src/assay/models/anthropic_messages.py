@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from assay.errors import Refused
 from assay.media import Medium
-from assay.messages import ToolCall, tool_calls
+from assay.messages import ToolCall, read_tool_calls
 from assay.models.finish_reasons import normalize_finish_reason
 from assay.models.model import Reply, Request, Tool, Usage, json_schema
 from assay.models.wire_format import (
@@ -160,7 +160,7 @@ def _write_blocks(message: Message) -> list[dict[str, Any]]:
     if has_further_fields:
         # Beside tool calls the API refuses an empty text.
         blocks = [block for block in blocks if block.get("text") != ""]
-        blocks += [_write_tool_call(call) for call in tool_calls(message)]
+        blocks += [_write_tool_call(call) for call in read_tool_calls(message)]
     return blocks
 
 

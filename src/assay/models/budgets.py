@@ -22,7 +22,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
-from assay.concurrency import setting
+from assay.concurrency import set_variable
 from assay.errors import BudgetExceeded
 from assay.models.model import NOTHING, Model, Usage, innermost
 
@@ -78,9 +78,9 @@ def is_dry_run() -> bool:
     return ledger is not None and ledger.is_dry_run
 
 
-def counting_in(ledger: Ledger) -> setting[Ledger]:
+def counting_in(ledger: Ledger) -> set_variable[Ledger]:
     """Count what is asked of models inside the block in this ledger."""
-    return setting(_current_ledger, ledger)
+    return set_variable(_current_ledger, ledger)
 
 
 def count_here(**amounts: Any) -> None:
@@ -194,7 +194,7 @@ class RolloutSpending:
 
     def inside(self) -> AbstractContextManager[object]:
         """Count what is asked inside the block as part of this rollout."""
-        return setting(_current_rollout, self)
+        return set_variable(_current_rollout, self)
 
     def reserve(self, dollars: float) -> None:
         """Count dollars that are set aside for one of its calls; a negative amount frees them."""

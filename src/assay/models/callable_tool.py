@@ -14,7 +14,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from assay.errors import AssayError, import_extra
 from assay.models.model import Reply, Tool
 from assay.types import State
-from assay.wording import did_you_mean, short_repr
+from assay.wording import format_value, suggest_word
 
 MAX_PROBLEMS = 3  # problems with arguments that are reported to a model at once
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -43,7 +43,7 @@ class CallableTool:
     def __init__(self, function: Callable[..., Any], hidden: Sequence[str] = ()) -> None:
         """`hidden` names further parameters that are not shown to the model."""
         if not callable(function):
-            raise ToolError(f"{short_repr(function)} is not a tool: give a function")
+            raise ToolError(f"{format_value(function)} is not a tool: give a function")
         self.function = function
         self.name = get_tool_name(function)
         inner = _unwrap_partials(function)
@@ -71,7 +71,7 @@ class CallableTool:
                 raise ArgumentsError(f"the arguments are not JSON: {error}") from None
         if not isinstance(values, dict):
             raise ArgumentsError(
-                f"the arguments are {short_repr(values)}: give an object that maps names to values"
+                f"the arguments are {format_value(values)}: give an object that maps names to values"
             )
         try:
             validated = self._arguments_model.model_validate(values)
@@ -249,9 +249,9 @@ def _describe_problems(error: ValidationError, arguments_model: type[BaseModel])
         if problem["type"] == "missing" and is_top_level:
             sentences.append(f"argument {path!r} is missing")
         elif problem["type"] == "extra_forbidden" and is_top_level:
-            sentences.append(f"there is no argument {path!r}: {did_you_mean(path, known_names)}")
+            sentences.append(f"there is no argument {path!r}: {suggest_word(path, known_names)}")
         else:
-            value = short_repr(problem["input"])
+            value = format_value(problem["input"])
             sentences.append(f"argument {path!r} is {value}: {problem['msg']}")
     return "; ".join(sentences)
 
@@ -293,6 +293,6 @@ def assistant_message(reply: Reply, turn: int) -> dict[str, Any]:
         written_calls: list[dict[str, Any]] = []
         for index, call in enumerate(reply.tool_calls):
             call_id = call.id or f"call_{turn}_{index}"
-            written_calls.append(call._replace(id=call_id).written)
+            written_calls.append(call._replace(id=call_id).openai_entry)
         message["tool_calls"] = written_calls
     return message

@@ -21,7 +21,7 @@ from assay.models.wire_format import (
     write_parts,
 )
 from assay.types import Message
-from assay.wording import short_repr
+from assay.wording import format_value
 
 
 class GeminiFormat(WireFormat):
@@ -119,7 +119,7 @@ def _write_content(message: Message, model_name: str) -> list[dict[str, Any]]:
             parts.append(part)
         else:
             raise Refused(
-                f"a message holds {short_repr(part)}, "
+                f"a message holds {format_value(part)}, "
                 "but a client of google-genai is sent only texts and media: "
                 f"name the model instead, as 'gemini/{model_name}'"
             )

@@ -26,8 +26,8 @@ from pydantic_core import to_json
 from assay.errors import AssayError, MissingExtraError, Refused
 from assay.models.network_thread import get_network_loop, run_on_network_thread
 from assay.models.wire_format import Payload, RawReply
-from assay.redaction import STRUCK, parted_from_login, redacted, telltale
-from assay.wording import described, short_repr
+from assay.redaction import MASK, redact, select_searchable, split_login
+from assay.wording import describe_error, format_value
 
 try:
     import aiohttp
@@ -55,7 +55,7 @@ class HttpAddress:
     def __init__(self, url: str, headers: Mapping[str, str], *, method: str = "POST") -> None:
         """Raise `Refused` if the URL, a header or the proxy of the environment is unusable."""
         # A login in the URL becomes a header: aiohttp refuses a URL with a login beside a key.
-        url_without_login, _, password = parted_from_login(url)
+        url_without_login, _, password = split_login(url)
         parts = _split_url(url)
         self._url = URL(url_without_login)
         self._method = method
@@ -73,7 +73,7 @@ class HttpAddress:
         key = self._headers.get("Authorization", "").rpartition(" ")[2]
         if not key:
             key = self._headers.get("x-api-key", "")
-        self._secrets = [secret.encode() for secret in telltale(key, password)]
+        self._secrets = [secret.encode() for secret in select_searchable(key, password)]
         self._tls = _tls_context() if parts.scheme == "https" else True
         # aiohttp's `trust_env` would also replace the key by a login from .netrc.
         self._proxy: str | None = None
@@ -91,7 +91,7 @@ class HttpAddress:
             body = json.dumps(payload.body).encode()
         reply = await self.send(body, seconds)
         if reply.text:
-            return reply._replace(text=redacted(reply.text))
+            return reply._replace(text=redact(reply.text))
         return reply
 
     async def send(self, body: bytes, seconds: float) -> RawReply:
@@ -122,7 +122,7 @@ class HttpAddress:
                 raise
             raise ConnectionError(_describe_failure(error)) from error
         for secret in self._secrets:
-            reply_body = reply_body.replace(secret, STRUCK.encode())
+            reply_body = reply_body.replace(secret, MASK.encode())
         return RawReply.from_body(response.status, response.headers, reply_body)
 
 
@@ -131,7 +131,7 @@ def _split_url(url: str) -> SplitResult:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
             raise ValueError(url)
-        URL(parted_from_login(url)[0])
+        URL(split_login(url)[0])
     except ValueError:
         raise Refused(
             f"{url!r} is not an address: give one such as http://127.0.0.1:8000/v1"
@@ -169,7 +169,7 @@ def _describe_failure(error: aiohttp.ClientError) -> str:
         return "the server closed the connection before its reply was complete"
     if isinstance(error, aiohttp.ClientConnectorError):
         return str(error.os_error)
-    return str(error) or described(error)
+    return str(error) or describe_error(error)
 
 
 # The session of this process, which only the network thread uses; None before the first request.
@@ -303,7 +303,7 @@ async def _fetch(
     except TimeoutError:
         raise FetchError(f"{url} did not answer within {seconds:g} seconds") from None
     except (aiohttp.ClientError, OSError, ValueError) as error:
-        reason = getattr(error, "os_error", None) or described(error)
+        reason = getattr(error, "os_error", None) or describe_error(error)
         raise FetchError(f"{url} cannot be fetched: {reason}") from None
 
 
@@ -314,17 +314,21 @@ def _check_url(url: str, hosts: Collection[str] | None, *, allow_private: bool) 
         host = parts.hostname or ""
     except ValueError:
         raise FetchError(
-            f"{short_repr(url)} is not a URL: give one such as https://example.org/page"
+            f"{format_value(url)} is not a URL: give one such as https://example.org/page"
         ) from None
     schemes = ("https", "http") if allow_private else ("https",)
     if not host or parts.scheme not in schemes:
-        raise FetchError(f"{short_repr(url)} is not fetched: give a URL that begins with https://")
+        raise FetchError(
+            f"{format_value(url)} is not fetched: give a URL that begins with https://"
+        )
     if parts.username is not None:
-        raise FetchError(f"a URL for {short_repr(host)} contains a login: give one without a login")
+        raise FetchError(
+            f"a URL for {format_value(host)} contains a login: give one without a login"
+        )
     if hosts is not None and host not in {name.casefold() for name in hosts}:
         allowed_hosts = ", ".join(sorted(hosts)) or "none"
         raise FetchError(
-            f"the host {short_repr(host)} is not allowed; allowed are: {allowed_hosts}"
+            f"the host {format_value(host)} is not allowed; allowed are: {allowed_hosts}"
         )
 
 

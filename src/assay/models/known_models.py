@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from assay.lazy import table_of
+from assay.lazy import read_toml
 from assay.models.model import Price
 
 # The end of a name that fixes a version: gpt-5-mini-2025-08-07, claude-sonnet-4-5@20250929,
@@ -45,7 +45,7 @@ def price_of(provider: str, name: str) -> Price | None:
 
 @cache
 def _built_in_prices() -> Mapping[str, Mapping[str, Price]]:
-    return _parse_prices(table_of("assay.models", "prices.toml"))
+    return _parse_prices(read_toml("assay.models", "prices.toml"))
 
 
 @cache
@@ -74,7 +74,7 @@ def _parse_prices(data: Mapping[str, Any]) -> Mapping[str, Mapping[str, Price]]:
 
 def known_media(name: str) -> frozenset[str]:
     """Return the kinds of media that a model of this name accepts; none if the name is unknown."""
-    return frozenset(_find_by_prefix(table_of("assay.models", "media.toml"), name) or ())
+    return frozenset(_find_by_prefix(read_toml("assay.models", "media.toml"), name) or ())
 
 
 def known_window(name: str) -> int | None:
@@ -82,7 +82,7 @@ def known_window(name: str) -> int | None:
 
     Return None if the name is unknown.
     """
-    return _find_by_prefix(table_of("assay.models", "windows.toml"), name)
+    return _find_by_prefix(read_toml("assay.models", "windows.toml"), name)
 
 
 def _find_by_prefix(table: Mapping[str, Any], name: str) -> Any:

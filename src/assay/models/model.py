@@ -20,11 +20,11 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, cast, runtime_
 
 from pydantic import BaseModel
 
-from assay.concurrency import setting
+from assay.concurrency import set_variable
 from assay.messages import ToolCall
-from assay.redaction import redacted
+from assay.redaction import redact
 from assay.types import Message
-from assay.wording import described
+from assay.wording import describe_error
 
 # What answered: the model, a cache, or the model in reply to an equal request in flight.
 Source: TypeAlias = Literal["model", "cache", "flight"]
@@ -143,7 +143,7 @@ def _describe_medium(part: Any) -> Any:
     """Return a text or a `Medium` as it is written in keys and logs; anything else unchanged."""
     if isinstance(part, str):
         return {"type": "text", "text": part}
-    return getattr(part, "told", part)
+    return getattr(part, "description", part)
 
 
 @cache
@@ -334,7 +334,7 @@ def judge_log(*, wanted: bool = True) -> Generator[list[LoggedCall]]:
     If it is not `wanted`, the list stays empty, and calls go to the log of the block around, if any.
     """
     calls: list[LoggedCall] = []
-    with setting(_current_log, calls if wanted else _current_log.get()):
+    with set_variable(_current_log, calls if wanted else _current_log.get()):
         yield calls
 
 
@@ -357,7 +357,7 @@ async def ask_judge(model: Model, request: Request, logged: int = 0) -> Reply:
     def log_call(reply: str, source: Source | Literal["error"]) -> None:
         log.append(
             LoggedCall(
-                judge=redacted(model.id),
+                judge=redact(model.id),
                 question=request.question,
                 messages=tuple(messages),
                 reply=reply,
@@ -368,7 +368,7 @@ async def ask_judge(model: Model, request: Request, logged: int = 0) -> Reply:
     try:
         reply = await model(request)
     except Exception as error:
-        log_call(described(error), "error")
+        log_call(describe_error(error), "error")
         raise
     lines = [reply.text] if reply.text else []
     lines += [f"{call.name}({call.arguments})" for call in reply.tool_calls]

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from assay.errors import Refused
 from assay.media import Medium
-from assay.messages import tool_calls
+from assay.messages import read_tool_calls
 from assay.models.finish_reasons import normalize_finish_reason
 from assay.models.model import Reply, Request, Token, Tool, Usage, json_schema
 from assay.models.wire_format import (
@@ -106,7 +106,7 @@ class OpenAIChatFormat(WireFormat):
             model=data.get("model") or "",
             finish_reason=finish_reason,
             logprobs=_read_logprobs(choice),
-            tool_calls=tuple(tool_calls(message)),
+            tool_calls=tuple(read_tool_calls(message)),
         )
 
     def read_usage(self, data: Mapping[str, Any]) -> Usage:

@@ -17,7 +17,7 @@ from assay.messages import ToolCall
 from assay.models.budgets import count_here
 from assay.models.model import Model, Reply, Request, Token, Usage
 from assay.models.structured import read_structured
-from assay.redaction import logger_of
+from assay.redaction import get_logger
 
 VERSION = "1"  # part of every key; changed when stored replies must not be used any more
 # A cache; a folder, file or `postgresql://` URL; True for the default location; None for no cache.
@@ -25,7 +25,7 @@ CacheSource: TypeAlias = VerdictCache | str | Path | bool | None
 # Under this key the text is stored beside tool calls. Caches of users contain it.
 _TEXT_BESIDE_CALLS = "said"
 
-_logger = logger_of(__name__)
+_logger = get_logger(__name__)
 
 
 def cache_of(source: CacheSource) -> VerdictCache | None:

@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel
 
-from assay.criterion import path_of
+from assay.criterion import get_qualified_name
 from assay.errors import Refused
-from assay.messages import MEDIA
+from assay.messages import MEDIA_KINDS
 from assay.models.budgets import count_call
 from assay.models.endpoint_model import Deduplicated, EndpointModel, SendPayload
 from assay.models.finish_reasons import check_complete
@@ -31,8 +31,8 @@ from assay.models.retry import Endpoint
 from assay.models.sdk import SdkSender, accepted_keywords, format_of_client, read_url_and_key
 from assay.models.structured import read_structured
 from assay.models.wire_format import WireFormat
-from assay.redaction import keep_secret, parted_from_login, redacted_settings, telltale
-from assay.wording import did_you_mean, short_repr
+from assay.redaction import redact_settings, register_secret, select_searchable, split_login
+from assay.wording import format_value, suggest_word
 
 # A name, a URL, a model, a function or the client of an SDK.
 ModelSource: TypeAlias = str | Model | Callable[..., Any] | Any
@@ -118,7 +118,7 @@ def _make_model(
         return source
     if callable(source):
         return FunctionModel(source)
-    raise Refused(f"{short_repr(source)} is not a model: {_HOW_TO_NAME_A_MODEL}")
+    raise Refused(f"{format_value(source)} is not a model: {_HOW_TO_NAME_A_MODEL}")
 
 
 def _set_media(model: Model, media: str | Sequence[str]) -> None:
@@ -129,12 +129,12 @@ def _set_media(model: Model, media: str | Sequence[str]) -> None:
             "give the model an attribute `media`"
         )
     kinds = frozenset((media,) if isinstance(media, str) else media)
-    unknown_kinds = sorted(kinds - MEDIA)
+    unknown_kinds = sorted(kinds - MEDIA_KINDS)
     if unknown_kinds:
         unknown = unknown_kinds[0]
         raise Refused(
-            f"media is {short_repr(media)}, but {unknown!r} is not a kind of media: "
-            f"{did_you_mean(unknown, sorted(MEDIA))}"
+            f"media is {format_value(media)}, but {unknown!r} is not a kind of media: "
+            f"{suggest_word(unknown, sorted(MEDIA_KINDS))}"
         )
     model.media = kinds
 
@@ -169,8 +169,8 @@ def _connect_over_http(source: str, api_key: str | None, extra: Mapping[str, Any
             raise Refused(f"{source!r} needs a key: set {provider.key_variable}, or pass api_key=")
     format_class = OpenAIChatFormat if provider is None else provider.wire_format
     wire_format = _make_format(format_class, provider, extra)
-    url_without_login, login, password = parted_from_login(url)
-    keep_secret(key, password)
+    url_without_login, login, password = split_login(url)
+    register_secret(key, password)
     address = HttpAddress(url + wire_format.path, wire_format.headers(key or None))
     return _Connection(
         url=url_without_login,
@@ -201,7 +201,7 @@ def _split_name(source: str) -> tuple[Provider, str]:
     if provider_name not in PROVIDERS:
         raise Refused(
             f"{source!r} begins with an unknown provider: "
-            f"{did_you_mean(provider_name, PROVIDERS)}; "
+            f"{suggest_word(provider_name, PROVIDERS)}; "
             "for a server of your own give its URL, such as http://127.0.0.1:8000/v1#name, "
             "and for a model in a cloud a client: model_of(openai.AzureOpenAI(...), 'gpt-5-mini')"
         )
@@ -234,15 +234,17 @@ def _connect_by_client(
     """Return the connection to a model of an SDK's client, which speaks `client_format`."""
     if not model_name:
         raise Refused(
-            f"{short_repr(client)} is a client, but no model is named: "
+            f"{format_value(client)} is a client, but no model is named: "
             "pass the name of a model as well"
         )
     client_url, key = read_url_and_key(client)
-    url, _, password = parted_from_login(client_url)
-    keep_secret(key, password)
+    url, _, password = split_login(client_url)
+    register_secret(key, password)
     provider = provider_at(url)
     wire_format = _make_format(client_format, provider, extra)
-    send = SdkSender(client, type(wire_format), timeout=timeout, secrets=telltale(key, password))
+    send = SdkSender(
+        client, type(wire_format), timeout=timeout, secrets=select_searchable(key, password)
+    )
     if provider is not None:
         url = provider.url
     elif not url:
@@ -321,7 +323,7 @@ def _make_id(connection: _Connection, extra: Mapping[str, Any]) -> str:
         model_id = f"{connection.url}#{connection.model_name}"
     if not extra:
         return model_id
-    settings = redacted_settings(extra)
+    settings = redact_settings(extra)
     return f"{model_id}?" + "&".join(f"{name}={settings[name]!r}" for name in sorted(settings))
 
 
@@ -348,7 +350,7 @@ class FunctionModel:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
-        self.id = path_of(function)
+        self.id = get_qualified_name(function)
         keywords = accepted_keywords(function)
         self._takes_keywords = keywords is None or {"system_prompt", "user_prompt"} <= keywords
 

@@ -14,8 +14,8 @@ from assay.models.anthropic_messages import AnthropicFormat
 from assay.models.gemini_content import GeminiFormat
 from assay.models.openai_chat import OpenAIChatFormat
 from assay.models.wire_format import HTTP_OK, Payload, RawReply, WireFormat
-from assay.redaction import redacted, without
-from assay.wording import short_repr
+from assay.redaction import redact, replace_secrets
+from assay.wording import format_value
 
 MAX_CONNECTIONS = 1000  # that the pool of an SDK's client may hold
 # A client's format is the first of these whose method it has.
@@ -82,7 +82,7 @@ class SdkSender:
         create = _find_method(self._client, wire_format.sdk_method)
         if create is None:
             raise Refused(
-                f"{short_repr(client)} has no method {wire_format.sdk_method}: "
+                f"{format_value(client)} has no method {wire_format.sdk_method}: "
                 "pass a client of openai, anthropic or google-genai"
             )
         self._create = create
@@ -110,11 +110,11 @@ class SdkSender:
             if isinstance(status, int) and 400 <= status < 600:
                 response = getattr(error, "response", None)
                 headers: Mapping[str, str] = getattr(response, "headers", None) or {}
-                return RawReply(status, headers, data=None, text=redacted(str(error)))
+                return RawReply(status, headers, data=None, text=redact(str(error)))
             if any(kind.__name__ in _CONNECTION_ERRORS for kind in type(error).__mro__):
                 raise ConnectionError(str(error)) from error
             raise
-        data = without(self._secrets, _to_json_data(answer))
+        data = replace_secrets(self._secrets, _to_json_data(answer))
         return RawReply(HTTP_OK, headers={}, data=data, text="")
 
     def _arguments(self, body: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,8 +20,8 @@ from pydantic import BaseModel, ValidationError
 
 from assay.errors import OffMenu, Unreadable
 from assay.models.model import Request, json_schema
-from assay.parsers.extract import json_spans
-from assay.wording import first_error
+from assay.parsers.extract import find_json_spans
+from assay.wording import explain_first_error
 
 MAX_REPAIRED_LENGTH = 100_000  # characters that are searched for objects that are almost JSON
 MAX_REPAIRED_OBJECTS = 8  # how many of the last such objects are tried
@@ -114,7 +114,7 @@ def _validate(fields: Any, schema: type[BaseModel]) -> BaseModel:
     try:
         return schema.model_validate(fields)
     except ValidationError as error:
-        _, sentence = first_error(error)
+        _, sentence = explain_first_error(error)
         kinds = {problem["type"] for problem in error.errors(include_url=False)}
         if kinds <= _NOT_LISTED:
             raise OffMenu(f"{sentence}: it was not on offer") from None
@@ -189,7 +189,7 @@ def _find_objects(text: str, names: set[str]) -> list[dict[str, Any] | None]:
     opening = re.compile(rf"\{{\s*+[\"']?(?:{alternatives})\b")
     objects: list[dict[str, Any] | None] = []
     position = 0  # the end of the last object that was read
-    for start, end in json_spans(text):
+    for start, end in find_json_spans(text):
         json_object = _parse_object(text[start:end])
         if json_object is not None and names & json_object.keys():
             objects += _repair_objects(text[position:start], opening, names)

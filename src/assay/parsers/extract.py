@@ -23,8 +23,8 @@ _BOX = re.compile(
     re.VERBOSE,
 )
 # A number without its sign: 1,250.50 or 6e23.
-REAL = r"(?:(?:[0-9]{1,3}(?:,[0-9]{3})++(?![0-9])|[0-9]++)(?:\.[0-9]++)?+|\.[0-9]++)(?:[eE][-+]?[0-9]++)?+"
-_NUMBER = re.compile(rf"(?<![A-Za-z0-9_.])([-+\u2212]?+)({REAL})")
+NUMBER_PATTERN = r"(?:(?:[0-9]{1,3}(?:,[0-9]{3})++(?![0-9])|[0-9]++)(?:\.[0-9]++)?+|\.[0-9]++)(?:[eE][-+]?[0-9]++)?+"
+_NUMBER = re.compile(rf"(?<![A-Za-z0-9_.])([-+\u2212]?+)({NUMBER_PATTERN})")
 _MINUS_SIGNS = ("-", "\u2212")  # a hyphen and the mathematical minus sign
 
 
@@ -95,7 +95,7 @@ def extract_code(text: str, language: str | None = None) -> str | None:
     'print(1)'
     """
     last_block = None
-    for block_language, content in fences(text):
+    for block_language, content in find_fenced_blocks(text):
         if language is None or block_language == language.lower():
             last_block = content
     return last_block
@@ -110,12 +110,12 @@ def extract_json(text: str) -> Any:
     {'verdict': 'MET'}
     """
     candidates: list[str] = []
-    for _, content in fences(text):
+    for _, content in find_fenced_blocks(text):
         block = content.strip()
-        if json_spans(block) == [(0, len(block))]:
+        if find_json_spans(block) == [(0, len(block))]:
             candidates.append(block)
     candidates.reverse()
-    for start, end in reversed(json_spans(text)):
+    for start, end in reversed(find_json_spans(text)):
         candidates.append(text[start:end])
     for candidate in candidates:
         # JSON that is nested too deep, or has an integer of thousands of digits, is skipped.
@@ -152,7 +152,7 @@ class _OpenFence(NamedTuple):
     content_start: int
 
 
-def fences(text: str) -> Iterator[tuple[str, str]]:
+def find_fenced_blocks(text: str) -> Iterator[tuple[str, str]]:
     """Yield the language and the content of each fenced block.
 
     The language is the first word after the fence, in lower case. The content has neither its last
@@ -206,7 +206,7 @@ _NEXT = {
 }
 
 
-def json_spans(text: str) -> list[tuple[int, int]]:
+def find_json_spans(text: str) -> list[tuple[int, int]]:
     """Return the start and end of each complete JSON object or array, in order.
 
     Values inside of other values are left out.

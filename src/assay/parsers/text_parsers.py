@@ -4,11 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from assay.messages import completion_text, last_with_role, message_text, with_role
+from assay.messages import completion_text, find_last_with_role, message_text, select_role
 from assay.types import Messages
 
-OPENING = "<think>"
-CLOSING = "</think>"
+OPENING_TAG = "<think>"
+CLOSING_TAG = "</think>"
 
 
 def identity(value: Any) -> Any:
@@ -40,26 +40,26 @@ class Parser:
             return None
         if isinstance(completion, str):
             return self.parse(completion)
-        last_message = last_with_role(completion, "assistant")
+        last_message = find_last_with_role(completion, "assistant")
         if last_message is None:
             return None
         return self.parse(message_text(last_message))
 
     def get_assistant_messages(self, messages: Messages) -> list[Any]:
         """Return the messages of the model, in order. A plain text has no messages."""
-        return with_role(messages, "assistant")
+        return select_role(messages, "assistant")
 
     def get_user_messages(self, messages: Messages) -> list[Any]:
         """Return the messages of the user, in order."""
-        return with_role(messages, "user")
+        return select_role(messages, "user")
 
     def get_system_messages(self, messages: Messages) -> list[Any]:
         """Return the system messages, in order."""
-        return with_role(messages, "system")
+        return select_role(messages, "system")
 
     def get_tool_messages(self, messages: Messages) -> list[Any]:
         """Return the replies of tools, in order."""
-        return with_role(messages, "tool")
+        return select_role(messages, "tool")
 
     def format_score(self, completion: Messages | None) -> float:
         """Return how well a completion keeps the format, 0…1. This parser has no format: 1.0."""
@@ -108,20 +108,20 @@ class ThinkParser(Parser):
 
     def parse(self, text: Messages) -> Any:
         """Return the stripped text after the reasoning, through `extract_fn`; `""` without one."""
-        _, closing_tag, answer = completion_text(text).rpartition(CLOSING)
-        if not closing_tag or OPENING in answer:
+        _, closing_tag, answer = completion_text(text).rpartition(CLOSING_TAG)
+        if not closing_tag or OPENING_TAG in answer:
             return ""
         return self.extract_fn(answer.strip())
 
     def format_score(self, completion: Messages | None) -> float:
         """Return the share of assistant messages that are reasoning followed by an answer."""
-        return mean_score(completion, _is_reasoning_then_answer)
+        return average_score(completion, _is_reasoning_then_answer)
 
 
 def _is_reasoning_then_answer(text: str) -> bool:
-    has_one_pair = text.count(OPENING) == 1 and text.count(CLOSING) == 1
-    starts_with_reasoning = text.lstrip().startswith(OPENING)
-    answer = text.rpartition(CLOSING)[2].strip()
+    has_one_pair = text.count(OPENING_TAG) == 1 and text.count(CLOSING_TAG) == 1
+    starts_with_reasoning = text.lstrip().startswith(OPENING_TAG)
+    answer = text.rpartition(CLOSING_TAG)[2].strip()
     return has_one_pair and starts_with_reasoning and answer != ""
 
 
@@ -146,13 +146,13 @@ class MaybeThinkParser(Parser):
 
         That is `""` if the reasoning is unfinished.
         """
-        answer = completion_text(text).rpartition(CLOSING)[2]
-        if OPENING in answer and not self.accept_unfinished:
+        answer = completion_text(text).rpartition(CLOSING_TAG)[2]
+        if OPENING_TAG in answer and not self.accept_unfinished:
             return ""
         return self.extract_fn(answer.strip())
 
 
-def mean_score(completion: Messages | None, score: Callable[[str], float]) -> float:
+def average_score(completion: Messages | None, score: Callable[[str], float]) -> float:
     """Return the mean of `score` over all assistant messages, or for a plain text its score.
 
     Without an assistant message it is 0.0.
@@ -161,7 +161,7 @@ def mean_score(completion: Messages | None, score: Callable[[str], float]) -> fl
         return 0.0
     if isinstance(completion, str):
         return float(score(completion))
-    scores = [score(message_text(message)) for message in with_role(completion, "assistant")]
+    scores = [score(message_text(message)) for message in select_role(completion, "assistant")]
     if not scores:
         return 0.0
     return sum(scores) / len(scores)

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from assay.messages import completion_text, message_text
-from assay.parsers.text_parsers import Parser, identity, mean_score
+from assay.parsers.text_parsers import Parser, average_score, identity
 from assay.types import Messages
-from assay.wording import did_you_mean
+from assay.wording import suggest_word
 
 
 class _Missing(str):
@@ -82,7 +82,7 @@ class XMLParser(Parser):
         text = completion_text(text)
         values: dict[str, list[str]] = {}
         for name in self._names:
-            contents = [text[start:end] for start, end in every_span(text, name)]
+            contents = [text[start:end] for start, end in find_tag_spans(text, name)]
             values[name] = [content.strip() for content in contents] if strip else contents
         return SimpleNamespace(**values)
 
@@ -99,7 +99,7 @@ class XMLParser(Parser):
         for text in texts:
             spans: list[tuple[int, int]] = []
             for name in self._answer_names:
-                spans.extend(every_span(text, name))
+                spans.extend(find_tag_spans(text, name))
             if spans:
                 start, end = max(spans)  # the field that starts last
                 return self.extract_fn(text[start:end].strip())
@@ -115,7 +115,7 @@ class XMLParser(Parser):
         """
         for name in values:
             if name not in self._names:
-                raise ValueError(f"there is no field {name!r}: {did_you_mean(name, self._names)}")
+                raise ValueError(f"there is no field {name!r}: {suggest_word(name, self._names)}")
         missing_names = {
             name for name, value in values.items() if value is None or value is MISSING
         }
@@ -157,7 +157,7 @@ class XMLParser(Parser):
         >>> XMLParser(["think", "answer"]).format_score("<think>2+2</think> <answer>4</answer>")
         1.0
         """
-        return mean_score(completion, self._score_text)
+        return average_score(completion, self._score_text)
 
     def _score_text(self, text: str) -> float:
         text = text.strip()
@@ -221,7 +221,7 @@ def _read_fields(fields: object) -> tuple[tuple[str, ...], ...]:
     return tuple(names_by_field)
 
 
-def every_span(text: str, tag: str) -> Iterator[tuple[int, int]]:
+def find_tag_spans(text: str, tag: str) -> Iterator[tuple[int, int]]:
     """Yield the start and end of the content of each field with this tag, in linear time.
 
     A field runs from an opening tag to the next closing tag, with no other opening tag of the same

@@ -11,7 +11,7 @@ from statistics import fmean
 from string import Formatter
 from typing import Any, TypeAlias, cast
 
-from assay.concurrency import side_by_side
+from assay.concurrency import run_concurrently
 from assay.criterion import Criterion, Scorer
 from assay.errors import JudgeError, RubricError
 from assay.graders.degenerate import DEGENERATE_REASON, explain_degenerate
@@ -27,7 +27,7 @@ from assay.presets.ratings import SHOWN_LENGTH, Points, check_points, find_point
 from assay.report import Score
 from assay.rubric import Rubric
 from assay.types import Message, Messages, RewardFunc
-from assay.wording import short_repr
+from assay.wording import format_value
 
 # Asks whether `{response}` gives the `{answer}` to the `{question}`, yes or no.
 DEFAULT_JUDGE_PROMPT = system_prompt("judge_answer")
@@ -138,7 +138,7 @@ class JudgeRubric(Rubric):
         self._template = PromptTemplate(self.judge_prompt)
         if self.shows_answer and self._template.fields.isdisjoint(RESPONSE_FIELDS):
             raise RubricError(
-                f"the template {short_repr(self.judge_prompt)} does not show the judge what it is "
+                f"the template {format_value(self.judge_prompt)} does not show the judge what it is "
                 "to judge: put {completion} or {response} in it"
             )
         self._request_settings, model_options = _split_sampling_args(self.judge_sampling_args)
@@ -188,7 +188,7 @@ class JudgeRubric(Rubric):
             return self._read_score(await self.judge(prompt, completion, answer, state))
 
         user_prompt = self.fill_template(values)
-        replies = await side_by_side(
+        replies = await run_concurrently(
             lambda model: self._get_reply(model, user_prompt, state), models
         )
         ratings: list[float] = []
@@ -323,7 +323,7 @@ def _find_models(client: Any, names: Any, options: Mapping[str, Any]) -> tuple[M
 
 def _find_model(client: Any, name: Any, options: Mapping[str, Any]) -> Model:
     if not isinstance(name, str):
-        _refuse_options(options, short_repr(name))
+        _refuse_options(options, format_value(name))
         return model_of(name)
     if client is not None:
         return model_of(client, name, **options)
@@ -413,7 +413,7 @@ def _parse_score(reply: str, parser: Parser, points: Points | None) -> Score:
         parsed = f"{parsed:f}"
     if not isinstance(parsed, str):
         raise JudgeError(
-            f"the parser reads {short_repr(parsed)} out of the reply {reply[:SHOWN_LENGTH]!r}: "
+            f"the parser reads {format_value(parsed)} out of the reply {reply[:SHOWN_LENGTH]!r}: "
             "return a text or a number"
         )
     return Score(read_rating(parsed, points), answer.strip())

@@ -15,7 +15,7 @@ from assay.math import MathOptions
 from assay.parsers import MaybeThinkParser, Parser, extract_boxed_answer
 from assay.rubric import Rubric
 from assay.types import Messages, RewardFunc
-from assay.wording import short_repr
+from assay.wording import format_value
 
 Result = TypeVar("Result")
 
@@ -52,11 +52,11 @@ class MathRubric(Rubric):
         """
         if type(max_workers) is not int or max_workers < 1:
             raise RubricError(
-                f"max_workers is {short_repr(max_workers)}: give a whole number above 0"
+                f"max_workers is {format_value(max_workers)}: give a whole number above 0"
             )
         if type(timeout_seconds) not in (int, float) or not 0 < timeout_seconds < math.inf:
             raise RubricError(
-                f"timeout_seconds is {short_repr(timeout_seconds)}: give a number above 0"
+                f"timeout_seconds is {format_value(timeout_seconds)}: give a number above 0"
             )
         if strict and not extract_answer:
             raise RubricError("strict reads the box and extract_answer=False nothing: drop one")

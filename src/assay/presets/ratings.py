@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from assay.errors import JudgeError, RubricError
 from assay.models.structured import without_thoughts
-from assay.wording import short_repr
+from assay.wording import format_value
 
 SHOWN_LENGTH = 200  # characters of a reply that an error message shows
 
@@ -39,7 +39,7 @@ def check_points(points: Any) -> Points:
     if math.isfinite(low) and math.isfinite(high) and low < high:
         return Points(low, high)
     raise RubricError(
-        f"points is {short_repr(points)}: give the lowest and the highest, as (0, 10)"
+        f"points is {format_value(points)}: give the lowest and the highest, as (0, 10)"
     )
 
 

@@ -7,11 +7,11 @@ from typing import Any, cast
 from assay.messages import (
     ToolCall,
     completion_text,
-    field_of,
+    get_content_text,
+    get_field,
+    get_role,
     message_text,
-    role_of,
-    text_of,
-    tool_calls,
+    read_tool_calls,
 )
 from assay.presets.tool_rubric import ToolRubric, ToolUse
 from assay.tools import failure
@@ -50,8 +50,10 @@ class SmolaToolRubric(ToolRubric):
         """The share of turns that could be read as a call or as code; for another chat, how well it keeps the format."""
         if not is_run(completion):
             return super().format_reward_func(completion)
-        actions = [step for step in _steps(completion) if field_of(step, "step_number") is not None]
-        turns = [step for step in actions if _calls(step) or field_of(step, "model_output")]
+        actions = [
+            step for step in _steps(completion) if get_field(step, "step_number") is not None
+        ]
+        turns = [step for step in actions if _calls(step) or get_field(step, "model_output")]
         return sum(bool(_calls(step)) for step in turns) / len(turns) if turns else 0.0
 
     def _answer(self, completion: Messages) -> Any:
@@ -74,8 +76,8 @@ def is_run(completion: object) -> bool:
     """Whether a completion is what smolagents keeps, rather than a usual chat."""
 
     def is_kept(item: object) -> bool:
-        is_step = any(field_of(item, name) is not None for name in ("step_number", "plan", "task"))
-        return role_of(item) in (_CALL, _RESPONSE) or (is_step and not role_of(item))
+        is_step = any(get_field(item, name) is not None for name in ("step_number", "plan", "task"))
+        return get_role(item) in (_CALL, _RESPONSE) or (is_step and not get_role(item))
 
     return any(map(is_kept, _items(completion)))
 
@@ -87,11 +89,11 @@ def transcript_of(run: object) -> list[Message]:
     """
     chat: list[Message] = []
     for step in _steps(run):
-        if field_of(step, "step_number") is not None:
+        if get_field(step, "step_number") is not None:
             chat += _of_action(step)
-        elif (plan := field_of(step, "plan")) is not None:
-            chat.append({"role": "assistant", "content": text_of(plan)})
-        elif chat and (task := field_of(step, "task")) is not None:
+        elif (plan := get_field(step, "plan")) is not None:
+            chat.append({"role": "assistant", "content": get_content_text(plan)})
+        elif chat and (task := get_field(step, "task")) is not None:
             chat.append({"role": "user", "content": str(task)})
     return chat
 
@@ -107,18 +109,22 @@ def names_called(code: str) -> list[str]:
 
 def _calls(step: object) -> list[ToolCall]:
     """What the model called. A call that failed is kept in the model's own message alone."""
-    return tool_calls(step) or tool_calls(field_of(step, "model_output_message"))
+    return read_tool_calls(step) or read_tool_calls(get_field(step, "model_output_message"))
 
 
 def _of_action(step: object) -> Iterator[Message]:
     """The messages of one step: what the model said and called, what came back, and its answer if it gave one."""
-    text, called = text_of(field_of(step, "model_output")), _calls(step)
+    text, called = get_content_text(get_field(step, "model_output")), _calls(step)
     calls = [call for call in called if call.name != FINAL]
-    observed, output = field_of(step, "observations"), field_of(step, "action_output")
-    error: Any = field_of(step, "error")
-    failed = "" if error is None else str(field_of(error, "message") or error)
+    observed, output = get_field(step, "observations"), get_field(step, "action_output")
+    error: Any = get_field(step, "error")
+    failed = "" if error is None else str(get_field(error, "message") or error)
     if calls:
-        yield {"role": "assistant", "content": text, "tool_calls": [call.written for call in calls]}
+        yield {
+            "role": "assistant",
+            "content": text,
+            "tool_calls": [call.openai_entry for call in calls],
+        }
         # The agent keeps the replies to all calls in one text. After an error the model is shown that
         # alone, whatever else was done in the step.
         whole = failure(failed) if failed else str(observed or "")
@@ -131,7 +137,7 @@ def _of_action(step: object) -> Iterator[Message]:
         if failed:
             yield {"role": "user", "content": failure(failed)}
     answer: Any = None
-    if field_of(step, "is_final_answer"):
+    if get_field(step, "is_final_answer"):
         answer = observed if output is None else output
     elif not called:
         answer = output  # what an agent says when it may take no more steps
@@ -141,8 +147,8 @@ def _of_action(step: object) -> Iterator[Message]:
 
 def _items(run: object) -> Sequence[Any]:
     """The steps or messages of an agent, of its memory, of its result, or of a list of them."""
-    memory = field_of(run, "memory")
-    steps = field_of(run if memory is None else memory, "steps")
+    memory = get_field(run, "memory")
+    steps = get_field(run if memory is None else memory, "steps")
     found = run if steps is None else steps
     if isinstance(found, str | bytes | Mapping) or not isinstance(found, Sequence):
         return ()
@@ -153,17 +159,17 @@ def _steps(run: object) -> Iterator[Any]:
     """Steps as they are, and messages gathered into the steps they were written from."""
     held: list[Any] = []
     for item in _items(run):
-        role = role_of(item)
+        role = get_role(item)
         if not role:
             yield item
             continue
         begins = role == "assistant"
         if role == _CALL:
-            begins = any(role_of(each) != "assistant" for each in held)
+            begins = any(get_role(each) != "assistant" for each in held)
         elif role == _RESPONSE:
             # The error of a step with calls names the first of them.
             begins = message_text(item).startswith(_FAILED) and any(
-                role_of(each) == _CALL for each in held
+                get_role(each) == _CALL for each in held
             )
         if held and begins:
             yield _step(held)
@@ -178,9 +184,9 @@ def _step(messages: Sequence[Any]) -> dict[str, Any]:
     step: dict[str, Any] = {"step_number": 0}
     for message in messages:
         text = message_text(message)
-        if role_of(message) == "assistant":
+        if get_role(message) == "assistant":
             step["model_output"] = text
-        elif role_of(message) == _CALL:
+        elif get_role(message) == _CALL:
             try:  # the calls stand there as Python writes them
                 step["tool_calls"] = ast.literal_eval(text.removeprefix(_CALLING))
             except (ValueError, SyntaxError, RecursionError, MemoryError):
@@ -191,7 +197,7 @@ def _step(messages: Sequence[Any]) -> dict[str, Any]:
             step["error"] = text.partition(_FAILED)[2] or text
     gives_answer = any(
         call.name == FINAL or (call.name == CODE and FINAL in names_called(call.arguments))
-        for call in tool_calls(step)
+        for call in read_tool_calls(step)
     )
     if gives_answer and "error" not in step:
         step["is_final_answer"] = True

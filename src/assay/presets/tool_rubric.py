@@ -6,18 +6,18 @@ from contextlib import suppress
 from typing import Any, NamedTuple, cast
 
 from assay.checks.expected import exact, required
-from assay.criterion import Criterion, name_of
+from assay.criterion import Criterion, get_check_name
 from assay.errors import RubricError
-from assay.messages import chat_of, field_of, message_text, role_of, tool_calls
+from assay.messages import get_field, get_role, list_messages, message_text, read_tool_calls
 from assay.parsers import Parser, XMLParser
-from assay.parsers.text_parsers import mean_score
-from assay.parsers.xml import every_span
+from assay.parsers.text_parsers import average_score
+from assay.parsers.xml import find_tag_spans
 from assay.report import Score
 from assay.rubric import Rubric
 from assay.tools import is_failure
-from assay.trajectory import calls_of
+from assay.trajectory import read_calls
 from assay.types import Messages
-from assay.wording import short_repr
+from assay.wording import format_value
 
 # Of the answer, the calls and the format, unless you say otherwise: what people from verifiers expect.
 USUAL_WEIGHTS = (1.0, 0.2, 0.2)
@@ -65,13 +65,13 @@ class ToolRubric(Rubric):
         self.tools = _by_name(tools)  # the tools by the names that a model calls them by
         self.env_parser = env_parser or XMLParser([RESULT])
         if not any(RESULT in names for names in getattr(self.env_parser, "fields", ())):
-            told = f"env_parser is {short_repr(env_parser)}, which reads no <{RESULT}>"
+            told = f"env_parser is {format_value(env_parser)}, which reads no <{RESULT}>"
             raise RubricError(f"{told}: give XMLParser([{RESULT!r}])")
         given: Any = USUAL_WEIGHTS if weights is None else weights
         three = [] if isinstance(given, str) or not hasattr(given, "__iter__") else [*given]
         if len(three) != 3:
             advice = "for the answer, the calls and the format; other checks get theirs in add_reward_func"
-            raise RubricError(f"weights is {short_repr(weights)}: give three numbers, {advice}")
+            raise RubricError(f"weights is {format_value(weights)}: give three numbers, {advice}")
         checks = (
             self.correct_answer_reward_func,
             self.tool_execution_reward_func,
@@ -94,15 +94,15 @@ class ToolRubric(Rubric):
         """The calls, native or in `<tool>` tags; one fails when its reply is an `Error:` or has no `<result>`."""
         # What the model said each time, and the replies up to the next time.
         turns: list[tuple[object, list[object]]] = []
-        for message in [completion] if isinstance(completion, str) else chat_of(completion):
-            if isinstance(completion, str) or role_of(message) == "assistant":
+        for message in [completion] if isinstance(completion, str) else list_messages(completion):
+            if isinstance(completion, str) or get_role(message) == "assistant":
                 turns.append((message, []))
-            elif turns and role_of(message) in ("tool", "user"):
+            elif turns and get_role(message) in ("tool", "user"):
                 turns[-1][1].append(message)
         uses: list[ToolUse] = []
         for said, replies in turns:
-            if tool_calls(said):
-                calls = calls_of("", [said, *replies])
+            if read_tool_calls(said):
+                calls = read_calls("", [said, *replies])
                 uses += [
                     ToolUse(c.name, c.arguments, None if c.result is None else not c.failed)
                     for c in calls
@@ -123,7 +123,7 @@ class ToolRubric(Rubric):
         if same:
             return Score(1.0, "the answer is as expected")
         return Score(
-            0.0, f"the answer is {short_repr(found)}, and {short_repr(expected)} was expected"
+            0.0, f"the answer is {format_value(found)}, and {format_value(expected)} was expected"
         )
 
     def tool_execution_reward_func(self, completion: Messages, **kwargs: Any) -> Score:
@@ -138,7 +138,9 @@ class ToolRubric(Rubric):
         """How well the parser's format is kept. What calls a tool natively has none to keep."""
         if isinstance(completion, str) or isinstance(self.parser, ToolParser):
             return self.parser.format_score(completion)
-        return self.parser.format_score([m for m in chat_of(completion) if not tool_calls(m)])
+        return self.parser.format_score(
+            [m for m in list_messages(completion) if not read_tool_calls(m)]
+        )
 
     def _answer(self, completion: Messages) -> Any:
         return self.parser.parse_answer(completion)
@@ -163,15 +165,15 @@ class ToolMetric:
 
 def _by_name(tools: Iterable[Any]) -> dict[str, Any]:
     if isinstance(tools, str | Mapping) or not isinstance(tools, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise RubricError(f"tools is {short_repr(cast('object', tools))}: give a list of tools")
+        raise RubricError(f"tools is {format_value(cast('object', tools))}: give a list of tools")
     found: dict[str, Any] = {}
     for place, tool in enumerate(tools, start=1):
         if isinstance(tool, Mapping):  # a JSON schema, in an envelope or not
-            name = field_of(field_of(tool, "function") or tool, "name")
+            name = get_field(get_field(tool, "function") or tool, "name")
         else:
-            name = tool.strip() if isinstance(tool, str) else name_of(tool)
+            name = tool.strip() if isinstance(tool, str) else get_check_name(tool)
         if not name or not isinstance(name, str):
-            told = f"tool {place} ({short_repr(cast('object', tool))}) has no name, so no model could call it"
+            told = f"tool {place} ({format_value(cast('object', tool))}) has no name, so no model could call it"
             raise RubricError(f"{told}: define it with def, or give it a `name`")
         if name in found:
             raise RubricError(
@@ -190,18 +192,18 @@ class ToolParser(XMLParser):
     def parse_answer(self, completion: Messages | None) -> Any:
         """The last `<answer>`; else the last message after native calls; else None."""
         found = super().parse_answer(completion)
-        said = [m for m in chat_of(completion) if role_of(m) == "assistant"]
-        if found is not None or not any(map(tool_calls, said)) or tool_calls(said[-1]):
+        said = [m for m in list_messages(completion) if get_role(m) == "assistant"]
+        if found is not None or not any(map(read_tool_calls, said)) or read_tool_calls(said[-1]):
             return found
         return message_text(said[-1]).strip() or None
 
     def format_score(self, completion: Messages | None) -> float:
         """Score as an `XMLParser`, over messages without native calls; beside native calls, no tags are needed."""
-        chat = chat_of(completion)
-        if not any(map(tool_calls, chat)):
+        chat = list_messages(completion)
+        if not any(map(read_tool_calls, chat)):
             return super().format_score(completion)
-        by_tags, said = super().format_score, [m for m in chat if not tool_calls(m)]
-        return mean_score(
+        by_tags, said = super().format_score, [m for m in chat if not read_tool_calls(m)]
+        return average_score(
             said,
             lambda text: by_tags(text) if self._tag.search(text) else float(bool(text.strip())),
         )
@@ -210,7 +212,7 @@ class ToolParser(XMLParser):
 def _tagged(said: object, replies: Sequence[object], env_parser: XMLParser) -> Iterator[ToolUse]:
     """Calls in tags, with the results that answer the last of them."""
     text = message_text(said)
-    calls = [text[start:end] for start, end in every_span(text, TAG)]
+    calls = [text[start:end] for start, end in find_tag_spans(text, TAG)]
     results: list[str] = []
     for reply in replies if calls else ():
         results += getattr(env_parser.parse_all(message_text(reply)), RESULT)
@@ -224,8 +226,8 @@ def _tagged(said: object, replies: Sequence[object], env_parser: XMLParser) -> I
             asked: Any = json.loads(call)
         except (ValueError, RecursionError):
             asked = None
-        name = field_of(asked, "name")
+        name = get_field(asked, "name")
         if isinstance(name, str):
-            yield ToolUse(name, json.dumps(field_of(asked, "args") or {}), succeeded)
+            yield ToolUse(name, json.dumps(get_field(asked, "args") or {}), succeeded)
         else:
             yield ToolUse("", call.strip(), succeeded)

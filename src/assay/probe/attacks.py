@@ -13,16 +13,16 @@ from itertools import zip_longest
 from operator import methodcaller
 from typing import Final
 
-from assay.aggregation import grouped
+from assay.aggregation import group_by_key
 from assay.criterion import Criterion
 from assay.errors import TrustError
-from assay.lazy import table_of
-from assay.wording import did_you_mean
+from assay.lazy import read_toml
+from assay.wording import suggest_word
 
 _PLACE: Final = re.compile(r"\{(response|good|bad|payload)\}")
 
 # Disguises: the same words in another writing, which a model may still read.
-_ALPHABETS: Final = {**table_of("assay.probe", "alphabets.toml")}
+_ALPHABETS: Final = {**read_toml("assay.probe", "alphabets.toml")}
 _LETTERS, _SIGNS = _ALPHABETS.pop("morse")
 _MORSE: Final = dict(zip(_LETTERS, _SIGNS.split(), strict=True))
 
@@ -73,7 +73,7 @@ class Attack:
 
     def __post_init__(self) -> None:
         if self.disguise and self.disguise not in DISGUISES:
-            known = did_you_mean(self.disguise, DISGUISES)
+            known = suggest_word(self.disguise, DISGUISES)
             raise TrustError(f"attack {self.id}: there is no disguise {self.disguise!r}: {known}")
 
     def on(self, response: str, *, good: str, bad: str) -> str:
@@ -116,10 +116,10 @@ def attacks_of(
     for family in families:
         if family not in known:
             raise TrustError(
-                f"there is no family {family!r} of attacks: {did_you_mean(family, known)}"
+                f"there is no family {family!r} of attacks: {suggest_word(family, known)}"
             )
     listed = [attack for attack in shipped_attacks() if not families or attack.family in families]
-    by_family = grouped((attack.family, attack) for attack in listed if not attack.harmless)
+    by_family = group_by_key((attack.family, attack) for attack in listed if not attack.harmless)
     for family, attacks in by_family.items():
         random.Random(f"{seed}:{family}").shuffle(attacks)
     drawn = [attack for turn in zip_longest(*by_family.values()) for attack in turn if attack][

@@ -12,8 +12,8 @@ from functools import cache, cached_property
 from importlib.resources import files
 from typing import Any, Final, Literal, TypeAlias, cast
 
-from assay.aggregation import grouped
-from assay.concurrency import FAILURES, side_by_side
+from assay.aggregation import group_by_key
+from assay.concurrency import FAILURES, run_concurrently
 from assay.criterion import Criterion
 from assay.errors import JudgeError, TrustError
 from assay.graders import Grader, PerCriterionGrader
@@ -25,7 +25,7 @@ from assay.graders.model_grader import ModelGrader, reply_model
 from assay.graders.prompt_text import list_labels, system_prompt
 from assay.graders.verdicts import failed_score, read_verdict
 from assay.loading.rubric_reader import Golden
-from assay.messages import Shows, chat_of, last_with_role
+from assay.messages import Shows, find_last_with_role, list_messages
 from assay.models import budget
 from assay.models.budgets import refuse_unpriced
 from assay.models.model import has_room
@@ -36,7 +36,7 @@ from assay.runs.pipeline import OnProgress, Watch
 from assay.runs.spending import NOTHING, Spending
 from assay.trust.estimate import Estimate, Record, clustered_wilson, plain
 from assay.types import OnError
-from assay.wording import short_repr
+from assay.wording import format_value
 
 # Where a bait is from: the rubric's golden examples, what was given, or the shipped texts.
 Origin: TypeAlias = Literal["golden", "responses", "off_topic"]
@@ -76,7 +76,7 @@ class Rate(Record):
     def of(cls, trials: Iterable[Trial]) -> "Rate":
         listed = list(trials)
         answered = [trial for trial in listed if trial.fooled is not None]
-        by_attack = grouped((trial.attack, trial) for trial in answered)
+        by_attack = group_by_key((trial.attack, trial) for trial in answered)
         counts = [
             (sum(bool(trial.fooled) for trial in each), len(each)) for each in by_attack.values()
         ]
@@ -125,7 +125,7 @@ class ProbeReport(Record):
         """The rate of each family of attacks."""
         return {
             name: Rate.of(each)
-            for name, each in grouped((t.family, t) for t in self.trials).items()
+            for name, each in group_by_key((t.family, t) for t in self.trials).items()
         }
 
     @cached_property
@@ -133,7 +133,7 @@ class ProbeReport(Record):
         """The rate on each criterion."""
         return {
             name: Rate.of(each)
-            for name, each in grouped((t.criterion, t) for t in self.trials).items()
+            for name, each in group_by_key((t.criterion, t) for t in self.trials).items()
         }
 
     @property
@@ -169,7 +169,9 @@ class ProbeReport(Record):
         """Criteria, and families on a criterion, that could not be attacked."""
         found = [
             Unprobed(name, _why_no_bait(tried))
-            for name, tried in grouped((trial.criterion, trial) for trial in self.baselines).items()
+            for name, tried in group_by_key(
+                (trial.criterion, trial) for trial in self.baselines
+            ).items()
             if not any(trial.fooled is False for trial in tried)
         ]
         for trial in self.twins:
@@ -255,7 +257,7 @@ async def probe(
 
         async def tried(attempts: Sequence[_Attempt]) -> list[Trial]:
             """What the judge says of attempts, in order. What was not begun when it was stopped is left out."""
-            by_text = grouped(
+            by_text = group_by_key(
                 ((each.text, each.bait, each.target.shows), each) for each in attempts
             )
             found: dict[_Attempt, Trial] = {}
@@ -275,7 +277,9 @@ async def probe(
                     watch.errors += trial.fooled is None
                 watch.tell()
 
-            await side_by_side(one, list(by_text.values()), room=lambda: all(map(has_room, models)))
+            await run_concurrently(
+                one, list(by_text.values()), has_room=lambda: all(map(has_room, models))
+            )
             return [found[attempt] for attempt in attempts if attempt in found]
 
         def is_failed(trial: Trial) -> bool:
@@ -348,8 +352,8 @@ class Bait:
             if isinstance(read_to_grade(completion)[0], str):
                 said = text
             elif text != self.text:
-                turns = list(chat_of(completion))
-                last = last_with_role(turns, "assistant")
+                turns = list(list_messages(completion))
+                last = find_last_with_role(turns, "assistant")
                 spoken = {
                     **(last if isinstance(last, Mapping) else {"role": "assistant"}),
                     "content": text,
@@ -410,7 +414,9 @@ def _response_baits(responses: Sequence[str | Mapping[str, Any]]) -> Iterator[Ba
     for number, response in enumerate(responses[:_TRIED], start=1):
         fields = {"completion": response} if isinstance(response, str) else response
         if "completion" not in fields:
-            raise TrustError(f"response {number} is {short_repr(response)}: give it a 'completion'")
+            raise TrustError(
+                f"response {number} is {format_value(response)}: give it a 'completion'"
+            )
         name = str(fields.get("name", f"response_{number}"))
         name = f"{name} #{number}" if name in taken else name
         taken.add(name)
@@ -519,4 +525,4 @@ class Bare(PerCriterionGrader):
                 return failed_score(error, on_error)
             return read_verdict(criterion, reply)
 
-        return await side_by_side(one, criteria)
+        return await run_concurrently(one, criteria)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import Any
 
-from assay.aggregation import grouped
+from assay.aggregation import group_by_key
 from assay.errors import import_extra
 from assay.models.budgets import Ledger
 from assay.runs.folder import (
@@ -263,7 +263,7 @@ class Run:
     def by_example(self) -> Iterator[list[Row]]:
         """The rows of each example together, in the order in which examples first came."""
         self._look_further()
-        for example, of_it in grouped(self._places).items():
+        for example, of_it in group_by_key(self._places).items():
             yield [self.row(example, sample) for sample in sorted(of_it)]
 
     def __str__(self) -> str:

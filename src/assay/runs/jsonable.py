@@ -12,7 +12,7 @@ from uuid import UUID
 
 from pydantic import TypeAdapter
 
-from assay.wording import short_repr
+from assay.wording import format_value
 
 MOST_LEVELS = 100  # how deep a value may be nested before the rest is only shown
 
@@ -81,7 +81,7 @@ def to_jsonable(value: Any, level: int = 0) -> Any:
             return float(value)
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if level >= MOST_LEVELS:
-        return short_repr(value)
+        return format_value(value)
     if isinstance(value, Mapping):
         items = cast("Mapping[Any, Any]", value).items()
         return {str(key): to_jsonable(inner, level + 1) for key, inner in items}
@@ -95,4 +95,4 @@ def to_jsonable(value: Any, level: int = 0) -> Any:
         convert = getattr(other, method, None)
         if callable(convert) and not isinstance(other, type):
             return to_jsonable(convert(), level + 1)
-    return short_repr(other)
+    return format_value(other)

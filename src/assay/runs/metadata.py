@@ -15,14 +15,14 @@ from typing import Any, cast
 
 from pydantic import ValidationError
 
-from assay.criterion import BINARY, Criterion, hash_of, is_scorer, path_of
+from assay.criterion import BINARY_CHOICES, Criterion, get_qualified_name, hash_json, is_scorer
 from assay.errors import RubricError
 from assay.graders.grader import Grader, JudgeOptions
 from assay.plan import Traits
-from assay.redaction import redacted_settings
+from assay.redaction import redact_settings
 from assay.runs.folder import Folder, RunError, write_json
 from assay.runs.jsonable import form_of, to_jsonable
-from assay.wording import first_error, short_repr
+from assay.wording import explain_first_error, format_value
 
 FORMAT = "assay.run/1"
 
@@ -57,7 +57,7 @@ class CriterionAbout:
     check: Any = (
         None  # what answers by code: the name of a function, or a built-in check as a file has it
     )
-    choices: tuple[str, ...] = BINARY
+    choices: tuple[str, ...] = BINARY_CHOICES
     allow_na: bool = False
     required: bool = False
     cap: float = 0.0
@@ -77,7 +77,7 @@ class CriterionAbout:
             known["inside"] = tuple(map(cls.of, getattr(check, "criteria", ())))
         elif check is not None:
             spec = getattr(check, "spec", None)
-            known["check"] = to_jsonable(spec()) if callable(spec) else path_of(check)
+            known["check"] = to_jsonable(spec()) if callable(spec) else get_qualified_name(check)
         known |= {
             "hash": criterion.content_hash,
             "question": criterion.question_hash,
@@ -118,7 +118,7 @@ class RubricAbout:
             source = None
         return cls(
             name=str(getattr(rubric, "name", "") or ""),
-            hash=str(getattr(rubric, "content_hash", "") or path_of(rubric)),
+            hash=str(getattr(rubric, "content_hash", "") or get_qualified_name(rubric)),
             criteria=tuple(map(CriterionAbout.of, getattr(rubric, "criteria", ()))),
             aggregation=str(getattr(aggregation, "name", "weighted")),
             source=source,
@@ -184,8 +184,8 @@ class RunAbout:
 
     def __post_init__(self) -> None:
         for name in ("versions", "config", "options", "data", "model", "judge"):
-            object.__setattr__(self, name, redacted_settings(to_jsonable(getattr(self, name))))
-        object.__setattr__(self, "resolved", tuple(map(redacted_settings, self.resolved)))
+            object.__setattr__(self, name, redact_settings(to_jsonable(getattr(self, name))))
+        object.__setattr__(self, "resolved", tuple(map(redact_settings, self.resolved)))
 
     def completed(self, rubric: Any, grader: Grader | None) -> "RunAbout":
         """A copy that knows the rubric and who judges, where that is not known yet."""
@@ -197,7 +197,7 @@ class RunAbout:
 
     def having_met(self, models: Iterable[str]) -> "RunAbout":
         """A copy that knows of these ids, too; itself when they are no news."""
-        resolved = tuple(sorted({*self.resolved, *map(redacted_settings, models)}))
+        resolved = tuple(sorted({*self.resolved, *map(redact_settings, models)}))
         return self if resolved == self.resolved else replace(self, resolved=resolved)
 
     def to_dict(self) -> dict[str, Any]:
@@ -209,7 +209,7 @@ class RunAbout:
             data["rubric"]["criteria"] = criteria.dump_python(
                 self.rubric.criteria, mode="json", exclude_defaults=True
             )
-        return redacted_settings(data)
+        return redact_settings(data)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "RunAbout":
@@ -231,7 +231,7 @@ class RunAbout:
             return cls.from_dict(data)
         except ValidationError as error:
             raise RunError(
-                f"{folder.run_json} cannot be read ({first_error(error)[1]}): restore it"
+                f"{folder.run_json} cannot be read ({explain_first_error(error)[1]}): restore it"
             ) from error
 
     @cached_property
@@ -264,7 +264,7 @@ def _changes(was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
     for key in sorted({*was, *now}):
         before, after = was.get(key), now.get(key)
         if before != after:
-            yield f"{key} was {short_repr(before)}, and is {short_repr(after)}"
+            yield f"{key} was {format_value(before)}, and is {format_value(after)}"
 
 
 def _of_all(rubric: Any) -> Any:
@@ -346,13 +346,13 @@ def _settings(grader: Grader) -> Iterator[str]:
             usual = True
         if name == "system_prompt":
             if getattr(grader, "wording", "").endswith("/own"):
-                yield f"system_prompt {hash_of(value)[:8]}"
+                yield f"system_prompt {hash_json(value)[:8]}"
         elif value is not parameter.empty and value != usual:
             told = repr(value)
             if len(told) > 60 or _ADDRESS.search(told):
                 # Functions inside are told by an address in memory, which is another in every process.
-                known = path_of(value) if callable(value) else to_jsonable(value)
-                yield f"{name} {hash_of(_ADDRESS.sub('', str(known)))[:8]}"
+                known = get_qualified_name(value) if callable(value) else to_jsonable(value)
+                yield f"{name} {hash_json(_ADDRESS.sub('', str(known)))[:8]}"
             else:
                 yield f"{name}={told}"
     options = held.get("options")

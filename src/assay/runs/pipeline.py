@@ -9,9 +9,9 @@ from datetime import timedelta
 from os import PathLike
 from typing import Any, TypeAlias, cast
 
-from assay.aggregation import grouped
+from assay.aggregation import group_by_key
 from assay.base_rubric import BaseRubric
-from assay.display import notebook_bar
+from assay.display import make_notebook_bar
 from assay.engine import logging_once
 from assay.errors import AssayError
 from assay.graders.grader import Grader
@@ -28,7 +28,7 @@ from assay.runs.row import LARGEST_SAMPLE, Key, Row, Seen
 from assay.runs.row_rubrics import RowRubrics, unreadable
 from assay.runs.spending import Spending
 from assay.runs.summary import Summary, Tally
-from assay.wording import counted, short_repr
+from assay.wording import format_count, format_value
 
 EVERY_SECONDS = 0.2  # how often progress is told at most
 
@@ -74,11 +74,11 @@ class Progress:
         of = "" if self.total is None else f" of {self.total:,}"
         parts = [f"{self.done:,}{of} {noun}"]
         if self.errors:
-            parts.append(counted(self.errors, "error"))
+            parts.append(format_count(self.errors, "error"))
         if self.hits:
             parts.append(f"{self.hits:,} from the cache")
         if self.calls:
-            parts += [counted(self.calls, "call"), counted(self.tokens, "token")]
+            parts += [format_count(self.calls, "call"), format_count(self.tokens, "token")]
         if self.cost:
             parts.append(f"${self.cost:.4f}{' at least' if self.unpriced else ''}")
         if self.eta is not None and self.total != self.done:
@@ -135,7 +135,7 @@ class Watch:
 
 def _notebook_progress() -> OnProgress | None:
     """A bar, where this runs in a notebook. `on_progress=` takes its place."""
-    bar = notebook_bar()
+    bar = make_notebook_bar()
     return (
         None
         if bar is None
@@ -199,7 +199,7 @@ def _own_sample(given: object) -> int | None:
         return None
     if sample > LARGEST_SAMPLE:
         instead = f"give at most {LARGEST_SAMPLE}, or name the column otherwise"
-        raise RunRefused(f"a row has the sample {short_repr(given)}: {instead}")
+        raise RunRefused(f"a row has the sample {format_value(given)}: {instead}")
     return sample
 
 
@@ -313,7 +313,7 @@ class Feed:
             for row in self._rows:
                 if not isinstance(row, dict | Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
                     raise RunRefused(
-                        f"row {self._number.rows} is {short_repr(row)}: give a mapping"
+                        f"row {self._number.rows} is {format_value(row)}: give a mapping"
                     )
                 number = self._number.rows
                 key = self._number.key_of(row)
@@ -517,7 +517,7 @@ class Pipeline:
     async def reports(self, unit: Sequence[Pending]) -> Sequence[EvaluationReport]:
         """A report each; those of one rubric are made together."""
         reports: list[EvaluationReport] = [_NO_REPORT] * len(unit)
-        places = grouped(
+        places = group_by_key(
             (id(each.scorer), place) for place, each in enumerate(unit) if each.scorer is not None
         )
         for of_it in places.values():

@@ -14,12 +14,12 @@ from typing_extensions import TypedDict  # pydantic takes that of `typing` from 
 from assay.aggregation import stakes
 from assay.criterion import Criterion
 from assay.errors import AssayError
-from assay.redaction import redacted
-from assay.report import Citation, CriterionReport, EvaluationReport, Score, line_of
+from assay.redaction import redact
+from assay.report import Citation, CriterionReport, EvaluationReport, Score, make_line
 from assay.runs.folder import RunError, RunRefused
 from assay.runs.jsonable import as_ascii, as_text, form_of, to_jsonable
 from assay.runs.spending import NOTHING, Spending
-from assay.wording import first_error
+from assay.wording import explain_first_error
 
 Key: TypeAlias = tuple[
     str, int
@@ -232,7 +232,7 @@ class RowForm:
             head["row"] = row.number
         said = self.short(row.report) if row.error is None else {"error": row.error}
         errors = row.errors
-        head |= redacted({"errors": errors, **said}) if errors else said
+        head |= redact({"errors": errors, **said}) if errors else said
         if row.spent is not NOTHING and row.spent != NOTHING:
             head["spent"] = row.spent.to_dict()
         if row.timing:
@@ -260,7 +260,9 @@ class RowForm:
             spent = Spending(**data["spent"]) if data.get("spent") else NOTHING
             report = self.report(data) if data.get("error") is None else EvaluationReport()
         except (AssayError, LookupError, TypeError, ValueError, AttributeError) as error:
-            why = first_error(error)[1] if isinstance(error, ValidationError) else str(error)
+            why = (
+                explain_first_error(error)[1] if isinstance(error, ValidationError) else str(error)
+            )
             raise _no_row(where, f"its report cannot be read: {why}") from error
         known = {
             name: data[name] for name in ("fields", "error", "timing", "model") if name in data
@@ -311,7 +313,7 @@ class RowForm:
         return True
 
     def _answer(self, place: int, line: CriterionReport) -> Any:
-        if place < len(self._criteria) and line_of(self._criteria[place], line.as_score) == line:
+        if place < len(self._criteria) and make_line(self._criteria[place], line.as_score) == line:
             return _short(line.as_score)
         return _dumped(line)
 
@@ -327,7 +329,7 @@ class RowForm:
                 known["report"] = [
                     CriterionReport.model_validate(answer)
                     if isinstance(answer, dict)
-                    else line_of(self._criteria[place], answer)
+                    else make_line(self._criteria[place], answer)
                     for place, answer in enumerate(read)
                 ]
         known |= {
@@ -385,7 +387,7 @@ def data_of(line: bytes, where: str) -> dict[str, Any]:
     try:
         return form_of(SavedRow).validate_python(json.loads(line), strict=True)
     except ValidationError as error:
-        raise _no_row(where, first_error(error)[1]) from None
+        raise _no_row(where, explain_first_error(error)[1]) from None
     except (ValueError, RecursionError) as error:
         raise _no_row(where, str(error)) from None
 

@@ -4,17 +4,17 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Any, cast
 
-from assay.concurrency import side_by_side
-from assay.criterion import hash_of
+from assay.concurrency import run_concurrently
+from assay.criterion import hash_json
 from assay.errors import AssayError, RubricError
 from assay.graders.grader import Grader
-from assay.messages import shows_of
+from assay.messages import read_shows
 from assay.plan import Traits
 from assay.report import CriterionReport, EvaluationReport, aggregate
 from assay.rollout import Rollout
 from assay.rubric import Rubric
 from assay.runs.row import COLUMN, own_rubric
-from assay.wording import described, short_repr
+from assay.wording import describe_error, format_value
 
 MOST_KEPT = 1000  # rubrics that are kept ready; what is asked for again later is made again
 
@@ -46,7 +46,7 @@ class RowRubrics:
         `shows`, or what the rubric was told to `show`, goes before what the rubrics of rows say that judges read.
         """
         self.rubric = rubric
-        self.shows = getattr(rubric, "told_shows", None) if shows is None else shows_of(shows)
+        self.shows = getattr(rubric, "caller_shows", None) if shows is None else read_shows(shows)
         self.autograder = autograder
         self._plan = Traits() if rubric is None else Traits.of(rubric)
         self._ready: dict[str, tuple[Rubric, Traits]] = {}
@@ -73,7 +73,7 @@ class RowRubrics:
             own = own.tolist()
         try:
             data = _without_gaps(own)
-            key = own if isinstance(own, str) else hash_of(data)
+            key = own if isinstance(own, str) else hash_json(data)
         except (TypeError, ValueError) as error:
             raise RubricError(
                 f"its column {COLUMN!r} holds what no rubric file can: {error}"
@@ -111,13 +111,13 @@ class RowRubrics:
             reports.update(zip(places, found, strict=True))
 
         if together:
-            await side_by_side(scored, list(together.values()))
+            await run_concurrently(scored, list(together.values()))
         return [reports[place] for place in range(len(rollouts))]
 
 
 def unreadable(error: AssayError, where: str) -> str:
     """What is said of a row whose rubric cannot be read."""
-    kind, _, message = described(error).partition(": ")
+    kind, _, message = describe_error(error).partition(": ")
     return f"{kind}: the rubric of {where}: {message}"
 
 
@@ -142,4 +142,4 @@ def _read(data: object) -> Rubric:
     if isinstance(data, str) and data.lstrip().startswith(("[", "{")):
         return Rubric.from_json(data)
     instead = "give a list of criteria, or name the column otherwise"
-    raise RubricError(f"its column {COLUMN!r} holds {short_repr(data)}: {instead}")
+    raise RubricError(f"its column {COLUMN!r} holds {format_value(data)}: {instead}")

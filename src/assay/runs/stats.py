@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from math import comb
 from typing import Any, Final, NamedTuple
 
-from assay.wording import counted
+from assay.wording import format_count
 
 Z = 1.959963984540054  # 95 % of a normal distribution lie within so many standard deviations
 
@@ -317,7 +317,7 @@ class Thresholds:
         if not rollouts:
             missing = "there are no rollouts"
         elif unscored:
-            missing = f"{unscored:,} of {counted(rollouts, 'rollout')} {'has' if unscored == 1 else 'have'} no score"
+            missing = f"{unscored:,} of {format_count(rollouts, 'rollout')} {'has' if unscored == 1 else 'have'} no score"
         elif self.are_set and not complete:
             missing = "the run is not complete, and its thresholds are for all of it"
         elif self.are_set and score.mean is None:
@@ -333,7 +333,7 @@ class Thresholds:
         least, begins = self.fail_interval_under, score.low
         if score.mean is None:  # then there is no threshold either
             return
-        said = f"the mean score is {score.mean:.6g} over {counted(score.count, 'rollout')}"
+        said = f"the mean score is {score.mean:.6g} over {format_count(score.count, 'rollout')}"
         if self.fail_under is not None and is_below(score.mean, self.fail_under):
             yield f"{said}, which is below {self.fail_under:g}"
         if least is not None and begins is None:
@@ -344,7 +344,7 @@ class Thresholds:
         if low:
             names = f"{', '.join(low[:_NAMED])}{', …' if len(low) > _NAMED else ''}"
             are = "scores" if len(low) == 1 else "score"
-            yield f"{len(low):,} of {counted(rollouts, 'rollout')} {are} below {self.fail_rollout_under:g}: {names}"
+            yield f"{len(low):,} of {format_count(rollouts, 'rollout')} {are} below {self.fail_rollout_under:g}: {names}"
 
 
 NO_THRESHOLDS: Final = Thresholds()

@@ -10,15 +10,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from assay.criterion import BINARY, NOT_APPLICABLE, Criterion, hash_of, slug
-from assay.display import Page, Section, cell_text
+from assay.criterion import BINARY_CHOICES, NOT_APPLICABLE, Criterion, hash_json, make_slug
+from assay.display import Page, Section, format_cell
 from assay.report import CriterionReport, EvaluationReport, Score
 from assay.runs.folder import write_json
 from assay.runs.jsonable import form_of
 from assay.runs.row import Row, own_rubric
 from assay.runs.spending import NOTHING, Spending
 from assay.runs.stats import NO_ESTIMATE, Mean, MeanEstimate, Passes, PassRates
-from assay.wording import counted
+from assay.wording import format_count
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class CriterionSummary:
     @property
     def is_scale(self) -> bool:
         """Whether verdicts of its own tell more than that it is met or not."""
-        return not self.verdicts.keys() <= set(BINARY)
+        return not self.verdicts.keys() <= set(BINARY_CHOICES)
 
 
 @dataclass(frozen=True)
@@ -102,9 +102,9 @@ class Summary:
         >>> Summary(rollouts=4, examples=2, scored=3, unscored=1, complete=False).headline
         '4 rollouts of 2 examples, 1 unscored, not all that were wanted'
         """
-        parts = counted(self.rollouts, "rollout")
+        parts = format_count(self.rollouts, "rollout")
         if self.examples != self.rollouts:
-            parts += f" of {counted(self.examples, 'example')}"
+            parts += f" of {format_count(self.examples, 'example')}"
         if self.unscored:
             parts += f", {self.unscored:,} unscored"
         return parts if self.complete else f"{parts}, not all that were wanted"
@@ -139,7 +139,7 @@ class Summary:
         rows: list[tuple[object, ...]] = []
         for name, found in means.items():
             no_interval = found.low is None or found.high is None
-            bounds = "" if no_interval else f"{cell_text(found.low)} to {cell_text(found.high)}"
+            bounds = "" if no_interval else f"{format_cell(found.low)} to {format_cell(found.high)}"
             rows.append((name, found.mean, bounds, found.count))
         yield Section(("", "mean", "95 %", "rollouts"), rows)
         if self.criteria:
@@ -195,7 +195,7 @@ _TELLING = re.compile(r"[^\w\s,.;:!?'\"()\-–—’“”]|-\d")
 def title_of(name: str, requirement: str | None) -> str:
     """What a criterion of a row's own rubric goes by among those of all rows: its name, or its requirement."""
     # A name that was derived from a requirement may be cut off, and then stands for many: `x_5` for `x > 5`.
-    if requirement is None or not name.startswith(slug(requirement)):
+    if requirement is None or not name.startswith(make_slug(requirement)):
         return name
     whole = "_".join(re.findall(r"\w+", requirement[: 2 * LONGEST_TITLE].casefold()))
     if name == whole and not _TELLING.search(requirement):
@@ -203,7 +203,7 @@ def title_of(name: str, requirement: str | None) -> str:
     # A filter puts it in quotation marks.
     words = " ".join(requirement.split()).replace('"', "'")
     return (
-        words if len(words) <= LONGEST_TITLE else f"{words[:LONGEST_TITLE]}… {hash_of(words)[:8]}"
+        words if len(words) <= LONGEST_TITLE else f"{words[:LONGEST_TITLE]}… {hash_json(words)[:8]}"
     )
 
 

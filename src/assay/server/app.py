@@ -20,10 +20,10 @@ from starlette.routing import Mount, Route
 from starlette.types import Message, Receive, Scope, Send
 
 from assay.aggregation import UnscoredError
-from assay.concurrency import at_once
+from assay.concurrency import run_without_waiting
 from assay.integrations.monitor import RewardMonitor, to_jsonl
 from assay.integrations.step import ALONE, Scored, watched
-from assay.redaction import logger_of
+from assay.redaction import get_logger
 from assay.report import EvaluationReport
 from assay.rollout import Rollout
 from assay.rubric import Rubric
@@ -40,9 +40,9 @@ from assay.server.protocols import (
 )
 from assay.server.service import LATE, RubricService
 from assay.server.settings import Bounds, Settings, is_loopback
-from assay.wording import short_repr
+from assay.wording import format_value
 
-logger = logger_of("assay.server")
+logger = get_logger("assay.server")
 
 JSON: Final = (b"content-type", b"application/json")
 RETRY: Final[Headers] = ((b"retry-after", b"1"),)
@@ -135,7 +135,7 @@ class RewardApp(Starlette):
         """What scores a request: the rubric that is served, or the version that the query `rubric=HASH` asks for."""
         asked = parse_qs(query.decode("latin-1")).get("rubric") if query else None
         if asked and asked[0] not in self._versions:
-            had = f"this worker has the rubric {self.service.hash} and not the version {short_repr(asked[0])}"
+            had = f"this worker has the rubric {self.service.hash} and not the version {format_value(asked[0])}"
             raise HttpRefusal(
                 409,
                 f"{had}: ask again if it has just changed, else for the one that is served",
@@ -210,7 +210,7 @@ class RewardApp(Starlette):
             host = given[1:].partition("]")[0] if given.startswith("[") else given.partition(":")[0]
             if host.lower() not in self._names and not is_loopback(host):
                 instead = f"ask {self.settings.host}, or start it with --allow-host {host[:100]}"
-                raise HttpRefusal(403, f"this server is not {short_repr(host)}: {instead}", CLOSE)
+                raise HttpRefusal(403, f"this server is not {format_value(host)}: {instead}", CLOSE)
         if needs_key and not self._knows_key(headers):
             instead = "send it as Authorization: Bearer KEY, or as the password in the address"
             raise HttpRefusal(
@@ -354,7 +354,7 @@ class _Scoring:
         announced = headers.get(b"content-length", b"%d" % bounds.max_bytes)
         if not announced.isdigit():
             raise HttpRefusal(
-                400, f"the content length is {short_repr(announced)}: give a whole number", CLOSE
+                400, f"the content length is {format_value(announced)}: give a whole number", CLOSE
             )
         size = int(announced)
         held = min(size, bounds.max_bytes)
@@ -440,7 +440,7 @@ def _refuse_other_types(headers: Mapping[bytes, bytes]) -> None:
         charset = parameters.partition("charset=")[2].strip(' "') or "utf-8"
         if name.strip() != "application/json" or charset not in ("utf-8", "utf8"):
             raise HttpRefusal(
-                415, f"the content type is {short_repr(name)}: send JSON, with application/json"
+                415, f"the content type is {format_value(name)}: send JSON, with application/json"
             )
     encoding = headers.get(b"content-encoding", b"identity")
     if encoding.lower() != b"identity":
@@ -463,7 +463,9 @@ async def _read_body(receive: Receive, size: int, bounds: Bounds) -> bytes:
         return message.get("more_body", False)
 
     # Nearly every body is there when it is asked for, and a timer would cost more than reading it.
-    message = at_once(cast("Coroutine[Any, Any, Message]", receive())) if not read else None
+    message = (
+        run_without_waiting(cast("Coroutine[Any, Any, Message]", receive())) if not read else None
+    )
     if message is not None:
         more = take(message)
     try:

@@ -13,14 +13,14 @@ from typing import Annotated, Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from assay.aggregation import Policy, fill_gaps, grouped
+from assay.aggregation import Policy, fill_unscored, group_by_key
 from assay.integrations.reward_functions import fields_of_label, response_of, rewards_of
 from assay.integrations.step import Scored
 from assay.messages import completion_text
 from assay.report import EvaluationReport
 from assay.rollout import Rollout
 from assay.server.service import RubricService
-from assay.wording import short_repr
+from assay.wording import format_value
 
 Value = TypeVar("Value")
 Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
@@ -62,7 +62,7 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         names = [name for name, _ in pairs]
         twice = next(name for place, name in enumerate(names) if name in names[:place])
         raise HttpRefusal(
-            400, f"the key {short_repr(twice)} stands twice in one object: drop one of them"
+            400, f"the key {format_value(twice)} stands twice in one object: drop one of them"
         )
     return mapping
 
@@ -70,7 +70,7 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _finite(digits: str) -> float:
     number = float(digits)
     if not math.isfinite(number):
-        raise ValueError(f"{short_repr(digits)} is no finite number")
+        raise ValueError(f"{format_value(digits)} is no finite number")
     return number
 
 
@@ -113,7 +113,7 @@ class ScoredRequest(NamedTuple):
         """The numbers, with what the policy says in the place of each that is missing; those of one prompt are a group."""
         if None not in numbers:
             return list(numbers)
-        return fill_gaps(numbers, self.unscored, self.groups)
+        return fill_unscored(numbers, self.unscored, self.groups)
 
 
 class ScoringProtocol(NamedTuple):
@@ -443,7 +443,7 @@ def _write_aggregate(scored: ScoredRequest) -> AggregateReply:
 
 
 def _statistics(rows: Sequence[dict[str, float]]) -> dict[str, float]:
-    columns = grouped((name, number) for row in rows for name, number in row.items())
+    columns = group_by_key((name, number) for row in rows for name, number in row.items())
     return {
         f"{what}/{name}": of(column)
         for name, column in columns.items()

@@ -19,14 +19,14 @@ from assay.graders import Grader
 from assay.loading.document import read_file
 from assay.loading.rubric_reader import is_reference
 from assay.plan import Traits
-from assay.redaction import logger_of, redacted
+from assay.redaction import get_logger, redact
 from assay.rubric import Rubric, rubric_at, rubric_in_python
 from assay.runs.folder import is_running
 from assay.server.metrics import ServerStatus
 from assay.server.settings import Judge
-from assay.wording import described
+from assay.wording import describe_error
 
-logger = logger_of("assay.server")
+logger = get_logger("assay.server")
 
 
 class Published(msgspec.Struct, frozen=True):
@@ -172,7 +172,7 @@ def _taken_over(published: Published, text: bytes, loader: RubricLoader) -> Publ
     try:
         loader.rubric(changed)
     except Exception as error:  # noqa: BLE001 - a rubric file may run anything
-        said = redacted(str(error)) or described(error)
+        said = redact(str(error)) or describe_error(error)
         logger.error("the rubric file changed and cannot be used: %s", said)
         return msgspec.structs.replace(published, failures=published.failures + 1, error=said)
     if text == published.text:  # a mistake was taken back

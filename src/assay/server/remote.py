@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 from pydantic import BaseModel, Field, ValidationError
 
 from assay.base_rubric import BaseRubric
-from assay.concurrency import run_sync, side_by_side
+from assay.concurrency import run_concurrently, run_sync
 from assay.errors import AssayError, RubricError
 from assay.graders.grader import Grader
 from assay.graders.judge_input import read_to_grade
@@ -22,7 +22,7 @@ from assay.overrides import ScoringMethod
 from assay.report import CriterionReport, EvaluationReport, aggregate
 from assay.rollout import Rollout
 from assay.types import OnError
-from assay.wording import described, short_repr
+from assay.wording import describe_error, format_value
 
 # Statuses that another try may change; None is a server that was never reached, 409 a worker without that version.
 TEMPORARY: Final = frozenset({None, 408, 409, 429, 502, 503, 504})
@@ -195,7 +195,7 @@ class RemoteRubric(BaseRubric):
                 # A completion that cannot be read is an error of its own rollout, and is not sent.
                 if self._on_error == "raise":
                     raise
-                reports[index] = known.failed(described(error))
+                reports[index] = known.failed(describe_error(error))
         scored, version = await self._score(_encode_rollouts(sent), known)
         remaining = iter(scored)
         completed = [next(remaining) if report is None else report for report in reports]
@@ -224,7 +224,7 @@ class RemoteRubric(BaseRubric):
                 except ServerRefused as error:
                     if self._on_error == "raise" or error.status not in TEMPORARY:
                         raise
-                    return [known.failed(described(error))] * len(some)
+                    return [known.failed(describe_error(error))] * len(some)
                 seen.add(answer["rubric"])
                 reports = [EvaluationReport.from_dict(item["report"]) for item in answer["items"]]
                 if len(reports) != len(some):
@@ -233,7 +233,7 @@ class RemoteRubric(BaseRubric):
                     )
                 return reports
 
-            found = await side_by_side(ask, pieces, limit=self._at_once)
+            found = await run_concurrently(ask, pieces, limit=self._at_once)
             if hashes - {known.hash}:
                 self._known = None
             if len(hashes) <= 1:
@@ -251,7 +251,7 @@ class RemoteRubric(BaseRubric):
             try:
                 answer = await address.send(body, ANSWER_SECONDS)
             except OSError as error:  # a TimeoutError is one too
-                sentence = described(error)
+                sentence = describe_error(error)
             else:
                 status = answer.status
                 if status == 200:
@@ -322,4 +322,4 @@ def _plain(value: object) -> object:
         return value.model_dump(mode="json")
     if isinstance(value, Mapping):
         return dict(cast("Mapping[str, Any]", value))
-    raise TypeError(f"JSON has no form for {short_repr(value)}")
+    raise TypeError(f"JSON has no form for {format_value(value)}")

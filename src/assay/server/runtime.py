@@ -29,15 +29,15 @@ from uvicorn.supervisors import Multiprocess
 from assay.errors import AssayError
 from assay.integrations.monitor import RewardMonitor
 from assay.models import Ledger, budget
-from assay.redaction import logger_of, redacted
+from assay.redaction import get_logger, redact
 from assay.rubric import Rubric
 from assay.server.app import RewardApp
 from assay.server.metrics import Metrics
 from assay.server.reload import Published, RubricLoader, ServerFolder, follow_file
 from assay.server.settings import Judge, Settings, SettingsError
-from assay.wording import described
+from assay.wording import describe_error
 
-logger = logger_of("assay.server")
+logger = get_logger("assay.server")
 
 BEAT: Final = (
     0.5  # seconds between two looks of a worker at its supervisor and at what was published
@@ -80,7 +80,7 @@ def serve(
             source
         )  # here first, so that workers need not find out one by one what is wrong with it
     except Exception as error:
-        raise ServeError(redacted(str(error)) or described(error)) from error
+        raise ServeError(redact(str(error)) or describe_error(error)) from error
     with suppress(
         ValueError, OSError
     ):  # every connection is an open file; workers inherit the limit
@@ -213,7 +213,7 @@ class _Worker:
                 self.app.serve(await asyncio.to_thread(self._loader.rubric, source))
                 self.app.reload_error = ""
             except Exception as error:  # noqa: BLE001 - a rubric file may run anything
-                self.app.reload_error = redacted(str(error)) or described(error)
+                self.app.reload_error = redact(str(error)) or describe_error(error)
 
 
 class RewardServer:

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from contextvars import Context, copy_context
 from typing import Any, Final
 
-from assay.concurrency import FAILURES, is_stop, side_by_side
-from assay.report import EvaluationReport, Score, aggregate, line_of
+from assay.concurrency import FAILURES, is_stop_request, run_concurrently
+from assay.report import EvaluationReport, Score, aggregate, make_line
 from assay.rollout import Rollout
 from assay.rubric import Rubric
 from assay.runs.row import own_rubric
 from assay.runs.row_rubrics import RowRubrics
-from assay.wording import described
+from assay.wording import describe_error
 
 LATE: Final = "DeadlineExceeded: not scored within"  # how the error of a rollout begins that was not scored in time
 
@@ -57,7 +57,7 @@ class RubricService:
                 for kind in (True, False)
             )
             by_own, others = map(
-                iter, await asyncio.gather(side_by_side(self._alone, own), self.reports(other))
+                iter, await asyncio.gather(run_concurrently(self._alone, own), self.reports(other))
             )
             return [next(by_own if its else others) for its in brings]
         if not rollouts:
@@ -79,7 +79,7 @@ class RubricService:
             if self.compares:
                 return self.failed(f"{LATE} {self._seconds:g} s") * len(rollouts)
         # Each by itself: one that takes too long must not take the others with it.
-        return await side_by_side(self._alone, rollouts)
+        return await run_concurrently(self._alone, rollouts)
 
     async def _answer(self) -> None:
         waiting, self._waiting = self._waiting, []
@@ -120,17 +120,17 @@ class RubricService:
             by = self._rows if len(rollouts) == 1 and _brings_rubric(rollouts[0]) else self.rubric
             return await by.score(rollouts)
         except FAILURES as error:  # whatever it is, it is an error on the lines
-            if is_stop(error):
+            if is_stop_request(error):
                 raise
             if len(rollouts) > 1 and not self.compares:
-                each = await side_by_side(lambda rollout: self._score([rollout]), rollouts)
+                each = await run_concurrently(lambda rollout: self._score([rollout]), rollouts)
                 return [report for [report] in each]
-            return self.failed(described(error)) * len(rollouts)
+            return self.failed(describe_error(error)) * len(rollouts)
 
     def failed(self, error: str) -> Reports:
         """The report on a rollout that could not be scored, for this reason."""
         criteria = self.rubric.criteria
-        lines = [line_of(criterion, Score.failed(error)) for criterion in criteria]
+        lines = [make_line(criterion, Score.failed(error)) for criterion in criteria]
         return [aggregate(lines, criteria, aggregation=self.rubric.aggregation)]
 
     def _task(self, work: Any) -> "asyncio.Task[Any]":

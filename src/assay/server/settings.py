@@ -9,7 +9,7 @@ from typing import Final, Literal
 from assay import graders, models, tools
 from assay.aggregation import POLICIES, Policy
 from assay.errors import AssayError
-from assay.wording import did_you_mean, short_repr
+from assay.wording import format_value, suggest_word
 
 KEY: Final = "ASSAY_SERVER_KEY"  # the environment variable that holds the key
 
@@ -109,13 +109,13 @@ class Settings:
             raise SettingsError(f"port is {self.port}: give one from 0 to 65535")
         if self.unscored not in POLICIES:
             raise SettingsError(
-                f"unscored is {short_repr(self.unscored)}: {did_you_mean(self.unscored, POLICIES)}"
+                f"unscored is {format_value(self.unscored)}: {suggest_word(self.unscored, POLICIES)}"
             )
         if self.monitor is not None and (
             Path(self.monitor).is_dir() or not Path(self.monitor).parent.is_dir()
         ):
             raise SettingsError(
-                f"monitor is {short_repr(self.monitor)}: name a file in a folder that is there"
+                f"monitor is {format_value(self.monitor)}: name a file in a folder that is there"
             )
         if not self.key.isascii() or not self.key.isprintable() or " " in self.key:
             raise SettingsError("the key holds spaces or signs that no header can: make a new one")

@@ -9,8 +9,8 @@ from typing import Any, Final, TypeAlias
 
 from pydantic import BaseModel, Field, ValidationError
 
-from assay.aggregation import grouped
-from assay.concurrency import side_by_side
+from assay.aggregation import group_by_key
+from assay.concurrency import run_concurrently
 from assay.criterion import Criterion
 from assay.errors import JudgeError, ModelError, TrustError
 from assay.graders import Grader, PerCriterionGrader
@@ -33,7 +33,7 @@ from assay.runs.pipeline import OnProgress, Watch
 from assay.runs.spending import NOTHING, Spending
 from assay.tables import rows_of
 from assay.trust.estimate import Estimate, Record, clustered_wilson, plain
-from assay.wording import described, short_repr
+from assay.wording import describe_error, format_value
 
 MOST = 12  # criteria that are judged, unless said otherwise
 _MOST_GOLDEN: Final = 3  # pairs that go into the file as golden examples
@@ -270,10 +270,10 @@ class _Draft:
                 # What a function of the caller's returns has not been validated yet.
                 proposal = Proposal.model_validate((await self.drafter(request)).value)
             except (ModelError, ValidationError) as error:
-                return described(error)
+                return describe_error(error)
             return _complaint(proposal) or proposal
 
-        replies = await side_by_side(ask, prompts)
+        replies = await run_concurrently(ask, prompts)
         self.errors = [reply for reply in replies if isinstance(reply, str)]
         # In turn, so that no call's criteria crowd out another's.
         proposals = [reply.criteria for reply in replies if isinstance(reply, Proposal)]
@@ -317,7 +317,7 @@ class _Draft:
             watch.errors += sum(score.error is not None for score in scores)
             watch.tell()
 
-        await side_by_side(one, wanted, room=lambda: all(map(has_room, models)))
+        await run_concurrently(one, wanted, has_room=lambda: all(map(has_room, models)))
         return found
 
     def suggestion(
@@ -414,7 +414,7 @@ def read_pairs(source: object) -> list[Pair]:
                 )
             except (TypeError, ValueError, JudgeError) as error:
                 raise TrustError(
-                    f"pair {number}: {key} is {short_repr(row[key])}: {error}"
+                    f"pair {number}: {key} is {format_value(row[key])}: {error}"
                 ) from None
             if not judge_input.assistant_text.strip():
                 raise TrustError(
@@ -433,7 +433,7 @@ def split(pairs: Sequence[Pair], seed: int = 0) -> tuple[list[Pair], list[Pair]]
     """The pairs that drafters see, a third of them at most, and those that they do not; no prompt is in both."""
     # Pairs without a prompt are each for themselves.
     groups = list(
-        grouped((pair.prompt or number, pair) for number, pair in enumerate(pairs)).values()
+        group_by_key((pair.prompt or number, pair) for number, pair in enumerate(pairs)).values()
     )
     if len(groups) < _FEWEST:
         said = f"{len(groups)} prompts are too few to tell a criterion from chance"

@@ -5,7 +5,7 @@ import json
 from typing import TYPE_CHECKING, Any, cast
 
 import assay
-from assay.criterion import BINARY, Criterion
+from assay.criterion import BINARY_CHOICES, Criterion
 from assay.errors import import_extra
 from assay.graders import OneShotOutput, PerCriterionOutput, RubricAsJudgeOutput
 from assay.messages import ToolCall
@@ -50,7 +50,7 @@ class FakeModel:
         if isinstance(answer, BaseException):
             raise answer
         # A bare verdict, number or list of verdicts becomes the reply that the grader expects.
-        if isinstance(answer, str) and answer in BINARY:
+        if isinstance(answer, str) and answer in BINARY_CHOICES:
             return PerCriterionOutput.model_validate(
                 {"explanation": self._reason, "criterion_status": answer}
             )

@@ -15,12 +15,12 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import BaseModel
 
-from assay.concurrency import in_thread
+from assay.concurrency import run_in_thread
 from assay.errors import import_extra
 from assay.messages import ToolCall
 from assay.models.openai_chat import read_text
 from assay.testing.fakes import FakeModel
-from assay.wording import described
+from assay.wording import describe_error
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -168,7 +168,7 @@ class ModelServer:
 
     def __enter__(self) -> Self:
         started: Future[None] = Future()
-        self._served = in_thread(lambda: asyncio.run(self._run(started)))
+        self._served = run_in_thread(lambda: asyncio.run(self._run(started)))
         wait([started, self._served], return_when=FIRST_COMPLETED)
         if self._served.done():
             self._served.result()  # which raises what kept it from starting
@@ -210,7 +210,7 @@ class ModelServer:
                     return await self._completion(request, shape, found.groupdict())
                 except Exception as error:  # noqa: BLE001 - a test's own rule may raise anything
                     return self._web.json_response(
-                        {"error": {"message": described(error)}}, status=500
+                        {"error": {"message": describe_error(error)}}, status=500
                     )
         path = place.removeprefix("/v1")
         if path == "/models":
@@ -365,7 +365,7 @@ def chat_completion(said: Said, body: Mapping[str, Any]) -> dict[str, Any]:
     if said.tool_calls:
         message |= {
             "content": said.text or None,
-            "tool_calls": [call.written for call in said.tool_calls],
+            "tool_calls": [call.openai_entry for call in said.tool_calls],
         }
         finish = "tool_calls"
     logprobs = {"content": _tokens(said)} if body.get("logprobs") else None

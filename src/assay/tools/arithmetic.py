@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
 from assay.tools import failure
-from assay.wording import did_you_mean, short_repr
+from assay.wording import format_value, suggest_word
 
 Number: TypeAlias = int | float
 
@@ -64,7 +64,7 @@ _TOKENS = re.compile(
 def _read(expression: str) -> ast.expr:
     """The expression as a tree. What holds a sign or name we do not know is never parsed."""
     if not isinstance(expression, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ValueError(f"the expression is {short_repr(expression)}: give it as text")
+        raise ValueError(f"the expression is {format_value(expression)}: give it as text")
     if len(expression) > LONGEST:
         raise ValueError(
             f"the expression has {len(expression):,} characters: {LONGEST:,} is the most"
@@ -76,14 +76,14 @@ def _read(expression: str) -> ast.expr:
         name, other = token["name"], token["other"]
         if other is not None:
             hint = ": write ** for a power" if other[0] == "^" else ""
-            raise ValueError(f"{short_repr(other)} cannot be read{hint}")
+            raise ValueError(f"{format_value(other)} cannot be read{hint}")
         if name is not None and name not in _FUNCTIONS and name not in _CONSTANTS:
-            known = did_you_mean(name, [*_CONSTANTS, *sorted(_FUNCTIONS)])
-            raise ValueError(f"there is no {short_repr(name)} here: {known}")
+            known = suggest_word(name, [*_CONSTANTS, *sorted(_FUNCTIONS)])
+            raise ValueError(f"there is no {format_value(name)} here: {known}")
     try:
         return ast.parse(text, mode="eval").body
     except SyntaxError as error:
-        raise ValueError(f"{short_repr(text)} cannot be read: {error.msg}") from None
+        raise ValueError(f"{format_value(text)} cannot be read: {error.msg}") from None
     except (RecursionError, MemoryError):
         raise ValueError("the expression is nested too deep") from None
 
@@ -158,7 +158,7 @@ def _applied(node: ast.expr, values: Sequence[Number]) -> Any:
                 why = (
                     str(error)
                     if own
-                    else f"{name} has no value at {', '.join(map(short_repr, values))}"
+                    else f"{name} has no value at {', '.join(map(format_value, values))}"
                 )
                 raise ValueError(why) from None
         case _:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from assay.tools import failure
-from assay.wording import short_repr
+from assay.wording import format_value
 
 LONGEST: Final = 100_000  # characters of the longest code
 FENCES: Final = (
@@ -58,7 +58,7 @@ class Interpreter:
             value = getattr(self, field.name)
             wanted = (int, float) if field.type is float else (int,)
             if type(value) not in wanted or not 0 < value < 2**62:
-                raise ValueError(f"{field.name} is {short_repr(value)}: give a number above 0")
+                raise ValueError(f"{field.name} is {format_value(value)}: give a number above 0")
 
     def python(self, code: str) -> str:
         """Runs Python code in a fresh interpreter, and gives back what it prints.
@@ -115,7 +115,7 @@ class Program:
         Raises `OSError` when it could not be started.
         """
         if not isinstance(self._code, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            return failure(f"the code is {short_repr(self._code)}: give it as text")
+            return failure(f"the code is {format_value(self._code)}: give it as text")
         if len(self._code) > LONGEST:
             return failure(f"the code has {len(self._code):,} characters: {LONGEST:,} is the most")
         folder = Path(tempfile.mkdtemp(prefix="assay-")).resolve()

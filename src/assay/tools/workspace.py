@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from assay.types import State
-from assay.wording import counted, short_repr
+from assay.wording import format_count, format_value
 
 LONGEST: Final = 20_000  # characters of one reply
 MOST_LISTED, MOST_FOUND, MOST_VISITED = (
@@ -60,7 +60,7 @@ class Workspace:
             # A name and no path: a row must not choose a folder outside of those that are meant.
             if value in (".", "..") or not re.fullmatch(r"[^/\\\0]+", value):
                 raise ValueError(
-                    f"the workspace is {self.root}, and {name} is {short_repr(value)}: give a name there"
+                    f"the workspace is {self.root}, and {name} is {format_value(value)}: give a name there"
                 )
         path = Path(str(self.root).format(**values) if values else self.root)
         if not path.is_dir():
@@ -88,12 +88,14 @@ class Workspace:
         held, size = _read(_inside(self.folder(state), path))
         if b"\0" in held:
             raise ValueError(
-                f"{short_repr(path)} is no text: it holds {size:,} bytes of another kind; see show_file"
+                f"{format_value(path)} is no text: it holds {size:,} bytes of another kind; see show_file"
             )
         lines = held.decode("utf-8", "replace").split("\n")
         chosen = lines[first_line - 1 : last_line]
         if not chosen:
-            return f"(none of these lines is there: the file has {counted(len(lines), 'line')})"
+            return (
+                f"(none of these lines is there: the file has {format_count(len(lines), 'line')})"
+            )
         text = "\n".join(
             f"{number}\t{line}" for number, line in enumerate(chosen, start=first_line)
         )
@@ -140,7 +142,7 @@ class Workspace:
         held, size = _read(_inside(self.folder(state), path))
         if len(held) < size:
             raise ValueError(
-                f"{short_repr(path)} has {size:,} bytes, and {MOST_READ:,} is the most that is shown"
+                f"{format_value(path)} has {size:,} bytes, and {MOST_READ:,} is the most that is shown"
             )
         return held
 
@@ -162,10 +164,10 @@ def _inside(root: Path, path: str) -> Path:
         found = root.joinpath(path).resolve(strict=True)
     except (OSError, RuntimeError, ValueError):  # also a loop of links, and a null byte
         raise ValueError(
-            f"there is no {short_repr(path)} in the workspace: see list_files"
+            f"there is no {format_value(path)} in the workspace: see list_files"
         ) from None
     if not found.is_relative_to(root):
-        raise ValueError(f"{short_repr(path)} is outside of the workspace, and is not read")
+        raise ValueError(f"{format_value(path)} is outside of the workspace, and is not read")
     return found
 
 
@@ -173,7 +175,7 @@ def _read(path: Path) -> tuple[bytes, int]:
     """The bytes of a regular file, as far as they are read, and how many there are."""
     if not path.is_file():
         raise ValueError(
-            f"{short_repr(path.name)} is no regular file: list a folder with list_files"
+            f"{format_value(path.name)} is no regular file: list a folder with list_files"
         )
     # A link or a pipe may be put there after the look; a pipe that nothing writes to would hold us for ever.
     with open(
@@ -195,7 +197,7 @@ def _files(root: Path, path: str) -> Iterator[tuple[str, int]]:
         visited += len(inside)
         if visited >= MOST_VISITED:
             raise ValueError(
-                f"{MOST_VISITED:,} entries or more are below {short_repr(path)}: name a folder below"
+                f"{MOST_VISITED:,} entries or more are below {format_value(path)}: name a folder below"
             )
         kept = [
             e for e in inside if e.is_file(follow_symlinks=False) or e.is_dir(follow_symlinks=False)

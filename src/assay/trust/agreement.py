@@ -7,7 +7,7 @@ from itertools import combinations
 from statistics import fmean, multimode
 from typing import Literal, TypeAlias, cast
 
-from assay.aggregation import grouped
+from assay.aggregation import group_by_key
 from assay.criterion import NOT_APPLICABLE
 from assay.report import Score
 from assay.runs import Run
@@ -119,7 +119,7 @@ def agreement_of(
     >>> found.overall.judge.accuracy.value, found.overall.judge.kappa.value
     (0.75, 0.5)
     """
-    by_name = grouped((item.criterion, item) for item in joined.items)
+    by_name = group_by_key((item.criterion, item) for item in joined.items)
     asked = [question for name, question in joined.questions.items() if name in by_name]
     overall = _Measuring(*pooled_choices(q for q in asked if q.choices), reference)
     chosen = [item for item in joined.items if joined.questions[item.criterion].choices]

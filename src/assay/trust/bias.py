@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from assay.aggregation import AGGREGATIONS
 from assay.criterion import NOT_APPLICABLE, Criterion
-from assay.report import CriterionReport, Score, aggregate, line_of
+from assay.report import CriterionReport, Score, aggregate, make_line
 from assay.runs import Run
 from assay.runs.row import Row
 from assay.trust import estimate
@@ -204,9 +204,9 @@ def _score(
         if answer is None:
             return line
         if answer == NOT_APPLICABLE:
-            return line_of(criterion, Score.not_applicable())
+            return make_line(criterion, Score.not_applicable())
         verdict = answer if isinstance(answer, str) else None
-        return line_of(
+        return make_line(
             criterion, Score(questions[criterion.name].get_value(answer), verdict=verdict)
         )
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from assay.aggregation import grouped
+from assay.aggregation import group_by_key
 from assay.errors import LabelError
 from assay.runs.row import Row
 from assay.tables import rows_of
 from assay.trust.questions import Answer, Question, list_panel_answers
-from assay.wording import counted, did_you_mean, short_repr
+from assay.wording import format_count, format_value, suggest_word
 
 LABELS = "labels.jsonl"
 """The file of labels in the folder of a run. Lines are appended; the last label of a key counts."""
@@ -86,7 +86,7 @@ def _suggest_column(row: Mapping[str, Any]) -> str:
     for column in row:
         if column in _FIELDS or column in _OTHER_NAMES:
             continue
-        suggestion = did_you_mean(column, _FIELDS)
+        suggestion = suggest_word(column, _FIELDS)
         if suggestion.startswith("did you mean"):
             return suggestion
     return f"there are {', '.join(map(str, row)) or 'no fields'}"
@@ -99,7 +99,7 @@ def _parse_verdict(value: Any) -> str | float | None:
         return float(value)
     if isinstance(value, str):
         return value.strip() or None
-    raise LabelError(f"its verdict is {short_repr(value)}: give a choice or a number")
+    raise LabelError(f"its verdict is {format_value(value)}: give a choice or a number")
 
 
 def _parse_sample(value: Any) -> int:
@@ -110,7 +110,7 @@ def _parse_sample(value: Any) -> int:
     except (TypeError, ValueError):
         number = -1.0
     if number < 0 or not number.is_integer():
-        raise LabelError(f"its sample is {short_repr(value)}: give a whole number from 0")
+        raise LabelError(f"its sample is {format_value(value)}: give a whole number from 0")
     return int(number)
 
 
@@ -190,7 +190,7 @@ def join(
     if not matcher.items and matcher.other_wording:
         count = sum(matcher.other_wording.values())
         raise LabelError(
-            f"{counted(count, 'label')}, all made for another wording of their criteria: "
+            f"{format_count(count, 'label')}, all made for another wording of their criteria: "
             "label again, or use them with any_wording=True (--any-wording)"
         )
     if not matcher.items:
@@ -223,12 +223,12 @@ class _LabelMatcher:
             if label.criterion in questions:
                 self._unmatched.setdefault((label.example, label.sample), []).append(label)
             else:
-                self._unknown_criteria.append(short_repr(label.criterion))
+                self._unknown_criteria.append(format_value(label.criterion))
 
     def match_row(self, row: Row) -> None:
         """Add an item for each criterion of a row that has labels."""
         row_labels = self._unmatched.pop((row.example, row.sample), [])
-        labels_by_criterion = grouped((label.criterion, label) for label in row_labels)
+        labels_by_criterion = group_by_key((label.criterion, label) for label in row_labels)
         for name, labels in labels_by_criterion.items():
             question = self._questions[name]
             people = self._read_answers(question, labels)
@@ -306,13 +306,13 @@ def _describe_misfits(misfits: Mapping[str, Sequence[str]]) -> str:
     """Return a message that counts and quotes the labels that do not fit, and says what to do."""
     count = sum(map(len, misfits.values()))
     verb = "does" if count == 1 else "do"
-    lines = [f"{counted(count, 'label')} {verb} not fit this run:"]
+    lines = [f"{format_count(count, 'label')} {verb} not fit this run:"]
     for kind, details in misfits.items():
         distinct = list(dict.fromkeys(details))
         quoted = ", ".join(distinct[:_MAX_QUOTED_MISFITS])
         if len(distinct) > _MAX_QUOTED_MISFITS:
             quoted += f" and {len(distinct) - _MAX_QUOTED_MISFITS:,} more"
         description = _MISFIT_DESCRIPTIONS[kind]
-        lines.append(f"  {counted(len(details), 'label')} {description}: {quoted}")
+        lines.append(f"  {format_count(len(details), 'label')} {description}: {quoted}")
     lines.append("correct them, or leave them out with skip_unknown=True (--skip-unknown)")
     return "\n".join(lines)

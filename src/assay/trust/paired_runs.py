@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from assay.criterion import hash_of
+from assay.criterion import hash_json
 from assay.errors import TrustError
 from assay.runs import Run
 from assay.runs.row import Row
@@ -104,4 +104,4 @@ def _read_row(row: Row, questions: Mapping[str, Question]) -> _RowAnswers:
     for line in row.report.lines:
         if line.name in questions:
             answers[line.name] = questions[line.name].read_answer(line)
-    return _RowAnswers(hash_of(row.fields.get("completion")), answers)
+    return _RowAnswers(hash_json(row.fields.get("completion")), answers)

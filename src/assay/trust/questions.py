@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, TypeAlias
 
-from assay.criterion import BINARY, NOT_APPLICABLE
+from assay.criterion import BINARY_CHOICES, NOT_APPLICABLE
 from assay.errors import RubricError
 from assay.report import CriterionReport
 from assay.runs import Run
 from assay.runs.metadata import CriterionAbout
 from assay.runs.row import COLUMN, Row
 from assay.runs.row_rubrics import RowRubrics
-from assay.wording import short_repr
+from assay.wording import format_value
 
 # One of the choices, or `N/A`; a number if the question has no choices.
 Answer: TypeAlias = str | float
@@ -27,7 +27,9 @@ class Question:
     """A criterion, as far as it matters for comparing answers."""
 
     name: str
-    choices: tuple[str, ...] = BINARY  # from worst to best; empty if the answers are numbers
+    choices: tuple[str, ...] = (
+        BINARY_CHOICES  # from worst to best; empty if the answers are numbers
+    )
     # Hashes of its wording, one of which a label may hold; empty if they are not known.
     guidelines: frozenset[str] = frozenset()
     judged: bool = True  # whether a model answers it; False if code does
@@ -65,12 +67,12 @@ class Question:
         number = _parse_number(label)
         if not self.choices:
             if number is None:
-                raise ValueError(f"{short_repr(label)} is not an answer: give a number")
+                raise ValueError(f"{format_value(label)} is not an answer: give a number")
             return number
         choice = None if number is None else self.find_choice(number)
         if choice is None:
             raise ValueError(
-                f"{short_repr(label)} is not an answer: give one of {', '.join(self.choices)}"
+                f"{format_value(label)} is not an answer: give one of {', '.join(self.choices)}"
             )
         return choice
 

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from assay.errors import AssayError
-from assay.wording import did_you_mean
+from assay.wording import suggest_word
 
 NUMBERS: Final = ("score", "reward", "seconds", "cost", "sample")
 WORDS: Final = ("example", "task", "error", "text", "criterion", "verdict", "tag")
@@ -73,7 +73,7 @@ def _term(found: re.Match[str]) -> Term:
         )
     if name not in (*NUMBERS, *WORDS):
         raise FilterError(
-            f"there is no {name!r} to filter by: {did_you_mean(name, (*NUMBERS, *WORDS))}"
+            f"there is no {name!r} to filter by: {suggest_word(name, (*NUMBERS, *WORDS))}"
         )
     kind = "text, so use : or <" if name in NUMBERS else "number, so use : or ~"
     raise FilterError(f"{name}{operator}{value} cannot be read: {name} is no {kind}")

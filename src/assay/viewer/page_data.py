@@ -6,8 +6,8 @@ from typing import Any, cast
 from assay.criterion import Criterion
 from assay.errors import MediaError
 from assay.graders.evidence import citations_of
-from assay.media import medium_of
-from assay.messages import MEDIA, Part, completion_text, parts_of, turns_of
+from assay.media import read_medium
+from assay.messages import MEDIA_KINDS, Part, completion_text, read_conversation, read_parts
 from assay.parsers import XMLParser, extract_boxed_answer, extract_hash_answer
 from assay.report import Citation, CriterionReport
 from assay.runs import Row, Summary
@@ -61,7 +61,7 @@ def whole_row(index: RowIndex, number: int, row: Row, labels: Sequence[Label]) -
     fields = dict(row.fields)
     completion = fields.pop("completion", "")
     text = completion_text(completion)
-    parts = parts_of(fields.get("prompt"), completion)
+    parts = read_parts(fields.get("prompt"), completion)
     about = index.run.about.rubric
     asked = () if about is None else about.criteria
     hashes = {criterion.name: criterion.hash for criterion in asked}
@@ -82,7 +82,7 @@ def whole_row(index: RowIndex, number: int, row: Row, labels: Sequence[Label]) -
             | {"hash": hashes.get(line.name)}
             for line in row.report.lines
         ],
-        "media": [_media(part) for part in parts if part.kind in MEDIA],
+        "media": [_media(part) for part in parts if part.kind in MEDIA_KINDS],
         "timing": dict(row.timing),
         "spent": row.spent.to_dict(),
         "judge_log": [
@@ -95,10 +95,10 @@ def whole_row(index: RowIndex, number: int, row: Row, labels: Sequence[Label]) -
 def _media(part: Part) -> dict[str, Any]:
     """An image, an audio clip or a PDF as the page shows it: of a type that its bytes show, and that no script can be in."""
     try:
-        medium = medium_of(part)
+        medium = read_medium(part)
     except MediaError as error:
         return {"address": part.address, "error": str(error)}
-    return {"address": part.address, **medium.told, "url": medium.url}
+    return {"address": part.address, **medium.description, "url": medium.url}
 
 
 def _parsed(text: str) -> str | None:
@@ -179,5 +179,5 @@ def _messages(said: Any, role: str) -> list[dict[str, Any]]:
         dict(cast("Mapping[str, Any]", each))
         if isinstance(each, Mapping)
         else {"role": role, "content": each}
-        for each in turns_of(said, role)
+        for each in read_conversation(said, role)
     ]

@@ -15,8 +15,8 @@ from typing import Any, Final
 from assay import trust
 from assay.advantage import advantages
 from assay.errors import AssayError, LabelError
-from assay.messages import MEDIA_PLACES, media_access
-from assay.redaction import logger_of
+from assay.messages import ALLOWED_MEDIA, media_access
+from assay.redaction import get_logger
 from assay.runs import Row, Run, RunError
 from assay.runs.folder import Lock, is_held
 from assay.runs.metadata import media_folders
@@ -25,7 +25,7 @@ from assay.trust.labels import LABELS, Label, read_labels
 from assay.viewer import page_data
 from assay.viewer.row_index import RowIndex
 
-logger = logger_of(__name__)
+logger = get_logger(__name__)
 
 GLANCE: Final = 0.1  # seconds that a request waits at most for the index of a large run; the rest is read meanwhile
 
@@ -104,7 +104,7 @@ class ViewedRun:
     def row(self, number: int) -> dict[str, Any]:
         row = self._found(number)
         said = [label for label in self.labels() if (label.example, label.sample) == row.key]
-        with media_access(MEDIA_PLACES.get().folders or media_folders(self.run.about)):
+        with media_access(ALLOWED_MEDIA.get().folders or media_folders(self.run.about)):
             return page_data.whole_row(self.index, number, row, said)
 
     def _found(self, number: int) -> Row:

@@ -32,7 +32,7 @@ from assay.compat.verifiers.typed_messages import (
     sanitize_tool_calls,
     typed,
 )
-from assay.concurrency import setting
+from assay.concurrency import set_variable
 from assay.envs.base_env import Given, awaited, called_by_name, cleanup, stop, teardown
 from assay.envs.dataset import first_of
 from assay.envs.model_under_test import ModelUnderTest
@@ -43,14 +43,14 @@ from assay.graders.verdicts import to_finite_float
 from assay.models.budgets import Ledger, count_call, without_a_price
 from assay.models.model import Tool as DeclaredTool
 from assay.models.model import Usage
-from assay.redaction import logger_of
+from assay.redaction import get_logger
 from assay.report import NOTHING_APPLIES
 from assay.rubric import Rubric as OurRubric
 from assay.runs.jsonable import to_jsonable
 from assay.runs.row import COLUMN
 from assay.runs.stats import Passes
 from assay.types import Message, State
-from assay.wording import described, short_repr
+from assay.wording import describe_error, format_value
 
 OURS = frozenset({"dataset", "max_turns", *Given.__annotations__})
 HELD = "row_rubric"  # what a column `rubric` is called but for functions: here it is not what scores the row
@@ -96,7 +96,7 @@ def _data_set(name: str) -> property:
 class Environment(envs.Environment):
     """Takes every keyword that theirs does; what neither knows becomes an attribute, as there."""
 
-    logger: Logger = logger_of("assay")
+    logger: Logger = get_logger("assay")
     max_seq_len: int | None = None
     score_rollouts = True
     pass_threshold = (
@@ -294,7 +294,7 @@ class Environment(envs.Environment):
                 str(error)
             ) from error
         except Exception as error:  # whatever a client of a program's own raises, as there
-            raise records.ModelError(described(error)) from error
+            raise records.ModelError(describe_error(error)) from error
         self.increment_state_usage(state, reply.usage.prompt, reply.usage.completion)
         if not compat.strict and not reply.text and not reply.tool_calls:
             raise records.EmptyModelResponseError(
@@ -313,7 +313,7 @@ class Environment(envs.Environment):
         said = await client.get_response(**asked, state=state)
         if not isinstance(said, Response):
             raise TypeError(
-                f"get_response of {type(client).__name__} gave {short_repr(said)}: return a vf.Response"
+                f"get_response of {type(client).__name__} gave {format_value(said)}: return a vf.Response"
             )
         said["message"] = ResponseMessage(said["message"])
         sent, written = example_data.extract_usage_tokens(said)
@@ -392,9 +392,9 @@ class Environment(envs.Environment):
             choose = partial(records.in_turn, {}, asked, len(examples) if alone else 0)
         try:
             with (
-                setting(_retries, given.pop("max_retries", 0)),
-                setting(_tell, tell),
-                setting(_choose, choose),
+                set_variable(_retries, given.pop("max_retries", 0)),
+                set_variable(_tell, tell),
+                set_variable(_choose, choose),
             ):
                 held = [_renamed(example, COLUMN, HELD) for example in examples]
                 results = await super()._carry_out(held, data, asked[0], model, given)

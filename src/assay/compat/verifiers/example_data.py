@@ -27,12 +27,12 @@ from assay.compat.verifiers.records import (
 from assay.compat.verifiers.typed_messages import as_said, format_messages
 from assay.envs.base_env import awaited
 from assay.errors import import_extra
-from assay.redaction import logger_of
+from assay.redaction import get_logger
 
 # In their words, spaces included: what a model is asked is part of its score.
 BOXED_SYSTEM_PROMPT = "Please reason step by step, and put your final answer within \\boxed{}."
 THINK_BOXED_SYSTEM_PROMPT = "Think step-by-step inside <think>...</think> tags.     Then, give your final answer inside \\boxed{}."
-_logger = logger_of("assay")
+_logger = get_logger("assay")
 _SOURCES: dict[str, dict[str, Any]] = json.loads(
     get_data("assay.compat.verifiers", "example_data.json") or b""
 )

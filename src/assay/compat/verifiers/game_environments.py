@@ -11,11 +11,11 @@ from assay.compat.verifiers.environments import MultiTurnEnv, SingleTurnEnv
 from assay.compat.verifiers.lenient_parsers import XMLParser
 from assay.compat.verifiers.numeric_rubrics import Rubric
 from assay.compat.verifiers.typed_messages import UserMessage
-from assay.concurrency import LoopThread, in_thread
+from assay.concurrency import LoopThread, run_in_thread
 from assay.envs.base_env import cleanup, stop
 from assay.errors import import_extra
 from assay.types import State
-from assay.wording import short_repr
+from assay.wording import format_value
 
 CLOSE_SECONDS = 5  # that a gym may take to close at the end of its rollout
 
@@ -98,7 +98,7 @@ class GymEnv(MultiTurnEnv):
         came: tuple[Any, ...] = tuple(await self._there(state, state["gym_env"].step, action))
         if len(came) not in (4, 5):
             raise ValueError(
-                f"step() returned {short_repr(came)}: return (obs, reward, terminated, truncated, info)"
+                f"step() returned {format_value(came)}: return (obs, reward, terminated, truncated, info)"
             )
         obs, reward, *over, last["extras"]["gym_info"] = came
         state["gym_done"], last["reward"] = any(over), float(reward)
@@ -131,7 +131,7 @@ class GymEnv(MultiTurnEnv):
 
 async def _within(seconds: float, work: Callable[..., Any], *args: Any) -> Any:
     # In a thread, where a slow game holds up no other rollout.
-    working = asyncio.wrap_future(in_thread(partial(work, *args)))
+    working = asyncio.wrap_future(run_in_thread(partial(work, *args)))
     await asyncio.wait([working], timeout=seconds)
     if not working.done():
         working.cancel()
@@ -260,7 +260,7 @@ class ReasoningGymEnv(SingleTurnEnv):
         for each in gym:
             if not isinstance(each, (str, dict)):
                 raise ValueError(
-                    f"gym has {short_repr(each)}: give names, or dicts with name, weight and config"
+                    f"gym has {format_value(each)}: give names, or dicts with name, weight and config"
                 )
             specs.append(
                 spec(name=each, weight=1.0, config={}) if isinstance(each, str) else spec(**each)

@@ -8,18 +8,18 @@ from typing import Any
 import assay
 from assay import compat, parsers
 from assay.messages import completion_text, message_text
-from assay.parsers.text_parsers import CLOSING, OPENING, mean_score
-from assay.redaction import logger_of
+from assay.parsers.text_parsers import CLOSING_TAG, OPENING_TAG, average_score
+from assay.redaction import get_logger
 from assay.types import Messages
 
 
 class Parser(assay.Parser):
-    logger: Logger = logger_of("assay")
+    logger: Logger = get_logger("assay")
 
 
 class ThinkParser(Parser, assay.ThinkParser):
     def parse(self, text: Messages) -> Any:
-        _, closing, answer = completion_text(text).rpartition(CLOSING)
+        _, closing, answer = completion_text(text).rpartition(CLOSING_TAG)
         return (
             super().parse(text)
             if compat.strict
@@ -30,18 +30,18 @@ class ThinkParser(Parser, assay.ThinkParser):
         return (
             super().format_score(completion)
             if compat.strict
-            else mean_score(completion, _opens_with_thought)
+            else average_score(completion, _opens_with_thought)
         )
 
 
 def _opens_with_thought(text: str) -> bool:
-    once = text.count(OPENING) == text.count(CLOSING) == 1
-    return once and text.strip().startswith(OPENING) and text.rpartition(CLOSING)[2] != ""
+    once = text.count(OPENING_TAG) == text.count(CLOSING_TAG) == 1
+    return once and text.strip().startswith(OPENING_TAG) and text.rpartition(CLOSING_TAG)[2] != ""
 
 
 class MaybeThinkParser(Parser, assay.MaybeThinkParser):
     def parse(self, text: Messages) -> Any:
-        theirs = completion_text(text).rpartition(CLOSING)[2].strip()
+        theirs = completion_text(text).rpartition(CLOSING_TAG)[2].strip()
         return super().parse(text) if compat.strict else self.extract_fn(theirs)
 
 
@@ -75,7 +75,7 @@ class XMLParser(Parser, assay.XMLParser):
     def format_score(self, completion: Messages | None) -> float:
         if compat.strict:
             return super().format_score(completion)
-        return 0.0 if isinstance(completion, str) else mean_score(completion, self._their_score)
+        return 0.0 if isinstance(completion, str) else average_score(completion, self._their_score)
 
     def _their_score(self, text: str) -> float:
         named = [

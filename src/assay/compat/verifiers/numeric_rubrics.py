@@ -21,13 +21,13 @@ from assay.errors import RubricError
 from assay.graders.grader import Grader
 from assay.overrides import ScoringMethod
 from assay.plan import Plan, make_names_unique
-from assay.redaction import logger_of
+from assay.redaction import get_logger
 from assay.report import EvaluationReport
 from assay.rollout import PLURALS, Rollout
 from assay.types import INPUT_FIELDS, State
-from assay.wording import described
+from assay.wording import describe_error
 
-logger = logger_of("assay")
+logger = get_logger("assay")
 _SHARED = INPUT_FIELDS | {
     "completion",
     "state",
@@ -133,7 +133,9 @@ class Rubric(Hooked, assay.Rubric):
         try:
             return {**provide(of)}
         except Exception as error:  # noqa: BLE001 - a function that names what is missing has an error on its line
-            self.logger.error("what functions may name could not be provided: %s", described(error))
+            self.logger.error(
+                "what functions may name could not be provided: %s", describe_error(error)
+            )
             return {}
 
     def _find_class_objects(self, rollouts: Sequence[Rollout]) -> Mapping[str, Any]:

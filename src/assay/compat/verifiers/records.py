@@ -15,8 +15,8 @@ from assay.compat.verifiers.typed_messages import AttributeRecord
 from assay.envs.dataset import copied
 from assay.envs.model_under_test import ModelUnderTest
 from assay.errors import AssayError, Refused
-from assay.redaction import logger_of
-from assay.wording import described, short_repr
+from assay.redaction import get_logger
+from assay.wording import describe_error, format_value
 
 MessageType: TypeAlias = str
 
@@ -117,7 +117,7 @@ class Client(ABC):  # noqa: B024 - its abstract methods are those that follow
     from_native_response = close = setup_client
 
     def __init__(self, client_or_config: Any) -> None:
-        self.logger = logger_of("assay")
+        self.logger = get_logger("assay")
         self._config = client_or_config if isinstance(client_or_config, ClientConfig) else None
         self._client = client_or_config if self._config is None else self.setup_client(self._config)
 
@@ -156,7 +156,7 @@ class Client(ABC):  # noqa: B024 - its abstract methods are those that follow
                 "PermissionDeniedError",
             ):
                 raise
-            raise ModelError(described(error)) from error
+            raise ModelError(describe_error(error)) from error
 
 
 class ClientUnderTest(ModelUnderTest):
@@ -243,7 +243,7 @@ def assert_json_serializable(value: object) -> None:
 def normalize_task_payload(value: object) -> dict[str, Any]:
     found = json.loads(value) if isinstance(value, str) else value
     if not isinstance(found, Mapping):
-        raise TypeError(f"the task is {short_repr(value)}: give an object of JSON")
+        raise TypeError(f"the task is {format_value(value)}: give an object of JSON")
     return dict(cast("Mapping[str, Any]", found))
 
 

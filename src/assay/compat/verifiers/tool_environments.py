@@ -26,11 +26,11 @@ from assay.concurrency import LoopThread
 from assay.envs.base_env import awaited, cleanup, stop, teardown
 from assay.envs.tool_use import calls_of, total_tool_calls
 from assay.errors import import_extra
-from assay.lazy import table_of
+from assay.lazy import read_toml
 from assay.models.callable_tool import CallableTool, get_tool_name
 from assay.tools import Interpreter, is_failure
 from assay.types import State
-from assay.wording import described
+from assay.wording import describe_error
 
 
 def convert_func_to_tool_def(func: Callable[..., Any], args_to_skip: Sequence[str] = ()) -> Tool:
@@ -168,7 +168,7 @@ CONNECT_SECONDS, PING_SECONDS = (
 
 
 def _program(name: str, given: list[str]) -> str:
-    return table_of("assay.compat.verifiers", "sandbox_programs.toml")[name].replace(
+    return read_toml("assay.compat.verifiers", "sandbox_programs.toml")[name].replace(
         "GIVEN", repr(json.dumps(given))
     )
 
@@ -269,7 +269,7 @@ class SandboxEnv(StatefulToolEnv):
                 try:
                     return await call(*args, **kwargs)
                 except Exception as error:  # noqa: BLE001 - whatever a service raises
-                    self.logger.warning("%s, and tried again in %g s", described(error), delay)
+                    self.logger.warning("%s, and tried again in %g s", describe_error(error), delay)
                     await asyncio.sleep(delay)
             return await call(*args, **kwargs)
 
@@ -334,7 +334,9 @@ class SandboxEnv(StatefulToolEnv):
                 await self.with_retry(self.sandbox_client.delete)(state["sandbox_id"])
             except Exception as error:  # noqa: BLE001 - it is tried once more when the environment is closed
                 self.logger.warning(
-                    "sandbox %s could not be deleted: %s", state["sandbox_id"], described(error)
+                    "sandbox %s could not be deleted: %s",
+                    state["sandbox_id"],
+                    describe_error(error),
                 )
             else:
                 self.active_sandboxes.discard(state["sandbox_id"])
@@ -351,7 +353,7 @@ class SandboxEnv(StatefulToolEnv):
             self.active_sandboxes.difference_update(global_ids)
         except Exception as error:  # noqa: BLE001 - whatever a service raises
             self.logger.error(
-                "sandboxes %s could not be deleted: %s", [*global_ids], described(error)
+                "sandboxes %s could not be deleted: %s", [*global_ids], describe_error(error)
             )
 
     # Before the client is gone, which comes first by its name.
@@ -454,7 +456,7 @@ class MCPEnv(ToolEnv):
             cause: Any = error
             while isinstance(cause, BaseExceptionGroup):
                 cause = cast("Any", cause).exceptions[0]
-            why = f"the MCP server {name!r} did not start: {described(cause)}: see whether its command runs by itself"
+            why = f"the MCP server {name!r} did not start: {describe_error(cause)}: see whether its command runs by itself"
             connected.set_exception(InfraError(why))
 
     def _add_server_tool(self, session: Any, told: Any) -> None:
@@ -466,7 +468,7 @@ class MCPEnv(ToolEnv):
                     await asyncio.wait_for(self._thread.start(session.send_ping()), PING_SECONDS)
                 except Exception:  # noqa: BLE001 - whatever the package raises, there is no answer
                     raise InfraError(
-                        f"the MCP server of the tool {told.name!r} is gone: {described(error)}"
+                        f"the MCP server of the tool {told.name!r} is gone: {describe_error(error)}"
                     ) from error
                 raise
             parts = [getattr(part, "text", None) or str(part) for part in result.content]

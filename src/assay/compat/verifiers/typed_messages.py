@@ -12,7 +12,7 @@ from assay.envs.dataset import messages_of
 from assay.errors import import_extra
 from assay.models import Reply
 from assay.models.callable_tool import assistant_message
-from assay.redaction import logger_of
+from assay.redaction import get_logger
 
 
 class AttributeRecord(dict[str, Any]):
@@ -140,7 +140,7 @@ class Tool(AttributeRecord):
         )
 
 
-_warn_once = cache(logger_of("assay").warning)
+_warn_once = cache(get_logger("assay").warning)
 _KINDS = {
     "system": SystemMessage,
     "user": UserMessage,
