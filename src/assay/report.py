@@ -11,9 +11,9 @@ from assay.aggregation import (
     AGGREGATIONS,
     Aggregation,
     Scale,
-    Totals,
     denormalise,
     normalise,
+    normalise_sum,
     sum_by_name,
     total,
 )
@@ -584,49 +584,70 @@ def sum_reports(reports: Iterable[EvaluationReport]) -> EvaluationReport:
         return EvaluationReport()
     if len(parts) == 1:
         return parts[0]
-    rewards = [part.partial_reward for part in parts]
-    totals = Totals(
-        raw=total(rewards),
-        gain=total(part.gain for part in parts),
-        loss=total(part.loss for part in parts),
-    )
-    is_scored = any(part.scored for part in parts)
+    rewards: list[float] = []
+    gains: list[float] = []
+    losses: list[float] = []
+    asked = 0
+    answered = 0
+    unneeded = 0
+    vetoed_by: list[str] = []
+    metrics: list[tuple[str, float]] = []
+    errors: dict[str, str] = {}
+    for part in parts:
+        rewards.append(part.partial_reward)
+        gains.append(part.gain)
+        losses.append(part.loss)
+        asked += part.asked
+        answered += part.answered
+        unneeded += part.unneeded
+        vetoed_by.extend(part.vetoed_by)
+        metrics.extend(part.metrics.items())
+        errors.update(part.errors)
+    gain = total(gains)
+    loss = total(losses)
+    reward = total(rewards)
     scale = parts[0].scale
     if any(part.scale != scale for part in parts):
         scale = "unit"
-
-    worth = None
-    score_sum = totals.raw
-    if any(part.worth is not None for part in parts):
-        score_sum = total(_first_set(part.worth, part.partial_reward) for part in parts)
-        worth = score_sum
-    unshaped = None
-    if is_scored and any(part.unshaped is not None for part in parts):
-        unshaped = total(_first_set(part.unshaped, part.partial_reward) for part in parts)
+    worth = _sum_if_any([part.worth for part in parts], rewards)
+    score: float | None = None
+    is_scored = any(part.scored for part in parts)
+    if is_scored:
+        score = normalise_sum(reward if worth is None else worth, gain, loss, scale)
     judge_scores = [part.llm_raw_score for part in parts if part.llm_raw_score is not None]
     reasons = [part.reason for part in parts if part.reason]
     notes_on_shown = dict.fromkeys(part.shown for part in parts if part.shown)
     return EvaluationReport(
-        score=normalise(totals._replace(raw=score_sum), scale) if is_scored else None,
-        raw_score=totals.raw if is_scored else None,
+        score=score,
+        raw_score=reward if is_scored else None,
         llm_raw_score=judge_scores[0] if len(judge_scores) == 1 else None,
-        gain=totals.gain,
-        loss=totals.loss,
-        asked=sum(part.asked for part in parts),
-        answered=sum(part.answered for part in parts),
-        unneeded=sum(part.unneeded for part in parts),
-        vetoed_by=tuple(name for part in parts for name in part.vetoed_by),
+        gain=gain,
+        loss=loss,
+        asked=asked,
+        answered=answered,
+        unneeded=unneeded,
+        vetoed_by=tuple(vetoed_by),
         scale=scale,
         reason=reasons[0] if reasons else "",
         worth=worth,
-        partial_reward=totals.raw,
+        partial_reward=reward,
         shown="; ".join(notes_on_shown),
-        unshaped=unshaped,
+        unshaped=_sum_if_any([part.unshaped for part in parts], rewards) if is_scored else None,
         step_rewards=_sum_step_rewards(parts),
-        metrics=sum_by_name(pair for part in parts for pair in part.metrics.items()),
-        errors={name: error for part in parts for name, error in part.errors.items()},
+        metrics=sum_by_name(metrics),
+        errors=errors,
         **_join_lines(parts),
     )
+
+
+def _sum_if_any(values: Sequence[float | None], rewards: Sequence[float]) -> float | None:
+    """Return the sum of the values, with the reward in place of each None; None if all are."""
+    numbers: list[float] = []
+    for value, reward in zip(values, rewards, strict=True):
+        numbers.append(reward if value is None else value)
+    if all(value is None for value in values):
+        return None
+    return total(numbers)
 
 
 def _join_lines(parts: Sequence[EvaluationReport]) -> dict[str, Any]:
@@ -648,15 +669,13 @@ def _is_empty(report: EvaluationReport) -> bool:
     return not (has_lines or report.applies or report.unneeded)
 
 
-def _first_set(value: float | None, default: float) -> float:
-    return default if value is None else value
-
-
 def _sum_step_rewards(parts: Sequence[EvaluationReport]) -> dict[str, float | None] | None:
     """Add the rewards of turns; a rubric that is not about steps adds its reward to every turn.
 
     The sum of a turn is None if one of its rewards is missing.
     """
+    if all(part.step_rewards is None for part in parts):
+        return None
     turns = dict.fromkeys(turn for part in parts for turn in part.step_rewards or ())
     sums: dict[str, float | None] = {}
     for turn in turns:

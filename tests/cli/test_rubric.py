@@ -62,7 +62,7 @@ class TestPythonRubrics:
             ("rubrik", "there is no 'rubrik' in it: did you mean 'rubric'?"),
             ("number", "is 7: name a Rubric, a function that returns one, or a list of criteria"),
             ("broken", "KeyError: 'no such thing'"),
-            ("short", "put a single check in a list"),
+            ("short", "name a list that holds it"),
         ],
     )
     def test_what_is_none_is_refused(self, module: str, path: str, words: str, capsys: Any) -> None:

@@ -1,0 +1,162 @@
+"""Subclasses that override scoring methods: which method is used, and what counts of what it writes."""
+
+import pytest
+
+from assay import Rubric, RubricGroup
+from assay.compat import verifiers as vf
+
+
+def words(completion):
+    return float(len(completion.split()))
+
+
+def one(completion):
+    return 1.0
+
+
+def broken(completion):
+    raise OSError("no disk")
+
+
+class Both(Rubric):
+    """Adds 10 to the reward of a rollout, and 100 to those of a group."""
+
+    async def score_rollout(self, state):
+        report = await super().score_rollout(state)
+        state["reward"] += 10
+        return report
+
+    async def score_group(self, states, **options):
+        reports = await super().score_group(states, **options)
+        for state in states:
+            state["reward"] += 100
+        return reports
+
+
+def make_state():
+    return {"completion": "a b c"}
+
+
+class TestTheMethodThatWasCalled:
+    """A rubric that overrides two methods is used through the one that the caller called."""
+
+    async def test_by_itself(self):
+        rubric = Both([one])
+        state = make_state()
+        await rubric.score_rollout(state)
+        assert state["reward"] == 11.0
+        await rubric.score_group([state])
+        assert state["reward"] == 101.0
+
+    async def test_in_a_group(self):
+        group = RubricGroup([Both([one]), Rubric([one])])
+        state = make_state()
+        await group.score_rollout(state)
+        assert state["reward"] == 12.0
+        await group.score_group([state])
+        assert state["reward"] == 102.0
+
+    async def test_in_a_group_inside_a_group(self):
+        group = RubricGroup([RubricGroup([Both([one])])])
+        state = make_state()
+        await group.score_rollout(state)
+        assert state["reward"] == 11.0
+
+    def test_from_synchronous_code(self):
+        rubric = Both([one])
+        assert rubric.score_rollout_sync(completion="a b c")["reward"] == 11.0
+        assert rubric.grade_sync("a b c").raw_score == 11.0
+        columns = rubric.score_rollouts([""], ["a b c"], [""])
+        assert columns["reward"] == [101.0]
+
+    async def test_a_single_override_is_used_through_every_method(self):
+        class OnlyRollout(Rubric):
+            async def score_rollout(self, state):
+                await super().score_rollout(state)
+                state["reward"] += 10
+
+        states = [make_state(), make_state()]
+        await OnlyRollout([one]).score_group(states)
+        assert [state["reward"] for state in states] == [11.0, 11.0]
+
+    async def test_a_base_method_that_an_override_calls_scores_by_the_criteria(self):
+        class CallsGroup(Rubric):
+            async def score_rollout(self, state):
+                [report] = await self.score_group([state])
+                state["reward"] = report.raw_score * 2
+                return
+
+        state = make_state()
+        await CallsGroup([words]).score_rollout(state)
+        assert state["reward"] == 6.0
+
+
+@pytest.mark.parametrize("kind", [Rubric, vf.Rubric])
+class TestWhatAnOverrideWrites:
+    """It counts in a group too, where the group adds the rewards of its rubrics."""
+
+    def make_doubling(self, kind):
+        class Doubling(kind):
+            async def score_rollout(self, state):
+                await super().score_rollout(state)
+                state["reward"] = 2 * state["metrics"]["words"]
+
+        return Doubling
+
+    async def test_where_the_base_class_has_nothing_to_score(self, kind):
+        """Three words, doubled, with a metric of weight 0; and 1 for the rubric beside it."""
+        doubling = self.make_doubling(kind)([words], weights=[0.0])
+        state = make_state()
+        await RubricGroup([doubling, Rubric([one])]).score_rollout(state)
+        assert state["reward"] == 7.0
+        assert state["metrics"] == {"words": 3.0, "one": 1.0}
+
+    async def test_in_a_group_of_states(self, kind):
+        doubling = self.make_doubling(kind)([words], weights=[0.0])
+        states = [make_state(), {"completion": "a"}]
+        await RubricGroup([doubling]).score_group(states)
+        assert [state["reward"] for state in states] == [6.0, 2.0]
+
+    async def test_the_error_of_a_failed_metric_stays(self, kind):
+        doubling = self.make_doubling(kind)([words, broken], weights=[0.0, 0.0])
+        state = make_state()
+        await RubricGroup([doubling, Rubric([one])]).score_rollout(state)
+        assert state["reward"] == 7.0
+        assert state["errors"] == {"broken": "OSError: no disk"}
+
+    async def test_metrics_that_it_adds_are_reported(self, kind):
+        class Noting(kind):
+            async def score_rollout(self, state):
+                await super().score_rollout(state)
+                state["metrics"]["noted"] = 5.0
+
+        state = make_state()
+        report = await RubricGroup([Noting([one])]).score_rollout(state)
+        assert (state["reward"], report.metrics) == (1.0, {"one": 1.0, "noted": 5.0})
+
+
+async def test_a_reward_that_is_set_after_a_failed_check_counts():
+    """Natively the base class writes None, so that the override decided by itself."""
+
+    class Lenient(Rubric):
+        async def score_rollout(self, state):
+            await super().score_rollout(state)
+            if state["reward"] is None:
+                state["reward"] = 0.25
+
+    state = make_state()
+    report = await RubricGroup([Lenient([broken])]).score_rollout(state)
+    assert (state["reward"], report.scored) == (0.25, True)
+    assert report.errors == {"broken": "OSError: no disk"}
+
+
+async def test_what_is_added_to_the_number_of_an_unscored_rollout_is_no_score():
+    """A rubric for verifiers writes the sum of what was answered: 0 + 10, and still no score."""
+
+    class Adding(vf.Rubric):
+        async def score_rollout(self, state):
+            await super().score_rollout(state)
+            state["reward"] += 10
+
+    [report] = await RubricGroup([Adding([broken])]).score([make_state()])
+    assert (report.scored, report.partial_reward) == (False, 10.0)
