@@ -66,8 +66,8 @@ def citations_of(
     text, then in each part of the response; with `quotes=False` it is ignored. A citation that is
     not there has `found: False`.
 
-    >>> from assay.messages import parts_of
-    >>> citations_of('It looks [m2: "I look"] and pays [m7].', parts_of("Where?", "I look."))
+    >>> from assay.messages import read_parts
+    >>> citations_of('It looks [m2: "I look"] and pays [m7].', read_parts("Where?", "I look."))
     [{'part': 'm2', 'quote': 'I look', 'start': 0, 'end': 6}, {'part': 'm7', 'found': False}]
     """
     citations: list[Citation] = []
