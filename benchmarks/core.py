@@ -250,7 +250,7 @@ def grade_main() -> None:
     print(json.dumps(asyncio.run(measure(task))))
 
 
-# The six measures: which subjects do which work, and the targets they are held to.
+# The measures: which subjects do which work, and the targets they are held to.
 
 Figures = dict[str, float] | None
 """What a worker printed; None when it could not be run."""
