@@ -120,7 +120,7 @@ class TestWhen:
 
     def test_a_group_function_cannot_wait(self):
         """A condition holds for single rollouts."""
-        with pytest.raises(RubricError, match="whole group"):
+        with pytest.raises(RubricError, match="a group"):
             Rubric([fixed(1.0, name="a"), Criterion(check=lambda completions: [1.0], when="a")])
 
 

@@ -22,7 +22,7 @@ from assay.report import EvaluationReport
 from assay.rollout import Rollout, as_rollout
 from assay.shaping import ShapingPart, shape_rewards
 from assay.state_outputs import STATE_TYPES, write_outputs, write_step_rewards, write_timing
-from assay.types import Messages, OnError, Rewards
+from assay.types import Messages, OnError
 from assay.wording import format_value
 
 # One state per rollout, as environments pass them; scoring writes into them.
@@ -248,7 +248,7 @@ class BaseRubric(ABC):
         rollouts = [Rollout.from_state(state) for state in states]
         reports = await self.score_all(rollouts, autograder, called)
         elapsed_ms = (time.perf_counter() - started) * 1000
-        group_advantages: Rewards = [None] * len(states)
+        group_advantages: list[float | None] = [None] * len(states)
         if estimator is not None:
             group_advantages = self._compute_advantages(reports, estimator)
         outputs = self._choose_outputs(reports)
@@ -271,7 +271,11 @@ class BaseRubric(ABC):
 
     def _compute_advantages(
         self, reports: Sequence[EvaluationReport], estimator: Estimator
-    ) -> Rewards:
+    ) -> list[float | None]:
+        """Return the advantage of each rollout in its group.
+
+        GDPO compares each criterion separately, so it needs a column of values per criterion.
+        """
         rewards = [report.raw_score for report in reports]
         if estimator != "gdpo":
             return advantages(rewards, estimator)

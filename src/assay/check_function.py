@@ -45,13 +45,13 @@ class CheckFunction:
         self.function = function
         self.name = name
         signature = _read_signature(function, name)
-        # Arguments that a partial has bound already are the caller's choice and are left alone.
+        # Arguments that a partial has bound already are the caller's choice: they are not passed.
         self._bound_names = _find_bound_names(function, signature)
         parameters = [p for p in signature.parameters.values() if p.name not in self._bound_names]
         named = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
         self.takes_kwargs = any(p.kind is p.VAR_KEYWORD for p in parameters)
         takes_only_args = bool(parameters) and not named and not self.takes_kwargs
-        if takes_only_args and not self._bound_names:
+        if takes_only_args and not self._bound_names:  # a partial may have all it needs
             raise SignatureError(
                 f"check {name!r} takes only *args, but arguments are passed by name: "
                 "name them, for example `completion`"
@@ -63,6 +63,7 @@ class CheckFunction:
         self.compares = self.is_group and getattr(function, "independent", False) is not True
         self.parameters = {p.name: self._describe_parameter(p) for p in named}
         self._positional_names = [p.name for p in named if p.kind is p.POSITIONAL_ONLY]
+        # Whether all arguments can be passed as keywords just as they are.
         self._takes_keywords_only = not (self._positional_names or self._bound_names)
 
     def _describe_parameter(self, parameter: Parameter) -> CheckParameter:
@@ -84,6 +85,7 @@ class CheckFunction:
         """
         arguments: dict[str, Any]
         if self.takes_kwargs:
+            # Everything is passed; Python itself complains if a named argument is missing.
             arguments = rollout.all_fields()
             arguments["state"] = rollout.state
             arguments.update(class_objects)
@@ -93,7 +95,7 @@ class CheckFunction:
             for name in self.parameters:
                 if name in class_objects:
                     arguments[name] = class_objects[name]
-                elif name in fields and name != "state":  # the usual case
+                elif name in fields and name != "state":  # the usual case, without a call
                     arguments[name] = fields[name]
                 else:
                     arguments[name] = self._find_argument(name, rollout, class_objects)
@@ -102,7 +104,7 @@ class CheckFunction:
         return self._invoke(arguments)
 
     def _find_argument(self, name: str, rollout: Rollout, class_objects: Mapping[str, Any]) -> Any:
-        """Return an argument that is not a plain field: the state, or a default."""
+        """Return the state, a field of the input row, or a default."""
         value = self.parameters[name].find_value(rollout)
         if value is ABSENT:
             raise self._missing_argument_error(name, rollout, class_objects)
@@ -220,7 +222,8 @@ def _refuse_unsuppliable(parameters: Sequence[Parameter], check_name: str) -> No
                 f"check {check_name!r} takes {name!r}, which scoring writes: "
                 "if you need it, take `state` and read it from there"
             )
-        # The usual fields can be passed by position, but other names may be just placeholders.
+        # The name of a positional-only parameter may be arbitrary (`x`), so only the names of the
+        # usual fields are trusted.
         if parameter.kind is Parameter.POSITIONAL_ONLY and name not in SINGULAR:
             raise SignatureError(
                 f"check {check_name!r} takes {name!r} by position only, but arguments are passed "

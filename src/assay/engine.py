@@ -154,7 +154,7 @@ def _answer_without_asking(
     plan = context.plan
     conditions = planned.criterion.when
     if is_dry_run():
-        conditions = ()  # nothing is answered, so every question that could be asked is counted
+        conditions = ()  # nothing is answered, so no condition can be tested: count every question
     for name, verdicts in conditions:
         index = plan.names.index(name)
         if index in result.judged_as_whole:
@@ -164,6 +164,7 @@ def _answer_without_asking(
         line = make_line(plan.criteria[index], result.answers[index])
         if line.error is not None:
             return Score.failed(f"JudgeError: it depends on {name!r}, which has no answer")
+        # Without verdicts, the other criterion has to pass.
         holds = line.verdict in verdicts if verdicts else line.passed
         if not holds:
             return Score.not_applicable(f"{name!r} is {line.verdict or line.value}")
@@ -523,7 +524,11 @@ async def make_reports(
 
 
 def _add_up(answers: Sequence[Answer], plan: Plan, scale: Scale) -> EvaluationReport | None:
-    """Return the report on a weighted sum of answers; None if an answer has no value."""
+    """Return the report on answers whose weighted sum is the reward; None if one has no value.
+
+    This is a shortcut for most rubrics (`plan.is_weighted_sum`), without lines. After None the
+    caller uses `_aggregate`, which handles every case.
+    """
     metrics: dict[str, float] = {}
     for name, answer in zip(plan.names, answers, strict=True):
         value = answer.value if isinstance(answer, Score) else float(answer)

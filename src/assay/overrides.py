@@ -102,6 +102,7 @@ async def score_by_override(
     """Return one report per rollout from the override; the states are left as they were."""
     method = _choose_method(rubric, called)
     if method == "score":  # which returns reports, and does not write into states
+        # Passed only if there is one, since an override may not take it.
         options: dict[str, Any] = {} if autograder is None else {"autograder": autograder}
         with set_variable(_CURRENT, OverrideCall(rubric, autograder, is_nested=True)):
             return list(await rubric.score(rollouts, **options))
@@ -162,7 +163,10 @@ async def call_on_states(
 async def _call_override(
     call: OverrideCall, method: ScoringMethod, states: Sequence[State]
 ) -> list[EvaluationReport]:
-    """Call an override on some states, and return the report on each."""
+    """Call an override on some states, and return the report on each.
+
+    While the call is current, the base class stores what it found in `call.base_results`.
+    """
     error: str | None = None
     returned: list[Any] = []
     try:
@@ -206,9 +210,9 @@ def _report_on_state(
 ) -> EvaluationReport:
     """Return the report on a state that an override has scored.
 
-    What the override wrote into the state counts. If it wrote nothing beyond what the base class
-    wrote, the report that it returned counts, else the report of the base class. `error` is what
-    the override raised, if anything.
+    The override may have raised `error`, returned a report, called the base class (`base`) and
+    written into the state. The first of these counts: an error, a reward in the state, metrics
+    in the state, the returned report, the report of the base class.
     """
     known = returned
     if known is None and base is not None:
@@ -233,20 +237,23 @@ def _report_on_state(
     if known is not None and not wrote_reward:
         return known.model_copy(update={"report": _make_metric_lines(metrics, known)})
     reward = cast("float", to_finite_float(state["reward"]))
-    if known is not None and known.asked and not known.scored and _wrote_number(base):
-        # A counted criterion has no answer, but a rubric for verifiers writes a number even then:
-        # the sum of what was answered. What the override made of that is not a score either.
+    if known is not None and base is not None and _lacks_answer(known, base):
         lines = _make_metric_lines(metrics, known)
         return known.model_copy(update={"report": lines, "partial_reward": reward})
     return _report_written_reward(reward, metrics, known)
 
 
+def _lacks_answer(known: EvaluationReport, base: BaseResult) -> bool:
+    """Return whether a criterion has no answer although the base class wrote a number.
+
+    `assay.compat.verifiers` does that: it writes the sum of what was answered. What an override
+    makes of that number is not a score either.
+    """
+    return known.asked > 0 and not known.scored and base.reward is not None
+
+
 def _report_error(name: str, error: str) -> EvaluationReport:
     return aggregate([CriterionReport(name=name, error=error)])
-
-
-def _wrote_number(base: BaseResult | None) -> bool:
-    return base is not None and base.reward is not None
 
 
 def _find_wrong_output(name: str, state: State, *, needs_reward: bool) -> str | None:

@@ -117,8 +117,8 @@ def _prepare_function(criterion: Criterion) -> CheckFunction:
     function = CheckFunction(criterion.check, criterion.name)
     if function.compares and criterion.when:
         raise RubricError(
-            f"criterion {criterion.name!r} scores a whole group but has a `when`, "
-            "which holds for single rollouts: drop one of the two"
+            f"criterion {criterion.name!r} compares the rollouts of a group but has a `when`, "
+            "which leaves some of them out: drop one of the two"
         )
     if criterion.isolate:
         if function.is_group:

@@ -263,6 +263,7 @@ class EvaluationReport:
         errors: dict[str, str] | None = None,  # taken from the lines if None
     ) -> None:
         if answered < asked:
+            # Unscored: what was answered is the partial reward.
             if raw_score is not None:
                 partial_reward = raw_score
             score = raw_score = llm_raw_score = unshaped = None
@@ -361,15 +362,19 @@ class EvaluationReport:
 
     @property
     def why_unscored(self) -> dict[str, str]:
-        """Why there is no reward, by the name of the criterion; empty if there is one."""
+        """Why there is no reward; empty if there is one.
+
+        The keys are the names of criteria. If no criterion applies, the only key is `rubric`.
+        """
         if self.scored:
             return {}
         if not self.applies:
             return {"rubric": NOTHING_APPLIES}
-        counted_names = {line.name for line in self.lines if line.counted}
-        counted_errors = {
-            name: error for name, error in self.errors.items() if name in counted_names
-        }
+        counted_errors: dict[str, str] = {}
+        for line in self.lines:
+            if line.counted and line.error is not None:
+                counted_errors[line.name] = line.error
+        # A report that a grader made itself may have errors only on lines that do not count.
         return counted_errors or self.errors
 
     @property
@@ -433,11 +438,14 @@ class EvaluationReport:
         return fields
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the report with its lines as data that JSON can hold."""
+        """Return the report and its lines as data that JSON can hold.
+
+        `report` is None if the report has no lines. Rare fields are left out if they are empty.
+        """
         data = self._collect_fields()
         data["vetoed_by"] = list(self.vetoed_by)
         for name in ("shown", "unshaped", "version", "step_rewards"):
-            if data[name] in (None, "", {}):  # most reports have none of these
+            if data[name] in (None, "", {}):
                 del data[name]
         if self.report is not None:
             data["report"] = [line.model_dump(mode="json") for line in self.report]
@@ -533,6 +541,8 @@ def aggregate(
         score = normalise(totals, scale)
     reward = totals.raw if applying else None
     is_judged = any(line.requirement for line in lines)
+    # If fewer lines are answered than asked, the constructor keeps the reward as the partial
+    # reward and sets score and reward to None.
     return EvaluationReport(
         score=score,
         raw_score=reward,

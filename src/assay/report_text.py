@@ -42,7 +42,8 @@ def _format_lines(lines: Sequence[CriterionReport], indent: str, coloured: bool)
         for citation in line.citations:
             yield f"{indent}       {_format_citation(citation)}"
         # The lines of nested rubrics and of steps are shown, those of single judges are not.
-        inner = [child for child in line.lines if child.step or line.requirement is None]
+        is_judged = line.requirement is not None
+        inner = [child for child in line.lines if child.step or not is_judged]
         yield from _format_lines(inner, indent + "  ", coloured)
 
 

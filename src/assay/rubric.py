@@ -83,7 +83,8 @@ class Rubric(BaseRubric, Loadable):
         criteria = make_names_unique(self._read_criteria(funcs, weights))
         self._plan = Plan(criteria, self.aggregation)
         if shaping:
-            # A preset adds criteria later, and a gate may name them.
+            # A part of the shaping may name a criterion, which is checked here. A subclass may
+            # still add criteria, so its names are not complete yet.
             names = self._plan.names if type(self) is Rubric else None
             self.shaping = read_shaping(shaping, names)
 
