@@ -51,9 +51,10 @@ class BaseRubric(ABC):
         autograder: Grader | None,
         called: ScoringMethod,
     ) -> list[EvaluationReport]:
-        """Return one report per rollout, from the criteria alone.
+        """Return one report per rollout by asking the criteria, before any shaping.
 
-        `called` is the method that the caller called, which a group calls on its children.
+        `called` is the scoring method that the caller called. A `RubricGroup` needs it: it uses
+        the same method of its child rubrics, which may override it.
         """
 
     async def score_all(
@@ -243,6 +244,7 @@ class BaseRubric(ABC):
         autograder: Grader | None = None,
         estimator: Estimator | None = None,
     ) -> list[EvaluationReport]:
+        """Score states and write the results into them; with an estimator, advantages too."""
         _refuse_wrong_states(states)
         started = time.perf_counter()
         rollouts = [Rollout.from_state(state) for state in states]
@@ -261,10 +263,11 @@ class BaseRubric(ABC):
             if estimator is not None:
                 state["advantage"] = advantage
             if shapes_reward:
-                state["outcome"] = report.outcome
+                state["outcome"] = report.outcome  # the reward before shaping
             if call is not None:
+                # An override called this method: it may change what is written here.
                 call.base_results[id(state)] = BaseResult(report, reward, metrics)
-            if call is None or not call.is_nested:
+            if call is None or not call.is_nested:  # else the enclosing call writes these
                 write_timing(state, elapsed_ms)
                 write_step_rewards(state, reward, advantage, report.step_rewards)
         return reports

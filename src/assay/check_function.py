@@ -138,15 +138,12 @@ class CheckFunction:
     def call_for_group(self, rollouts: Sequence[Rollout], class_objects: Mapping[str, Any]) -> Any:
         """Call a group function; an argument is a list with one value per rollout.
 
+        An argument is a class object, else the column of a field, else the function's default.
         Raises SignatureError if a rollout has no value for an argument.
         """
         arguments: dict[str, Any] = {}
         if self.takes_kwargs:
-            # What comes as **kwargs is not required, so a missing value is None there.
-            for plural, field in PLURALS.items():
-                parameter = CheckParameter(plural, field, default=ABSENT)
-                values = [parameter.find_value(rollout) for rollout in rollouts]
-                arguments[plural] = [None if value is ABSENT else value for value in values]
+            arguments = _make_usual_columns(rollouts)
             arguments.update(class_objects)
         for name, parameter in self.parameters.items():
             if name in class_objects:
@@ -182,6 +179,16 @@ class CheckFunction:
             if name not in class_objects and parameter.find_value(rollout) is ABSENT:
                 return self._missing_argument_error(name, rollout, class_objects)
         return None
+
+
+def _make_usual_columns(rollouts: Sequence[Rollout]) -> dict[str, Any]:
+    """Return the columns of the usual fields by their plural names; a missing value is None."""
+    columns: dict[str, Any] = {}
+    for plural, field in PLURALS.items():
+        parameter = CheckParameter(plural, field, default=ABSENT)
+        values = [parameter.find_value(rollout) for rollout in rollouts]
+        columns[plural] = [None if value is ABSENT else value for value in values]
+    return columns
 
 
 def _read_signature(function: Callable[..., Any], name: str) -> inspect.Signature:

@@ -182,18 +182,19 @@ class SingleChecks:
     def __init__(self, sequence: CheckSequence, context: ScoringContext) -> None:
         self.checks = sequence.checks
         self.is_conditional = sequence.is_conditional
-        self.is_waiting = sequence.is_async  # whether a check has to be awaited
+        # Whether a check has to be awaited. A plain function may turn out to return an awaitable.
+        self.must_await = sequence.is_async
         self.context = context
 
     async def check_all(self, results: Sequence[RolloutAnswers]) -> None:
         """Check rollouts one by one until a check has to be awaited, then concurrently."""
         for index, result in enumerate(results):
-            if self.is_waiting:
+            if self.must_await:
                 await run_concurrently(self.check_rollout, results[index:])
                 return
-            await self.check_rollout(result)
+            await self.check_rollout(result)  # may set `must_await`
             if index % CHUNK == CHUNK - 1:
-                await asyncio.sleep(0)
+                await asyncio.sleep(0)  # let other tasks run
 
     async def check_rollout(self, result: RolloutAnswers) -> None:
         """Fill in the answers about one rollout."""
@@ -213,7 +214,7 @@ class SingleChecks:
             is_usual = type(answer) is float and -MAX_MAGNITUDE <= answer <= MAX_MAGNITUDE
             if not is_usual and type(answer) is not bool:
                 if inspect.isawaitable(answer):
-                    self.is_waiting = True
+                    self.must_await = True
                 answer = await _settle(planned.criterion, answer, self.context)
             result.answers[planned.index] = answer
 
@@ -373,7 +374,7 @@ async def _check_steps(
     async def check_steps_of(rollout: Rollout) -> Answer:
         rollouts_by_step = split_into_steps(rollout, planned.criterion)
         results = await ask_criteria(list(rollouts_by_step.values()), step_context)
-        answers = [result.answers[0] for result in results]
+        answers = [result.answers[0] for result in results]  # the step plan has one criterion
         return combine_steps(planned.criterion, list(rollouts_by_step), answers)
 
     return await run_concurrently(check_steps_of, rollouts)
@@ -501,11 +502,15 @@ async def _ask_questions(
 async def make_reports(
     results: Sequence[RolloutAnswers], context: ScoringContext
 ) -> list[EvaluationReport]:
-    """Return one report per rollout, and log which criteria have no answer."""
+    """Return one report per rollout, and log which criteria have no answer.
+
+    If the reward is a plain weighted sum and every answer has a value, `_add_up` is enough.
+    Otherwise `_aggregate` makes the report.
+    """
     plan = context.plan
     scale = context.scale
     reports: list[EvaluationReport] = []
-    not_summed: list[RolloutAnswers] = []  # those that may have errors
+    not_summed: list[RolloutAnswers] = []  # only these can have errors
     for index, result in enumerate(results):
         report = None
         if plan.is_weighted_sum and result.grader_report is None:
@@ -517,7 +522,7 @@ async def make_reports(
             report = _add_details(report, result, context)
         reports.append(report)
         if index % CHUNK == CHUNK - 1:
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # let other tasks run
     if not_summed:
         _log_errors(not_summed, len(results), context)
     return reports
@@ -526,8 +531,8 @@ async def make_reports(
 def _add_up(answers: Sequence[Answer], plan: Plan, scale: Scale) -> EvaluationReport | None:
     """Return the report on answers whose weighted sum is the reward; None if one has no value.
 
-    This is a shortcut for most rubrics (`plan.is_weighted_sum`), without lines. After None the
-    caller uses `_aggregate`, which handles every case.
+    This is a shortcut that builds no report lines. After None the caller uses `_aggregate`,
+    which handles every case.
     """
     metrics: dict[str, float] = {}
     for name, answer in zip(plan.names, answers, strict=True):
@@ -537,16 +542,16 @@ def _add_up(answers: Sequence[Answer], plan: Plan, scale: Scale) -> EvaluationRe
         metrics[name] = value
     reward = weighted_sum(plan.weights, metrics.values())
     score = None
-    if plan.counted_criteria:
+    if plan.counted_count:
         score = normalise_sum(reward, plan.gain, plan.loss, scale)
     return EvaluationReport(
         score=score,
-        raw_score=reward if plan.counted_criteria else None,
-        llm_raw_score=reward if plan.counted_criteria and plan.is_judged else None,
+        raw_score=reward if plan.counted_count else None,
+        llm_raw_score=reward if plan.counted_count and plan.is_judged else None,
         gain=plan.gain,
         loss=plan.loss,
-        asked=plan.counted_criteria,
-        answered=plan.counted_criteria,
+        asked=plan.counted_count,
+        answered=plan.counted_count,
         scale=scale,
         partial_reward=reward,
         criteria=plan.criteria,
@@ -607,26 +612,30 @@ def _add_details(
     return report.model_copy(update=changes)
 
 
-# The criteria whose errors have been logged; None if they are logged for every call.
-_LOGGED: ContextVar[set[str] | None] = ContextVar("logged", default=None)
+# The names of the criteria whose errors have been logged already, inside `logging_once`. None
+# outside of it, where every call logs its errors.
+_LOGGED_NAMES: ContextVar[set[str] | None] = ContextVar("logged_names", default=None)
 
 
 def logging_once() -> AbstractContextManager[object]:
     """Log the errors of a criterion once, not for every call; a run counts them anyway."""
-    return set_variable(_LOGGED, set[str]())
+    return set_variable(_LOGGED_NAMES, set[str]())
 
 
 def _log_errors(
     results: Sequence[RolloutAnswers], rollout_count: int, context: ScoringContext
 ) -> None:
-    """Log each criterion that has no answer for some rollouts; raise if errors are raised."""
-    logged = _LOGGED.get()
+    """Log each criterion that has no answer for some rollouts.
+
+    With `on_error="raise"`, raise RubricError about the first of them instead.
+    """
+    logged = _LOGGED_NAMES.get()
     for index, criterion in enumerate(context.plan.criteria):
         errors: list[str] = []
         for result in results:
             answer = result.answers[index]
-            is_answer = index not in result.judged_as_whole
-            if is_answer and isinstance(answer, Score) and answer.error is not None:
+            has_own_answer = index not in result.judged_as_whole
+            if has_own_answer and isinstance(answer, Score) and answer.error is not None:
                 errors.append(answer.error)
         if not errors:
             continue

@@ -165,7 +165,8 @@ async def _call_override(
 ) -> list[EvaluationReport]:
     """Call an override on some states, and return the report on each.
 
-    While the call is current, the base class stores what it found in `call.base_results`.
+    While the call is current, the base class stores what it found in `call.base_results`. A
+    failure is an error of every state, unless it is a fault of the rubric itself.
     """
     error: str | None = None
     returned: list[Any] = []

@@ -193,7 +193,7 @@ class Plan:
         self.weights = tuple(criterion.weight for criterion in criteria)
         # The largest possible gain and loss: the sums of the positive and negative weights.
         self.gain, self.loss = stakes(self.weights)
-        self.counted_criteria = sum(criterion.counts for criterion in criteria)
+        self.counted_count = sum(criterion.counts for criterion in criteria)
         self.is_judged = any(criterion.judged for criterion in criteria)
         self.is_about_steps = any(map(is_about_steps, criteria))
         # Whether the reward is always the weighted sum of all answers: there is no veto, no

@@ -529,13 +529,11 @@ def aggregate(
     scale = scale or aggregation.scale
     applying = [line for line in lines if line.counted and line.applies]
     totals = aggregation.total(_select_counted_values(applying))
-    vetoes: list[Criterion] = []
-    for criterion, line in zip(criteria, lines, strict=False):
-        if criterion.required and line.counted and line.passed is False:
-            vetoes.append(criterion)
-            # The sum must not be worth more than the score that the veto allows.
-            highest = denormalise(criterion.cap, totals.gain, totals.loss, scale)
-            totals = totals._replace(raw=min(totals.raw, highest))
+    vetoes = _find_vetoes(lines, criteria)
+    for criterion in vetoes:
+        # The sum must not be worth more than the score that the veto allows.
+        highest = denormalise(criterion.cap, totals.gain, totals.loss, scale)
+        totals = totals._replace(raw=min(totals.raw, highest))
     score = None
     if any(line.value is not None for line in applying):
         score = normalise(totals, scale)
@@ -558,6 +556,17 @@ def aggregate(
         criteria=criteria,
         answers=answers,
     )
+
+
+def _find_vetoes(
+    lines: Sequence[CriterionReport], criteria: Sequence[Criterion]
+) -> list[Criterion]:
+    """Return the required criteria that failed; none if the criteria are not known."""
+    vetoes: list[Criterion] = []
+    for criterion, line in zip(criteria, lines, strict=False):
+        if criterion.required and line.counted and line.passed is False:
+            vetoes.append(criterion)
+    return vetoes
 
 
 def aggregate_answers(

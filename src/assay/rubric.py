@@ -71,7 +71,7 @@ class Rubric(BaseRubric, Loadable):
         if on_error not in ("record", "raise"):
             raise RubricError(f"on_error is {on_error!r}: give 'record' or 'raise'")
         self.name = name
-        # Used if no parser is given; an environment may replace it by its own.
+        # Used if no parser is given; `inherit_parser` replaces it with that of an environment.
         self._fallback_parser = self._default_parser()
         self.class_objects: dict[str, Any] = {
             "parser": self._fallback_parser if parser is None else parser
@@ -82,11 +82,10 @@ class Rubric(BaseRubric, Loadable):
         self.shows = None if shows is None else read_shows(shows)
         criteria = make_names_unique(self._read_criteria(funcs, weights))
         self._plan = Plan(criteria, self.aggregation)
-        if shaping:
-            # A part of the shaping may name a criterion, which is checked here. A subclass may
-            # still add criteria, so its names are not complete yet.
-            names = self._plan.names if type(self) is Rubric else None
-            self.shaping = read_shaping(shaping, names)
+        # A part of the shaping may name a criterion, which is checked here. A subclass may still
+        # add criteria, so its names are not complete yet.
+        names = self._plan.names if type(self) is Rubric else None
+        self.shaping = read_shaping(shaping, names)
 
     async def _score_by_criteria(
         self,
@@ -117,6 +116,7 @@ class Rubric(BaseRubric, Loadable):
         return read_completion(completion)
 
     def _refuse_single_rollout(self) -> None:
+        """Raise RubricError if there are no criteria, or if they need the rest of the group."""
         if self.overridden & {"score_rollout", "score"}:
             return  # the override decides
         if not self._plan.planned:

@@ -17,15 +17,16 @@ def write_outputs(
 ) -> None:
     """Write a report's numbers into a state, in place of those of an earlier scoring.
 
-    `reward` and `metrics` are those of the report, unless the rubric writes others, as rubrics
-    for verifiers do. If `reward` is None, `partial_reward` holds the sum of the answers.
+    `reward` and `metrics` are those of the report, except for rubrics of
+    `assay.compat.verifiers`, which write a number even if the report has no reward. If `reward`
+    is None, `partial_reward` holds the sum of what was answered.
     """
     state["reward"] = reward
     state["metrics"] = dict(metrics)
     errors = report.errors
     if report.raw_score is None and not errors:
         errors = report.why_unscored
-    if errors or "errors" in state:
+    if errors or "errors" in state:  # those of an earlier scoring are replaced
         state["errors"] = errors
     if reward is None:
         state["partial_reward"] = report.partial_reward

@@ -55,9 +55,9 @@ def questions_by_step(
 ) -> dict[str, Criterion]:
     """Return what a judge is asked about each step, by the address of the step.
 
-    A criterion about the whole rollout gives one question, under the address "". All questions
-    show the same text, so that their prompts share a prefix. Raises JudgeError if the judge is
-    not shown one of the steps.
+    A criterion about the whole rollout gives one question, under the address "". Every question
+    shows the judge the same text, so that the prompts share a prefix. Raises JudgeError if the
+    judge is not shown one of the steps.
     """
     if criterion.scope == "rollout":
         return {"": criterion}
@@ -66,22 +66,27 @@ def questions_by_step(
     questions: dict[str, Criterion] = {}
     for step in steps:
         _refuse_hidden_step(criterion, step, steps, judge_input)
-        requirement = criterion.requirement
-        if judge_input.parts:  # a single reply is shown without an address
-            address_line = system_prompt("step").format(address=step.address)
-            requirement = f"{requirement}\n\n{address_line}"
-        # From here on the question is an ordinary one about the whole rollout. The memo tells
-        # caches and graders which step it is about.
-        question = criterion.with_fields(
-            requirement=requirement,
-            name=f"{criterion.name}@{step.address}",
-            scope="rollout",
-            combine="all",
-        )
+        has_address = bool(judge_input.parts)  # a single reply is shown without one
+        question = _make_question(criterion, step.address, has_address)
+        # Caches and graders have to know which step the question is about.
         question.memo["question_hash"] = f"{question_hash}@{step.address}"
         question.memo["step"] = step.address
         questions[step.address] = question
     return questions
+
+
+def _make_question(criterion: Criterion, address: str, has_address: bool) -> Criterion:
+    """Return the question about one step, as an ordinary criterion of the whole rollout."""
+    requirement = criterion.requirement
+    if has_address:
+        address_line = system_prompt("step").format(address=address)
+        requirement = f"{requirement}\n\n{address_line}"
+    return criterion.with_fields(
+        requirement=requirement,
+        name=f"{criterion.name}@{address}",
+        scope="rollout",
+        combine="all",
+    )
 
 
 def _refuse_hidden_step(
@@ -90,6 +95,7 @@ def _refuse_hidden_step(
     steps: Sequence[TrajectoryStep],
     judge_input: JudgeInput,
 ) -> None:
+    """Raise JudgeError if the judge is not shown this step."""
     if judge_input.parts:
         # A call has an address of its own, a turn has that of its message.
         is_shown = any(step.address in (part.address, part.message) for part in judge_input.parts)
