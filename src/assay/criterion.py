@@ -243,7 +243,7 @@ class Criterion(BaseModel):
     @field_validator("choices")
     @classmethod
     def _check_choices(cls, choices: tuple[str, ...]) -> tuple[str, ...]:
-        # A judge's reply is compared without regard to case and surrounding spaces.
+        # Labels that differ only in case or surrounding spaces count as equal.
         folded = [choice.strip().casefold() for choice in choices]
         has_duplicates = len(set(folded)) < len(folded)
         if len(choices) < 2 or has_duplicates or "" in folded:
