@@ -167,6 +167,7 @@ def gdpo_advantages(
     terms_by_rollout: list[list[float]] = [[] for _ in is_scored]
     for name, column in columns.items():
         weight = 1.0 if weights is None else weights[name]
+        # Values of unscored rollouts must not change the mean of their group.
         scored_values = [
             value if scored else None for value, scored in zip(column, is_scored, strict=True)
         ]
