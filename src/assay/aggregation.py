@@ -57,7 +57,8 @@ def normalise_sum(raw: float, gain: float, loss: float, scale: Scale) -> float |
     if gain > 0:
         share = raw / gain
     elif loss > 0 and scale == "unit":
-        share = 1 + raw / loss  # `raw` is minus what was lost
+        lost = -raw
+        share = 1 - lost / loss
     else:
         return None
     if scale == "open" or 0.0 <= share <= 1.0:
