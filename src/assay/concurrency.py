@@ -47,12 +47,13 @@ def is_stop_request(error: BaseException) -> bool:
     A `CancelledError` asks this code to stop only if the current task was cancelled. Otherwise
     other code raised it.
     """
+    if isinstance(error, KeyboardInterrupt | GeneratorExit):  # GeneratorExit: it is being closed
+        return True
     if not isinstance(error, asyncio.CancelledError):
-        # Closing a coroutine raises GeneratorExit in it.
-        return isinstance(error, KeyboardInterrupt | GeneratorExit)
+        return False
     try:
         task = asyncio.current_task()
-    except RuntimeError:  # there is no event loop, so nothing of ours can be cancelled
+    except RuntimeError:  # there is no event loop, so no task was cancelled
         return False
     return task is not None and task.cancelling() > 0
 
@@ -143,7 +144,8 @@ class _WorkerGroup:
     def _grow(self) -> None:
         """Double the number of workers, and call this again in the next turn of the event loop.
 
-        So a few indices that are quickly done do not cost as many tasks as there are indices.
+        To start a task for every index at once would be a waste if the first workers finish all
+        the work quickly.
         """
         remaining = length_hint(self._indices)  # the number of indices that no worker has taken
         if self._has_failed or remaining == 0:
