@@ -226,10 +226,11 @@ class Criterion(BaseModel):
     @field_validator("weight")
     @classmethod
     def _refuse_tiny_weight(cls, weight: float) -> float:
-        # With a smaller weight, a product would be rounded to 0, or a quotient would overflow.
-        if 0 < abs(weight) < 1 / MAX_MAGNITUDE:
+        # Products with a smaller weight could be rounded to 0, and quotients could overflow.
+        smallest = 1 / MAX_MAGNITUDE
+        if 0 < abs(weight) < smallest:
             raise ValueError(
-                f"weight {weight!r} is too small: give 0 for a metric, or at least {1 / MAX_MAGNITUDE:g}"
+                f"weight {weight!r} is too small: give 0 for a metric, or at least {smallest:g}"
             )
         return weight
 
