@@ -126,6 +126,7 @@ def _check_media_type(part: Part, declared: str, detected: str, data: bytes) -> 
     Without a declared type, it has to be a type of the part's kind; a part of the kind "file" may
     be of any type.
     """
+    # `audio/x-wav` and `audio/vnd.wave` are other names of `audio/wav`.
     declared_type = re.sub(r"/(x-|vnd\.)", "/", declared.lower())
     declared_type = _ALIASES.get(declared_type, declared_type)
     if declared_type:
@@ -288,7 +289,10 @@ def _count_audio_tokens(maker: str, media_type: str, data: bytes) -> int:
 
 
 def _read_image_size(media_type: str, data: bytes) -> tuple[int, int]:
-    """Return width and height from the header of an image; raise struct.error if it is too short."""
+    """Return the width and height of an image, from its header.
+
+    Raises struct.error if the header is too short.
+    """
     if media_type == "image/png":
         width, height = struct.unpack(">II", data[16:24])
     elif media_type == "image/gif":
@@ -383,7 +387,7 @@ def add_media_columns(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read_prompt(row: Mapping[str, Any]) -> Any:
-    """Return the messages of a row's prompt, which is in the first of these columns."""
+    """Return the messages of a row's prompt, from the first of three columns that has a value."""
     prompt: Any = ""
     for name in ("prompt", "question", "query"):
         value = row.get(name)
