@@ -631,7 +631,7 @@ def _get_part_type(part: object) -> str:
     part_type = get_field(part, "type")
     if isinstance(part_type, str):
         return part_type
-    # Gemini's parts have no type, but a field of that name.
+    # A part of Gemini has no field `type`. It is recognised by another field, such as `inline_data`.
     for name, json_name in _GEMINI_FIELDS.items():
         if get_field(part, name) is not None or get_field(part, json_name) is not None:
             return name
@@ -736,7 +736,7 @@ def _read_call(call: object, call_id: object) -> _Piece:
 
 
 def _read_result(part: object, body: Any) -> Iterator[_Piece]:
-    """Yield the result of a tool with all of its text, then the media in it.
+    """Yield the result of a tool as one piece with all of its text, then the media in it.
 
     `body` is the field of the part that is named like its type, if there is one.
     """
@@ -745,14 +745,19 @@ def _read_result(part: object, body: Any) -> Iterator[_Piece]:
     if output is None:
         output = get_field(part, "output")
     if not call_id or output is None:
-        # Either a record inside a result, or a result of Gemini: all of its fields are the output.
+        # A result of Gemini, whose output is its body, or a record that is nested in a result.
         output = part if body is None else body
-    call_id = call_id or get_field(body, "id") or ""
+    if not call_id:
+        call_id = get_field(body, "id") or ""
     media: list[_Piece] = []
     if _has_known_parts(output, part):
-        pieces = list(_read_content(output))
-        media = [piece for piece in pieces if piece.kind in MEDIA_KINDS]
-        text = "\n".join(piece.text for piece in pieces if piece.kind not in MEDIA_KINDS)
+        texts: list[str] = []
+        for piece in _read_content(output):
+            if piece.kind in MEDIA_KINDS:
+                media.append(piece)
+            else:
+                texts.append(piece.text)
+        text = "\n".join(texts)
     else:
         text = _to_json(output)
     if get_field(part, "is_error") is True:
