@@ -125,10 +125,11 @@ def _list_environment_secrets() -> list[str]:
 
 
 def redact_settings(value: Any, name: str = "") -> Any:
-    """Return a JSON value without secrets. The whole value of a field with a secret's name is masked.
+    """Return a JSON value without secrets.
 
-    `name` is the name of the field that holds the value. Lists of values are masked one by one, and
-    None, True, False and the empty text are kept, since they show only whether a secret is set.
+    `name` is the name of the field that holds the value. If it is the name of a secret, the text or
+    number in the field is masked as a whole, and so is each item of a list. None, True, False and
+    the empty text are kept, since they can only show whether a secret is set.
     """
     if isinstance(value, Mapping):
         settings = cast("Mapping[str, Any]", value)
