@@ -368,9 +368,9 @@ def _shape_group(
 def _find_failing_rollouts(
     part: ShapingPart, group: Mapping[int, Earned]
 ) -> dict[int, CriterionReport]:
-    """Return the errors of the rollouts for which the part fails even if it is called with one only.
+    """Call the part with each rollout alone, and return the errors by index.
 
-    Only `group_length` is called again. A function of the caller may need the whole group.
+    This is done for `group_length` only. A function of the caller may need the whole group.
     """
     if part.function is not group_length:
         return {}
@@ -398,6 +398,7 @@ def _with_reward(report: EvaluationReport, rollout: Earned) -> EvaluationReport:
     update: dict[str, Any] = {
         "raw_score": rollout.reward + 0.0,  # + 0.0 turns -0.0 into 0.0
         "unshaped": rollout.outcome,
+        # The score is not shaped, so the sum behind it stays the same.
         "worth": rollout.outcome if report.worth is None else report.worth,
     }
     if report.step_rewards is not None:
