@@ -89,7 +89,8 @@ def read_calls(prompt: object, completion: object) -> list[TrajectoryStep]:
     """
     parts = [part for part in read_parts(prompt, completion) if not part.in_prompt]
     call_parts = [part for part in parts if part.kind == "call"]
-    results = _match_results(call_parts, [part for part in parts if part.kind == "result"])
+    result_parts = [part for part in parts if part.kind == "result"]
+    results = _match_results(call_parts, result_parts)
     steps: list[TrajectoryStep] = []
     for part in call_parts:
         match = _CALL.fullmatch(part.text)
@@ -227,10 +228,10 @@ def assign_to_turns(
 def _share_failure(
     criterion: Criterion, line: CriterionReport, value: float, turns: Collection[str]
 ) -> dict[str, float]:
-    """Return the value of each turn if the turns that a failure cites are to blame for it.
+    """Return the value of each turn for a failure that cites some of the turns.
 
-    What the failure's value lacks to the best value is divided equally among the cited turns; all
-    other turns have the best value. The result is empty if no turn is cited.
+    The difference between the failure's value and the best value is divided equally among the cited
+    turns. All other turns have the best value. The result is empty if no turn is cited.
     """
     cited_turns: set[str] = set()
     for citation in line.citations:
