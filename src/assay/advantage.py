@@ -7,16 +7,13 @@ from typing import Final, Literal, TypeAlias
 
 from assay.types import Rewards
 
-# How the advantage of a rollout is computed:
-# - "mean" and "dr_grpo": its reward minus the mean of its group
-# - "grpo": the same, divided by the standard deviation of the group
-# - "rloo": its reward minus the mean of the other rollouts of its group
-# - "gdpo": "grpo" for each criterion separately, added up (see `gdpo_advantages`)
+# How the advantage of a rollout is computed. `gdpo_advantages` computes "gdpo", and `advantages`
+# computes and explains the others.
 Estimator: TypeAlias = Literal["mean", "dr_grpo", "grpo", "rloo", "gdpo"]
 EPSILON: Final = 1e-6  # added to a standard deviation, as verl does; TRL adds 1e-4
-# Added to the standard deviation of all rollouts in the last step of GDPO, as TRL does. verl adds
-# the square of this number to the variance.
-WHITENING: Final = 1e-4
+# The smallest number that is added to the standard deviation of all rollouts in the last step of
+# GDPO. TRL adds this number; verl adds its square to the variance.
+GDPO_MIN_EPSILON: Final = 1e-4
 
 
 def advantages(
@@ -29,12 +26,18 @@ def advantages(
 ) -> list[float | None]:
     """Return the advantage of each rollout in its group; None for a rollout without a reward.
 
-    `groups` holds the group of each rollout; without it, all rollouts are one group. Rollouts
-    without a reward are not part of any mean. The only rollout of a group that has a reward has
-    the advantage 0.
+    `estimator` is the formula:
 
-    `baselines`, for "rloo" only, holds one more reward to compare each rollout with, such as that
-    of a greedy answer.
+    - "mean" and "dr_grpo": the reward minus the mean of the group
+    - "grpo": the same, divided by the standard deviation of the group plus `epsilon`
+    - "rloo": the reward minus the mean of the other rewards of the group
+
+    `groups` holds the group of each rollout; without it, all rollouts are one group. Rollouts
+    without a reward are not part of any mean. If only one rollout of a group has a reward, its
+    advantage is 0.
+
+    `baselines`, for "rloo" only, holds an additional reward for each rollout, such as the reward
+    of a greedy answer. It counts as one more of the other rewards of the group.
 
     >>> advantages([1.0, 0.0, None])
     [0.5, -0.5, None]
@@ -43,14 +46,14 @@ def advantages(
     """
     _check_arguments(rewards, estimator, groups, baselines)
     results: list[float | None] = [None] * len(rewards)
-    for members in _group_scored(rewards, groups):
-        indices = [index for index, _ in members]
-        group_rewards = [reward for _, reward in members]
+    for scored_rollouts in _group_scored(rewards, groups):
+        indices = [index for index, _ in scored_rollouts]
+        group_rewards = [reward for _, reward in scored_rollouts]
         if baselines is None:
-            group_advantages = _compare_with_mean(group_rewards, estimator, epsilon)
+            group_advantages = _compute_without_baselines(group_rewards, estimator, epsilon)
         else:
             group_baselines = [baselines[index] for index in indices]
-            group_advantages = _compare_with_others(group_rewards, group_baselines)
+            group_advantages = _compute_rloo_with_baselines(group_rewards, group_baselines)
         for index, advantage in zip(indices, group_advantages, strict=True):
             results[index] = advantage
     return results
@@ -62,7 +65,7 @@ def _check_arguments(
     groups: Sequence[Hashable] | None,
     baselines: Rewards | None,
 ) -> None:
-    """Raise ValueError for an unknown estimator, columns of unequal length, or NaN."""
+    """Raise ValueError for arguments that do not fit together, and for infinite or NaN rewards."""
     if estimator not in ("mean", "dr_grpo", "grpo", "rloo"):
         raise ValueError(
             f"estimator is {estimator!r}: give 'mean', 'dr_grpo', 'grpo' or 'rloo', "
@@ -87,39 +90,41 @@ def _check_arguments(
 def _group_scored(
     rewards: Rewards, groups: Sequence[Hashable] | None
 ) -> list[list[tuple[int, float]]]:
-    """Return, for each group, the index and the reward of its rollouts that have a reward."""
-    members: defaultdict[Hashable, list[tuple[int, float]]] = defaultdict(list)
+    """Return for each group a list of (index, reward) of the rollouts that have a reward."""
+    scored_by_group: defaultdict[Hashable, list[tuple[int, float]]] = defaultdict(list)
     for index, reward in enumerate(rewards):
         if reward is not None:
             group = None if groups is None else groups[index]
-            members[group].append((index, reward))
-    return list(members.values())
+            scored_by_group[group].append((index, reward))
+    return list(scored_by_group.values())
 
 
-def _compare_with_mean(
+def _compute_without_baselines(
     rewards: Sequence[float], estimator: Estimator, epsilon: float
 ) -> list[float]:
-    """Return the advantages of one group whose only baseline is its own mean."""
+    """Return the advantages of one group, computed from the rewards of the group only."""
     size = len(rewards)
     if min(rewards) == max(rewards):
-        # Exactly 0. The mean of equal rewards may differ from them by a rounding error.
+        # The mean of equal rewards may differ from them by a rounding error, so return exact zeros.
         return [0.0] * size
     mean = math.fsum(rewards) / size
     differences = [reward - mean for reward in rewards]
     if estimator == "rloo":
-        # reward - mean of the others = (reward - mean) * size / (size - 1)
+        # reward - mean of the other rewards = (reward - mean of all rewards) * size / (size - 1)
         return [difference * size / (size - 1) for difference in differences]
     if estimator == "grpo":
-        # hypot avoids squares that overflow or vanish.
-        deviation = math.hypot(*differences) / math.sqrt(size - 1)
+        # The square root of the sum of squares. `hypot` works with very large and small numbers.
+        norm = math.hypot(*differences)
+        deviation = norm / math.sqrt(size - 1)
         return [difference / (deviation + epsilon) for difference in differences]
-    return differences
+    return differences  # "mean" and "dr_grpo"
 
 
-def _compare_with_others(rewards: Sequence[float], baselines: Rewards) -> list[float]:
-    """Return each reward minus the mean of the other rewards and its baseline.
+def _compute_rloo_with_baselines(rewards: Sequence[float], baselines: Rewards) -> list[float]:
+    """Return the advantages of one group by "rloo", with a baseline or None for each reward.
 
-    A rollout with neither other rewards nor a baseline has the advantage 0.
+    Each reward is compared with the mean of all other rewards of the group and its own baseline.
+    If there is neither another reward nor a baseline, the advantage is 0.
     """
     reward_sum = math.fsum(rewards)
     results: list[float] = []
@@ -129,7 +134,10 @@ def _compare_with_others(rewards: Sequence[float], baselines: Rewards) -> list[f
         if baseline is not None:
             other_sum += baseline
             other_count += 1
-        results.append(reward - other_sum / other_count if other_count else 0.0)
+        if other_count == 0:
+            results.append(0.0)
+        else:
+            results.append(reward - other_sum / other_count)
     return results
 
 
@@ -141,15 +149,41 @@ def gdpo_advantages(
     groups: Sequence[Hashable] | None = None,
     epsilon: float = EPSILON,
 ) -> list[float | None]:
-    """Return the advantages by GDPO.
+    """Return the advantage of each rollout by GDPO; None for an unscored rollout.
 
-    The values of each criterion are normalised within their group, added up by weight, and the
-    sums are normalised over all rollouts.
+    The values of each criterion are normalised within their group by "grpo". Each rollout's
+    normalised values are multiplied by the weights and added up. These sums are normalised over all
+    rollouts.
 
-    `columns` holds the values of each criterion. A rollout is unscored if its reward is None, or,
-    without `rewards`, if one of its values is None. A missing value of a scored rollout, whose
-    criterion does not apply, adds 0.
+    `columns` holds, for each criterion, its value for each rollout. The value is None if the
+    criterion does not apply; then it adds 0 to the sum. A rollout is unscored if its reward is
+    None, or, without `rewards`, if any of its values is None.
     """
+    _check_columns(columns, rewards)
+    if rewards is None:
+        is_scored = [None not in values for values in zip(*columns.values(), strict=True)]
+    else:
+        is_scored = [reward is not None for reward in rewards]
+    terms_by_rollout: list[list[float]] = [[] for _ in is_scored]
+    for name, column in columns.items():
+        weight = 1.0 if weights is None else weights[name]
+        # Values of unscored rollouts must not change the mean of their group.
+        scored_values = [
+            value if scored else None for value, scored in zip(column, is_scored, strict=True)
+        ]
+        normalised = advantages(scored_values, "grpo", groups=groups, epsilon=epsilon)
+        for terms, value in zip(terms_by_rollout, normalised, strict=True):
+            terms.append(0.0 if value is None else weight * value)
+    sums: list[float | None] = []
+    for terms, scored in zip(terms_by_rollout, is_scored, strict=True):
+        sums.append(math.fsum(terms) if scored else None)
+    # If the criteria cancel each other out, the sums are only rounding errors. A smaller epsilon
+    # would turn these into large advantages.
+    return advantages(sums, "grpo", epsilon=max(epsilon, GDPO_MIN_EPSILON))
+
+
+def _check_columns(columns: Mapping[str, Rewards], rewards: Rewards | None) -> None:
+    """Raise ValueError if there are no columns, or if they differ in length."""
     if not columns:
         raise ValueError("there are no criteria to normalise: give a column of values for each")
     lengths = {name: len(column) for name, column in columns.items()}
@@ -159,22 +193,3 @@ def gdpo_advantages(
         raise ValueError(
             f"the columns differ in length ({lengths}): give one value per rollout, or None"
         )
-    if rewards is None:
-        is_scored = [None not in values for values in zip(*columns.values(), strict=True)]
-    else:
-        is_scored = [reward is not None for reward in rewards]
-    terms: list[list[float]] = [[] for _ in is_scored]  # of the sum for each rollout
-    for name, column in columns.items():
-        weight = 1.0 if weights is None else weights[name]
-        scored_values = [
-            value if scored else None for value, scored in zip(column, is_scored, strict=True)
-        ]
-        normalised = advantages(scored_values, "grpo", groups=groups, epsilon=epsilon)
-        for rollout_terms, value in zip(terms, normalised, strict=True):
-            rollout_terms.append(0.0 if value is None else weight * value)
-    sums: list[float | None] = [
-        math.fsum(rollout_terms) if scored else None
-        for rollout_terms, scored in zip(terms, is_scored, strict=True)
-    ]
-    # If criteria cancel out, only rounding errors remain, and a smaller epsilon would magnify them.
-    return advantages(sums, "grpo", epsilon=max(epsilon, WHITENING))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from operator import mul
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar, get_args
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, get_args
 
 from assay.errors import AssayError, RubricError
 from assay.types import Rewards
@@ -25,13 +25,16 @@ Scale: TypeAlias = Literal["unit", "open", "raw"]
 
 
 class Totals(NamedTuple):
-    """The weighted sum of some answers, and the limits between which it could have been."""
+    """The weighted sum of some answers, and how much could be gained and lost.
+
+    The sum is between -loss and gain if all values are between 0 and 1.
+    """
 
     # Σ weight · value
     raw: float = 0.0
-    # The sum of the positive weights.
+    # The largest possible gain: the sum of the positive weights.
     gain: float = 0.0
-    # The sum of the absolute values of the negative weights.
+    # The largest possible loss: the sum of the absolute values of the negative weights.
     loss: float = 0.0
 
 
@@ -54,7 +57,8 @@ def normalise_sum(raw: float, gain: float, loss: float, scale: Scale) -> float |
     if gain > 0:
         share = raw / gain
     elif loss > 0 and scale == "unit":
-        share = 1 + raw / loss
+        lost = -raw
+        share = 1 - lost / loss
     else:
         return None
     if scale == "open" or 0.0 <= share <= 1.0:
@@ -79,15 +83,15 @@ def stakes(weights: Sequence[float]) -> tuple[float, float]:
 
 
 def totals_from_share(share: float, weights: Sequence[float]) -> Totals:
-    """Return the totals of a rubric that was judged as a whole and scored `share` (0…1)."""
+    """Return the totals of a rubric that a judge gave one number for, `share` between 0 and 1."""
     gain, loss = stakes(weights)
     return Totals(raw=denormalise(share, gain, loss), gain=gain, loss=loss)
 
 
 def total(numbers: Iterable[float]) -> float:
-    """Return the sum of some numbers, which does not depend on their order.
+    """Return the sum of some numbers, rounded only once, at the end.
 
-    The sum is rounded once, at the end, so it is also the same on every version of Python.
+    So it is the same in any order of the numbers and on every version of Python.
     """
     return math.fsum(numbers) + 0.0  # + 0.0 turns -0.0 into 0.0
 
@@ -102,57 +106,83 @@ def sum_by_name(pairs: Iterable[tuple[str, float]]) -> dict[str, float]:
     sums: dict[str, float] = {}
     for name, values in group_by_key(pairs).items():
         if len(values) == 1:
-            sums[name] = values[0]
+            sums[name] = values[0]  # the usual case, without any addition
         else:
             sums[name] = total(values)
     return sums
 
 
 def group_by_key(pairs: Iterable[tuple[Key, Item]]) -> dict[Key, list[Item]]:
-    """Return the items of each key as a list, keys and items in the order of their appearance."""
+    """Return a list of the items of each key. Keys and items keep the order of `pairs`."""
     groups: dict[Key, list[Item]] = {}
     for key, item in pairs:
         groups.setdefault(key, []).append(item)
     return groups
 
 
-# Aggregations. Each formula takes the report lines that count and have a value.
+# Aggregations. Each takes the report lines that count and have a value.
 
 
-def _add_weighted(lines: Sequence[Any]) -> Totals:
+class ScoredLine(Protocol):
+    """What an aggregation needs of a `CriterionReport`."""
+
+    @property
+    def weight(self) -> float: ...
+
+    @property
+    def value(self) -> float: ...
+
+    @property
+    def passed(self) -> bool | None: ...
+
+
+def _add_weighted(lines: Sequence[ScoredLine]) -> Totals:
+    """Return the weighted sum of the values."""
     weights = [line.weight for line in lines]
     values = [line.value for line in lines]
     gain, loss = stakes(weights)
     return Totals(raw=weighted_sum(weights, values), gain=gain, loss=loss)
 
 
-def _average(lines: Sequence[Any]) -> Totals:
-    """Return the mean weighted by |weight|; a fault (negative weight) is worth 1 - value."""
-    sizes: list[float] = []
+def _average(lines: Sequence[ScoredLine]) -> Totals:
+    """Return the weighted mean of the values.
+
+    A line with a negative weight is about a fault: it counts with the absolute value of its weight
+    and with 1 - value.
+    """
+    weights: list[float] = []
     values: list[float] = []
     for line in lines:
-        sizes.append(abs(line.weight))
+        weights.append(abs(line.weight))
         values.append(line.value if line.weight > 0 else 1 - line.value)
-    size = total(sizes)
-    if size == 0:
+    total_weight = total(weights)
+    if total_weight == 0:
         return Totals()
-    return Totals(raw=weighted_sum(sizes, values) / size, gain=1.0)
+    mean = weighted_sum(weights, values) / total_weight
+    return _make_unit_totals(mean)
 
 
-def _all_pass(lines: Sequence[Any]) -> Totals:
+def _all_pass(lines: Sequence[ScoredLine]) -> Totals:
+    """Return 1 if all lines pass, else 0."""
     if not lines:
         return Totals()
-    return Totals(raw=float(all(line.passed for line in lines)), gain=1.0)
+    return _make_unit_totals(float(all(line.passed for line in lines)))
 
 
-def _any_pass(lines: Sequence[Any]) -> Totals:
+def _any_pass(lines: Sequence[ScoredLine]) -> Totals:
+    """Return 1 if at least one line passes, else 0."""
     if not lines:
         return Totals()
-    return Totals(raw=float(any(line.passed for line in lines)), gain=1.0)
+    return _make_unit_totals(float(any(line.passed for line in lines)))
+
+
+def _make_unit_totals(score: float) -> Totals:
+    """Return the totals whose normalised score is `score`: at most 1 can be gained."""
+    return Totals(raw=score, gain=1.0)
 
 
 def _apply_formula(
-    formula: Callable[[Sequence[Any]], object], name: str, lines: Sequence[Any]
+    formula: Callable[[Sequence[Any]], object], name: str, lines: Sequence[ScoredLine]
 ) -> Totals:
     """Return the result of a caller's formula as totals; raise `RubricError` for a non-number."""
     if not lines:
@@ -162,7 +192,7 @@ def _apply_formula(
         raise RubricError(
             f"aggregation {name!r} returned {format_value(result)}: return a finite number"
         )
-    return Totals(raw=float(result), gain=1.0)
+    return _make_unit_totals(float(result))
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,29 +277,35 @@ def fill_unscored(
     >>> fill_unscored([1.0, None, 0.0, 0.5], "group_mean", ["a", "a", "b", "b"])
     [1.0, 1.0, 0.0, 0.5]
     """
-    missing = [index for index, reward in enumerate(rewards) if reward is None]
-    if not missing or policy == "drop":
+    unscored = [index for index, reward in enumerate(rewards) if reward is None]
+    if not unscored or policy == "drop":
         return list(rewards)
     if policy == "raise":
-        first_error = errors[missing[0]] if errors else ""
+        first_error = errors[unscored[0]] if errors else ""
         detail = f" ({first_error})" if first_error else ""
         raise UnscoredError(
-            f"{len(missing)} of {len(rewards)} rollouts have no score{detail}: "
+            f"{len(unscored)} of {len(rewards)} rollouts have no score{detail}: "
             "fix what failed, or give unscored='zero' or 'group_mean' to train anyway"
         )
     if policy == "zero":
         return [0.0 if reward is None else reward for reward in rewards]
-    return _fill_with_group_mean(rewards, groups or [None] * len(rewards))
+    if not groups:
+        groups = [None] * len(rewards)
+    return _fill_with_group_mean(rewards, groups)
 
 
 def _fill_with_group_mean(rewards: Rewards, groups: Sequence[Hashable]) -> list[float | None]:
+    """Return the rewards with each None replaced by the mean of its group.
+
+    Raises `UnscoredError` if a group has no reward at all.
+    """
     scored: list[tuple[Hashable, float]] = []
     for group, reward in zip(groups, rewards, strict=True):
         if reward is not None:
             scored.append((group, reward))
-    means = {
-        group: math.fsum(values) / len(values) for group, values in group_by_key(scored).items()
-    }
+    means: dict[Hashable, float] = {}
+    for group, group_rewards in group_by_key(scored).items():
+        means[group] = math.fsum(group_rewards) / len(group_rewards)
     filled: list[float | None] = []
     for group, reward in zip(groups, rewards, strict=True):
         if reward is not None:

@@ -11,16 +11,16 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-# Returns whether more work would be served now, for work that ends up in a bottleneck such as a
-# rate-limited model. Work that starts too early only waits there.
+# A function that returns whether more work should be started now. It is given for work that calls
+# something with a limit, such as a model with a rate limit: work that starts too early only waits.
 HasRoom: TypeAlias = Callable[[], bool] | None
 
 MAX_CONCURRENT = 1024  # the default limit of concurrent pieces of work
-# How many workers may start per turn of the event loop if there is a `Room`; starting more at once
-# would delay everything else in the loop.
+# How many workers may start per turn of the event loop if there is a `has_room`; starting more at
+# once would delay everything else in the loop.
 STARTS_PER_TURN = 2
-ROOM_POLL_SECONDS = 0.005  # how often `Room` is asked again after it said no
-MAX_BUSY_SECONDS = 0.002  # how long `each` works before it lets the event loop do other work
+ROOM_POLL_SECONDS = 0.005  # how long to wait before `has_room` is called again after it said no
+MAX_BUSY_SECONDS = 0.002  # how long `map_with_pauses` works before the event loop has its turn
 # What the code of others may raise, including `exit()` and its own cancellation. A handler for this
 # must re-raise an error for which `is_stop_request` is true.
 FAILURES: Final = BaseException
@@ -42,13 +42,18 @@ class set_variable(Generic[Item]):  # noqa: N801 - used like a function; a gener
 
 
 def is_stop_request(error: BaseException) -> bool:
-    """Return True if an error means that this code has to stop, and not that other code failed."""
+    """Return True if an error asks this code to stop; False if other code failed.
+
+    A `CancelledError` asks this code to stop only if the current task was cancelled. Otherwise
+    other code raised it.
+    """
+    if isinstance(error, KeyboardInterrupt | GeneratorExit):  # GeneratorExit: it is being closed
+        return True
     if not isinstance(error, asyncio.CancelledError):
-        # Closing a coroutine raises GeneratorExit in it.
-        return isinstance(error, KeyboardInterrupt | GeneratorExit)
+        return False
     try:
         task = asyncio.current_task()
-    except RuntimeError:  # there is no event loop, so nothing of ours can be cancelled
+    except RuntimeError:  # there is no event loop, so no task was cancelled
         return False
     return task is not None and task.cancelling() > 0
 
@@ -62,7 +67,8 @@ async def run_concurrently(
 ) -> list[Result]:
     """Run `work` on all items concurrently and return the results in the order of the items.
 
-    At most `limit` run at the same time. The first exception cancels the rest and is raised.
+    At most `limit` run at the same time. More are started only while `has_room` returns True. The
+    first exception cancels the rest and is raised.
     """
     if len(items) == 1:
         return [await work(items[0])]
@@ -83,10 +89,12 @@ async def run_workers(
     limit: int = MAX_CONCURRENT,
     has_room: HasRoom = None,
 ) -> None:
-    """Run up to `limit` calls of `process`, which share the indices from 0 to `count` - 1.
+    """Run up to `limit` calls of `process` concurrently until all indices below `count` are used.
 
-    The caller's task runs the first call; more are started only when it waits. So work that never
-    waits needs no task. The first exception cancels the rest and is raised.
+    All calls take their indices from one iterator over `range(count)`, so each index is processed
+    by one of them. The caller's task runs the first call. More calls are started only when this
+    one waits, and only while `has_room` returns True, so work that never waits needs no new task.
+    The first exception cancels the rest and is raised.
     """
     await _WorkerGroup(process, count, limit, has_room).run()
 
@@ -114,17 +122,19 @@ class _WorkerGroup:
         """Return when all indices are processed; raise the first exception of a worker."""
         try:
             async with self._tasks:
-                # Runs as soon as the caller's task waits for the first time.
+                # The loop calls `_grow` as soon as this task waits for the first time. If it never
+                # waits, all work is already done and the call is cancelled.
                 first_growth = self._loop.call_soon(self._grow)
                 await self._work()
                 first_growth.cancel()
         except BaseExceptionGroup as errors:
             raise errors.exceptions[0] from None
-        # A task group ignores a task that was cancelled, but then a result is missing.
+        # The task group raises nothing if a worker was cancelled, but then a result is missing.
         if self._has_failed:
             raise asyncio.CancelledError
 
     async def _work(self) -> None:
+        """Run one worker, and record if it fails or is cancelled."""
         try:
             await self._process(self._indices)
         except BaseException:
@@ -132,8 +142,12 @@ class _WorkerGroup:
             raise
 
     def _grow(self) -> None:
-        """Start as many new workers as there are, and again in the next turn of the event loop."""
-        remaining = length_hint(self._indices)
+        """Double the number of workers, and call this again in the next turn of the event loop.
+
+        To start a task for every index at once would be a waste if the first workers finish all
+        the work quickly.
+        """
+        remaining = length_hint(self._indices)  # the number of indices that no worker has taken
         if self._has_failed or remaining == 0:
             return
         if self._has_room is not None and not self._has_room():
@@ -152,7 +166,10 @@ class _WorkerGroup:
 async def map_with_pauses(
     function: Callable[[Item], Result], items: Iterable[Item]
 ) -> list[Result]:
-    """Return the results of a function for all items, with pauses for the event loop."""
+    """Return the results of a synchronous function for all items, in order.
+
+    It pauses every few milliseconds, so that the event loop can run other tasks.
+    """
     results: list[Result] = []
     pause_at = time.perf_counter() + MAX_BUSY_SECONDS
     for item in items:
@@ -164,14 +181,14 @@ async def map_with_pauses(
 
 
 def run_without_waiting(coroutine: Coroutine[Any, Any, Result]) -> Result | None:
-    """Return the result of a coroutine that does not have to wait; None if it has to.
+    """Run a coroutine and return its result; if it has to wait, stop it and return None.
 
     The coroutine runs outside any task, so it must not use `asyncio.current_task`.
     """
     try:
-        coroutine.send(None)
-    except StopIteration as stop:
-        return stop.value
+        coroutine.send(None)  # runs the coroutine until it ends or waits
+    except StopIteration as end:
+        return end.value
     coroutine.close()
     return None
 
@@ -187,7 +204,11 @@ def run_sync(coroutine: Coroutine[Any, Any, Result]) -> Result:
 
 
 def run_in_thread(work: Callable[[], Result]) -> Future[Result]:
-    """Run blocking work in a daemon thread, so that it cannot keep the program from exiting."""
+    """Start blocking work in a new thread and return a future of its result.
+
+    The thread is a daemon, so that the program can exit while the work runs. The work sees the
+    context variables of the caller.
+    """
     future: Future[Result] = Future()
     future.set_running_or_notify_cancel()  # from now on the future cannot be cancelled
     context = copy_context()
@@ -209,6 +230,8 @@ class LoopThread:
     """
 
     def __init__(self) -> None:
+        """Start the thread, and wait until its loop runs."""
+        # The new thread hands over its loop, and the event that stops it.
         started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
 
         async def run_until_stopped() -> None:

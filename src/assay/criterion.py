@@ -91,15 +91,18 @@ class Criterion(BaseModel):
     timeout: float = Field(default=DEFAULT_TIMEOUT, allow_inf_nan=False, gt=0, le=MAX_MAGNITUDE)
 
     @classmethod
-    def of(cls, question: object, weight: float | None = None) -> "Criterion":
-        """Return a function, a rubric or a criterion as a criterion, with `weight` if given."""
-        if isinstance(question, Criterion):
-            criterion = question
-        elif callable(question) or is_scorer(question):
-            criterion = cls(check=question)
+    def of(cls, source: object, weight: float | None = None) -> "Criterion":
+        """Return a criterion made from a function, a rubric or a criterion.
+
+        `weight`, if given, replaces the weight of the criterion.
+        """
+        if isinstance(source, Criterion):
+            criterion = source
+        elif callable(source) or is_scorer(source):
+            criterion = cls(check=source)
         else:
             raise RubricError(
-                f"{question!r} is not a criterion: give a function, a Criterion, a Rubric, "
+                f"{source!r} is not a criterion: give a function, a Criterion, a Rubric, "
                 "or a mapping with 'requirement' or 'check'"
             )
         if weight is None:
@@ -112,7 +115,8 @@ class Criterion(BaseModel):
         try:
             return type(self)(**(fields | changes))
         except ValidationError as error:
-            raise RubricError(f"criterion {self.name!r}: {explain_first_error(error)[1]}") from None
+            _, explanation = explain_first_error(error)
+            raise RubricError(f"criterion {self.name!r}: {explanation}") from None
 
     @property
     def judged(self) -> bool:
@@ -134,26 +138,33 @@ class Criterion(BaseModel):
 
     @cached_property
     def memo(self) -> dict[str, str]:
-        """A cache for what graders derive from this criterion, such as parts of prompts."""
+        """An empty dict in which graders cache what they derive from this criterion.
+
+        For example, parts of prompts.
+        """
         return {}
 
     def passes(self, value: float) -> bool:
-        """Return True if the value is good: met, or for a fault (negative weight) not met."""
+        """Return True if the value is good.
+
+        A value is met if it is at least `pass_at`. To be met is good for a criterion with a
+        positive weight, and bad for one with a negative weight, which describes a fault.
+        """
         is_met = value >= self.pass_at
         if self.weight < 0:
             return not is_met
         return is_met
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the criterion as a rubric file holds it: only what differs from the defaults.
+        """Return the criterion as an entry of a rubric file, without fields that have their default.
 
-        Raises `RubricError` if a file cannot name the check.
+        Raises `RubricError` if the check cannot be written to a file.
         """
         return self._to_data(for_hash=False)
 
     @property
     def content_hash(self) -> str:
-        """A SHA-256 of all fields. Defaults and the order of the fields do not change it."""
+        """A SHA-256 of all fields that differ from their defaults, in any order."""
         return hash_json({"format": "assay.criterion/1", **self._to_data(for_hash=True)})
 
     @property
@@ -166,7 +177,8 @@ class Criterion(BaseModel):
     def _to_data(self, *, for_hash: bool) -> dict[str, Any]:
         """Return the fields that differ from their defaults, as JSON values.
 
-        With `for_hash`, a check that no file can name is identified by its qualified name.
+        With `for_hash`, a check that cannot be written to a file is identified by its qualified
+        name. Without it, such a check raises `RubricError`.
         """
         data: dict[str, Any] = {}
         if self.name != _derive_name(self):
@@ -190,29 +202,35 @@ class Criterion(BaseModel):
     @field_validator("choices", "tags", mode="before")
     @classmethod
     def _wrap_single_text(cls, value: object) -> object:
+        """Accept one text for a list of one text."""
         return (value,) if isinstance(value, str) else value
 
     @field_validator("when", mode="before")
     @classmethod
     def _read_conditions(cls, value: object) -> object:
+        """Accept the short forms in which a file can write conditions: one entry or a list.
+
+        A value of another type is returned unchanged, for pydantic to refuse.
+        """
         if value is None:
             return ()
         if isinstance(value, str | Mapping | Condition):
-            return tuple(_read_condition(cast("object", value)))
+            return tuple(_read_when_entry(cast("object", value)))
         if not isinstance(value, list | tuple):
             return value
         conditions: list[object] = []
-        for item in cast("Sequence[object]", value):
-            conditions.extend(_read_condition(item))
+        for entry in cast("Sequence[object]", value):
+            conditions.extend(_read_when_entry(entry))
         return tuple(conditions)
 
     @field_validator("weight")
     @classmethod
     def _refuse_tiny_weight(cls, weight: float) -> float:
-        # Its share of a sum would be rounded to 0, or dividing by it would overflow.
-        if 0 < abs(weight) < 1 / MAX_MAGNITUDE:
+        # Products with a smaller weight could be rounded to 0, and quotients could overflow.
+        smallest = 1 / MAX_MAGNITUDE
+        if 0 < abs(weight) < smallest:
             raise ValueError(
-                f"weight {weight!r} is too small: give 0 for a metric, or at least {1 / MAX_MAGNITUDE:g}"
+                f"weight {weight!r} is too small: give 0 for a metric, or at least {smallest:g}"
             )
         return weight
 
@@ -226,8 +244,10 @@ class Criterion(BaseModel):
     @field_validator("choices")
     @classmethod
     def _check_choices(cls, choices: tuple[str, ...]) -> tuple[str, ...]:
+        # Labels that differ only in case or surrounding spaces count as equal.
         folded = [choice.strip().casefold() for choice in choices]
-        if len(choices) < 2 or len(set(folded)) < len(folded) or "" in folded:
+        has_duplicates = len(set(folded)) < len(folded)
+        if len(choices) < 2 or has_duplicates or "" in folded:
             raise ValueError(
                 f"choices are {list(choices)!r}: give at least two different labels, worst to best"
             )
@@ -292,18 +312,18 @@ class Criterion(BaseModel):
         return self
 
 
-def _read_condition(item: object) -> list[object]:
+def _read_when_entry(entry: object) -> list[object]:
     """Return the conditions that one entry of `when` stands for.
 
     The entry is the name of a criterion, or a mapping from names to one or several verdicts.
     Anything else is returned unchanged, for pydantic to accept or refuse.
     """
-    if isinstance(item, str):
-        return [Condition(item)]
-    if not isinstance(item, Mapping):
-        return [item]
+    if isinstance(entry, str):
+        return [Condition(entry)]
+    if not isinstance(entry, Mapping):
+        return [entry]
     conditions: list[object] = []
-    for name, verdicts in cast("Mapping[str, Any]", item).items():
+    for name, verdicts in cast("Mapping[str, Any]", entry).items():
         if verdicts is None:
             conditions.append(Condition(name))
         elif isinstance(verdicts, str):
@@ -337,30 +357,35 @@ def _derive_name(criterion: Criterion) -> str:
 
 
 def _check_to_data(check: Any, *, for_hash: bool) -> dict[str, Any]:
-    """Return a check as an entry of a file.
+    """Return the field of a rubric file that holds this check: `check`, or `rubric` for a rubric.
 
-    Raises `RubricError` for a check that no file can name, except with `for_hash`.
+    Raises `RubricError` if the check cannot be written to a file. With `for_hash`, it is identified
+    by its hash or its qualified name instead.
     """
     if is_scorer(check):
-        if for_hash:
-            return {"rubric": _hash_scorer(check)}
-        rubric: dict[str, Any] = getattr(check, "to_dict", dict)()
-        if "criteria" not in rubric:
-            raise RubricError(
-                f"{check!r} cannot be written as one criterion of a file: use a Rubric"
-            )
-        return {"rubric": rubric}
+        return {"rubric": _hash_scorer(check) if for_hash else _scorer_to_data(check)}
+    # A built-in check may hold a function of the caller as its option `predicate`.
     predicate = getattr(check, "predicate", None)
     if predicate is not None and not for_hash:
         get_file_reference(predicate)  # raises if a file cannot name it
-    if callable(getattr(check, "spec", None)):
+    is_builtin = callable(getattr(check, "spec", None))
+    if is_builtin:
         return {"check": check.spec()}
     if for_hash:
         return {"check": get_qualified_name(check)}
     return {"check": get_file_reference(check)}
 
 
+def _scorer_to_data(scorer: Any) -> dict[str, Any]:
+    """Return a rubric as data of a rubric file; raise `RubricError` if it has no criteria."""
+    data: dict[str, Any] = scorer.to_dict() if hasattr(scorer, "to_dict") else {}
+    if "criteria" not in data:
+        raise RubricError(f"{scorer!r} cannot be written as one criterion of a file: use a Rubric")
+    return data
+
+
 def _hash_scorer(scorer: object) -> str:
+    """Return the content hash of a rubric; the qualified name of its class if it has no hash."""
     content_hash = getattr(scorer, "content_hash", None)
     if isinstance(content_hash, str):
         return content_hash
@@ -374,7 +399,7 @@ class Scorer(Protocol):
 
 
 def is_scorer(thing: object) -> TypeGuard[Scorer]:
-    """Return True for a rubric of some kind. Anything callable is a function, not a rubric."""
+    """Return True for an object with a method `score` that cannot be called itself."""
     return not callable(thing) and callable(getattr(thing, "score", None))
 
 
@@ -383,16 +408,20 @@ def get_check_name(check: object) -> str:
 
     A `partial` has the name of its function, unless its own `__name__` was set.
     """
-    while isinstance(check, partial) and "__name__" not in vars(check):
-        check = cast("partial[Any]", check).func
-    check = cast("object", check)
-    name = getattr(check, "name", None)
-    if isinstance(name, str) and name:
-        return name
-    name = getattr(check, "__name__", None) or type(check).__name__
-    if name == "<lambda>":
+    function: Any = check
+    while _is_unnamed_partial(function):
+        function = function.func
+    own_name = getattr(function, "name", None)  # a built-in check has one
+    if isinstance(own_name, str) and own_name:
+        return own_name
+    python_name = getattr(function, "__name__", None) or type(function).__name__
+    if python_name == "<lambda>":
         return ""
-    return str(name)
+    return str(python_name)
+
+
+def _is_unnamed_partial(check: object) -> bool:
+    return isinstance(check, partial) and "__name__" not in vars(cast("object", check))
 
 
 def make_slug(requirement: str, limit: int = 48) -> str:
@@ -410,12 +439,14 @@ def make_slug(requirement: str, limit: int = 48) -> str:
 
 
 def get_qualified_name(thing: object) -> str:
-    """Return the `module:name` of a function or class, or of the class of another object."""
+    """Return the `module:name` of a function or class, or of the class of another object.
+
+    A `partial` has the name of its function.
+    """
     while isinstance(thing, partial):
         thing = cast("partial[Any]", thing).func
-    if not hasattr(thing, "__qualname__"):
-        thing = type(thing)
-    return f"{thing.__module__}:{getattr(thing, '__qualname__', '')}"
+    named: Any = thing if hasattr(thing, "__qualname__") else type(thing)
+    return f"{named.__module__}:{named.__qualname__}"
 
 
 def get_file_reference(function: object) -> str:
@@ -424,9 +455,9 @@ def get_file_reference(function: object) -> str:
     Raises `RubricError` if the function cannot be imported by that name.
     """
     reference = get_qualified_name(function)
-    module, _, attributes = reference.partition(":")
+    module, _, qualified_name = reference.partition(":")
     imported: object = sys.modules.get(module)
-    for attribute in attributes.split("."):
+    for attribute in qualified_name.split("."):
         imported = getattr(imported, attribute, None)
     # `__main__` is a different module in every program.
     if module == "__main__" or imported != function:
@@ -444,6 +475,7 @@ def hash_json(value: object) -> str:
     """
 
     def parse_number(text: str) -> float:
+        """Return 2 for "2.0", and 2.5 for "2.5"."""
         number = float(text)
         return int(number) if number.is_integer() else number
 

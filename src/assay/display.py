@@ -27,7 +27,7 @@ class Section(NamedTuple):
 
 @dataclass(frozen=True)
 class Page:
-    """A title, tables, and notes below them; `data` holds the same as JSON values."""
+    """A title, tables, and notes below the tables. `data` holds the same content as JSON values."""
 
     title: str
     sections: Sequence[Section]
@@ -56,6 +56,7 @@ class Page:
         return "\n\n".join(paragraphs)
 
     def _to_html(self, sections: Sequence[Section]) -> str:
+        """Return the page as HTML with its own style sheet, for a notebook."""
         from pkgutil import get_data  # only notebooks need it
 
         style_sheet = (get_data("assay", "notebook.css") or b"").decode()
@@ -152,7 +153,11 @@ def colour_text(text: str, colour: str) -> str:
 
 def escape_control_characters(text: str) -> str:
     """Return the text with control characters escaped, so that it cannot control a terminal."""
-    return _CONTROL_CHARACTERS.sub(lambda match: repr(match[0])[1:-1], text)
+
+    def escape_character(match: re.Match[str]) -> str:
+        return repr(match[0])[1:-1]  # `\x1b` for ESC: the repr without its quotes
+
+    return _CONTROL_CHARACTERS.sub(escape_character, text)
 
 
 def format_line(text: str) -> str:
@@ -161,7 +166,7 @@ def format_line(text: str) -> str:
 
 
 def shorten_line(text: str, most: int = 160) -> str:
-    """Return the text on one line, cut after `most` characters. `--json` shows all of it."""
+    """Return the text on one line, cut after `most` characters."""
     line = format_line(text)
     if len(line) <= most:
         return line
@@ -186,9 +191,10 @@ def make_notebook_bar() -> Callable[[str, int, int | None], None] | None:
     if ipython is None or not hasattr(ipython.get_ipython(), "kernel"):
         return None
     ipython_display: Any = import_module("IPython.display")
-    handle: Any = None
+    handle: Any = None  # of the output in the notebook, once something is shown
 
     def show_progress(text: str, done: int, total: int | None) -> None:
+        """Show the bar; after the first call, replace what is shown."""
         nonlocal handle
         bar = ""
         if total is not None:

@@ -9,7 +9,7 @@ import struct
 import wave
 from array import array
 from base64 import b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -61,7 +61,8 @@ _SIGNATURES: Final[Mapping[str, bytes]] = {
     "audio/ogg": rb"OggS",
     "application/pdf": rb"%PDF-",
 }
-# Other names of these types; the last one says nothing about the content.
+# Other names of these types. `application/octet-stream` says nothing about the content, like no
+# type at all.
 _ALIASES: Final = {
     "image/jpg": "image/jpeg",
     "audio/mp3": "audio/mpeg",
@@ -95,6 +96,7 @@ class Attachment:
             data = source.content
             if data is None and _get_scheme(source.location) in ("http", "https"):
                 data = await _fetch(self.part.address, source.location)
+            # If there is no data yet, `read_medium` reads a file, which must not block the loop.
             self._medium = await asyncio.to_thread(read_medium, self.part, data)
         return self._medium
 
@@ -111,25 +113,36 @@ def read_medium(part: Part, data: bytes | None = None) -> Medium:
             f"{part.address} has {len(data):,} bytes, more than {MAX_BYTES:,}: make it smaller"
         )
     media_type = detect_media_type(data)
-    declared_type = re.sub(r"/(x-|vnd\.)", "/", source.media_type.lower())
-    declared_type = _ALIASES.get(declared_type, declared_type)
-    if declared_type:
-        is_as_declared = media_type == declared_type
-    else:
-        is_as_declared = part.kind in ("file", KIND_BY_MEDIA_TYPE.get(media_type))
-    if not media_type or not is_as_declared:
-        if media_type:
-            actual = f"its bytes are those of {media_type}"
-        else:
-            actual = f"its bytes begin with {data[:12]!r}"
-        raise MediaError(
-            f"{part.address} is declared as {declared_type or part.kind}, but {actual}: "
-            f"give one of {', '.join(KIND_BY_MEDIA_TYPE)}"
-        )
+    _check_media_type(part, source.media_type, media_type, data)
     medium = Medium(part.address, media_type, data)
     if medium.kind == "image":
         _ = medium.size  # raises for a broken image
     return medium
+
+
+def _check_media_type(part: Part, declared: str, detected: str, data: bytes) -> None:
+    """Raise `MediaError` if the detected media type is unknown, or not the declared one.
+
+    Without a declared type, it has to be a type of the part's kind; a part of the kind "file" may
+    be of any type.
+    """
+    # `audio/x-wav` and `audio/vnd.wave` are other names of `audio/wav`.
+    declared_type = re.sub(r"/(x-|vnd\.)", "/", declared.lower())
+    declared_type = _ALIASES.get(declared_type, declared_type)
+    if declared_type:
+        is_as_declared = detected == declared_type
+    else:
+        is_as_declared = part.kind in ("file", KIND_BY_MEDIA_TYPE.get(detected))
+    if detected and is_as_declared:
+        return
+    if detected:
+        actual = f"its bytes are those of {detected}"
+    else:
+        actual = f"its bytes begin with {data[:12]!r}"
+    raise MediaError(
+        f"{part.address} is declared as {declared_type or part.kind}, but {actual}: "
+        f"give one of {', '.join(KIND_BY_MEDIA_TYPE)}"
+    )
 
 
 def _get_scheme(location: str) -> str:
@@ -140,9 +153,9 @@ def _get_scheme(location: str) -> str:
 
 async def _fetch(address: str, url: str) -> bytes:
     """Return the content of a URL, if URLs may be fetched."""
-    places = ALLOWED_MEDIA.get()
+    allowed = ALLOWED_MEDIA.get()
     shown_url = format_value(url.partition("?")[0])  # the query may hold a key
-    if not places.urls:
+    if not allowed.urls:
         raise MediaError(
             f"{address} is at {shown_url}, but URLs are not fetched unless that is allowed: "
             "give its bytes, or use media_access(urls=True) in Python "
@@ -150,14 +163,19 @@ async def _fetch(address: str, url: str) -> bytes:
         )
     http = import_module("assay.models.http")  # imported late, because it needs aiohttp
     try:
-        response = await http.fetched(url, most_bytes=MAX_BYTES, allow_private=places.allow_private)
+        response = await http.fetched(
+            url, most_bytes=MAX_BYTES, allow_private=allowed.allow_private
+        )
     except http.FetchError as error:
         raise MediaError(f"{address}: {str(error).replace(url, shown_url)}") from None
     return response.body
 
 
 def _read_file(part: Part, location: str) -> bytes:
-    """Return the content of a file that a prompt names, if it is in one of the allowed folders."""
+    """Return the content of a file that a prompt names, if it is in one of the allowed folders.
+
+    Of a file that is too large, only one byte more than allowed is read.
+    """
     scheme = _get_scheme(location)
     if not location or scheme not in ("", "file"):
         raise MediaError(
@@ -189,7 +207,7 @@ def _read_file(part: Part, location: str) -> bytes:
 
 @dataclass(frozen=True)
 class Medium:
-    """An image, an audio clip or a PDF whose bytes are of the type that it says."""
+    """An image, an audio clip or a PDF. Its bytes were checked to be of its media type."""
 
     address: str
     media_type: str
@@ -233,7 +251,7 @@ class Medium:
         return width, height
 
     def tokens(self, maker: str) -> int:
-        """Estimate the number of tokens for a model of this maker.
+        """Estimate the number of tokens for a model of this maker, such as "openai" or "gemini".
 
         `docs/concepts/models.md` has the rules.
         """
@@ -241,7 +259,7 @@ class Medium:
             return _count_image_tokens(maker, *self.size)
         if self.kind == "audio":
             return _count_audio_tokens(maker, self.media_type, self.data)
-        # A PDF.
+        # What remains is a PDF.
         page_count = len(re.findall(rb"/Type\s*/Page\b", self.data)) or 1
         tokens_per_page = 258 if maker == "gemini" else 2_000
         return page_count * tokens_per_page
@@ -263,7 +281,7 @@ def _count_image_tokens(maker: str, width: int, height: int) -> int:
 def _count_audio_tokens(maker: str, media_type: str, data: bytes) -> int:
     bytes_per_second = 0
     if media_type == "audio/wav":
-        bytes_per_second = int.from_bytes(data[28:32], "little")
+        bytes_per_second = int.from_bytes(data[28:32], "little")  # a field of the WAV header
     if bytes_per_second == 0:
         bytes_per_second = 16_000  # an assumption: 128 kbit per second
     tokens_per_second = 32 if maker == "gemini" else 10
@@ -271,7 +289,10 @@ def _count_audio_tokens(maker: str, media_type: str, data: bytes) -> int:
 
 
 def _read_image_size(media_type: str, data: bytes) -> tuple[int, int]:
-    """Return width and height from the header of an image; raise struct.error if it is too short."""
+    """Return the width and height of an image, from its header.
+
+    Raises struct.error if the header is too short.
+    """
     if media_type == "image/png":
         width, height = struct.unpack(">II", data[16:24])
     elif media_type == "image/gif":
@@ -304,28 +325,30 @@ _JPEG_FRAME: Final = re.compile(
 
 
 def _read_jpeg_size(data: bytes) -> tuple[int, int]:
-    # The largest frame is the image: a photograph may hold a thumbnail as well.
+    # A photograph may hold a thumbnail too, so the largest frame is the image.
     sizes = [struct.unpack(">HH", size) for size in _JPEG_FRAME.findall(data)]
     height, width = max(sizes, default=(0, 0))
     return width, height
 
 
 async def read_message_media(message: Message) -> Message:
-    """Return a user message with the media read that `add_media_columns` put into it.
+    """Read the media that `add_media_columns` put into a user message.
 
-    Any other message is returned as it is.
+    Returns a copy of the message with a `Medium` in place of each part that names or holds one. A
+    message without such parts is returned unchanged.
     """
     content = message.get("content")
     if get_role(message) != "user" or not isinstance(content, list):
         return message
-    media: dict[int, Medium] = {}  # by the identity of the part of the content
+    media_by_id: dict[int, Medium] = {}  # by the `id()` of the part, since a dict cannot be a key
     for part in read_parts([message]):
         if _is_from_column(part.original):
-            media[id(part.original)] = await Attachment(part).read()
-    if not media:
+            media_by_id[id(part.original)] = await Attachment(part).read()
+    if not media_by_id:
         return message
-    parts = cast("list[Any]", content)
-    return {**message, "content": tuple(media.get(id(part), part) for part in parts)}
+    entries = cast("list[Any]", content)
+    new_content = tuple(media_by_id.get(id(entry), entry) for entry in entries)
+    return {**message, "content": new_content}
 
 
 def _is_from_column(original: object) -> bool:
@@ -353,31 +376,34 @@ def add_media_columns(row: dict[str, Any]) -> dict[str, Any]:
             message["content"] = [_fill_placeholder(part, media) for part in message["content"]]
     if all(get_role(message) != "user" for message in chat):
         chat.append({"role": "user"})
-    last = next(message for message in reversed(chat) if get_role(message) == "user")
-    content: Any = last.get("content") or []
-    if media and isinstance(content, str):
-        content = [{"type": "text", "text": content}]
-    last["content"] = [*media, *content] if media else content
+    last_user_message = next(message for message in reversed(chat) if get_role(message) == "user")
+    content: Any = last_user_message.get("content") or []
+    if media:
+        if isinstance(content, str):
+            content = [{"type": "text", "text": content}]
+        content = [*media, *content]
+    last_user_message["content"] = content
     return {**row, "prompt": chat}
 
 
 def _read_prompt(row: Mapping[str, Any]) -> Any:
-    """Return the messages of a row's prompt."""
+    """Return the messages of a row's prompt, from the first of three columns that has a value."""
+    prompt: Any = ""
     for name in ("prompt", "question", "query"):
-        prompt = row.get(name)
-        if prompt is not None:
+        value = row.get(name)
+        if value is not None:
+            prompt = value
             break
-    else:
-        prompt = ""
     if isinstance(prompt, str):
         return [{"role": "user", "content": prompt}]
     return list_messages(prompt)
 
 
 def _fill_placeholder(part: Any, media: list[dict[str, Any]]) -> Any:
-    """Return the next medium of its kind for a placeholder, removed from `media`; else the part.
+    """Return the medium that replaces a part if the part is a placeholder; else the part itself.
 
-    A placeholder is a part with no other field than its type.
+    A placeholder is a part with no other field than its type, such as `{"type": "image"}`. The
+    first of `media` with this type replaces it, and is removed from `media`.
     """
     if not hasattr(part, "items"):
         return part
@@ -389,19 +415,20 @@ def _fill_placeholder(part: Any, media: list[dict[str, Any]]) -> Any:
 
 
 def _read_cell(value: Any, kind: Kind) -> Iterator[dict[str, Any]]:
-    """Yield the media in a cell of a table as parts of a message."""
-    listed: Any = value.tolist() if hasattr(value, "tolist") else value
-    if isinstance(value, str) and value.startswith("["):  # a JSON list in a CSV file
-        with suppress(ValueError):
-            listed = json.loads(value)
-    if isinstance(listed, list | tuple):
-        for item in cast("list[Any]", listed):
+    """Yield the media in a cell of a table as parts of a message.
+
+    A cell holds None, a path, a URL, bytes, a Pillow image, a record of a Hugging Face dataset, or
+    a list of these. The record is a file, with `bytes` or `path`, or decoded audio, with `array`.
+    """
+    items = _list_items(value)
+    if items is not None:
+        for item in items:
             yield from _read_cell(item, kind)
     elif isinstance(value, str):
         is_url = bool(_get_scheme(value)) or value.startswith("data:")
         if value:
             yield {"type": kind, "url" if is_url else "path": value}
-    elif hasattr(value, "get") and "array" not in value:  # a file in a Hugging Face dataset
+    elif hasattr(value, "get") and "array" not in value:
         yield from _read_cell(value.get("bytes") or value.get("path"), kind)
     elif value is not None:
         data = bytes(value) if isinstance(value, bytes | bytearray) else _encode(value)
@@ -410,6 +437,21 @@ def _read_cell(value: Any, kind: Kind) -> Iterator[dict[str, Any]]:
             "media_type": detect_media_type(data),
             "data": b64encode(data).decode(),
         }
+
+
+def _list_items(value: Any) -> Sequence[Any] | None:
+    """Return the items of a cell that holds a list; None for any other cell.
+
+    The list may also be a NumPy array, or, in a CSV file, the JSON text of a list.
+    """
+    items: Any = value
+    if isinstance(value, str):
+        if value.startswith("["):
+            with suppress(ValueError):
+                items = json.loads(value)
+    elif hasattr(value, "tolist"):
+        items = value.tolist()
+    return cast("Sequence[Any]", items) if isinstance(items, list | tuple) else None
 
 
 def _encode(value: Any) -> bytes:

@@ -24,7 +24,10 @@ from assay.wording import format_value, suggest_word
 
 
 def get_field(message: Any, name: str) -> Any:
-    """Return a field of a message or a part: a mapping's key or an attribute; None without one."""
+    """Return a field of a message or a part, or None if there is no such field.
+
+    The field is a key of a mapping, or an attribute of an object.
+    """
     # Nearly every message is a dict. This test takes a tenth of the time of the next one.
     if message.__class__ is dict:
         return message.get(name)
@@ -106,7 +109,10 @@ def find_last_with_role(messages: Messages, role: str) -> Any | None:
 
 
 def completion_text(completion: Messages | None) -> str:
-    """Return a completion as text: a plain text as it is, otherwise the last assistant message."""
+    """Return a completion as text: a plain text as it is, otherwise the last assistant message.
+
+    A number, which a table may hold instead of a text, is formatted as text.
+    """
     if completion is None:
         return ""
     if isinstance(completion, str):
@@ -132,8 +138,8 @@ def question_text(prompt: Messages | None) -> str:
 def read_completion(completion: object) -> Any:
     """Return a completion as checks and judges read it: a text, or messages.
 
-    A number becomes its text. Raises TypeError unless the last assistant message has text, parts
-    or tool calls: read as an empty text, it would score as if the model had said nothing.
+    A number is formatted as text. Raises TypeError if the last assistant message has no text, parts
+    or tool calls. To read it as an empty text would score it as if the model had said nothing.
     """
     if isinstance(completion, str):
         return completion
@@ -200,6 +206,7 @@ def _has_texts_or_parts(content: object) -> bool:
 
 
 def _describe(value: object) -> str:
+    """Return a value that is not a text, for an error message."""
     if value is None:
         return "null, not text"
     type_name = f"{type(value).__module__}.{type(value).__name__}".removeprefix("builtins.")
@@ -227,9 +234,9 @@ class ToolCall(NamedTuple):
 
 
 def read_tool_calls(message: object) -> list[ToolCall]:
-    """Return the entries of a message's `tool_calls`, also those saved as JSON text.
+    """Return the tool calls in the field `tool_calls` of a message.
 
-    Entries that cannot be read are left out.
+    An entry may be an object or its JSON text. Entries that cannot be read are left out.
     """
     entries = get_field(message, "tool_calls")
     if not _is_list(entries):
@@ -239,7 +246,7 @@ def read_tool_calls(message: object) -> list[ToolCall]:
 
 
 def _read_tool_call(entry: object) -> ToolCall | None:
-    """Return an entry of `tool_calls` as a call; None if it has no name."""
+    """Return an entry of `tool_calls`; None if it is not JSON or has no name."""
     if isinstance(entry, str):
         try:
             entry = json.loads(entry)
@@ -289,16 +296,17 @@ def read_shows(shows: object) -> Shows:
 
 
 class AllowedMedia(NamedTuple):
-    """From where media may be read that a message names by path or URL."""
+    """Which media that a message names by path or URL may be read."""
 
+    # Files in these folders.
     folders: tuple[Path, ...] = ()
     # Whether URLs may be fetched.
     urls: bool = False
-    # Whether these may be addresses in private networks.
+    # Whether URLs may point to private networks.
     allow_private: bool = False
 
 
-ALLOWED_MEDIA: ContextVar[AllowedMedia] = ContextVar("media_places", default=AllowedMedia())  # noqa: B039 - it is a tuple
+ALLOWED_MEDIA: ContextVar[AllowedMedia] = ContextVar("allowed_media", default=AllowedMedia())  # noqa: B039 - it is a tuple
 
 
 @contextmanager
@@ -392,19 +400,19 @@ def read_parts(prompt: object, completion: object = None) -> list[Part]:
     for number, message in enumerate(messages, start=1):
         in_prompt = number <= prompt_length
         role = _get_sender(message) or ("user" if in_prompt else "assistant")
-        counts: dict[str, int] = {}  # the parts of each kind in this message
+        counts: dict[str, int] = {}  # how many parts of each kind this message has so far
         for kind, text, call_id, original in _read_message(message):
             if kind == "text" and role == "tool":
+                # The text of a tool's message is the result of a call.
                 kind = "result"
                 call_id = str(get_field(message, "tool_call_id") or "")
             counts[kind] = counts.get(kind, 0) + 1
-            is_main_text = kind == "text" or (kind == "result" and role == "tool")
-            if is_main_text and counts[kind] == 1:
-                address = f"m{number}"
-            else:
-                address = f"m{number}.{kind}{counts[kind]}"
+            address = _make_address(number, role, kind, counts[kind])
+            call_address = ""
             if kind == "call" and call_id:
                 call_addresses[call_id] = address
+            elif kind == "result":
+                call_address = call_addresses.get(call_id, "")
             parts.append(
                 Part(
                     address=address,
@@ -412,11 +420,23 @@ def read_parts(prompt: object, completion: object = None) -> list[Part]:
                     role=role,
                     text=text,
                     in_prompt=in_prompt,
-                    call=call_addresses.get(call_id, "") if kind == "result" else "",
+                    call=call_address,
                     original=original,
                 )
             )
     return parts
+
+
+def _make_address(message_number: int, role: str, kind: Kind, count: int) -> str:
+    """Return the address of a part, which is the `count`-th of its kind in its message.
+
+    The first text of a message has the address of the message, such as `m3`, and so has the first
+    result in a tool's message. All other parts have addresses such as `m3.text2` or `m3.call1`.
+    """
+    is_main_text = kind == "text" or (kind == "result" and role == "tool")
+    if is_main_text and count == 1:
+        return f"m{message_number}"
+    return f"m{message_number}.{kind}{count}"
 
 
 def _find_first_reply(messages: Sequence[object]) -> int:
@@ -433,9 +453,9 @@ _SYSTEM_FIELDS: Final = ("system", "instructions", "system_instruction", "system
 
 
 def read_conversation(conversation: object, role: str) -> list[Any]:
-    """Return the messages of a chat, of a provider's request that holds one, or of a text.
+    """Return the messages of a chat, of a provider's request with a chat in it, or of a text.
 
-    A text becomes a message with this role; an empty text has no message.
+    A text becomes a message with this role; an empty text becomes no message.
     """
     message_field = _find_message_field(conversation)
     if message_field is not None:
@@ -454,11 +474,13 @@ def read_conversation(conversation: object, role: str) -> list[Any]:
 
 
 def _find_message_field(conversation: object) -> str | None:
-    """Return the field that holds the messages of a request; None if this is not a request."""
+    """Return the name of the field with the messages of a request; None if this is not a request."""
     for name in _MESSAGE_FIELDS:
-        if get_field(conversation, name) is not None:
-            is_message = get_role(conversation) or get_field(conversation, "type") is not None
-            return None if is_message else name
+        if get_field(conversation, name) is None:
+            continue
+        # A single message may have such a field too, but a request has neither role nor type.
+        is_message = get_role(conversation) or get_field(conversation, "type") is not None
+        return None if is_message else name
     return None
 
 
@@ -490,15 +512,17 @@ def _get_sender(message: object) -> str:
 
 
 class _Piece(NamedTuple):
-    """A part of one message, which does not know its address yet."""
+    """What becomes a `Part` when its address is known."""
 
     kind: Kind
     text: str
-    call_id: str = ""  # of the call that this is, or that this is the result of
-    original: Any = None  # media as the message has them
+    # For a call, its id; for a result, the id of its call.
+    call_id: str = ""
+    # For media, the part of the message as the provider's format has it.
+    original: Any = None
 
 
-# A message with no other fields has only a content, which is nearly always the case.
+# If a message has no other fields than these, all of its parts are in its content.
 _PLAIN_FIELDS: Final = frozenset({"role", "content", "tool_call_id", "name", "id"})
 
 
@@ -506,12 +530,13 @@ def _read_message(message: object) -> Iterator[_Piece]:
     """Yield the parts of one message, or of one item of the Responses API, in order."""
     content = _get_content(message)
     is_plain = message.__class__ is dict and cast("dict[str, Any]", message).keys() <= _PLAIN_FIELDS
-    if is_plain:
+    if is_plain:  # nearly every message
         yield from _read_content(content)
         return
-    if content is None and not get_role(message):
+    if content is None and not get_role(message):  # an item of the Responses API
         yield from _read_part(message)
         return
+    # Providers of open models put the reasoning into one of these fields.
     for name in ("reasoning_content", "reasoning"):
         reasoning = get_field(message, name)
         if isinstance(reasoning, str) and reasoning:
@@ -561,13 +586,15 @@ def _read_call_entry(entry: object) -> _Piece:
     call = _read_tool_call(entry)
     if call is not None:
         return _Piece("call", f"{call.name}({call.arguments})", call.id)
+    # A custom tool of OpenAI has the field `custom` instead of `function`.
     custom = get_field(entry, "custom") or entry
     if isinstance(get_field(custom, "name"), str):
         return _read_call(custom, get_field(entry, "id"))
     return _Piece("call", entry if isinstance(entry, str) else _to_json(entry))
 
 
-# The field that says what a part of Gemini is, and how Gemini's JSON spells that field.
+# The fields by which the types of Gemini's parts are recognised: the name of each field in Python,
+# which is also the type here, and its name in JSON.
 _GEMINI_FIELDS: Final[Mapping[str, str]] = {
     "function_call": "functionCall",
     "function_response": "functionResponse",
@@ -600,10 +627,11 @@ _MEDIA_TYPES: Final[Mapping[str, Kind]] = {
 
 
 def _get_part_type(part: object) -> str:
-    """Return the type of a part; the empty text for what is not a part."""
+    """Return the type of a part; the empty text if it cannot be recognised as a part."""
     part_type = get_field(part, "type")
     if isinstance(part_type, str):
         return part_type
+    # A part of Gemini has no field `type`. It is recognised by another field, such as `inline_data`.
     for name, json_name in _GEMINI_FIELDS.items():
         if get_field(part, name) is not None or get_field(part, json_name) is not None:
             return name
@@ -611,7 +639,10 @@ def _get_part_type(part: object) -> str:
 
 
 def _read_part(part: object) -> Iterator[_Piece]:
-    """Yield what one part of a message holds. The result of a tool is followed by its media."""
+    """Yield the pieces of one part of a message, in the format of any provider.
+
+    Most parts are one piece. A call may be followed by its result, and a result by its media.
+    """
     if isinstance(part, str):
         if part:
             yield _Piece("text", part)
@@ -621,7 +652,6 @@ def _read_part(part: object) -> Iterator[_Piece]:
     body = get_field(part, part_type)
     if not body and part_type in _GEMINI_FIELDS:
         body = get_field(part, _GEMINI_FIELDS[part_type])
-    text = get_field(part, "text")
     if part_type in _MEDIA_TYPES:
         yield from _read_media_part(part, part_type)
     elif part_type in ("thinking", "redacted_thinking", "reasoning"):
@@ -634,22 +664,25 @@ def _read_part(part: object) -> Iterator[_Piece]:
         yield _Piece("call", _to_json(body))
     elif part_type == "image_generation_call":
         yield _read_media("image", part)
-    elif part_type == "function_call" or part_type.endswith(("_use", "_call")):
-        yield _read_call(body or part, get_field(part, "call_id") or get_field(part, "id"))
-        output = get_field(part, "output")
-        if output is not None:  # some calls of the Responses API hold their result
-            result = output if isinstance(output, str) else _to_json(output)
-            yield _Piece("result", result, call_id=str(get_field(part, "id") or ""))
-    elif isinstance(text, str):
+    elif part_type.endswith(("_use", "_call")):
+        yield from _read_call_part(part, body)
+    else:
+        yield from _read_text_part(part)
+
+
+def _read_text_part(part: object) -> Iterator[_Piece]:
+    """Yield a text or a thought. A part of an unknown type becomes a text, as JSON."""
+    text = get_field(part, "text")
+    if not isinstance(text, str):
+        if part is not None:
+            yield _Piece("text", _to_json(part))
+    elif text:
         is_thought = get_field(part, "thought") is True  # in the format of Gemini
-        if text:
-            yield _Piece("thinking" if is_thought else "text", text)
-    elif part is not None:
-        yield _Piece("text", _to_json(part))
+        yield _Piece("thinking" if is_thought else "text", text)
 
 
 def _read_reasoning(part: object, body: Any) -> _Piece:
-    """Return reasoning, whose text may be in any of several fields, or hidden."""
+    """Return reasoning. Its text is in one or more of several fields, or hidden by the provider."""
     texts = [
         body,
         get_field(part, "text"),
@@ -669,8 +702,23 @@ def _read_media_part(part: object, part_type: str) -> Iterator[_Piece]:
         yield _read_media(_MEDIA_TYPES[part_type], part)
 
 
+def _read_call_part(part: object, body: Any) -> Iterator[_Piece]:
+    """Yield a call, and its result if the same part holds it, as some of the Responses API do.
+
+    `body` is the field of the part that is named like its type, if there is one.
+    """
+    yield _read_call(body or part, get_field(part, "call_id") or get_field(part, "id"))
+    output = get_field(part, "output")
+    if output is not None:
+        result = output if isinstance(output, str) else _to_json(output)
+        yield _Piece("result", result, call_id=str(get_field(part, "id") or ""))
+
+
 def _read_call(call: object, call_id: object) -> _Piece:
-    """Return a call as a part, in the format of any provider."""
+    """Return a call as a part, in the format of any provider.
+
+    Without `call_id`, the call's own field `id` is used.
+    """
     arguments: object = None
     for field_name in ("arguments", "input", "args"):
         arguments = get_field(call, field_name)
@@ -688,7 +736,7 @@ def _read_call(call: object, call_id: object) -> _Piece:
 
 
 def _read_result(part: object, body: Any) -> Iterator[_Piece]:
-    """Yield the result of a tool with all of its text, then the media in it.
+    """Yield the result of a tool as one piece with all of its text, then the media in it.
 
     `body` is the field of the part that is named like its type, if there is one.
     """
@@ -697,14 +745,19 @@ def _read_result(part: object, body: Any) -> Iterator[_Piece]:
     if output is None:
         output = get_field(part, "output")
     if not call_id or output is None:
-        # Either a record inside a result, or a result of Gemini: all of its fields count.
+        # A result of Gemini, whose output is its body, or a record that is nested in a result.
         output = part if body is None else body
-    call_id = call_id or get_field(body, "id") or ""
+    if not call_id:
+        call_id = get_field(body, "id") or ""
     media: list[_Piece] = []
     if _has_known_parts(output, part):
-        pieces = list(_read_content(output))
-        media = [piece for piece in pieces if piece.kind in MEDIA_KINDS]
-        text = "\n".join(piece.text for piece in pieces if piece.kind not in MEDIA_KINDS)
+        texts: list[str] = []
+        for piece in _read_content(output):
+            if piece.kind in MEDIA_KINDS:
+                media.append(piece)
+            else:
+                texts.append(piece.text)
+        text = "\n".join(texts)
     else:
         text = _to_json(output)
     if get_field(part, "is_error") is True:
@@ -719,7 +772,7 @@ def _has_known_parts(output: Any, part: object) -> bool:
         return all(_get_part_type(item) for item in output)
     if output.__class__ is str:
         return True
-    # `output is part` if the part has no separate output; its own type says nothing about it.
+    # If `output is part`, the part is its own output, and its type is that of a result.
     return output is not part and bool(_get_part_type(output))
 
 
@@ -739,11 +792,12 @@ _LOCATION_FIELDS: Final = (
     "audio",
     "file",
 )
+# The fields that are not listed in the description of media.
 _UNDESCRIBED_FIELDS: Final = ("type", "transcript", *_MEDIA_TYPE_FIELDS, *_CONTENT_FIELDS)
 
 
 def _read_media(kind: Kind, part: object) -> _Piece:
-    """Return media as a part whose text gives their type, their size and hash, and other fields."""
+    """Return media as a part whose text describes them: their type, size, hash and other fields."""
     media_type, content, _ = find_media_source(part)
     description = [media_type or kind]
     if content is not None:
@@ -804,7 +858,7 @@ def _list_fields(value: object, name: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _decode(text: str) -> bytes:
-    """Return the bytes of a base64 text; those of the text itself if it is not base64."""
+    """Return the bytes that a base64 text encodes. A text that is not base64 is encoded as UTF-8."""
     try:
         return b64decode(text)
     except ValueError:
@@ -816,6 +870,8 @@ def _describe_bytes(data: bytes) -> str:
 
 
 def _to_json(value: object) -> str:
+    """Return a value as JSON text; bytes are replaced by a description."""
+
     def convert(inner: Any) -> Any:
         if hasattr(inner, "model_dump"):
             return inner.model_dump(exclude_none=True)

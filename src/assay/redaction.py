@@ -37,9 +37,9 @@ _SECRET_WORDS = frozenset(
         "secret",
     }
 )
-# A name that ends in one of these words is the name of a secret too, unless one of the words listed
-# comes before it: `sort_key`, `eos_token`.
-_SECRET_WORDS_UNLESS = {
+# A name that ends in one of these words is the name of a secret too, unless the word before it is
+# one of the exceptions: `sort_key` and `eos_token` are not secrets.
+_EXCEPTIONS_BY_SECRET_WORD = {
     "key": frozenset(
         {
             "answer",
@@ -90,7 +90,7 @@ _registered: set[str] = set()
 
 
 def register_secret(*secrets: str | None) -> None:
-    """Register secrets to be removed from now on; those that are too short are ignored."""
+    """Register secrets to be removed from now on; None and those that are too short are ignored."""
     for secret in secrets:
         if secret and len(secret) >= SHORTEST_KEY:
             _registered.add(secret)
@@ -105,12 +105,15 @@ def redact(value: Any) -> Any:
     secrets = _registered.union(_list_environment_secrets())
     # The longest first, because a secret may be the beginning of another.
     longest_first = sorted(secrets, key=len, reverse=True)
-    return _change_texts(
-        value, lambda text: _replace_patterns(_replace_secrets(text, longest_first))
-    )
+
+    def redact_text(text: str) -> str:
+        return _replace_patterns(_replace_secrets(text, longest_first))
+
+    return _change_texts(value, redact_text)
 
 
 def _list_environment_secrets() -> list[str]:
+    """Return the values of the environment variables that have the names of secrets."""
     secrets: list[str] = []
     for name, value in os.environ.items():
         if not is_secret_name(name):
@@ -122,20 +125,23 @@ def _list_environment_secrets() -> list[str]:
 
 
 def redact_settings(value: Any, name: str = "") -> Any:
-    """Return a JSON value redacted; a value under the name of a secret is replaced as a whole.
+    """Return a JSON value without secrets.
 
-    `name` is the name under which the value stands.
+    `name` is the name of the field that holds the value. If it is the name of a secret, the text or
+    number in the field is masked as a whole, and so is each item of a list. None, True, False and
+    the empty text are kept, since they can only show whether a secret is set.
     """
     if isinstance(value, Mapping):
         settings = cast("Mapping[str, Any]", value)
         return {redact(key): redact_settings(inner, key) for key, inner in settings.items()}
-    if isinstance(value, str):
-        return MASK if value and is_secret_name(name) else redact(value)
-    if isinstance(value, Sequence):
+    if isinstance(value, Sequence) and not isinstance(value, str):
         return [redact_settings(inner, name) for inner in cast("Sequence[Any]", value)]
-    if value is None or isinstance(value, bool):
+    is_empty_text = isinstance(value, str) and not value
+    if value is None or isinstance(value, bool) or is_empty_text:
         return value
-    return MASK if is_secret_name(name) else value
+    if is_secret_name(name):
+        return MASK
+    return redact(value)
 
 
 @lru_cache(maxsize=1024)
@@ -147,10 +153,10 @@ def is_secret_name(name: str) -> bool:
     last_word = words[-1]
     if last_word in _SECRET_WORDS:
         return True
-    if last_word not in _SECRET_WORDS_UNLESS:
+    if last_word not in _EXCEPTIONS_BY_SECRET_WORD:
         return False
     word_before = words[-2] if len(words) > 1 else ""
-    return word_before not in _SECRET_WORDS_UNLESS[last_word]
+    return word_before not in _EXCEPTIONS_BY_SECRET_WORD[last_word]
 
 
 def replace_secrets(secrets: Iterable[str], value: Any) -> Any:
@@ -162,7 +168,7 @@ def replace_secrets(secrets: Iterable[str], value: Any) -> Any:
 def select_searchable(*secrets: str | None) -> tuple[str, ...]:
     """Return the secrets that can be searched for in the text of a model.
 
-    Those that are short, or without both digits and letters, could be ordinary words.
+    A secret that is short, or that lacks digits or letters, could be an ordinary word or number.
     """
     searchable: list[str] = []
     for secret in secrets:
@@ -190,7 +196,7 @@ def split_login(url: str) -> tuple[str, str, str]:
 
 
 def get_logger(name: str) -> "logging.Logger":
-    """Return the logger of this name; its records have no secrets and can be written as UTF-8."""
+    """Return the logger of this name. Its records are redacted, and can be written as UTF-8."""
     import logging
 
     logger = logging.getLogger(name)
@@ -202,17 +208,17 @@ def _redact_record(record: "logging.LogRecord") -> bool:
     """Redact a log record in place. Return True, so that the logger keeps it."""
     import logging
 
-    record.msg = _to_utf8(redact(record.getMessage()))
-    record.args = None
+    record.msg = _escape_surrogates(redact(record.getMessage()))
+    record.args = None  # they are already part of the message
     if record.exc_info and not record.exc_text:
         record.exc_text = logging.Formatter().formatException(record.exc_info)
     if record.exc_text:
-        record.exc_text = _to_utf8(redact(record.exc_text))
+        record.exc_text = _escape_surrogates(redact(record.exc_text))
     return True
 
 
-def _to_utf8(text: str) -> str:
-    """Return the text with lone surrogates escaped: a log file cannot store half an emoji."""
+def _escape_surrogates(text: str) -> str:
+    """Return the text with lone surrogates escaped, since a log file in UTF-8 cannot hold them."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
@@ -229,6 +235,7 @@ def _change_texts(value: Any, change: Callable[[str], str]) -> Any:
 
 
 def _replace_secrets(text: str, secrets: Iterable[str]) -> str:
+    """Replace these secrets wherever they occur in the text."""
     for secret in secrets:
         text = text.replace(secret, MASK)
     return text
@@ -244,28 +251,44 @@ def _replace_patterns(text: str) -> str:
 
 
 class _Patterns(NamedTuple):
-    """Patterns of secrets. Each can only start where a run of characters starts: linear time."""
+    """Patterns of secrets.
 
+    Each can match only from the start of a word, so that a search takes linear time.
+    """
+
+    # A key, a token or a private key.
     key: re.Pattern[str]
+    # The login in a URL: `me:password` in `https://me:password@host`.
     login: re.Pattern[str]
+    # A parameter of a URL with a secret: `token=abc` in `https://host?token=abc`.
     query: re.Pattern[str]
 
 
 @cache
 def _compile_patterns() -> _Patterns:
-    key = (
-        r"(?<![\w\-])[spr]k-(?=[\w\-]*\d)[\w\-]{16,}"  # OpenAI, Anthropic, Stripe and others
-        r"|\b(?:gh[pousr]_|hf_|npm_|gsk_|r8_|xai-|pplx-)[A-Za-z0-9]{24,}"
-        r"|\b(?:github_pat_|tgp_v1_|glpat-|xox[abprs]-|pypi-)[\w\-]{16,}"
-        r"|\bAIza[\w\-]{30,}|\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"
-        r"|(?<![\w\-])eyJ[\w\-]{8,}\.[\w\-]{8,}\.[\w\-]*"  # a JSON web token
-        r"|(?<=Bearer )\S{8,}|(?<=Basic )[\w+/=]{8,}"
-        r"|-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)"
-    )
+    keys = [
+        # OpenAI, Anthropic, Stripe and others
+        r"(?<![\w\-])[spr]k-(?=[\w\-]*\d)[\w\-]{16,}",
+        # GitHub, Hugging Face, npm, Groq, Replicate, xAI, Perplexity
+        r"\b(?:gh[pousr]_|hf_|npm_|gsk_|r8_|xai-|pplx-)[A-Za-z0-9]{24,}",
+        # GitHub, Together, GitLab, Slack, PyPI
+        r"\b(?:github_pat_|tgp_v1_|glpat-|xox[abprs]-|pypi-)[\w\-]{16,}",
+        # Google
+        r"\bAIza[\w\-]{30,}",
+        # AWS
+        r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b",
+        # a JSON web token
+        r"(?<![\w\-])eyJ[\w\-]{8,}\.[\w\-]{8,}\.[\w\-]*",
+        # the header `Authorization`
+        r"(?<=Bearer )\S{8,}",
+        r"(?<=Basic )[\w+/=]{8,}",
+        # a private key, which may be cut off
+        r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)",
+    ]
     login = r"(?<=://)[^/\s@]+(?=@)"
     query = r"(?<=[?&])([\w\-.]*(?:key|token|secret|password|signature|sig|auth)=)[^&\s#]+"
     return _Patterns(
-        key=re.compile(key),
+        key=re.compile("|".join(keys)),
         login=re.compile(login),
         query=re.compile(query, re.IGNORECASE),
     )

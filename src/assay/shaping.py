@@ -1,7 +1,7 @@
-"""Shape rewards: parts that are applied in order to the outcome of the criteria.
+"""Shape rewards: change the rewards that the criteria give, for example by a penalty for length.
 
-A part takes the scored rollouts of a batch and returns a reward for each. Rollouts without a
-reward are left out.
+A shaping is a list of parts, which are applied in order. A part takes the scored rollouts of a
+batch and returns a new reward for each. Rollouts without a reward are left out.
 """
 
 import inspect
@@ -25,9 +25,9 @@ from assay.wording import describe_error, explain_first_error, format_value, sug
 class Earned(NamedTuple):
     """One scored rollout, as a part of a shaping receives it."""
 
-    # The reward after the parts before this one.
+    # The reward so far: the outcome, changed by the parts before this one.
     reward: float
-    # The reward of the criteria, before any shaping.
+    # The reward that the criteria give, before any shaping.
     outcome: float
     # The outcome normalised to 0…1; None if nothing could be gained.
     score: float | None
@@ -117,25 +117,24 @@ def group_length(
     and Zanette (2025). Wrong answers have no penalty, so that being short gains them nothing. An
     answer is right if its score is at least `right`.
     """
-    lengths: list[float | None] = []  # None for a wrong answer
-    for rollout in batch:
+    right_lengths: dict[int, float] = {}  # by the index of the rollout
+    for index, rollout in enumerate(batch):
         # If nothing could be gained there is no score, and the outcome takes its place.
         score = rollout.outcome if rollout.score is None else rollout.score
-        lengths.append(rollout.length(count) if score >= right else None)
-    right_lengths = [length for length in lengths if length is not None]
-    right_count = max(1, len(right_lengths))
-    mean = math.fsum(right_lengths) / right_count
-    deviation = math.hypot(*(length - mean for length in right_lengths)) / math.sqrt(right_count)
+        if score >= right:
+            right_lengths[index] = rollout.length(count)
+    rewards = [rollout.reward for rollout in batch]
+    if not right_lengths:
+        return rewards
+    mean = math.fsum(right_lengths.values()) / len(right_lengths)
+    norm = math.hypot(*(length - mean for length in right_lengths.values()))
+    deviation = norm / math.sqrt(len(right_lengths))
     if deviation == 0:  # all lengths are equal
         deviation = 1.0
-    rewards: list[float] = []
-    for rollout, length in zip(batch, lengths, strict=True):
-        if length is None:
-            penalty = 0.0
-        else:
-            exponent = min(700.0, (mean - length) / deviation)  # exp overflows above 709
-            penalty = alpha / (1 + math.exp(exponent))
-        rewards.append(rollout.reward - penalty)
+    for index, length in right_lengths.items():
+        exponent = min(700.0, (mean - length) / deviation)  # exp overflows above 709
+        penalty = alpha / (1 + math.exp(exponent))
+        rewards[index] -= penalty
     return rewards
 
 
@@ -188,31 +187,32 @@ class ShapingPart:
         """Return the new reward of each rollout; raise ValueError unless all are finite numbers."""
         apply = partial(self.function, **self.options)
         results: Any
-        if self.is_builtin and not self.compares:
+        if self.is_builtin and not self.compares:  # then it takes one rollout, not a list
             results = [apply(rollout) for rollout in rollouts]
         else:
             results = apply(rollouts)
-        rewards: list[float] = []
-        for result in results:
-            if isinstance(result, int | float) and abs(result) <= MAX_MAGNITUDE:
-                rewards.append(float(result))
-        if len(rewards) != len(rollouts) or len(results) != len(rollouts):
+        if len(results) != len(rollouts) or not all(map(_is_valid_reward, results)):
             raise ValueError(
                 f"it returned {format_value(results)} for {len(rollouts)} rollouts: "
                 "return one finite number for each"
             )
-        return rewards
+        return [float(result) for result in results]
 
-    def to_data(self, *, as_hash: bool) -> Any:
+    def to_data(self, *, for_hash: bool) -> Any:
         """Return the part as an entry of a rubric file.
 
-        Raises `RubricError` for a function that no file can name, except with `as_hash`.
+        Raises `RubricError` for a function that cannot be written to a file. With `for_hash`, it is
+        identified by its qualified name instead.
         """
         if self.is_builtin:
             return {self.name: dict(self.options)}
-        if as_hash:
+        if for_hash:
             return get_qualified_name(self.function)
         return get_file_reference(self.function)
+
+
+def _is_valid_reward(reward: object) -> bool:
+    return isinstance(reward, int | float) and abs(reward) <= MAX_MAGNITUDE
 
 
 @cache
@@ -277,7 +277,8 @@ def _read_options(name: str, options: object) -> dict[str, Any]:
     try:
         model = build_options_model(name).model_validate(options)
     except ValidationError as error:
-        raise RubricError(f"{name}: {explain_first_error(error)[1]}") from None
+        _, explanation = explain_first_error(error)
+        raise RubricError(f"{name}: {explanation}") from None
     validated = model.model_dump(exclude_unset=True)
     if name == "clip":
         low = validated.get("low", -MAX_MAGNITUDE)
@@ -299,13 +300,17 @@ def shape_rewards(
     parts: Sequence[ShapingPart],
     on_error: OnError,
 ) -> list[EvaluationReport]:
-    """Return the reports with shaped rewards. If a part fails, its rollouts become unscored."""
+    """Return the reports with shaped rewards.
+
+    If a part fails for a rollout, the error is added to its report and the rollout has no reward.
+    Reports without a reward are returned unchanged.
+    """
     shaped_reports = list(reports)
-    rollouts: dict[int, Earned] = {}
+    rollouts: dict[int, Earned] = {}  # those that have a reward, by index
     for index, (report, row) in enumerate(zip(reports, rows, strict=True)):
         if report.raw_score is not None:
             rollouts[index] = Earned(
-                reward=report.raw_score,
+                reward=report.raw_score,  # replaced by the result of each part below
                 outcome=report.raw_score,
                 score=report.score,
                 text=completion_text(row.get("completion", "")),
@@ -339,21 +344,23 @@ def _apply_part(
 def _shape_group(
     part: ShapingPart, group: Mapping[int, Earned], on_error: OnError
 ) -> dict[int, _Result]:
-    """Return the results of a part that sees this group of rollouts at once."""
+    """Call a part once with all rollouts of a group, and return its results by index.
+
+    If the part fails because of some of the rollouts, only these have an error, and the part is
+    called again with the others. Otherwise all rollouts have the error.
+    """
     if not group:
         return {}
     try:
         rewards = part(list(group.values()))
+        return dict(zip(group, rewards, strict=True))
     except FAILURES as error:
         if on_error == "raise" or is_stop_request(error):
             raise
         failure = CriterionReport(name=part.name, error=describe_error(error))
-    else:
-        return dict(zip(group, rewards, strict=True))
     failures = _find_failing_rollouts(part, group)
     if not failures or len(failures) == len(group):
         return dict.fromkeys(group, failure)
-    # Only some rollouts cause the failure: compare the others without them.
     others = {index: rollout for index, rollout in group.items() if index not in failures}
     return {**failures, **_shape_group(part, others, on_error)}
 
@@ -361,9 +368,9 @@ def _shape_group(
 def _find_failing_rollouts(
     part: ShapingPart, group: Mapping[int, Earned]
 ) -> dict[int, CriterionReport]:
-    """Return the errors of the rollouts that the part cannot shape even alone.
+    """Call the part with each rollout alone, and return the errors by index.
 
-    A caller's function that compares rollouts is not called again: it may need the whole group.
+    This is done for `group_length` only. A function of the caller may need the whole group.
     """
     if part.function is not group_length:
         return {}
@@ -377,6 +384,10 @@ def _find_failing_rollouts(
 
 
 def _add_error(report: EvaluationReport, failure: CriterionReport) -> EvaluationReport:
+    """Return the report with the line of a failure added.
+
+    `asked` is now larger than `answered`, so the rollout is unscored.
+    """
     return report.model_copy(
         update={"report": [*report.lines, failure], "asked": report.asked + 1},
     )
@@ -387,6 +398,7 @@ def _with_reward(report: EvaluationReport, rollout: Earned) -> EvaluationReport:
     update: dict[str, Any] = {
         "raw_score": rollout.reward + 0.0,  # + 0.0 turns -0.0 into 0.0
         "unshaped": rollout.outcome,
+        # The score is not shaped, so the sum behind it stays the same.
         "worth": rollout.outcome if report.worth is None else report.worth,
     }
     if report.step_rewards is not None:

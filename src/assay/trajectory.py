@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, cast
 
 from assay.aggregation import total
 from assay.criterion import Criterion
-from assay.messages import read_conversation, read_parts
+from assay.messages import Part, read_conversation, read_parts
 from assay.report import CriterionReport, Score, make_line
 
 # A tool call as `read_parts` writes it: `name(arguments)`.
@@ -57,7 +57,10 @@ class TrajectoryStep(NamedTuple):
 
 
 def read_steps(row: Mapping[str, Any], scope: str) -> list[TrajectoryStep]:
-    """Return the steps of a completion in order: its tool calls for the scope "call", else turns."""
+    """Return the steps of a completion in order.
+
+    For the scope "call" these are its tool calls, otherwise its assistant turns.
+    """
     prompt = row.get("prompt")
     completion = row.get("completion")
     if scope == "call":
@@ -85,54 +88,77 @@ def read_calls(prompt: object, completion: object) -> list[TrajectoryStep]:
     [('m2.call1', 'search', 'found')]
     """
     parts = [part for part in read_parts(prompt, completion) if not part.in_prompt]
-    calls = {part.address: part.text for part in parts if part.kind == "call"}
-    results: dict[str, str] = {}
-    unmatched_results: list[str] = []
-    for part in parts:
-        if part.kind != "result":
-            continue
-        if part.call in calls:
-            results[part.call] = part.text
-        else:
-            unmatched_results.append(part.text)
-    # A result without the id of a call belongs to the next call that has no result.
-    next_results = iter(unmatched_results)
+    call_parts = [part for part in parts if part.kind == "call"]
+    result_parts = [part for part in parts if part.kind == "result"]
+    results = _match_results(call_parts, result_parts)
     steps: list[TrajectoryStep] = []
-    for address, text in calls.items():
-        match = _CALL.fullmatch(text)
+    for part in call_parts:
+        match = _CALL.fullmatch(part.text)
         if match is None:
-            name, arguments = "", text
+            name, arguments = "", part.text
         else:
             name, arguments = match.groups()
-        result = results[address] if address in results else next(next_results, None)
-        steps.append(TrajectoryStep(address, text, name, arguments, result))
+        result = results.get(part.address)
+        steps.append(TrajectoryStep(part.address, part.text, name, arguments, result))
     return steps
+
+
+def _match_results(calls: Sequence[Part], results: Sequence[Part]) -> dict[str, str]:
+    """Return the text of the result of each call, by the address of the call.
+
+    A result that names no call is the result of the first call that has none yet.
+    """
+    call_addresses = {call.address for call in calls}
+    text_by_call: dict[str, str] = {}
+    unmatched_texts: list[str] = []
+    for result in results:
+        if result.call in call_addresses:
+            text_by_call[result.call] = result.text
+        else:
+            unmatched_texts.append(result.text)
+    calls_without_result = [call.address for call in calls if call.address not in text_by_call]
+    # There may be fewer results than calls, or more.
+    text_by_call.update(zip(calls_without_result, unmatched_texts, strict=False))
+    return text_by_call
 
 
 def cut_at_steps(
     row: Mapping[str, Any], steps: Iterable[TrajectoryStep]
 ) -> Iterator[dict[str, Any]]:
-    """Yield a copy of the rollout for each step: cut after the step's message, with `step` added."""
+    """Yield, for each step, the rollout as it was after the message of that step.
+
+    Each is a copy of the row with a shorter completion, and with the step in the field `step`.
+    """
     completion = row.get("completion")
     prompt_length = len(read_conversation(row.get("prompt"), "user"))
     messages = read_conversation(completion, "assistant")
     for step in steps:
-        if isinstance(completion, str):
+        if isinstance(completion, str):  # a plain text is a single message
             completion_so_far = completion
         else:
-            message_address = step.address.partition(".")[0]
-            message_number = int(message_address.removeprefix("m"))
+            # The address begins with the number of the message, such as `m3`, and messages are
+            # numbered from 1 through prompt and completion.
+            message_number = int(_get_turn(step.address).removeprefix("m"))
             completion_so_far = messages[: message_number - prompt_length]
         yield {**row, "completion": completion_so_far, "step": step}
+
+
+def _get_turn(address: str) -> str:
+    """Return the address of the turn that holds a step: `m3` for `m3.call1`."""
+    return address.partition(".")[0]
 
 
 def combine_steps(
     criterion: Criterion, addresses: Sequence[str], answers: Sequence[float | Score]
 ) -> Score:
-    """Combine the answers about steps into one; if one of them is an error, so is the result."""
+    """Combine the answers about steps into one answer, with a line for each step.
+
+    If any answer is an error, the combined answer is the first error.
+    """
     lines: list[CriterionReport] = []
     for address, answer in zip(addresses, answers, strict=True):
         line = make_line(criterion, answer)
+        # A line about a step is named by its address; the line above it has the other fields.
         update = {"name": address, "requirement": None, "tags": (), "step": True}
         lines.append(line.model_copy(update=update))
     for line in lines:
@@ -145,26 +171,34 @@ def combine_steps(
 
 
 def _combine(criterion: Criterion, lines: Sequence[CriterionReport]) -> Score:
-    """Combine the answers about steps by the criterion's `combine`; all of them have a value."""
+    """Combine the answers about steps by the rule `criterion.combine`.
+
+    No line is an error, and the criterion applies to the step of each.
+    """
     if not lines:
         return Score.not_applicable(f"there is no {criterion.scope} that it applies to")
-    values = [line.value or 0.0 for line in lines]
+    values = [line.value or 0.0 for line in lines]  # none of them is None
     if criterion.combine == "all":
         return _answer_of_step(lines[values.index(min(values))])
     if criterion.combine == "any":
         return _answer_of_step(lines[values.index(max(values))])
-    failures = [index for index, line in enumerate(lines) if not line.passed]
-    reason = _cite_step(lines[failures[0]]) if failures else ""
+    first_failure = None  # the index of the first step that fails
+    for index, line in enumerate(lines):
+        if not line.passed:
+            first_failure = index
+            break
+    reason = "" if first_failure is None else _cite_step(lines[first_failure])
     if criterion.combine == "mean":
         return Score(total(values) / len(values), reason)
-    # What remains is "first_failure": the share of steps before it.
-    share = failures[0] / len(values) if failures else 1.0
-    if criterion.weight < 0:
+    # What remains is "first_failure": the share of steps before the first failure.
+    share = 1.0 if first_failure is None else first_failure / len(values)
+    if criterion.weight < 0:  # the criterion describes a fault, so the best value is 0
         share = 1 - share
     return Score(share, reason)
 
 
 def _answer_of_step(line: CriterionReport) -> Score:
+    """Return the answer about one step as the answer about the whole rollout."""
     return line.as_score._replace(reason=_cite_step(line), lines=())
 
 
@@ -178,23 +212,35 @@ def assign_to_turns(
 ) -> dict[str, float | Score]:
     """Return the answer that counts in the reward of each turn; turns without one are left out.
 
-    A turn's answer is that about its own steps. With `credit: cited`, a failure is shared among
-    the turns that its reason cites, and every other turn counts as fully right.
+    `line` is the criterion's line in the report of the rollout. The answer of a turn combines the
+    answers about its own steps. With `credit: cited`, a failure of the whole rollout is shared
+    among the turns that its reason cites.
     """
     if criterion.credit == "cited" and line.passed is False and line.value is not None:
-        # A citation that could not be found in the rollout has the key "found", with False.
-        cited_parts = [
-            citation.get("part", "") for citation in line.citations if "found" not in citation
-        ]
-        cited_turns = {part.partition(".")[0] for part in cited_parts}.intersection(turns)
-        if not cited_turns:
-            return {}
-        best = 1.0 if criterion.weight >= 0 else 0.0
-        share_of_failure = (line.value - best) / len(cited_turns)
-        return {turn: best + share_of_failure * (turn in cited_turns) for turn in turns}
+        return dict(_share_failure(criterion, line, line.value, turns))
     steps_by_turn: defaultdict[str, list[CriterionReport]] = defaultdict(list)
-    for step in line.lines:
-        if step.step and step.applies:
-            turn = step.name.partition(".")[0]
-            steps_by_turn[turn].append(step)
-    return {turn: _combine(criterion, steps) for turn, steps in steps_by_turn.items()}
+    for step_line in line.lines:
+        if step_line.step and step_line.applies:
+            steps_by_turn[_get_turn(step_line.name)].append(step_line)
+    return {turn: _combine(criterion, lines) for turn, lines in steps_by_turn.items()}
+
+
+def _share_failure(
+    criterion: Criterion, line: CriterionReport, value: float, turns: Collection[str]
+) -> dict[str, float]:
+    """Return the value of each turn for a failure that cites some of the turns.
+
+    The difference between the failure's value and the best value is divided equally among the cited
+    turns. All other turns have the best value. The result is empty if no turn is cited.
+    """
+    cited_turns: set[str] = set()
+    for citation in line.citations:
+        # A citation that could not be found in the rollout has the key "found", with False.
+        turn = _get_turn(citation.get("part", ""))
+        if "found" not in citation and turn in turns:
+            cited_turns.add(turn)
+    if not cited_turns:
+        return {}
+    best = 1.0 if criterion.weight >= 0 else 0.0
+    value_of_cited = best + (value - best) / len(cited_turns)
+    return {turn: value_of_cited if turn in cited_turns else best for turn in turns}

@@ -51,10 +51,10 @@ class VersionedRubric(RubricGroup):
         retire: Sequence[str] = (),
         weights: Mapping[str, float] | None = None,
     ) -> str:
-        """Replace the rubric, or change the current one, from the next call on. Return its hash.
+        """Make a new version and return its hash; the next call is scored with it.
 
-        `add` holds new criteria, `retire` names of criteria to remove, and `weights` new weights by
-        the name of the criterion.
+        Give either a new rubric, or changes of the current one: `add` holds new criteria, `retire`
+        names of criteria to remove, and `weights` new weights by the name of the criterion.
         """
         if rubric is not None and (add or retire or weights):
             raise RubricError("a rubric and changes were given: give either a rubric or changes")
@@ -66,13 +66,17 @@ class VersionedRubric(RubricGroup):
         self.name = rubric.name
         self.autograder = rubric.autograder
         self.versions.append(self._version)
-        self._names |= dict.fromkeys(rubric.get_reward_func_names())
+        for name in rubric.get_reward_func_names():
+            self._names[name] = None
         return self._version
 
     def _change_criteria(
         self, add: Sequence[Any], retire: Sequence[str], weights: Mapping[str, float]
     ) -> Rubric:
-        """Return a copy of the current rubric with some criteria changed."""
+        """Return a copy of the current rubric with some criteria changed.
+
+        Raises `RubricError` for a subclass of `Rubric`, which may need other arguments.
+        """
         current = self.rubric
         if type(current) is not Rubric:
             raise RubricError(
@@ -122,9 +126,11 @@ class VersionedRubric(RubricGroup):
         autograder: Grader | None,
         called: ScoringMethod,
     ) -> list[EvaluationReport]:
-        version = self._version  # the rubric may be updated while this call is scored
+        """Score rollouts, and write the version they are scored with into each report."""
+        version = self._version  # read now: the rubric may be updated while this call is scored
         reports = await super()._score_by_criteria(rollouts, autograder, called)
         return [report.model_copy(update={"version": version}) for report in reports]
 
     def _get_reward_func_names(self) -> list[str]:
+        """Return the names of the criteria of all versions, including retired ones."""
         return list(self._names)

@@ -9,6 +9,7 @@ from assay.redaction import redact
 
 if TYPE_CHECKING:  # pydantic takes longer to load than anything else a worker process needs
     from pydantic import ValidationError
+    from pydantic_core import ErrorDetails
 
 # The length at which an error's message is cut, in characters, so that it does not flood a log.
 MAX_MESSAGE_LENGTH = 2000
@@ -35,7 +36,7 @@ _ADVICE: Mapping[str, str] = {
 
 
 def format_value(value: object) -> str:
-    """Return the repr of a value, shortened for a message."""
+    """Return the repr of a value for a message, with long texts and lists shortened."""
     formatter = reprlib.Repr()
     formatter.maxstring = 62
     formatter.maxother = 62
@@ -43,26 +44,30 @@ def format_value(value: object) -> str:
 
 
 def explain_first_error(error: "ValidationError", field: str = "") -> tuple[str, str]:
-    """Return the first field that pydantic refuses, and a sentence about its value.
+    """Return the name of the first field that pydantic refuses, and a sentence about its value.
 
-    `field` is the name of the field if its value alone was validated.
+    `field` is the name of the field if only the value of one field was validated.
     """
     details = error.errors(include_url=False)[0]
-    path = details["loc"]
+    path = details["loc"]  # the name of the field, then keys and indices inside its value
     if field:
         path = (field, *path)
     name = str(path[0]) if path else ""
-    context = details.get("ctx", {})
-    if details["type"] == "value_error":  # raised by a validator of ours, in our own words
-        return name, str(context.get("error", details["msg"]))
-    advice = details["msg"]
-    for error_type, phrase in _ADVICE.items():
-        if details["type"].startswith(error_type):
-            advice = phrase.format(**context)
-            break
+    if details["type"] == "value_error":  # raised by a validator of this package, with its message
+        message = details.get("ctx", {}).get("error", details["msg"])
+        return name, str(message)
     is_list_entry = bool(path) and isinstance(path[-1], int)
     verb = "holds" if is_list_entry else "is"
-    return name, f"{name or 'it'} {verb} {format_value(details['input'])}: {advice}"
+    value = format_value(details["input"])
+    return name, f"{name or 'it'} {verb} {value}: {_find_advice(details)}"
+
+
+def _find_advice(details: "ErrorDetails") -> str:
+    """Return what to do about an error of pydantic; pydantic's message if there is no advice."""
+    for error_type, advice in _ADVICE.items():
+        if details["type"].startswith(error_type):
+            return advice.format(**details.get("ctx", {}))
+    return details["msg"]
 
 
 def suggest_word(word: object, words: Iterable[str]) -> str:
@@ -82,10 +87,10 @@ def format_count(number: int, noun: str, plural: str = "") -> str:
 
 
 def describe_error(error: BaseException) -> str:
-    """Return the type and message of an error, without secrets and cut if it is long."""
+    """Return the type and message of an error. Secrets are removed, and a long message is cut."""
     try:
         message = redact(str(error))
-    except Exception:  # noqa: BLE001 - `__str__` may be the code of others
+    except Exception:  # noqa: BLE001 - `__str__` may be a caller's code that fails
         message = "its message cannot be shown"
     if len(message) > MAX_MESSAGE_LENGTH:
         message = f"{message[:MAX_MESSAGE_LENGTH]}… ({len(message)} characters)"

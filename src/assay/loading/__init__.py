@@ -137,7 +137,7 @@ class Loadable:
         if self.shows:
             data["shows"] = self.shows[0] if len(self.shows) == 1 else list(self.shows)
         if self.shaping:
-            data["shaping"] = [part.to_data(as_hash=as_hash) for part in self.shaping]
+            data["shaping"] = [part.to_data(for_hash=as_hash) for part in self.shaping]
         return data
 
 
