@@ -372,7 +372,10 @@ async def _check_steps(
     )
 
     async def check_steps_of(rollout: Rollout) -> Answer:
-        rollouts_by_step = split_into_steps(rollout, planned.criterion)
+        try:
+            rollouts_by_step = split_into_steps(rollout, planned.criterion)
+        except RubricError as error:  # too many steps
+            return context.record_failure(error)
         results = await ask_criteria(list(rollouts_by_step.values()), step_context)
         answers = [result.answers[0] for result in results]  # the step plan has one criterion
         return combine_steps(planned.criterion, list(rollouts_by_step), answers)

@@ -184,11 +184,23 @@ class Stage:
 class Plan:
     """A rubric's criteria, checked and ready to be asked."""
 
-    def __init__(self, criteria: Sequence[Criterion], aggregation: Aggregation) -> None:
+    def __init__(
+        self,
+        criteria: Sequence[Criterion],
+        aggregation: Aggregation,
+        planned: Sequence[PlannedCriterion] = (),
+    ) -> None:
+        """`planned` holds the first of the criteria if they were planned before.
+
+        Reading the signatures of a thousand checks again for each one that is added would take
+        seconds.
+        """
         _refuse_negative_weights_of_tree(criteria, aggregation)
         self.criteria = tuple(criteria)
         self.aggregation = aggregation
-        self.planned = [PlannedCriterion(index, c) for index, c in enumerate(criteria)]
+        self.planned = list(planned)
+        for index in range(len(planned), len(criteria)):
+            self.planned.append(PlannedCriterion(index, criteria[index]))
         self.names = tuple(criterion.name for criterion in criteria)
         self.weights = tuple(criterion.weight for criterion in criteria)
         # The largest possible gain and loss: the sums of the positive and negative weights.

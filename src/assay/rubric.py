@@ -154,7 +154,8 @@ class Rubric(BaseRubric, Loadable):
         """Append a check with this weight."""
         added = make_names_unique(self._read_criteria([func], [weight]), self._plan.names)
         _refuse_cycle(self, [criterion.check for criterion in added])
-        self._plan = Plan((*self._plan.criteria, *added), self.aggregation)
+        criteria = (*self._plan.criteria, *added)
+        self._plan = Plan(criteria, self.aggregation, planned=self._plan.planned)
 
     def add_metric(self, func: RewardFunc, weight: float = 0.0) -> None:
         """Append a check that is reported and, with weight 0, never counted."""
