@@ -311,19 +311,21 @@ async def test_google_takes_the_request() -> None:
 
 
 @pytest.mark.parametrize(
-    ("grader", "calls"),
+    ("grader", "most_calls"),
     [
         (lambda model: RubricAsJudgeGrader(model=model), 1),
-        (lambda model: Panel([PerCriterionGrader(model=model)] * 2), 1),
+        # Both ask the same, and share one call if it is still under way.
+        (lambda model: Panel([PerCriterionGrader(model=model)] * 2), 2),
         (lambda model: Referenced(PerCriterionGrader(model=model), "a red square"), 1),
     ],
 )
-def test_other_graders_show_media_too(grader: Any, calls: int) -> None:
+def test_other_graders_show_media_too(grader: Any, most_calls: int) -> None:
     """Whatever stands around the one that asks."""
     with ModelServer(lambda system, user: 85 if "overall_score" in system else "MET") as server:
         rubric = Rubric([CRITERION], autograder=grader(model_of(server.model, media="image")))
         [report] = run(rubric.score([Rollout(prompt=asking(image()), completion="A red square.")]))
-        assert (report.errors, report.score is not None, len(server.asked)) == ({}, True, calls)
+        assert (report.errors, report.score is not None) == ({}, True)
+        assert 1 <= len(server.asked) <= most_calls
         assert all("image_url" in str(asked.body["messages"]) for asked in server.asked)
 
 
