@@ -118,7 +118,7 @@ class Request:
         # answer.
         texts = [settings, schema]
         for role, messages in groupby(self.messages, itemgetter("role")):
-            contents = [_content_of(message) for message in messages]
+            contents = [_keyed_content(message) for message in messages]
             is_text = all(type(content) is str for content in contents)
             text = "".join(contents) if is_text else dumps(contents, default=_describe_medium)
             # The length comes first, so that no text can look like the text of two messages.
@@ -126,10 +126,19 @@ class Request:
         return "".join(texts)
 
 
-def _content_of(message: Message) -> Any:
-    """Return the content of a message, or all of it if it has more fields, such as tool calls."""
-    has_only_content = len(message) < 3
-    return message["content"] if has_only_content else dict(message)
+def has_further_fields(message: Message) -> bool:
+    """Return whether a message has more fields than `role` and `content`, such as tool calls."""
+    return len(message) > 2
+
+
+def _keyed_content(message: Message) -> Any:
+    """Return what a cache key contains of a message, apart from its role.
+
+    That is its content, or the whole message if it has further fields.
+    """
+    if has_further_fields(message):
+        return dict(message)
+    return message["content"]
 
 
 def parts_in(content: Any) -> tuple[Any, ...]:
