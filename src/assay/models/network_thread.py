@@ -120,8 +120,11 @@ class _NetworkThread:
         """Cancel a call that was passed to `start`."""
 
         def cancel_task() -> None:
-            if call.task is not None:
-                call.task.cancel()
+            # Creates the task, if the thread that has to schedule `_create_tasks` has not done so
+            # yet.
+            self._create_tasks()
+            assert call.task is not None
+            call.task.cancel()
 
         self.loop.call_soon_threadsafe(cancel_task)
 
