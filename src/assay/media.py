@@ -150,7 +150,9 @@ async def _fetch(address: str, url: str) -> bytes:
         )
     http = import_module("assay.models.http")  # imported late, because it needs aiohttp
     try:
-        response = await http.fetched(url, most_bytes=MAX_BYTES, allow_private=places.allow_private)
+        response = await http.fetch_url(
+            url, most_bytes=MAX_BYTES, allow_private=places.allow_private
+        )
     except http.FetchError as error:
         raise MediaError(f"{address}: {str(error).replace(url, shown_url)}") from None
     return response.body

@@ -274,9 +274,9 @@ class WebPages:
         start: Annotated[int, Field(description="The first character to show, from 0.", ge=0)] = 0,
     ) -> str:
         """Reads a page of the web by its URL; a long one in several calls."""
-        from assay.models.http import FetchError, fetched  # which needs aiohttp
+        from assay.models.http import FetchError, fetch_url  # which needs aiohttp
 
-        page = await fetched(url, hosts=self.hosts, allow_private=self.allow_private)
+        page = await fetch_url(url, hosts=self.hosts, allow_private=self.allow_private)
         if b"\0" in page.body:
             raise FetchError(
                 f"{page.url} is no text: it holds {len(page.body):,} bytes of {page.kind}"
