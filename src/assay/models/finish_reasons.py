@@ -67,7 +67,8 @@ def check_complete(reply: Reply, model_id: str, request: Request) -> Reply:
     reason = reply.finish_reason.lower()
     if reason in _COMPLETE:
         return reply
-    if reason != "length" and any(word in reason for word in _FILTERED):
+    is_filtered = reason != "length" and any(word in reason for word in _FILTERED)
+    if is_filtered:
         raise Refused(f"{model_id} did not answer: its content filter stopped the reply")
     if request.verbatim:
         return reply

@@ -45,11 +45,13 @@ def price_of(provider: str, name: str) -> Price | None:
 
 @cache
 def _built_in_prices() -> Mapping[str, Mapping[str, Price]]:
+    """Return the prices of assay's own table, by provider and model."""
     return _parse_prices(read_toml("assay.models", "prices.toml"))
 
 
 @cache
 def _read_prices(path: Path) -> Mapping[str, Mapping[str, Price]]:
+    """Return the prices of the user's table, by provider and model."""
     try:
         return _parse_prices(tomllib.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError, AttributeError) as error:
@@ -78,7 +80,7 @@ def known_media(name: str) -> frozenset[str]:
 
 
 def known_window(name: str) -> int | None:
-    """Return the tokens of prompt and reply that a model of this name can hold.
+    """Return the context window of a model of this name, in tokens of prompt and reply together.
 
     Return None if the name is unknown.
     """
@@ -87,8 +89,8 @@ def known_window(name: str) -> int | None:
 
 def _find_by_prefix(table: Mapping[str, Any], name: str) -> Any:
     """Return the value of the longest key that the name begins with; None if there is none."""
-    name_of_maker = name.rpartition("/")[2]  # without an organisation, as in qwen/qwen3-8b
-    plain_name = _BEDROCK_AFFIXES.sub("", name_of_maker).lower()
+    without_organisation = name.rpartition("/")[2]  # qwen3-8b of qwen/qwen3-8b
+    plain_name = _BEDROCK_AFFIXES.sub("", without_organisation).lower()
     prefixes = [prefix for prefix in table if plain_name.startswith(prefix)]
     if not prefixes:
         return None
