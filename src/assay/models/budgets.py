@@ -63,11 +63,11 @@ def budget(
 
 
 def dry_run() -> AbstractContextManager[Ledger]:
-    """Count what would be asked inside the block, without asking: an estimate before a run.
+    """Estimate what the block would ask of models, and its cost, without asking them.
 
-    Every call raises `NotAsked`. Replies from a cache count as hits. A question that is asked only
-    after a certain answer counts as asked. `most_calls` and `most_cost` include all retries, and
-    all replies that may have to be asked for again.
+    Every call is counted and raises `NotAsked`. Replies from a cache count as hits. A question that
+    would depend on an earlier answer is counted in any case. `most_calls` and `most_cost` include
+    all retries, and all replies that may have to be asked for again.
     """
     return counting_in(Ledger(is_dry=True))
 
@@ -107,10 +107,10 @@ def refuse_unpriced(models: Iterable[Model]) -> None:
     if ledger is None or not ledger.needs_prices:
         return
     for model in models:
-        priced_model = innermost(model)
+        inner_model: Any = innermost(model)
         # A model without the attribute `price` counts its own costs. None is an unknown price.
-        if getattr(priced_model, "price", "none needed") is None:
-            raise unknown_price_error(priced_model.id)
+        if hasattr(inner_model, "price") and inner_model.price is None:
+            raise unknown_price_error(inner_model.id)
 
 
 def unknown_price_error(model_id: str) -> BudgetExceeded:
@@ -123,7 +123,7 @@ def unknown_price_error(model_id: str) -> BudgetExceeded:
 
 @asynccontextmanager
 async def reserve_dollars(dollars: float) -> AsyncGenerator[None]:
-    """Set dollars aside for the call that is made inside the block, in all ledgers here.
+    """Set dollars aside for the call inside the block, in this ledger and those around it.
 
     Waits if there are not enough dollars now, but calls in flight may cost less than was set aside
     for them. Raises `BudgetExceeded` if there are no such calls.
@@ -169,11 +169,11 @@ class RolloutSpending:
 
     def __init__(self) -> None:
         self.calls = 0
-        self.cost = 0.0
-        self.reserved = 0.0
-        # The most that was spent and reserved at one time: what another rollout may need, too.
+        self.cost = 0.0  # dollars of the calls that were answered
+        self.reserved = 0.0  # dollars set aside for calls in flight
+        # The highest sum of both so far. It is the estimate of what another rollout needs.
         self.needed = 0.0
-        # The ledgers that cannot pay for this rollout, so that only a cache may answer its calls.
+        # The ledgers that cannot pay for this rollout. Only a cache can answer its calls.
         self.unaffordable_in: set[Ledger] = set()
         self._started_in: list[Ledger] = []
 
@@ -263,9 +263,9 @@ class Ledger:
         self.usage = NOTHING
         self.cost = 0.0  # dollars, as far as prices are known
         self.unpriced = 0  # calls without a known price
-        # In a dry run: the attempts and the dollars if everything that can go wrong does (all
-        # attempts but the last fail, all replies have to be asked for again, the endpoint
-        # complains about every optional part).
+        # In a dry run: the attempts and the dollars in the worst case. All attempts but the last
+        # fail, all replies have to be asked for again, and the endpoint refuses every optional
+        # parameter.
         self.most_calls = 0
         self.most_cost = 0.0
         self.reserved = 0.0  # dollars set aside for calls in flight
@@ -315,7 +315,7 @@ class Ledger:
                     ledger._report_change()
 
     def count_call(self, usage: Usage, cost: float | None, model: str) -> None:
-        """Count one call, here and in the ledgers around.
+        """Count one call, in this ledger and those around it.
 
         `cost` is None if the price is not known. This does the same as `count` in a third of the
         time.
