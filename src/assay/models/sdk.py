@@ -76,7 +76,8 @@ class SdkSender:
     ) -> None:
         """`timeout` is the number of seconds for one attempt.
 
-        `secrets` are what the client sends; they are removed from answers that repeat them.
+        `secrets` are keys and passwords that the client sends. If an answer repeats them, they are
+        removed from it.
         """
         self._client = _without_retries(client, timeout)
         create = _find_method(self._client, wire_format.sdk_method)
@@ -107,11 +108,9 @@ class SdkSender:
                 else:
                     answer = await asyncio.to_thread(self._create, **arguments)
         except Exception as error:
-            status = getattr(error, "status_code", None) or getattr(error, "code", None)
-            if isinstance(status, int) and 400 <= status < 600:
-                response = getattr(error, "response", None)
-                headers: Mapping[str, str] = getattr(response, "headers", None) or {}
-                return RawReply(status, headers, data=None, text=redact(str(error)))
+            error_reply = _read_error_reply(error)
+            if error_reply is not None:
+                return error_reply
             class_names = {base.__name__ for base in type(error).__mro__}
             if class_names & _CONNECTION_ERRORS:
                 raise ConnectionError(str(error)) from error
@@ -145,7 +144,8 @@ class SdkSender:
     async def _call_async(self, arguments: Mapping[str, Any]) -> Any:
         """Return the result of an async client.
 
-        The client may still hold connections of an event loop that has ended.
+        The client may still hold connections of an event loop that has ended. A call on one of them
+        fails, and is made again.
         """
         await self._schedule_cleanup()
         for _ in range(MAX_CONNECTIONS):
@@ -175,8 +175,18 @@ class SdkSender:
         await anext(cleanup)  # starts it, and runs it up to its `yield`
 
 
+def _read_error_reply(error: Exception) -> RawReply | None:
+    """Return the answer for which an SDK raised an exception; None if there was no answer."""
+    status = getattr(error, "status_code", None) or getattr(error, "code", None)
+    if not isinstance(status, int) or not 400 <= status < 600:
+        return None
+    response = getattr(error, "response", None)
+    headers: Mapping[str, str] = getattr(response, "headers", None) or {}
+    return RawReply(status, headers, data=None, text=redact(str(error)))
+
+
 def _without_retries(client: Any, timeout: float) -> Any:
-    """Return the client with its own retries switched off, because ours are limited and counted."""
+    """Return the client with its retries switched off. `retry` does them, within the limits."""
     with_options = getattr(client, "with_options", None)
     if with_options is None:
         return client
@@ -202,6 +212,8 @@ async def _close_connections_at_end(client: Any) -> AsyncGenerator[None]:
     try:
         yield
     finally:
+        # Where the SDKs keep their httpx client: openai and anthropic in `_client`, google-genai in
+        # its inner client.
         google_client = getattr(client, "_api_client", None)
         http_client = getattr(client, "_client", None)
         if http_client is None:
