@@ -180,18 +180,19 @@ async def _read_body(response: aiohttp.ClientResponse) -> bytes:
     """
     chunks: list[bytes] = []
     size = 0
-    announced_size = response.content_length or 0
-    # Checked after every chunk: a compressed body may expand to a thousand times its size.
-    while max(size, announced_size) <= MAX_BODY_BYTES:
-        if response.content.at_eof():
-            return b"".join(chunks)
+    is_too_long = (response.content_length or 0) > MAX_BODY_BYTES
+    while not is_too_long and not response.content.at_eof():
         chunk = await response.content.readany()
         chunks.append(chunk)
         size += len(chunk)
-    raise Refused(
-        f"the reply is longer than {MAX_BODY_BYTES >> 20} MiB: "
-        "check that the address is that of a model"
-    )
+        # Checked after every chunk: a compressed body may expand to a thousand times its size.
+        is_too_long = size > MAX_BODY_BYTES
+    if is_too_long:
+        raise Refused(
+            f"the reply is longer than {MAX_BODY_BYTES >> 20} MiB: "
+            "check that the address is that of a model"
+        )
+    return b"".join(chunks)
 
 
 def _describe_failure(error: aiohttp.ClientError) -> str:
@@ -364,11 +365,13 @@ def _check_url(url: str, hosts: Collection[str] | None, *, allow_private: bool) 
         raise FetchError(
             f"a URL for {format_value(host)} contains a login: give one without a login"
         )
-    if hosts is not None and host not in {name.casefold() for name in hosts}:
-        allowed_hosts = ", ".join(sorted(hosts)) or "none"
-        raise FetchError(
-            f"the host {format_value(host)} is not allowed; allowed are: {allowed_hosts}"
-        )
+    if hosts is not None:
+        allowed_hosts = {name.casefold() for name in hosts}
+        if host not in allowed_hosts:
+            shown_hosts = ", ".join(sorted(hosts)) or "none"
+            raise FetchError(
+                f"the host {format_value(host)} is not allowed; allowed are: {shown_hosts}"
+            )
 
 
 def _open_public_socket(address_info: Any) -> socket.socket:
