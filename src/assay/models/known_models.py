@@ -21,8 +21,9 @@ _BEDROCK_AFFIXES = re.compile(r"^(?:[a-z-]+\.)?anthropic\.|-v\d+(?::\d+)?$")
 def price_of(provider: str, name: str) -> Price | None:
     """Return the price of a provider's model; None if it is unknown.
 
-    The user's table, which the environment variable `ASSAY_PRICES` names, comes before ours. An
-    endpoint that is not a provider's is listed there under its URL.
+    The user's table, which the environment variable `ASSAY_PRICES` names, comes before ours. In it,
+    `provider` may also be the URL of an endpoint. A price holds for all versions of a model, unless
+    a version is listed too.
 
     >>> price_of("openai", "gpt-5-mini-2025-08-07") == price_of("openai", "gpt-5-mini")
     True
@@ -35,11 +36,12 @@ def price_of(provider: str, name: str) -> Price | None:
         tables.insert(0, _read_prices(Path(users_file)))
     without_version = _VERSION.sub("", name)
     without_affixes = _VERSION.sub("", _BEDROCK_AFFIXES.sub("", name))
+    possible_names = (name, without_version, without_affixes)
     for table in tables:
         prices = table.get(provider, {})
-        for known_name in (name, without_version, without_affixes):
-            if known_name in prices:
-                return prices[known_name]
+        for possible_name in possible_names:
+            if possible_name in prices:
+                return prices[possible_name]
     return None
 
 

@@ -101,7 +101,8 @@ def _make_model(
 ) -> Model:
     """Return the model that a source stands for, without a cache in front of it."""
     if isinstance(source, str):
-        if source.partition(":")[0] in ("local", "smoke"):
+        is_local = source.partition(":")[0] in ("local", "smoke")
+        if is_local:
             # Imported only here, and by name, because that package imports this one.
             return import_module("assay.local.local_model").local_model(source)
         if source.endswith(RESPONSES_SUFFIX):
@@ -110,8 +111,9 @@ def _make_model(
         connection = _connect_over_http(source, api_key, extra)
         return _make_endpoint_model(connection, limits, price, extra)
     client_format = format_of_client(source)
-    # A mock may be both a client and a model; it is a client if a name is given with it.
-    if client_format is not None and (name or not isinstance(source, Model)):
+    # A mock may look like a client and like a model. It is used as a client if a name is given.
+    may_be_client = bool(name) or not isinstance(source, Model)
+    if client_format is not None and may_be_client:
         timeout = (limits or Limits()).timeout
         connection = _connect_by_client(source, name, client_format, timeout, extra)
         return _make_endpoint_model(connection, limits, price, extra)
@@ -232,7 +234,10 @@ def _connect_by_client(
     timeout: float,
     extra: Mapping[str, Any],
 ) -> _Connection:
-    """Return the connection to a model of an SDK's client, which speaks `client_format`."""
+    """Return the connection to a model through the client of an SDK.
+
+    `client_format` is the wire format that the client's methods take.
+    """
     if not model_name:
         raise Refused(
             f"{format_value(client)} is a client, but no model is named: "
@@ -249,8 +254,8 @@ def _connect_by_client(
     if provider is not None:
         url = provider.url
     elif not url:
-        # A client that does not show its URL, such as a mock, stands for the company that made its
-        # format.
+        # The client does not show its URL, as a mock does not. It is taken for a client of the
+        # company that designed the format.
         provider = PROVIDERS[wire_format.maker]
         url = wire_format.maker
     return _Connection(
@@ -310,9 +315,9 @@ def _make_endpoint_model(
         sends_on_caller_loop=isinstance(connection.send, SdkSender),
     )
     model.media = known_media(connection.model_name) - _unsupported_media(connection)
-    is_sold = connection.provider is not None or host.endswith(CLOUD_HOSTS)
-    if is_sold:
-        # Only then: a server of the user may be configured for a smaller window than the model has.
+    is_users_server = connection.provider is None and not host.endswith(CLOUD_HOSTS)
+    if not is_users_server:
+        # A server of the user may be configured for a smaller window than the model has.
         model.window = known_window(connection.model_name)
     return model
 
@@ -340,7 +345,8 @@ def _make_id(connection: _Connection, extra: Mapping[str, Any]) -> str:
     if not extra:
         return model_id
     settings = redact_settings(extra)
-    return f"{model_id}?" + "&".join(f"{name}={settings[name]!r}" for name in sorted(settings))
+    written_settings = [f"{name}={settings[name]!r}" for name in sorted(settings)]
+    return f"{model_id}?{'&'.join(written_settings)}"
 
 
 def _find_price(connection: _Connection, host: str) -> Price | None:
