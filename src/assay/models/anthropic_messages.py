@@ -110,7 +110,8 @@ class AnthropicFormat(WireFormat):
         cached = get_count(usage, "cache_read_input_tokens")
         stored = get_count(usage, "cache_creation_input_tokens")
         return Usage(
-            # Anthropic's `input_tokens` are only those that the cache had no part in.
+            # Anthropic's `input_tokens` do not include the tokens that were read from the cache or
+            # written to it.
             prompt=get_count(usage, "input_tokens") + cached + stored,
             cached=cached,
             completion=get_count(usage, "output_tokens"),

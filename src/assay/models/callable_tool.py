@@ -152,7 +152,7 @@ class _Signature(NamedTuple):
 def _read_signature(function: Callable[..., Any], name: str, hidden: Sequence[str]) -> _Signature:
     """Return what a tool takes, except for the parameters named in `hidden`.
 
-    Raise `ToolError` if a model cannot give it.
+    Raise `ToolError` for a parameter that a model cannot give.
     """
     parameters = _read_parameters(function, name)
     type_hints = _read_type_hints(function, name, hidden)

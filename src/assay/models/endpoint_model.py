@@ -313,6 +313,7 @@ class Deduplicated:
         self._in_flight: dict[tuple[asyncio.AbstractEventLoop, str], asyncio.Future[Reply]] = {}
 
     async def __call__(self, request: Request) -> Reply:
+        """Return the reply to an equal request in flight, if there is one; otherwise ask."""
         loop = asyncio.get_running_loop()
         key = (loop, request.content)
         while key in self._in_flight:
@@ -329,7 +330,7 @@ class Deduplicated:
             reply = await self.inner(request)
         except Exception as error:
             shared_reply.set_exception(error)
-            # asyncio warns about exceptions that nobody reads, and maybe no other caller waits.
+            # asyncio warns about exceptions that are not read, and maybe no other caller waits.
             shared_reply.exception()
             raise
         except BaseException:

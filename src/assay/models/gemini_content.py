@@ -154,10 +154,10 @@ def _read_logprobs(candidate: Mapping[str, Any]) -> tuple[Token, ...] | None:
     """Return the tokens of a reply with their alternatives; None if the endpoint sent none."""
     result = get_object(candidate, "logprobs_result")
     chosen_tokens: Sequence[Mapping[str, Any]] = result.get("chosen_candidates") or ()
-    # Beside each token, the candidates for its position; empty if they were not requested.
-    top_candidates: Sequence[Mapping[str, Any]] = result.get("top_candidates") or ()
     if not chosen_tokens:
         return None
+    # One entry for each token, with the candidates for its position.
+    top_candidates: Sequence[Mapping[str, Any]] = result.get("top_candidates") or ()
     if not top_candidates:
         top_candidates = [{"candidates": None}] * len(chosen_tokens)
     tokens: list[Token] = []

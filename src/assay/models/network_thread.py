@@ -120,8 +120,8 @@ class _NetworkThread:
         """Cancel a call that was passed to `start`."""
 
         def cancel_task() -> None:
-            # Creates the task, if the thread that has to schedule `_create_tasks` has not done so
-            # yet.
+            # Usually the task exists. But if two threads start calls at the same time, only the
+            # first schedules `_create_tasks`, and it may not have done so yet.
             self._create_tasks()
             assert call.task is not None
             call.task.cancel()
