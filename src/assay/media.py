@@ -163,7 +163,7 @@ async def _fetch(address: str, url: str) -> bytes:
         )
     http = import_module("assay.models.http")  # imported late, because it needs aiohttp
     try:
-        response = await http.fetched(
+        response = await http.fetch_url(
             url, most_bytes=MAX_BYTES, allow_private=allowed.allow_private
         )
     except http.FetchError as error:

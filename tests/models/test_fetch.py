@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from assay.models.http import FetchError, fetched
+from assay.models.http import FetchError, fetch_url
 
 
 class _Site(BaseHTTPRequestHandler):
@@ -52,7 +52,7 @@ def _url(site: ThreadingHTTPServer, path: str = "/page", host: str = "127.0.0.1"
 
 async def test_a_page_is_fetched_with_its_media_type(site):
     """Also behind a redirect, whose address is the one that is reported."""
-    page = await fetched(_url(site, "/to//page"), hosts=["127.0.0.1"], allow_private=True)
+    page = await fetch_url(_url(site, "/to//page"), hosts=["127.0.0.1"], allow_private=True)
     assert (page.body, page.kind, page.url) == (b"the page", "text/plain", _url(site))
 
 
@@ -74,7 +74,7 @@ async def test_a_page_is_fetched_with_its_media_type(site):
 async def test_an_address_that_is_not_public_is_never_asked(site, host, said):
     """Neither by its number, in whatever spelling, nor by a name that stands for it."""
     with pytest.raises(FetchError, match=said):
-        await fetched(_url(site, host=host).replace("http:", "https:"), seconds=5)
+        await fetch_url(_url(site, host=host).replace("http:", "https:"), seconds=5)
     assert site.asked == []
 
 
@@ -93,7 +93,9 @@ async def test_what_leads_elsewhere_or_has_no_end_is_refused(site, path, said):
     """A redirect is looked at like the first URL; a size counts once it is decompressed."""
     url = _url(site, path.format(port=site.server_address[1]))
     with pytest.raises(FetchError, match=said):
-        await fetched(url, hosts=["127.0.0.1"], most_bytes=100_000, seconds=0.5, allow_private=True)
+        await fetch_url(
+            url, hosts=["127.0.0.1"], most_bytes=100_000, seconds=0.5, allow_private=True
+        )
 
 
 @pytest.mark.parametrize(
@@ -110,10 +112,10 @@ async def test_what_leads_elsewhere_or_has_no_end_is_refused(site, path, said):
 async def test_what_is_no_url_to_fetch_is_refused(url):
     """`http`, other schemes, logins and broken URLs; nothing is asked."""
     with pytest.raises(FetchError, match=r"https|login|not a URL"):
-        await fetched(url)
+        await fetch_url(url)
 
 
 async def test_only_hosts_on_the_list_are_asked():
     """By their exact name."""
     with pytest.raises(FetchError, match="is not allowed"):
-        await fetched("https://evil.example.org/", hosts=["example.org"])
+        await fetch_url("https://evil.example.org/", hosts=["example.org"])

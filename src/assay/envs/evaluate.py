@@ -188,7 +188,7 @@ class Evaluator(pipeline.Pipeline):
                 if limited and group.spending is None:
                     async with beginning:
                         # A group begins when the budget covers it.
-                        group.spending = group.spending or await RolloutSpending.begun()
+                        group.spending = group.spending or await RolloutSpending.start()
                 with nullcontext() if group.spending is None else group.spending.inside():
                     await self._generate(job)
                     if group.over:

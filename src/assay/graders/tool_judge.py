@@ -358,9 +358,9 @@ class WebPages:
     ) -> str:
         """Reads a page of the web by its URL; a long one in several calls."""
         # Loaded lazily: it needs aiohttp.
-        from assay.models.http import FetchError, fetched
+        from assay.models.http import FetchError, fetch_url
 
-        page = await fetched(url, hosts=self.hosts, allow_private=self.allow_private)
+        page = await fetch_url(url, hosts=self.hosts, allow_private=self.allow_private)
         if b"\0" in page.body:
             raise FetchError(
                 f"{page.url} is not text: it holds {len(page.body):,} bytes of {page.kind}"

@@ -14,7 +14,14 @@ from assay.errors import Refused
 from assay.media import Medium
 from assay.messages import ToolCall, read_tool_calls
 from assay.models.finish_reasons import normalize_finish_reason
-from assay.models.model import Reply, Request, Tool, Usage, json_schema
+from assay.models.model import (
+    Reply,
+    Request,
+    Tool,
+    Usage,
+    has_further_fields,
+    json_schema,
+)
 from assay.models.wire_format import (
     Payload,
     WireFormat,
@@ -56,7 +63,8 @@ class AnthropicFormat(WireFormat):
         tools = [_write_tool(tool) for tool in request.tools]
         used = parameters_to_send(request, omitted, "schema", "temperature")
         if request.schema is not None and "schema" in used:
-            # Last, because providers cache how prompts begin, and prompts begin with the tools.
+            # Added last: providers cache the beginning of a prompt, and a prompt begins with the
+            # tools.
             tools.append(_write_reply_tool(request.schema))
             body["tool_choice"] = {"type": "tool", "name": REPLY_TOOL}
         if "temperature" in used:
@@ -66,9 +74,9 @@ class AnthropicFormat(WireFormat):
         return Payload(body, used)
 
     def read_reply(self, data: Mapping[str, Any]) -> Reply:
-        """Return the input of the reply tool as JSON, or else the text.
+        """Return the reply in an answer, without the model's thinking.
 
-        The model's thinking is left out.
+        If the model called the reply tool, the text of the reply is the input of that tool as JSON.
         """
         texts: list[str] = []
         calls: list[ToolCall] = []
@@ -77,20 +85,20 @@ class AnthropicFormat(WireFormat):
             if block["type"] == "text":
                 texts.append(block["text"])
             elif block["type"] == "tool_use":
-                call = ToolCall(
-                    name=block.get("name", REPLY_TOOL),
-                    arguments=json.dumps(block["input"]),
-                    id=block.get("id") or "",
-                )
-                if call.name == REPLY_TOOL:
-                    structured_reply = call.arguments
+                # A call without a name is taken for a call of the reply tool.
+                tool_name = block.get("name", REPLY_TOOL)
+                arguments = json.dumps(block["input"])
+                if tool_name == REPLY_TOOL:
+                    structured_reply = arguments
                 else:
-                    calls.append(call)
+                    calls.append(ToolCall(tool_name, arguments, id=block.get("id") or ""))
         finish_reason = normalize_finish_reason(data.get("stop_reason"))
         if finish_reason == "refusal":
-            finish_reason = "content_filter"  # what Anthropic calls a refusal is one by its filter
+            # Here "refusal" means that Anthropic's content filter stopped the model.
+            finish_reason = "content_filter"
+        text = "".join(texts) if structured_reply is None else structured_reply
         return Reply(
-            text="".join(texts) if structured_reply is None else structured_reply,
+            text=text,
             usage=self.read_usage(data),
             model=data.get("model") or "",
             finish_reason=finish_reason,
@@ -102,7 +110,8 @@ class AnthropicFormat(WireFormat):
         cached = get_count(usage, "cache_read_input_tokens")
         stored = get_count(usage, "cache_creation_input_tokens")
         return Usage(
-            # Anthropic's `input_tokens` are only those that the cache had no part in.
+            # Anthropic's `input_tokens` do not include the tokens that were read from the cache or
+            # written to it.
             prompt=get_count(usage, "input_tokens") + cached + stored,
             cached=cached,
             completion=get_count(usage, "output_tokens"),
@@ -115,20 +124,21 @@ def _write_messages(
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return the blocks of the system prompt, and the turns of the conversation.
 
-    Neighbouring messages of one role are one turn.
+    Neighbouring messages of one role become one turn. A cache breakpoint is set after the messages
+    that the request shares with others.
     """
     messages = prepare_messages(request, omitted)
-    last_shared = 0  # the number of the last message that other requests begin with too
+    last_shared = 0  # the number of the last shared message; 0 if there is none
     if request.shared:
-        # A description of the schema may have been added to the messages at the beginning.
-        added = len(messages) - len(request.messages)
-        last_shared = request.shared + added
+        # `prepare_messages` may have inserted a description of the schema, which is shared too.
+        inserted_count = len(messages) - len(request.messages)
+        last_shared = request.shared + inserted_count
     system: list[dict[str, Any]] = []
     turns: list[dict[str, Any]] = []
     for number, message in enumerate(messages, start=1):
         role = message["role"]
         if role == "tool":
-            role = "user"  # results of tools belong to the user's turn here
+            role = "user"  # this API expects the results of tools in a turn of the user
         blocks = _write_blocks(message)
         if number == last_shared:
             _set_cache_breakpoint(blocks)
@@ -143,12 +153,12 @@ def _write_messages(
 
 def _write_blocks(message: Message) -> list[dict[str, Any]]:
     """Return the content of a message, including tool calls, as a list of blocks."""
-    content = write_parts(message, _write_part).get("content")
-    blocks: list[dict[str, Any]]
+    content = write_parts(message, _write_part).get("content")  # a text, a list of blocks or None
+    blocks: list[dict[str, Any]] = []
     if isinstance(content, str):
-        blocks = [{"type": "text", "text": content}]
-    else:
-        blocks = list(content or ())
+        blocks.append(_write_part(content))
+    elif content:
+        blocks.extend(content)
     if message["role"] == "tool":
         result = {
             "type": "tool_result",
@@ -156,9 +166,8 @@ def _write_blocks(message: Message) -> list[dict[str, Any]]:
             "content": blocks,
         }
         return [result]
-    has_further_fields = len(message) > 2  # besides role and content
-    if has_further_fields:
-        # Beside tool calls the API refuses an empty text.
+    if has_further_fields(message):
+        # A message with tool calls often has an empty text, which the API refuses.
         blocks = [block for block in blocks if block.get("text") != ""]
         blocks += [_write_tool_call(call) for call in read_tool_calls(message)]
     return blocks
@@ -184,10 +193,10 @@ def _write_tool_call(call: ToolCall) -> dict[str, Any]:
 
 
 def _parse_arguments(arguments: str) -> dict[str, Any]:
-    """Return the arguments of a call; {} if they are not a JSON object.
+    """Return the arguments of an earlier tool call; {} if they are not a JSON object.
 
-    The API accepts only objects. The result of such a call, which follows it, already says what was
-    wrong with the arguments.
+    The API accepts only objects. Nothing is lost: the next message of the conversation is the
+    result of this call, and it tells the model what was wrong with its arguments.
     """
     try:
         value = json.loads(arguments)
@@ -199,7 +208,10 @@ def _parse_arguments(arguments: str) -> dict[str, Any]:
 
 
 def _set_cache_breakpoint(blocks: list[dict[str, Any]]) -> None:
-    """Ask Anthropic to cache the prompt up to the end of these blocks."""
+    """Ask Anthropic to cache the prompt up to the end of these blocks.
+
+    This changes the last block in the list.
+    """
     if blocks and blocks[-1].get("type") in ("text", "tool_result"):
         blocks[-1] = {**blocks[-1], "cache_control": {"type": "ephemeral"}}
 
@@ -218,6 +230,7 @@ def _write_tool(tool: Tool) -> dict[str, Any]:
 
 
 def _write_reply_tool(schema: type[BaseModel]) -> dict[str, Any]:
+    """Return the tool whose input is the structured reply."""
     return {
         "name": REPLY_TOOL,
         "description": "Give the reply.",

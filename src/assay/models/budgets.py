@@ -63,11 +63,11 @@ def budget(
 
 
 def dry_run() -> AbstractContextManager[Ledger]:
-    """Count what would be asked inside the block, without asking: an estimate before a run.
+    """Estimate what the block would ask of models, and its cost, without asking them.
 
-    Every call raises `NotAsked`. Replies from a cache count as hits. A question that is asked only
-    after a certain answer counts as asked. `most_calls` and `most_cost` include all retries, and
-    all replies that may have to be asked for again.
+    Every call is counted and raises `NotAsked`. Replies from a cache count as hits. A question that
+    would depend on an earlier answer is counted in any case. `most_calls` and `most_cost` include
+    all retries, and all replies that may have to be asked for again.
     """
     return counting_in(Ledger(is_dry=True))
 
@@ -107,47 +107,53 @@ def refuse_unpriced(models: Iterable[Model]) -> None:
     if ledger is None or not ledger.needs_prices:
         return
     for model in models:
-        # A model without a `price` counts its own costs.
-        if getattr(innermost(model), "price", True) is None:
-            raise without_a_price(innermost(model).id)
+        inner_model: Any = innermost(model)
+        # A model without the attribute `price` counts its own costs. None is an unknown price.
+        if hasattr(inner_model, "price") and inner_model.price is None:
+            raise unknown_price_error(inner_model.id)
 
 
-def without_a_price(model: str) -> BudgetExceeded:
+def unknown_price_error(model_id: str) -> BudgetExceeded:
     """Return the error for a model whose price is not known."""
     return BudgetExceeded(
-        f"the price of {model} is not known, so the run cannot be kept within its budget: "
+        f"the price of {model_id} is not known, so the run cannot be kept within its budget: "
         "give model_of(..., price=Price(input=…, output=…)), or a table in ASSAY_PRICES"
     )
 
 
 @asynccontextmanager
 async def reserve_dollars(dollars: float) -> AsyncGenerator[None]:
-    """Set dollars aside for the call that is made inside the block.
+    """Set dollars aside for the call inside the block, in this ledger and those around it.
 
-    Waits while calls in flight may still leave enough; raises `BudgetExceeded` if they cannot.
+    Waits if there are not enough dollars now, but calls in flight may cost less than was set aside
+    for them. Raises `BudgetExceeded` if there are no such calls.
     """
     ledger = Ledger.current()
-    if ledger is None or (not dollars and not ledger.needs_prices):
+    if ledger is None:
+        yield
+        return
+    if dollars == 0 and not ledger.needs_prices:
+        # Nothing has to be set aside, and no limit has to be checked.
         yield
         return
     rollout = _current_rollout.get()
-    with ExitStack() as stack:
+    with ExitStack() as release_at_end:
         for each_ledger in ledger.chain():
             await each_ledger.reserve(dollars, rollout)
-            stack.callback(each_ledger.release, dollars)
+            release_at_end.callback(each_ledger.release, dollars)
         if rollout is not None:
             rollout.reserve(dollars)
-            stack.callback(rollout.reserve, -dollars)
+            release_at_end.callback(rollout.release, dollars)
         yield
 
 
 @asynccontextmanager
 async def rollout_spending() -> AsyncGenerator[None]:
-    """Mark what is asked inside the block as one rollout.
+    """Count the calls inside the block as those of one rollout.
 
-    If dollars are limited, the rollout starts when there are enough of them.
+    If dollars are limited, this waits until there are enough of them for a rollout.
     """
-    rollout = await RolloutSpending.begun()
+    rollout = await RolloutSpending.start()
     if rollout is None:
         yield
         return
@@ -163,26 +169,29 @@ class RolloutSpending:
 
     def __init__(self) -> None:
         self.calls = 0
-        self.cost = 0.0
-        self.reserved = 0.0
-        # The most that was spent and reserved at one time: what another rollout may need, too.
+        self.cost = 0.0  # dollars of the calls that were answered
+        self.reserved = 0.0  # dollars set aside for calls in flight
+        # The highest sum of both so far. It is the estimate of what another rollout needs.
         self.needed = 0.0
-        # The ledgers that cannot pay for this rollout, so that only a cache may answer its calls.
+        # The ledgers that cannot pay for this rollout. Only a cache can answer its calls.
         self.unaffordable_in: set[Ledger] = set()
         self._started_in: list[Ledger] = []
 
     @classmethod
-    async def begun(cls) -> RolloutSpending | None:
+    async def start(cls) -> RolloutSpending | None:
         """Wait until there are enough dollars for another rollout, and start it.
 
         Returns None if dollars are not limited, or if this is part of another rollout.
         """
         ledger = Ledger.current()
-        if ledger is None or not ledger.needs_prices or _current_rollout.get() is not None:
+        if ledger is None or not ledger.needs_prices:
+            return None
+        is_part_of_rollout = _current_rollout.get() is not None
+        if is_part_of_rollout:
             return None
         rollout = cls()
         try:
-            # The outermost first, since the dollars of the inner ones are part of its dollars.
+            # The outermost ledger first: the dollars of the inner ones are part of its dollars.
             for each_ledger in reversed(ledger.chain()):
                 if each_ledger.dollars is not None:
                     await each_ledger.start_rollout(rollout)
@@ -197,12 +206,17 @@ class RolloutSpending:
         return set_variable(_current_rollout, self)
 
     def reserve(self, dollars: float) -> None:
-        """Count dollars that are set aside for one of its calls; a negative amount frees them."""
+        """Count dollars that are set aside for one of its calls."""
         self.reserved += dollars
         self.needed = max(self.needed, self.cost + self.reserved)
 
+    def release(self, dollars: float) -> None:
+        """Count dollars as no longer set aside, after the call."""
+        self.reserved -= dollars
+        self.needed = max(self.needed, self.cost + self.reserved)
+
     def end(self) -> None:
-        """Let others start. Has no effect the second time."""
+        """End the rollout, so that others can start. A second call has no effect."""
         while self._started_in:
             self._started_in.pop().end_rollout(self)
 
@@ -249,9 +263,9 @@ class Ledger:
         self.usage = NOTHING
         self.cost = 0.0  # dollars, as far as prices are known
         self.unpriced = 0  # calls without a known price
-        # In a dry run: the attempts and the dollars if everything that can go wrong does (all
-        # attempts but the last fail, all replies have to be asked for again, the endpoint
-        # complains about every optional part).
+        # In a dry run: the attempts and the dollars in the worst case. All attempts but the last
+        # fail, all replies have to be asked for again, and the endpoint refuses every optional
+        # parameter.
         self.most_calls = 0
         self.most_cost = 0.0
         self.reserved = 0.0  # dollars set aside for calls in flight
@@ -262,7 +276,8 @@ class Ledger:
         self._waiting_calls: deque[_Waiting] = deque()
         self._waiting_rollouts: deque[_Waiting] = deque()
         self._active_rollouts: set[RolloutSpending] = set()
-        # What a rollout costs is estimated from those that have ended: their number and sum.
+        # The number and the total cost of the rollouts that have ended, for their mean cost. A cost
+        # that was given counts as that of one rollout.
         self._ended_rollouts = 0 if rollout is None else 1
         self._ended_dollars = rollout or 0.0
 
@@ -282,22 +297,29 @@ class Ledger:
         return (self, *self._outer)
 
     def count(self, **amounts: Any) -> None:
-        """Add amounts under their names, here and in the ledgers around.
+        """Add to counts of this ledger and of those around it.
 
-        `retries=1` adds one retry; a text, as in `errors="Refused"`, adds one under that name.
+        Each keyword is the name of a count. `retries=1` adds 1 to `retries`. For a `Counter` the
+        value is the key that is counted: `errors="Refused"` adds 1 to `errors["Refused"]`. An empty
+        key is not counted.
         """
         for ledger in self.chain():
             with ledger._lock:
                 for name, amount in amounts.items():
-                    if not isinstance(amount, str):
-                        setattr(ledger, name, getattr(ledger, name) + amount)
+                    count = getattr(ledger, name)
+                    if not isinstance(count, Counter):
+                        setattr(ledger, name, count + amount)
                     elif amount:
-                        getattr(ledger, name)[amount] += 1
+                        count[amount] += 1
                 if "cost" in amounts:
                     ledger._report_change()
 
     def count_call(self, usage: Usage, cost: float | None, model: str) -> None:
-        """Count one call. Does the same as `count` in a third of the time."""
+        """Count one call, in this ledger and those around it.
+
+        `cost` is None if the price is not known. This does the same as `count` in a third of the
+        time.
+        """
         for ledger in self.chain():
             with ledger._lock:
                 ledger.calls += 1
@@ -310,6 +332,7 @@ class Ledger:
                 ledger._report_change()
 
     def _report_change(self) -> None:
+        """Call `on_change`, if it is set. The ledger is locked."""
         if self.on_change is not None:
             self.on_change()
 
@@ -350,6 +373,7 @@ class Ledger:
             self._serve_waiting()
 
     def _change_reserved(self, dollars: float) -> None:
+        """Add dollars to what is reserved; a negative amount frees them. The ledger is locked."""
         self.reserved += dollars
         if self.reserved < _ROUNDING:
             self.reserved = 0.0
@@ -359,41 +383,51 @@ class Ledger:
         """Wait until the dollars of this ledger cover a rollout. Rollouts start in order."""
         await self._wait_for_dollars(
             self._waiting_rollouts,
-            try_take=lambda: self._try_start(rollout),
+            try_take=lambda: self._try_start_rollout(rollout),
             give_back=lambda: self._active_rollouts.discard(rollout),
         )
 
-    def _try_start(self, rollout: RolloutSpending) -> bool:
-        """Start a rollout if the dollars cover it.
+    def _try_start_rollout(self, rollout: RolloutSpending) -> bool:
+        """Start a rollout if the dollars cover it; return False if it has to wait.
 
-        The first rollout starts alone, because its cost is not known. Another one starts when the
-        dollars cover it and the rest of those in progress, even if each costs as much as the most
-        expensive so far. If none is in progress, the mean cost is enough.
+        If no rollout is in progress, the dollars must cover the mean cost of a rollout; the first
+        one always starts. If some are in progress, see `_covers_another_rollout`. A rollout that
+        can never be covered starts all the same: a cache may answer its calls.
         """
         if self._active_rollouts:
-            if self.rollout is None:
-                return False
-            promised = 0.0
-            for active in self._active_rollouts:
-                promised += max(0.0, self.rollout - active.cost - active.reserved)
-            if self.left - promised < self.rollout:
+            if not self._covers_another_rollout():
                 return False
         elif self._ended_rollouts:
             mean_cost = self._ended_dollars / self._ended_rollouts
             if self.left + _ROUNDING < mean_cost:
                 if self.reserved > 0:
+                    # A call in flight may cost less than was set aside for it.
                     return False
-                # Nothing is in progress that could leave more dollars.
                 rollout.unaffordable_in.add(self)
                 return True
         self._active_rollouts.add(rollout)
         return True
 
+    def _covers_another_rollout(self) -> bool:
+        """Return whether the dollars cover another rollout and the rest of those in progress.
+
+        Each is assumed to cost as much as the most expensive one so far. Before the first rollout
+        has ended, its cost is not known, and no other one may start.
+        """
+        rollout_cost = self.rollout
+        if rollout_cost is None:
+            return False
+        still_needed = 0.0  # by the rollouts in progress, beyond what they have spent and reserved
+        for active in self._active_rollouts:
+            still_needed += max(0.0, rollout_cost - active.cost - active.reserved)
+        return self.left - still_needed >= rollout_cost
+
     def end_rollout(self, rollout: RolloutSpending) -> None:
-        """Learn from the cost of a rollout, and let others start."""
+        """Use the cost of a rollout for the estimate of later ones, and let others start."""
         with self._lock:
             self._active_rollouts.discard(rollout)
             if rollout.calls:
+                # Rollouts that were answered from a cache say nothing about the cost.
                 needed = max(rollout.needed, rollout.cost)
                 self.rollout = max(self.rollout or 0.0, needed)
                 self._ended_dollars += needed
@@ -407,10 +441,11 @@ class Ledger:
         try_take: Callable[[], bool],
         give_back: Callable[[], object],
     ) -> None:
-        """Wait in a queue until `try_take` returns True; it may also raise `BudgetExceeded`.
+        """Wait in a queue until `try_take` has taken the dollars and returned True.
 
-        `give_back` undoes it, if the caller is cancelled just after that. Both are called with the
-        ledger locked.
+        If it raises `BudgetExceeded`, so does this. `give_back` undoes `try_take`; it is called if
+        the caller is cancelled after the dollars were taken. Both are called with the ledger
+        locked.
         """
         with self._lock:
             if not queue and try_take():
@@ -431,7 +466,10 @@ class Ledger:
             raise
 
     def _serve_waiting(self) -> None:
-        """Let waiting calls and rollouts go, in order, until there are not enough dollars."""
+        """Let waiting calls and rollouts go, in order, until there are not enough dollars.
+
+        The ledger is locked.
+        """
         for queue in (self._waiting_calls, self._waiting_rollouts):
             while queue:
                 waiting = queue[0]

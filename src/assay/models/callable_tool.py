@@ -18,8 +18,8 @@ from assay.wording import format_value, suggest_word
 
 MAX_PROBLEMS = 3  # problems with arguments that are reported to a model at once
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-# Fields of the arguments model are named so, because pydantic reserves names such as `copy` and
-# `model_config`.
+# Put before the names of parameters, which become fields of a pydantic model: pydantic reserves
+# names such as `copy` and `model_config`.
 _FIELD_PREFIX = "argument_"
 # The types of parts that a tool may return as the content of a message.
 _CONTENT_PARTS = frozenset({"text", "image_url", "input_audio"})
@@ -47,6 +47,7 @@ class CallableTool:
         self.function = function
         self.name = get_tool_name(function)
         inner = _unwrap_partials(function)
+        # A callable object is async if its method is.
         call_method = getattr(inner, "__call__", None)  # noqa: B004 - the method itself is needed
         self.is_async = inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(
             call_method
@@ -58,15 +59,15 @@ class CallableTool:
         schema = _describe_arguments(self._arguments_model, self.name, argument_descriptions)
         self.declared = Tool(self.name, description, json.dumps(schema))
 
-    def arguments(self, given: str, state: State) -> dict[str, Any]:
+    def arguments(self, arguments_json: str, state: State) -> dict[str, Any]:
         """Return the arguments for a call from the JSON that a model wrote.
 
-        Raise `ArgumentsError` if they are wrong.
+        An empty text means no arguments. Raise `ArgumentsError` if they are wrong.
         """
         values: object = {}
-        if given.strip():
+        if arguments_json.strip():
             try:
-                values = json.loads(given)
+                values = json.loads(arguments_json)
             except (ValueError, RecursionError) as error:
                 raise ArgumentsError(f"the arguments are not JSON: {error}") from None
         if not isinstance(values, dict):
@@ -80,6 +81,7 @@ class CallableTool:
         arguments: dict[str, Any] = {}
         for field in self._arguments_model.model_fields:
             arguments[field.removeprefix(_FIELD_PREFIX)] = getattr(validated, field)
+        # The arguments for `**keywords`, if the function has that.
         arguments |= validated.__pydantic_extra__ or {}
         for parameter in self._state_parameters:
             arguments[parameter] = state
@@ -121,7 +123,7 @@ def _find_docstring(function: Any) -> str | None:
 
 
 def parse_docstring(docstring: str | None) -> tuple[str, dict[str, str]]:
-    """Return what a docstring says about the function, and what it says about each argument."""
+    """Return the description of a function, and those of its arguments by name."""
     text = inspect.cleandoc(docstring or "").strip()
     if "\n" not in text:
         return text, {}
@@ -143,17 +145,16 @@ def parse_docstring(docstring: str | None) -> tuple[str, dict[str, str]]:
 class _Signature(NamedTuple):
     """What a function takes by name."""
 
-    arguments_model: type[BaseModel]  # of the arguments that a model gives
-    state_parameters: tuple[str, ...]  # the parameters that receive the state
+    arguments_model: type[BaseModel]  # validates the arguments that a model gives
+    state_parameters: tuple[str, ...]  # the parameters that receive the state of the rollout
 
 
 def _read_signature(function: Callable[..., Any], name: str, hidden: Sequence[str]) -> _Signature:
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError) as error:
-        raise ToolError(
-            f"the signature of tool {name!r} cannot be read ({error}): wrap it in a function"
-        ) from None
+    """Return what a tool takes, except for the parameters named in `hidden`.
+
+    Raise `ToolError` for a parameter that a model cannot give.
+    """
+    parameters = _read_parameters(function, name)
     type_hints = _read_type_hints(function, name, hidden)
     fields: dict[str, Any] = {}
     state_parameters: list[str] = []
@@ -161,30 +162,51 @@ def _read_signature(function: Callable[..., Any], name: str, hidden: Sequence[st
     for parameter in parameters:
         if parameter.name in hidden:
             continue
-        annotation = type_hints.get(parameter.name, Any)
         if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
             raise ToolError(
                 f"tool {name!r} takes {parameter} by position, but models give arguments by name: "
                 "wrap it in a function that names them"
             )
+        annotation = type_hints.get(parameter.name, Any)
         if parameter.kind is parameter.VAR_KEYWORD:
             takes_any_keyword = True
         elif annotation is State:
             state_parameters.append(parameter.name)
         else:
-            default = ... if parameter.default is parameter.empty else parameter.default
-            field = Field(default, alias=parameter.name)
-            fields[_FIELD_PREFIX + parameter.name] = (annotation, field)
+            fields[_FIELD_PREFIX + parameter.name] = (annotation, _make_field(parameter))
+    arguments_model = _make_arguments_model(name, fields, takes_any_keyword=takes_any_keyword)
+    return _Signature(arguments_model, tuple(state_parameters))
+
+
+def _read_parameters(function: Callable[..., Any], name: str) -> list[inspect.Parameter]:
+    try:
+        return list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError) as error:
+        raise ToolError(
+            f"the signature of tool {name!r} cannot be read ({error}): wrap it in a function"
+        ) from None
+
+
+def _make_field(parameter: inspect.Parameter) -> Any:
+    """Return the pydantic field of a parameter, which models give by the parameter's name."""
+    if parameter.default is parameter.empty:
+        return Field(alias=parameter.name)
+    return Field(parameter.default, alias=parameter.name)
+
+
+def _make_arguments_model(
+    name: str, fields: dict[str, Any], *, takes_any_keyword: bool
+) -> type[BaseModel]:
+    """Return a pydantic model with these fields, by which the arguments of calls are checked."""
     config = ConfigDict(
         extra="allow" if takes_any_keyword else "forbid",
         arbitrary_types_allowed=False,
         defer_build=False,
     )
     try:
-        arguments_model = create_model(name, __config__=config, **fields)
+        return create_model(name, __config__=config, **fields)
     except (PydanticSchemaGenerationError, PydanticUserError) as error:
         raise _not_json_error(name, error) from None
-    return _Signature(arguments_model, tuple(state_parameters))
 
 
 def _read_type_hints(
@@ -192,34 +214,52 @@ def _read_type_hints(
 ) -> dict[str, Any]:
     """Return the annotations of the parameters that are not hidden."""
     annotated = _unwrap_partials(function)
-    if not inspect.isroutine(annotated) and not inspect.isclass(annotated):
+    is_callable_object = not inspect.isroutine(annotated) and not inspect.isclass(annotated)
+    if is_callable_object:
         annotated = type(annotated).__call__
     if hidden:
-        # The annotation of a hidden parameter may be unreadable, such as a name that only type
-        # checkers import.
-        visible = update_wrapper(lambda: None, cast("Any", annotated))
-        visible.__annotations__ = {
-            parameter: annotation
-            for parameter, annotation in annotated.__annotations__.items()
-            if parameter not in hidden
-        }
-        annotated = visible
+        annotated = _without_annotations(annotated, hidden)
     try:
         return get_type_hints(annotated, include_extras=True)
     except (NameError, TypeError) as error:
         raise ToolError(f"tool {name!r} has an annotation that cannot be read: {error}") from None
 
 
+def _without_annotations(function: Any, hidden: Sequence[str]) -> Any:
+    """Return a stand-in for a function, which has no annotations for the hidden parameters.
+
+    `get_type_hints` fails if it cannot evaluate one of the annotations. That of a hidden parameter
+    may be a name that only type checkers import.
+    """
+
+    def stand_in() -> None:
+        """Never called: only its annotations are read."""
+
+    update_wrapper(stand_in, function)
+    annotations: dict[str, Any] = {}
+    for parameter, annotation in function.__annotations__.items():
+        if parameter not in hidden:
+            annotations[parameter] = annotation
+    stand_in.__annotations__ = annotations
+    return stand_in
+
+
 def _describe_arguments(
     arguments_model: type[BaseModel], name: str, descriptions: dict[str, str]
 ) -> dict[str, Any]:
-    """Return the JSON schema of a tool's arguments, with the descriptions of its docstring."""
+    """Return the JSON schema of a tool's arguments, with the descriptions of its docstring.
+
+    The titles that pydantic adds are left out, because they only repeat names.
+    """
     try:
-        schema = arguments_model.model_json_schema(by_alias=True, schema_generator=_Untitled)
+        schema = arguments_model.model_json_schema(
+            by_alias=True, schema_generator=_SchemaWithoutFieldTitles
+        )
     except (PydanticSchemaGenerationError, PydanticUserError) as error:
         raise _not_json_error(name, error) from None
-    for node in (schema, *schema.get("$defs", {}).values()):
-        node.pop("title", None)
+    # Only the titles of objects are left, which the generator cannot leave out.
+    for object_schema in (schema, *schema.get("$defs", {}).values()):
+        object_schema.pop("title", None)
     properties: dict[str, Any] = schema.pop("properties", {})
     for argument, description in descriptions.items():
         if description and argument in properties:
@@ -228,12 +268,13 @@ def _describe_arguments(
 
 
 def _not_json_error(name: str, error: Exception) -> ToolError:
+    """Return the error for a tool with a parameter that cannot be described in JSON."""
     first_line = str(error).splitlines()[0]
     return ToolError(f"tool {name!r} takes a value that JSON cannot hold: {first_line}")
 
 
-class _Untitled(GenerateJsonSchema):
-    """Leave out the titles of fields, which only repeat their names."""
+class _SchemaWithoutFieldTitles(GenerateJsonSchema):
+    """Leaves out the titles of fields."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
@@ -272,7 +313,7 @@ def result_content(result: Any) -> Any:
 
 
 def _is_list_of_parts(result: Any) -> bool:
-    """Return True if a result is a list of texts, images and audio clips, written as parts."""
+    """Return True if a result is a list of texts, images and audio clips as OpenAI writes them."""
     if not isinstance(result, list) or not result:
         return False
     for part in cast("list[Any]", result):

@@ -57,19 +57,20 @@ class EndpointModel:
         # The maximum tokens of prompt and reply in one call; None if it is not known.
         self.window: int | None = None
         self.tokens = TokenEstimate(wire_format.maker)
-        # The optional parts of a request that the model does not accept, as its name or its
-        # complaints tell.
-        self.left_out: Set[str] = parameters_refused_by(name)
-        # The parts that it has just complained about. They are left out until it is known whether
-        # that helps.
-        self._suspected: Set[str] = frozenset()
+        # The optional parameters that the model does not accept, known from its name or from the
+        # errors of its endpoint.
+        self.refused_parameters: Set[str] = parameters_refused_by(name)
+        # The parameters that an error has just mentioned. They are omitted until it is known
+        # whether that helps.
+        self._suspected_parameters: Set[str] = frozenset()
         self._format = wire_format
         self._send = send
         self._sends_on_caller_loop = sends_on_caller_loop
 
     async def __call__(self, request: Request) -> Reply:
+        """Return the reply; in a dry run count the request and raise `NotAsked`."""
         try:
-            refuse_unpriced([self])
+            refuse_unpriced([self])  # a budget in dollars needs the price of every call
             if is_dry_run():
                 self._count_dry_run(request)
                 raise NotAsked(f"{self.id} was not asked: this is a dry run")
@@ -83,6 +84,8 @@ class EndpointModel:
         send = self._send
         if self._sends_on_caller_loop:
             send = _send_on_loop(asyncio.get_running_loop(), send)
+        # The limiter counts the calls that have started, even those that wait for a slot. By this
+        # count the callers decide whether to start more (see `Limiter.has_room`).
         limiter = self.endpoint.limiter
         limiter.announce(1)
         try:
@@ -91,37 +94,50 @@ class EndpointModel:
             limiter.announce(-1)
 
     def _count_dry_run(self, request: Request) -> None:
-        """Count the expected and the maximum cost of a request."""
+        """Count the expected cost of a request, and its maximum calls and cost."""
         expected = self.tokens.estimate(request)
-        # At most, the reply cannot be read and is asked for again, the endpoint complains about
-        # each optional part, and every call needs all attempts.
-        reply = Reply("x" * round(self.tokens.reply_tokens * self.tokens.characters_per_token))
-        repair = _ask_again(request, reply, Unreadable("it cannot be read"))
-        optional_parts = self._write_payload(request, frozenset()).used
-        most_calls = (2 + len(optional_parts)) * self.endpoint.limits.attempts
-        cost = None
+        expected_cost = None
         most_cost = 0.0
         if self.price is not None:
-            cost = self.price.of(expected)
-            most_cost = cost + self.price.of(self.tokens.estimate(repair))
-        count_call(expected, cost)
-        count_here(most_calls=most_calls, most_cost=most_cost)
+            expected_cost = self.price.of(expected)
+            # At most, the reply cannot be read and has to be asked for again.
+            repair_usage = self.tokens.estimate(self._expected_repair(request))
+            most_cost = expected_cost + self.price.of(repair_usage)
+        # Calls that the endpoint refuses cost nothing, but they count as calls. At most, it refuses
+        # each optional parameter once, and each of these calls needs all attempts.
+        optional_parameters = self._write_payload(request, omitted=frozenset()).used
+        answered_calls = 2  # the request, and the repair
+        most_calls = answered_calls + len(optional_parameters)
+        most_attempts = most_calls * self.endpoint.limits.attempts
+        count_call(expected, expected_cost)
+        count_here(most_calls=most_attempts, most_cost=most_cost)
+
+    def _expected_repair(self, request: Request) -> Request:
+        """Return the request that would follow a reply of the usual length that cannot be read."""
+        reply_characters = self.tokens.reply_tokens * self.tokens.characters_per_token
+        reply = Reply("x" * round(reply_characters))
+        return _make_repair_request(request, reply, Unreadable("it cannot be read"))
 
     # Everything below runs on the network thread.
 
     async def _answer(self, request: Request, send: SendPayload) -> Reply:
-        """Return the reply, and its value if the request has a schema."""
+        """Return the reply, and its value if the request has a schema.
+
+        A reply that does not fit the schema is asked for once more.
+        """
         first = await self._ask(request, send)
         if request.schema is None:
             return first
         try:
             return first._replace(value=read_structured(first.text, request))
         except Unreadable as error:
-            repair = _ask_again(request, first, error)
-        # Some endpoints write nothing under a schema, so after an empty reply the schema is only
-        # described in words.
-        without = frozenset[str]() if first.text.strip() else frozenset({"schema"})
-        second = await self._ask(repair, send, without)
+            repair = _make_repair_request(request, first, error)
+        omitted = frozenset[str]()
+        if not first.text.strip():
+            # Some endpoints write nothing if they are sent a schema. Without the parameter, the
+            # schema is described in words.
+            omitted = frozenset({"schema"})
+        second = await self._ask(repair, send, omitted)
         try:
             value = read_structured(second.text, request)
         except Unreadable as error:
@@ -134,17 +150,23 @@ class EndpointModel:
         return second._replace(value=value, usage=first.usage + second.usage, cost=cost)
 
     async def _ask(
-        self, request: Request, send: SendPayload, without: Set[str] = frozenset()
+        self, request: Request, send: SendPayload, omitted: Set[str] = frozenset()
     ) -> Reply:
-        """Return the reply to a request, leaving out the parts that the endpoint does not accept."""
+        """Return the reply to a request.
+
+        If the endpoint refuses an optional parameter, the request is sent again without it. If this
+        helps, the parameter is omitted from all further requests. If it does not, the first refusal
+        is raised.
+        """
         first_refusal: Refused | None = None
-        used_parts: Set[str] = frozenset()
+        used: Set[str] = frozenset()  # the optional parameters of the latest attempt
 
         async def send_once(seconds: float) -> RawReply:
-            nonlocal used_parts
-            # Written for each attempt: other calls may have learned what the endpoint refuses.
-            payload = self._write_payload(request, without)
-            used_parts = payload.used
+            nonlocal used
+            # Written anew for each attempt: another call may have found out in the meantime what
+            # the endpoint refuses.
+            payload = self._write_payload(request, omitted)
+            used = payload.used
             return await send(payload, seconds)
 
         while True:
@@ -153,66 +175,71 @@ class EndpointModel:
             except Refused as error:
                 if first_refusal is None:
                     first_refusal = error
-                refused_part = find_unsupported_parameter(error.status, str(error), used_parts)
-                if refused_part is None:
-                    # Leaving parts out did not help, so the first complaint was about something
+                parameter = find_unsupported_parameter(error.status, str(error), used)
+                if parameter is None:
+                    # Omitting parameters did not help, so the first refusal was about something
                     # else.
-                    self._suspected -= without
+                    self._suspected_parameters -= omitted
                     self.endpoint.availability.record_refusal(first_refusal, self.name)
                     raise first_refusal from None
-                without = without | {refused_part}
-                if mentions_parameter(str(error), refused_part):
-                    # Spares the calls that are still to be sent the same complaint.
-                    self._suspected |= {refused_part}
+                omitted = omitted | {parameter}
+                if mentions_parameter(str(error), parameter):
+                    # Calls that are sent from now on need not find out the same.
+                    self._suspected_parameters |= {parameter}
                 continue
             if first_refusal is not None:
-                # Leaving these parts out helped.
-                self.left_out |= without
-                self._suspected -= without
+                # Omitting these parameters helped.
+                self.refused_parameters |= omitted
+                self._suspected_parameters -= omitted
             return check_complete(reply, self.id, request)
 
-    def _write_payload(self, request: Request, without: Set[str]) -> Payload:
-        return self._format.write_request(
-            request, self.name, self.left_out | self._suspected | without
-        )
+    def _write_payload(self, request: Request, omitted: Set[str]) -> Payload:
+        """Write a request without these parameters and those that the model does not accept."""
+        all_omitted = self.refused_parameters | self._suspected_parameters | omitted
+        return self._format.write_request(request, self.name, all_omitted)
 
     async def _call_within_budget(
         self, request: Request, send_once: Callable[[float], Awaitable[RawReply]]
     ) -> Reply:
-        """Return the reply to one call, for which the budget must have the dollars."""
+        """Make one call, within the budget and the rate limit, and count what it used."""
         expected = self.tokens.estimate(request)
         expected_tokens = expected.prompt + expected.completion
         expected_cost = 0.0 if self.price is None else self.price.of(expected)
         async with reserve_dollars(expected_cost):
             raw_reply = await self.endpoint.ask(send_once, expected_tokens, self.name)
-            try:
-                reply = self._format.read_reply(raw_reply.data)
-            except (KeyError, IndexError, TypeError, AttributeError) as error:
-                raise NoReply(
-                    f"{self.id} answered without a reply ({error!r}): {raw_reply.data!r:.200}"
-                ) from None
+            reply = self._read_reply(raw_reply)
             usage = reply.usage
             if not usage.prompt:
                 # The endpoint does not count tokens.
                 usage = self.tokens.estimate(request, reply.text)
             self.tokens.learn(request, usage)
+            # The expected tokens were taken from the rate limit before the call: correct that.
             used_tokens = usage.prompt + usage.completion
             self.endpoint.limiter.tokens.take(used_tokens - expected_tokens)
             cost = None if self.price is None else self.price.of(usage)
             count_call(usage, cost, reply.model)
             return reply._replace(usage=usage, cost=cost)
 
+    def _read_reply(self, raw_reply: RawReply) -> Reply:
+        try:
+            return self._format.read_reply(raw_reply.data)
+        except (KeyError, IndexError, TypeError, AttributeError) as error:
+            raise NoReply(
+                f"{self.id} answered without a reply ({error!r}): {raw_reply.data!r:.200}"
+            ) from None
+
 
 def _send_on_loop(loop: asyncio.AbstractEventLoop, send: SendPayload) -> SendPayload:
-    """Return a function that does the same as `send` on another event loop."""
+    """Return a function that calls `send` on another event loop."""
 
-    async def send_payload(payload: Payload, seconds: float) -> RawReply:
+    # `run_on_loop` needs a coroutine; `send` may return any awaitable.
+    async def call_send(payload: Payload, seconds: float) -> RawReply:
         return await send(payload, seconds)
 
-    async def send_there(payload: Payload, seconds: float) -> RawReply:
-        return await run_on_loop(loop, send_payload(payload, seconds))
+    async def send_on_loop(payload: Payload, seconds: float) -> RawReply:
+        return await run_on_loop(loop, call_send(payload, seconds))
 
-    return send_there
+    return send_on_loop
 
 
 class TokenEstimate:
@@ -237,14 +264,18 @@ class TokenEstimate:
         return Usage(prompt=round(prompt_tokens), completion=round(completion))
 
     def learn(self, request: Request, usage: Usage) -> None:
-        """Adjust the averages to the tokens that an endpoint counted."""
+        """Move the averages towards the tokens that an endpoint counted."""
         if usage.prompt > 0:
-            ratio = self._prompt_characters(request) / usage.prompt
-            self.characters_per_token += self.LEARNING_RATE * (ratio - self.characters_per_token)
+            characters_per_token = self._prompt_characters(request) / usage.prompt
+            difference = characters_per_token - self.characters_per_token
+            self.characters_per_token += self.LEARNING_RATE * difference
         self.reply_tokens += self.LEARNING_RATE * (usage.completion - self.reply_tokens)
 
     def _prompt_characters(self, request: Request) -> float:
-        """Return the characters of a prompt with its schema; media count by their tokens."""
+        """Return the length of a prompt and its schema in characters.
+
+        A medium counts as many characters as a text of the same number of tokens.
+        """
         characters = 0.0
         for message in request.messages:
             for part in parts_in(message["content"]):
@@ -257,8 +288,8 @@ class TokenEstimate:
         return characters
 
 
-def _ask_again(request: Request, reply: Reply, problem: Unreadable) -> Request:
-    """Return the request that follows a reply that cannot be read, and says what was wrong."""
+def _make_repair_request(request: Request, reply: Reply, problem: Unreadable) -> Request:
+    """Return the request for another reply, which tells the model what was wrong with the first."""
     schema = "" if request.schema is None else schema_text(request.schema)
     # `format` fills the template in one pass, so braces in the model's reply change nothing.
     complaint = load_prompt("again").format(problem=problem, schema=schema)
@@ -282,30 +313,31 @@ class Deduplicated:
         self._in_flight: dict[tuple[asyncio.AbstractEventLoop, str], asyncio.Future[Reply]] = {}
 
     async def __call__(self, request: Request) -> Reply:
+        """Return the reply to an equal request in flight, if there is one; otherwise ask."""
         loop = asyncio.get_running_loop()
         key = (loop, request.content)
         while key in self._in_flight:
-            shared = self._in_flight[key]
-            await asyncio.wait([shared])
+            shared_reply = self._in_flight[key]
+            await asyncio.wait([shared_reply])
             # If the caller that made the request was cancelled, another one has to make it.
-            if not shared.cancelled():
-                reply = shared.result()._replace(source="flight", cost=0.0)
+            if not shared_reply.cancelled():
+                reply = shared_reply.result()._replace(source="flight", cost=0.0)
                 count_here(shared=1)
                 return reply
-        shared = loop.create_future()
-        self._in_flight[key] = shared
+        shared_reply = loop.create_future()
+        self._in_flight[key] = shared_reply
         try:
             reply = await self.inner(request)
         except Exception as error:
-            shared.set_exception(error)
-            # Marks the exception as retrieved: there may be no other caller who waits for it.
-            shared.exception()
+            shared_reply.set_exception(error)
+            # asyncio warns about exceptions that are not read, and maybe no other caller waits.
+            shared_reply.exception()
             raise
         except BaseException:
-            shared.cancel()
+            shared_reply.cancel()
             raise
         else:
-            shared.set_result(reply)
+            shared_reply.set_result(reply)
             return reply
         finally:
             del self._in_flight[key]

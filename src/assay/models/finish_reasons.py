@@ -56,10 +56,11 @@ def normalize_finish_reason(reason: Any) -> str:
 
 
 def check_complete(reply: Reply, model_id: str, request: Request) -> Reply:
-    """Return the reply if it is complete; otherwise raise `Refused`, `Unreadable` or `Truncated`.
+    """Return the reply if it is complete.
 
-    A model under test (`request.verbatim`) may be cut off or decline; only a content filter is an
-    error there.
+    Raise `Refused` if a content filter stopped it, `Unreadable` if the model declined to answer,
+    and `Truncated` if it was cut off. For a model under test (`request.verbatim`), only a content
+    filter is an error.
     """
     if _asks_for_one_token(request):
         # The reply is as long as requested, so it is not cut off although the limit was reached.
@@ -67,7 +68,8 @@ def check_complete(reply: Reply, model_id: str, request: Request) -> Reply:
     reason = reply.finish_reason.lower()
     if reason in _COMPLETE:
         return reply
-    if reason != "length" and any(word in reason for word in _FILTERED):
+    is_filtered = any(word in reason for word in _FILTERED)
+    if is_filtered:
         raise Refused(f"{model_id} did not answer: its content filter stopped the reply")
     if request.verbatim:
         return reply

@@ -37,26 +37,10 @@ class GeminiFormat(WireFormat):
                 "tools are not offered to a model through a client of google-genai: "
                 f"name the model instead, as 'gemini/{model_name}'"
             )
+        system_parts, contents = _write_messages(request, model_name, omitted)
         config = dict(self.extra)
-        contents: list[dict[str, Any]] = []
-        messages = prepare_messages(request, omitted)
-        if not request.verbatim:
-            messages = merge_neighbours(messages)
-        for message in messages:
-            role = message["role"]
-            parts = _write_content(message, model_name)
-            if role == "system":
-                config["system_instruction"] = [*config.get("system_instruction", ()), *parts]
-            elif role == "user":
-                contents.append({"role": "user", "parts": parts})
-            elif role == "assistant":
-                contents.append({"role": "model", "parts": parts})
-            else:
-                raise Refused(
-                    f"a message has the role {role!r}, "
-                    "which a client of google-genai does not accept: "
-                    f"name the model instead, as 'gemini/{model_name}'"
-                )
+        if system_parts:
+            config["system_instruction"] = [*config.get("system_instruction", ()), *system_parts]
         if request.max_tokens is not None:
             config["max_output_tokens"] = request.max_tokens
         used = parameters_to_send(request, omitted, "schema", "temperature", "seed", "logprobs")
@@ -74,8 +58,10 @@ class GeminiFormat(WireFormat):
 
     def read_reply(self, data: Mapping[str, Any]) -> Reply:
         """Return the first candidate of an answer; the model's thoughts are left out."""
+        is_prompt_blocked = bool(get_object(data, "prompt_feedback").get("block_reason"))
         candidate: Mapping[str, Any]
-        if get_object(data, "prompt_feedback").get("block_reason") and not data.get("candidates"):
+        if is_prompt_blocked and not data.get("candidates"):
+            # The answer holds no candidate: read it as one that the safety filter stopped.
             candidate = {"finish_reason": "SAFETY"}
         else:
             candidate = data["candidates"][0]
@@ -83,12 +69,13 @@ class GeminiFormat(WireFormat):
         for part in get_object(candidate, "content").get("parts") or ():
             if not part.get("thought"):
                 texts.append(part.get("text") or "")
-        reason = candidate.get("finish_reason")
+        finish_reason = candidate.get("finish_reason")  # a text, or an enum of google-genai
+        finish_reason = getattr(finish_reason, "value", finish_reason)
         return Reply(
             text="".join(texts),
             usage=self.read_usage(data),
             model=data.get("model_version") or "",
-            finish_reason=normalize_finish_reason(getattr(reason, "value", reason)),  # an enum
+            finish_reason=normalize_finish_reason(finish_reason),
             logprobs=_read_logprobs(candidate),
         )
 
@@ -103,19 +90,50 @@ class GeminiFormat(WireFormat):
         )
 
 
+def _write_messages(
+    request: Request, model_name: str, omitted: Set[str]
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the parts of the system prompt, and the other messages."""
+    messages = prepare_messages(request, omitted)
+    if not request.verbatim:
+        messages = merge_neighbours(messages)
+    system_parts: list[dict[str, Any]] = []
+    contents: list[dict[str, Any]] = []
+    for message in messages:
+        role = message["role"]
+        parts = _write_content(message, model_name)
+        if role == "system":
+            system_parts += parts
+        elif role == "user":
+            contents.append({"role": "user", "parts": parts})
+        elif role == "assistant":
+            contents.append({"role": "model", "parts": parts})
+        else:
+            raise Refused(
+                f"a message has the role {role!r}, "
+                "which a client of google-genai does not accept: "
+                f"name the model instead, as 'gemini/{model_name}'"
+            )
+    return system_parts, contents
+
+
 def _write_content(message: Message, model_name: str) -> list[dict[str, Any]]:
     """Return the content of a message as Gemini's parts.
 
-    Raise `Refused` for what is neither text nor media.
+    The content may already be a list of parts, in the format of Gemini or of OpenAI. Raise
+    `Refused` for a part that is neither text nor media.
     """
     content = write_parts(message, _write_part).get("content")
     if isinstance(content, str):
         return [_write_part(content)]
     parts: list[dict[str, Any]] = []
     for part in cast("list[dict[str, Any]]", content or []):
-        if part.get("type") == "text":
+        is_openai_text = part.get("type") == "text"
+        is_gemini_text = part.keys() == {"text"}
+        is_gemini_medium = "inline_data" in part
+        if is_openai_text:
             parts.append(_write_part(part["text"]))
-        elif "inline_data" in part or part.keys() == {"text"}:
+        elif is_gemini_text or is_gemini_medium:
             parts.append(part)
         else:
             raise Refused(
@@ -135,15 +153,15 @@ def _write_part(part: str | Medium) -> dict[str, Any]:
 def _read_logprobs(candidate: Mapping[str, Any]) -> tuple[Token, ...] | None:
     """Return the tokens of a reply with their alternatives; None if the endpoint sent none."""
     result = get_object(candidate, "logprobs_result")
-    chosen: Sequence[Mapping[str, Any]] = result.get("chosen_candidates") or ()
-    if not chosen:
+    chosen_tokens: Sequence[Mapping[str, Any]] = result.get("chosen_candidates") or ()
+    if not chosen_tokens:
         return None
-    # One entry for each token, with the candidates for its place.
-    no_alternatives: Mapping[str, Any] = {}
-    alternatives_by_token: Sequence[Mapping[str, Any]]
-    alternatives_by_token = result.get("top_candidates") or [no_alternatives] * len(chosen)
+    # One entry for each token, with the candidates for its position.
+    top_candidates: Sequence[Mapping[str, Any]] = result.get("top_candidates") or ()
+    if not top_candidates:
+        top_candidates = [{"candidates": None}] * len(chosen_tokens)
     tokens: list[Token] = []
-    for token, entry in zip(chosen, alternatives_by_token, strict=True):
+    for token, entry in zip(chosen_tokens, top_candidates, strict=True):
         alternatives: dict[str, float] = {}
         for alternative in entry.get("candidates") or ():
             alternatives[alternative["token"]] = alternative["log_probability"]

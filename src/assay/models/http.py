@@ -25,7 +25,7 @@ from pydantic_core import to_json
 
 from assay.errors import AssayError, MissingExtraError, Refused
 from assay.models.network_thread import get_network_loop, run_on_network_thread
-from assay.models.wire_format import Payload, RawReply
+from assay.models.wire_format import HTTP_OK, Payload, RawReply
 from assay.redaction import MASK, redact, select_searchable, split_login
 from assay.wording import describe_error, format_value
 
@@ -54,40 +54,27 @@ class HttpAddress:
 
     def __init__(self, url: str, headers: Mapping[str, str], *, method: str = "POST") -> None:
         """Raise `Refused` if the URL, a header or the proxy of the environment is unusable."""
-        # A login in the URL becomes a header: aiohttp refuses a URL with a login beside a key.
-        url_without_login, _, password = split_login(url)
         parts = _split_url(url)
+        url_without_login, _, password = split_login(url)
         self._url = URL(url_without_login)
         self._method = method
         self._headers = CIMultiDict(_DEFAULT_HEADERS | dict(headers))
         if parts.username and "Authorization" not in self._headers:
-            login = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-            self._headers["Authorization"] = f"Basic {b64encode(login.encode()).decode()}"
-        for name, value in self._headers.items():
-            if not value.isascii() or not value.isprintable():
-                # The message does not show the value, which may be a key.
-                raise Refused(
-                    f"the header {name} contains a line break or a non-ASCII character: "
-                    "check that the key is one line, without quotes or spaces around it"
-                )
-        key = self._headers.get("Authorization", "").rpartition(" ")[2]
-        if not key:
-            key = self._headers.get("x-api-key", "")
+            # aiohttp refuses a URL with a login if there is a key too, so the login is sent in a
+            # header.
+            self._headers["Authorization"] = _basic_authorization(parts)
+        _check_headers(self._headers)
+        key = _find_key(self._headers)
         self._secrets = [secret.encode() for secret in select_searchable(key, password)]
         self._tls = _tls_context() if parts.scheme == "https" else True
-        # aiohttp's `trust_env` would also replace the key by a login from .netrc.
-        self._proxy: str | None = None
-        if not proxy_bypass(parts.hostname or ""):
-            self._proxy = getproxies().get(parts.scheme) or None
-        if self._proxy is not None:
-            _split_url(self._proxy)
+        self._proxy = _find_proxy(parts)
 
     async def post(self, payload: Payload, seconds: float) -> RawReply:
         """Send a payload as JSON and return the reply, with known secrets removed from its text."""
         try:
             body = to_json(payload.body)
         except ValueError:
-            # Models under test may write half a surrogate pair, which only `json` can escape.
+            # Models under test may write half a surrogate pair. The slower `json` can escape it.
             body = json.dumps(payload.body).encode()
         reply = await self.send(body, seconds)
         if reply.text:
@@ -103,6 +90,7 @@ class HttpAddress:
         return await run_on_network_thread(self._send_request(body, seconds))
 
     async def _send_request(self, body: bytes, seconds: float) -> RawReply:
+        """Do what `send` says. Runs on the network thread."""
         try:
             # Redirects are not followed, because that would send the key to another host.
             response = await _get_session().request(
@@ -119,7 +107,7 @@ class HttpAddress:
                 reply_body = await _read_body(response)
         except aiohttp.ClientError as error:
             if isinstance(error, TimeoutError):
-                raise
+                raise  # some errors of aiohttp are both
             raise ConnectionError(_describe_failure(error)) from error
         for secret in self._secrets:
             reply_body = reply_body.replace(secret, MASK.encode())
@@ -127,6 +115,7 @@ class HttpAddress:
 
 
 def _split_url(url: str) -> SplitResult:
+    """Return the parts of a URL. Raise `Refused` if no request can be sent to it."""
     try:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
@@ -139,6 +128,45 @@ def _split_url(url: str) -> SplitResult:
     return parts
 
 
+def _basic_authorization(parts: SplitResult) -> str:
+    """Return the `Authorization` header for the login in a URL."""
+    login = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
+    return f"Basic {b64encode(login.encode()).decode()}"
+
+
+def _check_headers(headers: Mapping[str, str]) -> None:
+    """Raise `Refused` if the value of a header cannot be sent."""
+    for name, value in headers.items():
+        if not value.isascii() or not value.isprintable():
+            # The message does not show the value, which may be a key.
+            raise Refused(
+                f"the header {name} contains a line break or a non-ASCII character: "
+                "check that the key is one line, without quotes or spaces around it"
+            )
+
+
+def _find_key(headers: Mapping[str, str]) -> str:
+    """Return the key in the headers of a request; empty if there is none."""
+    authorization = headers.get("Authorization", "")
+    key = authorization.rpartition(" ")[2]  # without the scheme, as in "Bearer <key>"
+    return key or headers.get("x-api-key", "")
+
+
+def _find_proxy(parts: SplitResult) -> str | None:
+    """Return the proxy that the environment sets for a URL; None if there is none.
+
+    aiohttp's option `trust_env` is not used, because it would also replace the key by a login from
+    `.netrc`.
+    """
+    if proxy_bypass(parts.hostname or ""):
+        return None
+    proxy = getproxies().get(parts.scheme)
+    if not proxy:
+        return None
+    _split_url(proxy)  # checks it
+    return proxy
+
+
 # Uses the certificates of the machine, or those of SSL_CERT_FILE.
 _tls_context = cache(ssl.create_default_context)
 # Nearly all calls have the same timeout.
@@ -146,25 +174,29 @@ _timeout = lru_cache(partial(aiohttp.ClientTimeout, sock_connect=CONNECT_SECONDS
 
 
 async def _read_body(response: aiohttp.ClientResponse) -> bytes:
-    """Return the body. Raise `Refused` if it is too long, since a retry would get the same."""
+    """Return the body of a response.
+
+    Raise `Refused` if it is too long, which is not retried, because the next one would be as long.
+    """
     chunks: list[bytes] = []
     size = 0
-    announced_size = response.content_length or 0
-    # The size is checked after every chunk: a compressed body may expand to a thousand times its
-    # size.
-    while max(size, announced_size) <= MAX_BODY_BYTES:
-        if response.content.at_eof():
-            return b"".join(chunks)
+    is_too_long = (response.content_length or 0) > MAX_BODY_BYTES
+    while not is_too_long and not response.content.at_eof():
         chunk = await response.content.readany()
         chunks.append(chunk)
         size += len(chunk)
-    raise Refused(
-        f"the reply is longer than {MAX_BODY_BYTES >> 20} MiB: "
-        "check that the address is that of a model"
-    )
+        # Checked after every chunk: a compressed body may expand to a thousand times its size.
+        is_too_long = size > MAX_BODY_BYTES
+    if is_too_long:
+        raise Refused(
+            f"the reply is longer than {MAX_BODY_BYTES >> 20} MiB: "
+            "check that the address is that of a model"
+        )
+    return b"".join(chunks)
 
 
 def _describe_failure(error: aiohttp.ClientError) -> str:
+    """Return why a connection failed, in words for the user."""
     if isinstance(error, aiohttp.ServerDisconnectedError):
         return "the server closed the connection before its reply was complete"
     if isinstance(error, aiohttp.ClientConnectorError):
@@ -178,6 +210,7 @@ _sessions_of_parents: list[aiohttp.ClientSession] = []  # see `_forget_session_o
 
 
 def _get_session() -> aiohttp.ClientSession:
+    """Return the session of this process. Opens it at the first call."""
     global _session
     if _session is None:
         _session = aiohttp.ClientSession(
@@ -226,7 +259,7 @@ os.register_at_fork(after_in_child=_forget_session_of_parent)
 
 
 MAX_REDIRECTS = 5
-# The addresses of NAT64, each of which contains an IPv4 address that may be private.
+# IPv6 addresses that a NAT64 gateway translates to the IPv4 address in them, which may be private.
 _NAT64 = ip_network("64:ff9b::/96")
 
 
@@ -242,7 +275,7 @@ class Fetched(NamedTuple):
     body: bytes
 
 
-async def fetched(
+async def fetch_url(
     url: str,
     *,
     hosts: Collection[str] | None = None,
@@ -250,7 +283,7 @@ async def fetched(
     seconds: float = 20.0,
     allow_private: bool = False,
 ) -> Fetched:
-    """Return what a URL holds, after redirects. Raise `FetchError` if it may not be fetched.
+    """Return the content of a URL, after redirects. Raise `FetchError` if it cannot be fetched.
 
     `hosts` are the exact host names that are allowed, also in redirects; None allows any. Only
     public addresses and `https` are allowed, unless `allow_private`, which is meant for tests.
@@ -274,6 +307,7 @@ async def _fetch(
     seconds: float,
     allow_private: bool,
 ) -> Fetched:
+    """Do what `fetch_url` says. Runs on the network thread."""
     # Compression is not accepted: a short body could expand to a thousand times its size.
     headers = {"User-Agent": "assay", "Accept-Encoding": "identity"}
     connector = aiohttp.TCPConnector(socket_factory=None if allow_private else _open_public_socket)
@@ -289,16 +323,7 @@ async def _fetch(
                     if 300 <= response.status < 400 and location:
                         url = urljoin(url, location)
                         continue
-                    if response.status != 200:
-                        raise FetchError(f"{url} returned status {response.status}")
-                    body = bytearray()
-                    async for chunk in response.content.iter_any():
-                        body += chunk
-                        if len(body) > most_bytes:
-                            raise FetchError(
-                                f"{url} is longer than {most_bytes:,} bytes, which is the maximum"
-                            )
-                    return Fetched(url, response.content_type, bytes(body))
+                    return await _read_page(response, url, most_bytes=most_bytes)
             raise FetchError(f"{url} is the end of more than {MAX_REDIRECTS} redirects")
     except TimeoutError:
         raise FetchError(f"{url} did not answer within {seconds:g} seconds") from None
@@ -307,8 +332,23 @@ async def _fetch(
         raise FetchError(f"{url} cannot be fetched: {reason}") from None
 
 
+async def _read_page(response: aiohttp.ClientResponse, url: str, *, most_bytes: int) -> Fetched:
+    """Return what a response contains. Raise `FetchError` if it is an error, or too long."""
+    if response.status != HTTP_OK:
+        raise FetchError(f"{url} returned status {response.status}")
+    body = bytearray()
+    async for chunk in response.content.iter_any():
+        body += chunk
+        if len(body) > most_bytes:
+            raise FetchError(f"{url} is longer than {most_bytes:,} bytes, which is the maximum")
+    return Fetched(url, response.content_type, bytes(body))
+
+
 def _check_url(url: str, hosts: Collection[str] | None, *, allow_private: bool) -> None:
-    """Raise `FetchError` if a URL may not be fetched. `_open_public_socket` checks the address."""
+    """Raise `FetchError` if a URL may not be fetched.
+
+    Whether its host has a public address is checked later, by `_open_public_socket`.
+    """
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""
@@ -325,11 +365,13 @@ def _check_url(url: str, hosts: Collection[str] | None, *, allow_private: bool) 
         raise FetchError(
             f"a URL for {format_value(host)} contains a login: give one without a login"
         )
-    if hosts is not None and host not in {name.casefold() for name in hosts}:
-        allowed_hosts = ", ".join(sorted(hosts)) or "none"
-        raise FetchError(
-            f"the host {format_value(host)} is not allowed; allowed are: {allowed_hosts}"
-        )
+    if hosts is not None:
+        allowed_hosts = {name.casefold() for name in hosts}
+        if host not in allowed_hosts:
+            shown_hosts = ", ".join(sorted(hosts)) or "none"
+            raise FetchError(
+                f"the host {format_value(host)} is not allowed; allowed are: {shown_hosts}"
+            )
 
 
 def _open_public_socket(address_info: Any) -> socket.socket:
@@ -338,15 +380,19 @@ def _open_public_socket(address_info: Any) -> socket.socket:
     aiohttp calls this with the address that it is about to connect to, so a host name that resolves
     to a private address cannot get around the check.
     """
-    family, kind, protocol, _, (host, *_) = address_info
-    address = _unwrap_ipv4(ip_address(host.partition("%")[0]))
-    if not address.is_global or address.is_multicast or address in _NAT64:
+    family, kind, protocol, _, socket_address = address_info
+    host: str = socket_address[0]
+    host_without_zone = host.partition("%")[0]  # fe80::1%eth0 names a network interface
+    address = _unwrap_ipv4(ip_address(host_without_zone))
+    # Python counts some multicast addresses, and those of NAT64, as global.
+    is_public = address.is_global and not address.is_multicast and address not in _NAT64
+    if not is_public:
         raise OSError(f"{address} is not a public address")
     return socket.socket(family, kind, protocol)
 
 
 def _unwrap_ipv4(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
-    """Return the IPv4 address that an IPv6 address contains, if it does; else the address."""
+    """Return the IPv4 address that an IPv6 address contains; any other address unchanged."""
     if isinstance(address, IPv6Address):
         return address.ipv4_mapped or address.sixtofour or address
     return address

@@ -21,8 +21,9 @@ _BEDROCK_AFFIXES = re.compile(r"^(?:[a-z-]+\.)?anthropic\.|-v\d+(?::\d+)?$")
 def price_of(provider: str, name: str) -> Price | None:
     """Return the price of a provider's model; None if it is unknown.
 
-    The user's table, which the environment variable `ASSAY_PRICES` names, comes before ours. An
-    endpoint that is not a provider's is listed there under its URL.
+    The user's table, which the environment variable `ASSAY_PRICES` names, comes before ours. In it,
+    `provider` may also be the URL of an endpoint. A price holds for all versions of a model, unless
+    a version is listed too.
 
     >>> price_of("openai", "gpt-5-mini-2025-08-07") == price_of("openai", "gpt-5-mini")
     True
@@ -35,21 +36,24 @@ def price_of(provider: str, name: str) -> Price | None:
         tables.insert(0, _read_prices(Path(users_file)))
     without_version = _VERSION.sub("", name)
     without_affixes = _VERSION.sub("", _BEDROCK_AFFIXES.sub("", name))
+    possible_names = (name, without_version, without_affixes)
     for table in tables:
         prices = table.get(provider, {})
-        for known_name in (name, without_version, without_affixes):
-            if known_name in prices:
-                return prices[known_name]
+        for possible_name in possible_names:
+            if possible_name in prices:
+                return prices[possible_name]
     return None
 
 
 @cache
 def _built_in_prices() -> Mapping[str, Mapping[str, Price]]:
+    """Return the prices of assay's own table, by provider and model."""
     return _parse_prices(read_toml("assay.models", "prices.toml"))
 
 
 @cache
 def _read_prices(path: Path) -> Mapping[str, Mapping[str, Price]]:
+    """Return the prices of the user's table, by provider and model."""
     try:
         return _parse_prices(tomllib.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError, AttributeError) as error:
@@ -78,7 +82,7 @@ def known_media(name: str) -> frozenset[str]:
 
 
 def known_window(name: str) -> int | None:
-    """Return the tokens of prompt and reply that a model of this name can hold.
+    """Return the context window of a model of this name, in tokens of prompt and reply together.
 
     Return None if the name is unknown.
     """
@@ -87,8 +91,8 @@ def known_window(name: str) -> int | None:
 
 def _find_by_prefix(table: Mapping[str, Any], name: str) -> Any:
     """Return the value of the longest key that the name begins with; None if there is none."""
-    name_of_maker = name.rpartition("/")[2]  # without an organisation, as in qwen/qwen3-8b
-    plain_name = _BEDROCK_AFFIXES.sub("", name_of_maker).lower()
+    without_organisation = name.rpartition("/")[2]  # qwen3-8b of qwen/qwen3-8b
+    plain_name = _BEDROCK_AFFIXES.sub("", without_organisation).lower()
     prefixes = [prefix for prefix in table if plain_name.startswith(prefix)]
     if not prefixes:
         return None

@@ -79,11 +79,12 @@ class Request:
     def of(cls, system: str, *user: str, schema: type[BaseModel] | None = None) -> Request:
         """Return a request with a system prompt and the parts of a user prompt.
 
-        All parts but the last are marked as shared with other requests.
+        All messages but the last are marked as shared with other requests.
         """
-        system_message = {"role": "system", "content": system}
-        user_messages = [{"role": "user", "content": part} for part in user]
-        return cls((system_message, *user_messages), schema, shared=len(user_messages))
+        messages: list[Message] = [{"role": "system", "content": system}]
+        for part in user:
+            messages.append({"role": "user", "content": part})
+        return cls(tuple(messages), schema, shared=len(messages) - 1)
 
     @property
     def system(self) -> str:
@@ -96,6 +97,7 @@ class Request:
         return self._text_of("user")
 
     def _text_of(self, role: str) -> str:
+        """Return all texts of the messages with this role, without their media."""
         texts: list[str] = []
         for message in self.messages:
             if message["role"] == role:
@@ -110,15 +112,15 @@ class Request:
             f"{self.temperature} {self.max_tokens} {self.seed} {self.logprobs} {self.sample} "
         )
         schema = "" if self.schema is None else schema_text(self.schema)
+        # The format must not change, in either case: hashes of this text are keys in users' caches.
         if self.tools or self.verbatim:
-            # Other requests have the text below, which must not change: it is in cache keys.
             details = [self.verbatim, self.tools, self.messages]
             return settings + schema + dumps(details, default=_describe_medium)
-        # Messages of one role are joined, as they will be sent: the split does not affect the
-        # answer.
+        # Messages of one role are joined, as they are when they are sent. How a prompt was split
+        # does not affect the answer.
         texts = [settings, schema]
         for role, messages in groupby(self.messages, itemgetter("role")):
-            contents = [_content_of(message) for message in messages]
+            contents = [_keyed_content(message) for message in messages]
             is_text = all(type(content) is str for content in contents)
             text = "".join(contents) if is_text else dumps(contents, default=_describe_medium)
             # The length comes first, so that no text can look like the text of two messages.
@@ -126,10 +128,19 @@ class Request:
         return "".join(texts)
 
 
-def _content_of(message: Message) -> Any:
-    """Return the content of a message, or all of it if it has more fields, such as tool calls."""
-    has_only_content = len(message) < 3
-    return message["content"] if has_only_content else dict(message)
+def has_further_fields(message: Message) -> bool:
+    """Return whether a message has more fields than `role` and `content`, such as tool calls."""
+    return len(message) > 2
+
+
+def _keyed_content(message: Message) -> Any:
+    """Return what a cache key contains of a message, apart from its role.
+
+    That is its content, or the whole message if it has further fields.
+    """
+    if has_further_fields(message):
+        return dict(message)
+    return message["content"]
 
 
 def parts_in(content: Any) -> tuple[Any, ...]:
@@ -148,15 +159,15 @@ def _describe_medium(part: Any) -> Any:
 
 @cache
 def json_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """Return the JSON schema of a reply, in the strict form of providers.
+    """Return the JSON schema of a reply, in the strict form that providers require.
 
     Every field is required, and no others are allowed.
     """
     schema = model.model_json_schema()
     # The descriptions of classes are their docstrings, which are written for programmers.
-    for node in (schema, *schema.get("$defs", {}).values()):
-        node.pop("description", None)
-    return _strict(schema)
+    for class_schema in (schema, *schema.get("$defs", {}).values()):
+        class_schema.pop("description", None)
+    return _make_strict(schema)
 
 
 @cache
@@ -165,23 +176,26 @@ def schema_text(model: type[BaseModel]) -> str:
     return dumps(json_schema(model))
 
 
-# Keywords that strict endpoints refuse or ignore. Replies are checked against them when parsed.
+# Keywords of JSON schemas that strict endpoints refuse or ignore. They still hold for replies,
+# which are checked when they are parsed.
 _UNSUPPORTED_KEYWORDS = ("default", "title", "minItems", "maxItems", "minLength", "maxLength")
 
 
-def _strict(node: Any) -> Any:
+def _make_strict(node: Any) -> Any:
     """Return a part of a schema in the strict form."""
     if isinstance(node, list):
-        return [_strict(item) for item in cast("list[Any]", node)]
+        return [_make_strict(item) for item in cast("list[Any]", node)]
     if not isinstance(node, dict):
         return node
     strict: dict[str, Any] = {}
     for name, value in cast("dict[str, Any]", node).items():
         if name in ("properties", "$defs"):
-            # The keys are names of fields, which may equal a keyword.
-            strict[name] = {key: _strict(child) for key, child in value.items()}
-        elif name not in _UNSUPPORTED_KEYWORDS or not isinstance(value, str | int):
-            strict[name] = _strict(value)
+            # The keys are names of fields and classes, and kept even if they equal a keyword.
+            strict[name] = {key: _make_strict(child) for key, child in value.items()}
+            continue
+        is_unsupported = name in _UNSUPPORTED_KEYWORDS and isinstance(value, str | int)
+        if not is_unsupported:
+            strict[name] = _make_strict(value)
     if "properties" in strict:
         strict["required"] = list(strict["properties"])
         strict["additionalProperties"] = False
@@ -329,37 +343,33 @@ _current_log: ContextVar[list[LoggedCall] | None] = ContextVar("assay_judge_log"
 
 @contextmanager
 def judge_log(*, wanted: bool = True) -> Generator[list[LoggedCall]]:
-    """Log every call of a judge inside the block in the list that this returns.
+    """Log every call of a judge inside the block, in the list that the block receives.
 
-    If it is not `wanted`, the list stays empty, and calls go to the log of the block around, if any.
+    With `wanted=False` the list stays empty, and calls go to the log of an outer block, if any.
     """
     calls: list[LoggedCall] = []
     with set_variable(_current_log, calls if wanted else _current_log.get()):
         yield calls
 
 
-async def ask_judge(model: Model, request: Request, logged: int = 0) -> Reply:
+async def ask_judge(model: Model, request: Request, logged_messages: int = 0) -> Reply:
     """Return the model's reply, and log the call if there is a log.
 
-    The first `logged` messages are left out of the log, because the call before has them.
+    `logged_messages` is for a conversation: how many of the first messages were logged with an
+    earlier call. They are left out of the log of this call.
     """
     log = _current_log.get()
     if log is None:
         return await model(request)
-    messages: list[Message] = []
-    for message in request.messages[logged:]:
-        if isinstance(message["content"], tuple):
-            parts = [_describe_medium(part) for part in parts_in(message["content"])]
-            messages.append({**message, "content": parts})
-        else:
-            messages.append(message)
+    new_messages = request.messages[logged_messages:]
+    messages = tuple(_describe_message(message) for message in new_messages)
 
     def log_call(reply: str, source: Source | Literal["error"]) -> None:
         log.append(
             LoggedCall(
                 judge=redact(model.id),
                 question=request.question,
-                messages=tuple(messages),
+                messages=messages,
                 reply=reply,
                 source=source,
             )
@@ -374,3 +384,11 @@ async def ask_judge(model: Model, request: Request, logged: int = 0) -> Reply:
     lines += [f"{call.name}({call.arguments})" for call in reply.tool_calls]
     log_call("\n".join(lines), reply.source)
     return reply
+
+
+def _describe_message(message: Message) -> Message:
+    """Return a message as it is written in logs, with descriptions in place of media."""
+    content = message["content"]
+    if not isinstance(content, tuple):
+        return message
+    return {**message, "content": [_describe_medium(part) for part in parts_in(content)]}

@@ -69,14 +69,15 @@ class _Call:
         self.task: asyncio.Task[Any] | None = None  # None until the network thread has started it
 
     def set_result(self) -> None:
-        """Pass the result of the task on. Runs on the loop of the caller."""
+        """Pass the result of the finished task on to the caller. Runs on the caller's loop."""
         assert self.task is not None
         if self.task.cancelled():
             self.result.cancel()
             return
-        error = self.task.exception()
-        if self.result.done():
-            return  # the caller was cancelled
+        error = self.task.exception()  # read in any case: asyncio warns about unread exceptions
+        caller_was_cancelled = self.result.done()
+        if caller_was_cancelled:
+            return
         if error is not None:
             self.result.set_exception(error)
         else:
@@ -102,8 +103,8 @@ class _NetworkThread:
 
     def _run(self) -> None:
         while True:
-            # These two stop a loop, but they reach the caller as any other exception does, and must
-            # not end the thread that others need.
+            # A task that raises one of these stops the loop. Its caller gets the exception, as any
+            # other one; the thread goes on, because other calls need it.
             with suppress(SystemExit, KeyboardInterrupt):
                 self.loop.run_forever()
 
@@ -116,17 +117,21 @@ class _NetworkThread:
             self.loop.call_soon_threadsafe(self._create_tasks)
 
     def cancel(self, call: _Call) -> None:
-        """Cancel a call that was started."""
+        """Cancel a call that was passed to `start`."""
 
         def cancel_task() -> None:
-            if call.task is not None:
-                call.task.cancel()
+            # Usually the task exists. But if two threads start calls at the same time, only the
+            # first schedules `_create_tasks`, and it may not have done so yet.
+            self._create_tasks()
+            assert call.task is not None
+            call.task.cancel()
 
         self.loop.call_soon_threadsafe(cancel_task)
 
     # The following methods run on the network thread.
 
     def _create_tasks(self) -> None:
+        """Create the tasks of all calls that were started since the last time."""
         with self._started_calls_lock:
             calls = self._started_calls
             self._started_calls = []
@@ -135,12 +140,15 @@ class _NetworkThread:
             call.task.add_done_callback(lambda _, call=call: self._finish(call))
 
     def _finish(self, call: _Call) -> None:
+        """Note that a task has finished. Its result is returned with those of other calls."""
         self._finished_calls.append(call)
-        if len(self._finished_calls) == 1:
-            # Runs after the calls that finish in this iteration of the loop.
+        is_first = len(self._finished_calls) == 1
+        if is_first:
+            # Runs after all calls that finish in this iteration of the loop.
             self.loop.call_soon(self._return_results)
 
     def _return_results(self) -> None:
+        """Return the results of all finished calls, waking up each caller's loop only once."""
         calls_by_loop: dict[asyncio.AbstractEventLoop, list[_Call]] = {}
         for call in self._finished_calls:
             calls_by_loop.setdefault(call.caller_loop, []).append(call)
@@ -162,6 +170,7 @@ _threads_of_parents: list[_NetworkThread] = []  # see `_forget_thread_of_parent`
 
 
 def _get_network_thread() -> _NetworkThread:
+    """Return the network thread. Starts it at the first call."""
     global _network_thread
     if _network_thread is None:
         with _network_thread_lock:

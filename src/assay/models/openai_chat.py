@@ -28,10 +28,11 @@ from assay.types import Message
 
 OLD_TOKEN_LIMIT = "max_tokens"  # the name of the token limit that most endpoints accept
 NEW_TOKEN_LIMIT = "max_completion_tokens"  # the name that replaced it at OpenAI
+# The names of audio formats, by media type.
 AUDIO_FORMATS = {
     "audio/wav": "wav",
     "audio/mpeg": "mp3",
-}  # the names of audio formats, by media type
+}
 
 
 class OpenAIChatFormat(WireFormat):
@@ -44,15 +45,14 @@ class OpenAIChatFormat(WireFormat):
     def __init__(
         self, extra: Mapping[str, Any] | None = None, *, token_limit_name: str = OLD_TOKEN_LIMIT
     ) -> None:
-        """`token_limit_name` is the name under which the token limit is sent.
+        """`token_limit_name` is the parameter in which the token limit is sent.
 
-        If the endpoint refuses that name, the limit is sent under the other one.
+        It is `max_tokens` or `max_completion_tokens`. If the endpoint refuses it, the limit is sent
+        in the other one.
         """
         super().__init__(extra)
-        if token_limit_name == NEW_TOKEN_LIMIT:
-            self._token_limit_names = (NEW_TOKEN_LIMIT, OLD_TOKEN_LIMIT)
-        else:
-            self._token_limit_names = (token_limit_name, NEW_TOKEN_LIMIT)
+        other_name = OLD_TOKEN_LIMIT if token_limit_name == NEW_TOKEN_LIMIT else NEW_TOKEN_LIMIT
+        self._token_limit_names = (token_limit_name, other_name)
 
     def write_request(self, request: Request, model_name: str, omitted: Set[str]) -> Payload:
         body: dict[str, Any] = {
@@ -63,8 +63,8 @@ class OpenAIChatFormat(WireFormat):
         if request.tools:
             body["tools"] = [_write_tool(tool) for tool in request.tools]
             if request.schema is not None:
-                # The model must not call the tools now. They are listed nevertheless, because a
-                # prompt begins with them and providers cache how prompts begin.
+                # The model must not call the tools now. They are listed nevertheless: a prompt
+                # begins with its tools, and providers cache the beginning of a prompt.
                 body["tool_choice"] = "none"
         used = parameters_to_send(request, omitted, "schema", "temperature", "seed", "logprobs")
         if request.schema is not None and "schema" in used:
@@ -125,7 +125,7 @@ class OpenAIChatFormat(WireFormat):
 def write_messages(request: Request, omitted: Set[str]) -> list[Message]:
     """Return the messages of a request with their texts and media as parts of a chat completion.
 
-    Neighbouring messages of one role are joined, except for a model under test.
+    Neighbouring messages of one role are joined, unless the request is `verbatim`.
     """
     messages = prepare_messages(request, omitted)
     if not request.verbatim:
@@ -161,7 +161,8 @@ def _write_tool(tool: Tool) -> dict[str, Any]:
 
 
 def _write_response_format(schema: type[BaseModel]) -> dict[str, Any]:
-    # Providers compile every new schema and limit how many, so it must not vary between requests.
+    # Providers compile every new schema, and limit how many a user may send. So the schema must be
+    # the same in all requests of a kind.
     described = {"name": schema.__name__, "strict": True, "schema": json_schema(schema)}
     return {"type": "json_schema", "json_schema": described}
 

@@ -47,17 +47,17 @@ class OpenAIResponsesFormat(WireFormat):
         if "temperature" in used:
             body["temperature"] = request.temperature
         body["input"] = [write_parts(message, _write_part) for message in messages]
-        body["store"] = False
+        body["store"] = False  # by default OpenAI stores the reply
         if request.max_tokens is not None:
             body["max_output_tokens"] = max(MIN_OUTPUT_TOKENS, request.max_tokens)
         if request.schema is not None and "schema" in used:
-            described = {
+            response_format = {
                 "type": "json_schema",
                 "name": request.schema.__name__,
                 "strict": True,
                 "schema": json_schema(request.schema),
             }
-            body["text"] = {"format": described}
+            body["text"] = {"format": response_format}
         return Payload(body, used)
 
     def read_reply(self, data: Mapping[str, Any]) -> Reply:
@@ -72,8 +72,10 @@ class OpenAIResponsesFormat(WireFormat):
             finish_reason = "refusal"
         else:
             text = read_text(parts)
-            reason = get_object(data, "incomplete_details").get("reason") or data.get("status")
-            finish_reason = normalize_finish_reason(reason)
+            # The reason is given only if the reply is incomplete; otherwise the status is
+            # "completed".
+            reason = get_object(data, "incomplete_details").get("reason")
+            finish_reason = normalize_finish_reason(reason or data.get("status"))
         return Reply(
             text=text,
             usage=self.read_usage(data),

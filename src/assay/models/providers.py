@@ -127,14 +127,16 @@ def provider_at(url: str) -> Provider | None:
 
 
 def has_prompt_cache(model_id: str) -> bool:
-    """Return True if the endpoint of a model is known to cache how prompts begin.
+    """Return True if the endpoint of a model is known to cache the beginning of prompts.
 
-    Inference servers, whose models have a URL as their id, do. The engine for local models does
-    too, but it orders its requests itself, so callers need not.
+    Callers then send requests with the same beginning in an order that uses the cache. A local
+    model has such a cache too, but its engine orders the requests itself, so this returns False.
     """
-    if model_id.startswith(("http://", "https://")):
+    is_inference_server = model_id.startswith(("http://", "https://"))
+    if is_inference_server:
         return True
-    provider = PROVIDERS.get(model_id.partition("/")[0])
+    provider_name = model_id.partition("/")[0]
+    provider = PROVIDERS.get(provider_name)
     return provider is not None and provider.has_prompt_cache
 
 

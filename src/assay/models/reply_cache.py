@@ -22,21 +22,22 @@ from assay.redaction import get_logger
 VERSION = "1"  # part of every key; changed when stored replies must not be used any more
 # A cache; a folder, file or `postgresql://` URL; True for the default location; None for no cache.
 CacheSource: TypeAlias = VerdictCache | str | Path | bool | None
-# Under this key the text is stored beside tool calls. Caches of users contain it.
+# The key of the text of a reply with tool calls. It stays, because it is in the caches of users.
 _TEXT_BESIDE_CALLS = "said"
 
 _logger = get_logger(__name__)
 
 
 def cache_of(source: CacheSource) -> VerdictCache | None:
-    """Return the cache that a source names; None if it names no cache.
+    """Return the cache that a source stands for; None if it stands for no cache.
 
     There is one object per location, so that writes to it are batched.
     """
     if source is None or source is False:
         return None
     if source is True:
-        return _open_cache(None)
+        default_location = None
+        return _open_cache(default_location)
     if isinstance(source, str | Path):
         return _open_cache(str(source))
     return source
@@ -56,7 +57,7 @@ class Cached:
     async def __call__(self, request: Request) -> Reply:
         key = VerdictKey(
             question=request.question,
-            text=text_hash(request.content),  # which covers everything that affects the answer
+            text=text_hash(request.content),  # covers everything that affects the answer
             judge=self.inner.id,
             prompt=f"{VERSION} {request.prompt}".rstrip(),
             sample=request.sample,
@@ -70,8 +71,8 @@ class Cached:
         reply = await self.inner(request)
         if _is_worth_storing(reply, request):
             try:
-                # Awaited, so that a reply that a caller has seen is never asked for again, even if
-                # the process is killed.
+                # Wait until the reply is stored. Even if the process is killed later, it is not
+                # asked for, and paid for, again.
                 await self._cache.put_many([(key, _pack_reply(reply))])
             except CacheError as error:
                 # The reply is good and was paid for, so it is returned all the same.
@@ -80,23 +81,32 @@ class Cached:
 
 
 def _is_worth_storing(reply: Reply, request: Request) -> bool:
+    """Return whether a reply may answer the same request again."""
     if reply.tool_calls:
-        # Only those of a judge: the key of its next question contains what its tools returned.
+        # The calls of a judge can be repeated from the cache: its next request contains what the
+        # tools return this time, so another result leads to another key. The calls of a model under
+        # test (`verbatim`) are not stored.
         return not request.verbatim
     return bool(reply.text)
 
 
 def _pack_reply(reply: Reply) -> CachedVerdict:
-    verdict = reply.text
+    """Return a reply as it is stored; `_unpack_reply` reads it.
+
+    What the cache calls a verdict is the text of the reply. If there are tool calls, it is those,
+    because the cache stores no empty verdicts; the text is then among the details.
+    """
     details: dict[str, Any] = {"model": reply.model, "finish_reason": reply.finish_reason}
     if reply.logprobs is not None:
-        details["logprobs"] = [
-            [token.text, token.logprob, dict(token.alternatives)] for token in reply.logprobs
-        ]
+        stored_tokens: list[Any] = []
+        for token in reply.logprobs:
+            stored_tokens.append([token.text, token.logprob, dict(token.alternatives)])
+        details["logprobs"] = stored_tokens
     if reply.tool_calls:
-        # The calls are stored in place of the text, which may be empty: empty texts are not stored.
         verdict = dumps(reply.tool_calls)
         details[_TEXT_BESIDE_CALLS] = reply.text
+    else:
+        verdict = reply.text
     return CachedVerdict(
         verdict,
         usage=reply.usage._asdict(),
@@ -106,13 +116,15 @@ def _pack_reply(reply: Reply) -> CachedVerdict:
 
 
 def _unpack_reply(stored: CachedVerdict, request: Request) -> Reply | None:
-    """Return a stored reply; None if it can no longer be read and has to be asked for."""
+    """Return a stored reply; None if it does not fit the request and must be asked for again."""
     details = stored.details
-    text = str(stored.verdict)
     tool_calls: tuple[ToolCall, ...] = ()
     if _TEXT_BESIDE_CALLS in details:
-        tool_calls = tuple(ToolCall(*call) for call in loads(text))
+        stored_calls = loads(str(stored.verdict))
+        tool_calls = tuple(ToolCall(*call) for call in stored_calls)
         text = details[_TEXT_BESIDE_CALLS]
+    else:
+        text = str(stored.verdict)
     logprobs = None
     if details.get("logprobs") is not None:
         logprobs = tuple(Token(*token) for token in details["logprobs"])
@@ -124,7 +136,7 @@ def _unpack_reply(stored: CachedVerdict, request: Request) -> Reply | None:
         text,
         value=value,
         usage=Usage(**stored.usage),
-        cost=0.0,
+        cost=0.0,  # it was paid for when it was stored
         model=details.get("model", ""),
         finish_reason=details.get("finish_reason", "stop"),
         logprobs=logprobs,

@@ -83,6 +83,7 @@ def model_of(
         _set_media(model, media)
     if verdict_cache is not None:
         return Deduplicated(Cached(model, verdict_cache))
+    # A model that was passed in is returned as it is.
     is_new_endpoint = isinstance(model, EndpointModel) and model is not source
     if shared and is_new_endpoint:
         return Deduplicated(model)
@@ -100,8 +101,9 @@ def _make_model(
 ) -> Model:
     """Return the model that a source stands for, without a cache in front of it."""
     if isinstance(source, str):
-        if source.partition(":")[0] in ("local", "smoke"):
-            # By its name, because local models are built on this package and are rarely used.
+        is_local = source.partition(":")[0] in ("local", "smoke")
+        if is_local:
+            # Imported only here, and by name, because that package imports this one.
             return import_module("assay.local.local_model").local_model(source)
         if source.endswith(RESPONSES_SUFFIX):
             source = source.removesuffix(RESPONSES_SUFFIX)
@@ -109,8 +111,9 @@ def _make_model(
         connection = _connect_over_http(source, api_key, extra)
         return _make_endpoint_model(connection, limits, price, extra)
     client_format = format_of_client(source)
-    # A mock may be both a client and a model; it is a client if a name is given with it.
-    if client_format is not None and (name or not isinstance(source, Model)):
+    # A mock may look like a client and like a model. It is used as a client if a name is given.
+    may_be_client = bool(name) or not isinstance(source, Model)
+    if client_format is not None and may_be_client:
         timeout = (limits or Limits()).timeout
         connection = _connect_by_client(source, name, client_format, timeout, extra)
         return _make_endpoint_model(connection, limits, price, extra)
@@ -152,7 +155,7 @@ class _Connection(NamedTuple):
 
 def _connect_over_http(source: str, api_key: str | None, extra: Mapping[str, Any]) -> _Connection:
     """Return the connection to a model that is named, or given by its URL."""
-    # Only here, because it needs aiohttp, and clients and functions do not.
+    # Imported only here: it needs aiohttp, which is not needed for clients and functions.
     from assay.models.http import HttpAddress
 
     if source.startswith(("http://", "https://")):
@@ -231,7 +234,10 @@ def _connect_by_client(
     timeout: float,
     extra: Mapping[str, Any],
 ) -> _Connection:
-    """Return the connection to a model of an SDK's client, which speaks `client_format`."""
+    """Return the connection to a model through the client of an SDK.
+
+    `client_format` is the wire format that the client's methods take.
+    """
     if not model_name:
         raise Refused(
             f"{format_value(client)} is a client, but no model is named: "
@@ -248,8 +254,8 @@ def _connect_by_client(
     if provider is not None:
         url = provider.url
     elif not url:
-        # A client that does not show its URL, such as a mock, stands for the company that made its
-        # format.
+        # The client does not show its URL, as a mock does not. It is taken for a client of the
+        # company that designed the format.
         provider = PROVIDERS[wire_format.maker]
         url = wire_format.maker
     return _Connection(
@@ -265,16 +271,21 @@ def _connect_by_client(
 def _make_format(
     format_class: type[WireFormat], provider: Provider | None, extra: Mapping[str, Any]
 ) -> WireFormat:
-    """Return the wire format of an endpoint, which sends `extra` with every call."""
+    """Return the wire format of an endpoint, which sends `extra` with every call.
+
+    `api="responses"` in `extra` is not sent. It chooses the Responses API of OpenAI, in place of
+    chat completions.
+    """
     if "api" in extra:
         api = extra["api"]
-        if api != "responses" or format_class is not OpenAIChatFormat:
+        is_openai = format_class is OpenAIChatFormat
+        if api != "responses" or not is_openai:
             raise Refused(
                 f"api is {api!r}: give 'responses', "
                 "for OpenAI and endpoints that are compatible with it"
             )
-        fields = {name: value for name, value in extra.items() if name != "api"}
-        return OpenAIResponsesFormat(fields)
+        other_fields = {name: value for name, value in extra.items() if name != "api"}
+        return OpenAIResponsesFormat(other_fields)
     if format_class is OpenAIChatFormat:
         limit_name = OLD_TOKEN_LIMIT if provider is None else provider.token_limit_name
         return OpenAIChatFormat(extra, token_limit_name=limit_name)
@@ -287,10 +298,11 @@ def _make_endpoint_model(
     price: Price | None,
     extra: Mapping[str, Any],
 ) -> EndpointModel:
-    """Return the model of a connection, with what is known about it by its name."""
-    provider = connection.provider
+    """Return the model of a connection.
+
+    Its price (unless one is given), media and context window are looked up by its name.
+    """
     host = urlsplit(connection.url).hostname or ""
-    is_in_cloud = host.endswith(CLOUD_HOSTS)
     if price is None:
         price = _find_price(connection, host)
     model = EndpointModel(
@@ -302,16 +314,25 @@ def _make_endpoint_model(
         price=price,
         sends_on_caller_loop=isinstance(connection.send, SdkSender),
     )
-    unsupported_media = connection.wire_format.unsupported_media
-    # A client of google-genai does not call the URL of the provider's entry, so what that lacks
-    # does not matter.
-    if provider is not None and not isinstance(connection.wire_format, GeminiFormat):
-        unsupported_media |= provider.unsupported_media
-    model.media = known_media(connection.model_name) - unsupported_media
-    # A server of one's own may be configured for a smaller window than the model has.
-    if provider is not None or is_in_cloud:
+    model.media = known_media(connection.model_name) - _unsupported_media(connection)
+    is_users_server = connection.provider is None and not host.endswith(CLOUD_HOSTS)
+    if not is_users_server:
+        # A server of the user may be configured for a smaller window than the model has.
         model.window = known_window(connection.model_name)
     return model
+
+
+def _unsupported_media(connection: _Connection) -> frozenset[str]:
+    """Return the kinds of media that cannot be sent over a connection, whatever the model."""
+    wire_format = connection.wire_format
+    provider = connection.provider
+    if provider is None:
+        return wire_format.unsupported_media
+    if isinstance(wire_format, GeminiFormat):
+        # The provider's entry describes Gemini's endpoint for chat completions. A client of
+        # google-genai calls another one, which accepts more.
+        return wire_format.unsupported_media
+    return wire_format.unsupported_media | provider.unsupported_media
 
 
 def _make_id(connection: _Connection, extra: Mapping[str, Any]) -> str:
@@ -324,14 +345,15 @@ def _make_id(connection: _Connection, extra: Mapping[str, Any]) -> str:
     if not extra:
         return model_id
     settings = redact_settings(extra)
-    return f"{model_id}?" + "&".join(f"{name}={settings[name]!r}" for name in sorted(settings))
+    written_settings = [f"{name}={settings[name]!r}" for name in sorted(settings)]
+    return f"{model_id}?{'&'.join(written_settings)}"
 
 
 def _find_price(connection: _Connection, host: str) -> Price | None:
     """Return the price of a model; None if it is unknown.
 
-    A model in a cloud costs as much as its maker asks for it, and a model on this machine nothing,
-    unless a price is listed.
+    Without a listed price, a model in a cloud has the price that its maker asks for it, and a model
+    on this machine costs nothing.
     """
     seller = connection.url if connection.provider is None else connection.provider.name
     price = price_of(seller, connection.model_name)
@@ -343,9 +365,10 @@ def _find_price(connection: _Connection, host: str) -> Price | None:
 
 
 class FunctionModel:
-    """Ask a function of two prompts.
+    """A function of a system prompt and a user prompt, sync or async, as a model.
 
-    It returns a reply model, a mapping with its fields, a `Reply` or a text.
+    The function returns an object of the request's schema, a mapping with its fields, a `Reply` or
+    a text.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -361,7 +384,8 @@ class FunctionModel:
             result = self._function(request.system, request.user)
         if inspect.isawaitable(result):
             result = await result
-        count_call(NOTHING, None)
+        # Neither the tokens nor the price of such a call are known.
+        count_call(usage=NOTHING, cost=None)
         if isinstance(result, Reply):
             return check_complete(result, self.id, request)
         if isinstance(result, str):
@@ -413,7 +437,7 @@ def configured_model() -> Model | None:
 def model_by_key() -> Model | None:
     """Return a model of the first provider whose key is in the environment; None without a key.
 
-    Only for programs that were written for a library that chooses a model in this way.
+    Used only for programs that were written for another library, which chooses a model in this way.
     """
     proposal = propose_model()
     if proposal is None:
@@ -423,12 +447,13 @@ def model_by_key() -> Model | None:
 
 
 @cache
-def _model_by_name(name: str, cache_place: str) -> Model:
-    """Return the model of a name, and the same object every time.
+def _model_by_name(name: str, cache_location: str) -> Model:
+    """Return the model of a name, with a cache unless its location is empty.
 
-    A model remembers which parameters its endpoint refuses.
+    The same object is returned every time, because a model remembers which parameters its endpoint
+    refuses.
     """
-    return model_of(name, cache=cache_place or None)
+    return model_of(name, cache=cache_location or None)
 
 
 def what_to_set() -> str:

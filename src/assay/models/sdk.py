@@ -76,7 +76,8 @@ class SdkSender:
     ) -> None:
         """`timeout` is the number of seconds for one attempt.
 
-        `secrets` are what the client sends; they are removed from answers that repeat them.
+        `secrets` are keys and passwords that the client sends. If an answer repeats them, they are
+        removed from it.
         """
         self._client = _without_retries(client, timeout)
         create = _find_method(self._client, wire_format.sdk_method)
@@ -91,12 +92,13 @@ class SdkSender:
         self._is_google = wire_format is GeminiFormat
         self._timeout = timeout
         self._secrets = secrets
+        # For each event loop, the generator that closes its connections when it ends.
         self._cleanups: dict[asyncio.AbstractEventLoop, AsyncGenerator[None]] = {}
 
     async def __call__(self, payload: Payload, seconds: float) -> RawReply:
         """Return the answer, even if its status is an error.
 
-        Raise `ConnectionError` or `TimeoutError` if none came.
+        Raise `ConnectionError` or `TimeoutError` if there was no answer.
         """
         arguments = self._arguments(payload.body)
         try:
@@ -106,12 +108,11 @@ class SdkSender:
                 else:
                     answer = await asyncio.to_thread(self._create, **arguments)
         except Exception as error:
-            status = getattr(error, "status_code", None) or getattr(error, "code", None)
-            if isinstance(status, int) and 400 <= status < 600:
-                response = getattr(error, "response", None)
-                headers: Mapping[str, str] = getattr(response, "headers", None) or {}
-                return RawReply(status, headers, data=None, text=redact(str(error)))
-            if any(kind.__name__ in _CONNECTION_ERRORS for kind in type(error).__mro__):
+            error_reply = _read_error_reply(error)
+            if error_reply is not None:
+                return error_reply
+            class_names = {base.__name__ for base in type(error).__mro__}
+            if class_names & _CONNECTION_ERRORS:
                 raise ConnectionError(str(error)) from error
             raise
         data = replace_secrets(self._secrets, _to_json_data(answer))
@@ -121,8 +122,8 @@ class SdkSender:
         """Return the body of a call as keyword arguments of the client's method."""
         arguments = dict(body)
         if self._is_google:
-            # Clients of google-genai are told with each call what other clients are told by
-            # `with_options`.
+            # Other clients get the timeout and the retries once, in `_without_retries`. Those of
+            # google-genai take them with each call.
             http_options = {
                 "timeout": int(self._timeout * 1000),
                 "retry_options": {"attempts": 1},
@@ -143,9 +144,10 @@ class SdkSender:
     async def _call_async(self, arguments: Mapping[str, Any]) -> Any:
         """Return the result of an async client.
 
-        The client may still hold connections of an event loop that has ended.
+        The client may still hold connections of an event loop that has ended. A call on one of them
+        fails, and is made again.
         """
-        await self._clean_up_after_loop()
+        await self._schedule_cleanup()
         for _ in range(MAX_CONNECTIONS):
             try:
                 return await self._create(**arguments)
@@ -158,21 +160,33 @@ class SdkSender:
             "the client holds only connections of an event loop that has ended: make a new client"
         )
 
-    async def _clean_up_after_loop(self) -> None:
-        """Make sure that the running loop closes the connections that the client opens in it."""
+    async def _schedule_cleanup(self) -> None:
+        """Make sure that the running loop, when it ends, closes the connections opened in it."""
         loop = asyncio.get_running_loop()
         if loop in self._cleanups:
             return
         for known_loop in list(self._cleanups):
             if known_loop.is_closed():
                 del self._cleanups[known_loop]
-        # A loop that ends finishes the async generators that were started in it.
-        self._cleanups[loop] = _close_connections_at_end(self._client)
-        await anext(self._cleanups[loop])
+        # `asyncio.run` closes the async generators that were started in its loop, and so runs what
+        # follows their `yield`.
+        cleanup = _close_connections_at_end(self._client)
+        self._cleanups[loop] = cleanup
+        await anext(cleanup)  # starts it, and runs it up to its `yield`
+
+
+def _read_error_reply(error: Exception) -> RawReply | None:
+    """Return the answer for which an SDK raised an exception; None if there was no answer."""
+    status = getattr(error, "status_code", None) or getattr(error, "code", None)
+    if not isinstance(status, int) or not 400 <= status < 600:
+        return None
+    response = getattr(error, "response", None)
+    headers: Mapping[str, str] = getattr(response, "headers", None) or {}
+    return RawReply(status, headers, data=None, text=redact(str(error)))
 
 
 def _without_retries(client: Any, timeout: float) -> Any:
-    """Return the client with its own retries switched off, because ours are limited and counted."""
+    """Return the client with its retries switched off. `retry` does them, within the limits."""
     with_options = getattr(client, "with_options", None)
     if with_options is None:
         return client
@@ -182,7 +196,7 @@ def _without_retries(client: Any, timeout: float) -> Any:
 def _is_async(client: Any, create: Callable[..., Any]) -> bool:
     """Return True if the calls of a client have to be awaited.
 
-    For some clients only their closing methods show it.
+    The `create` method of some async clients does not show it, but their closing method does.
     """
     methods = (create, getattr(client, "close", None), getattr(client, "aclose", None))
     return any(inspect.iscoroutinefunction(method) for method in methods)
@@ -191,12 +205,15 @@ def _is_async(client: Any, create: Callable[..., Any]) -> bool:
 async def _close_connections_at_end(client: Any) -> AsyncGenerator[None]:
     """Close the idle connections of a client when the running event loop ends.
 
-    Each sync method of ours runs a loop of its own. Without this the next loop would send on a dead
-    connection. No SDK has a public way to do it.
+    Each of our sync methods runs a new event loop. A connection that an earlier loop left open is
+    dead in the next one. SDKs have no public method to close only the connections, so this reads
+    their private attributes.
     """
     try:
         yield
     finally:
+        # Where the SDKs keep their httpx client: openai and anthropic in `_client`, google-genai in
+        # its inner client.
         google_client = getattr(client, "_api_client", None)
         http_client = getattr(client, "_client", None)
         if http_client is None:

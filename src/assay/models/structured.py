@@ -30,7 +30,7 @@ SHOWN_LENGTH = 200  # characters of a reply that an error message quotes
 _REASON_FIELDS = frozenset(
     {"explanation", "reason", "reasoning", "rationale", "analysis", "evidence", "feedback"}
 )
-# The kinds of pydantic errors for a value that is not among those the schema lists.
+# The types of pydantic's errors for a value that is not among those that the schema lists.
 _NOT_LISTED = frozenset({"literal_error", "enum"})
 
 
@@ -72,7 +72,7 @@ def _read_plain_object(text: str, schema: type[BaseModel]) -> BaseModel | None:
 
 
 def _find_problem(value: BaseModel, request: Request) -> str | None:
-    """Return what the request's own check objects to in a value; None if nothing."""
+    """Return what is wrong with a value by the request's own check; None if nothing is."""
     if request.check is None:
         return None
     return request.check(value)
@@ -83,17 +83,19 @@ def _find_value(text: str, schema: type[BaseModel], request: Request) -> BaseMod
 
     Raise `Unreadable` if an object before it gives a different verdict.
     """
-    objects = _find_objects(without_thoughts(text), set(schema.model_fields))
-    if not objects or objects[-1] is None:
+    field_names = set(schema.model_fields)
+    objects = _find_objects(without_thoughts(text), field_names)
+    last_object = objects[-1] if objects else None  # also None if it cannot be read
+    if last_object is None:
         shown = f"{text[:SHOWN_LENGTH]!r}" if text.strip() else "it is empty"
         raise Unreadable(f"it holds no JSON object with {', '.join(schema.model_fields)}: {shown}")
-    value = _validate(objects[-1], schema)
+    value = _validate(last_object, schema)
     verdict = _verdict_of(value.model_dump())
     for earlier_object in objects[:-1]:
         try:
             earlier_value = _validate(earlier_object, schema)
         except Unreadable:
-            continue
+            continue  # not a verdict, so it contradicts nothing
         earlier_verdict = _verdict_of(earlier_value.model_dump())
         if earlier_verdict == verdict:
             continue
@@ -109,20 +111,21 @@ def _find_value(text: str, schema: type[BaseModel], request: Request) -> BaseMod
 def _validate(fields: Any, schema: type[BaseModel]) -> BaseModel:
     """Return the fields as an object of the schema.
 
-    Raise `OffMenu` or `Unreadable` if they do not fit.
+    Raise `OffMenu` if they only have values that the schema does not list, such as a verdict that
+    was not offered, and `Unreadable` if they do not fit for other reasons.
     """
     try:
         return schema.model_validate(fields)
     except ValidationError as error:
         _, sentence = explain_first_error(error)
-        kinds = {problem["type"] for problem in error.errors(include_url=False)}
-        if kinds <= _NOT_LISTED:
+        error_types = {problem["type"] for problem in error.errors(include_url=False)}
+        if error_types <= _NOT_LISTED:
             raise OffMenu(f"{sentence}: it was not on offer") from None
         raise Unreadable(f"it does not match the schema: {sentence}") from None
 
 
 def _verdict_of(value: Any) -> Any:
-    """Return a value in a form in which verdicts can be compared.
+    """Return the verdict in a value, in a form in which two verdicts can be compared.
 
     Reasons are left out, and texts are in lower case.
     """
@@ -139,15 +142,16 @@ def _verdict_of(value: Any) -> Any:
     return value
 
 
-# Fields that are given twice. JSON parsers silently keep the last value, which may contradict the
-# first.
+# Fields that are given twice. JSON parsers keep the last value without an error, although it may
+# contradict the first one.
 
 
 def _check_repeated_fields(text: str, schema: type[BaseModel]) -> None:
     """Raise `Unreadable` if a JSON text gives a field twice, with different values."""
-    # Counting the names first saves most replies from being parsed a second time.
-    if any(text.count(name) > 1 for name in _quoted_field_names(schema)):
-        json.loads(text, object_pairs_hook=_build_object)
+    # Most replies have each name only once, and need not be parsed a second time.
+    may_repeat = any(text.count(name) > 1 for name in _quoted_field_names(schema))
+    if may_repeat:
+        json.loads(text, object_pairs_hook=_build_object)  # which raises the error
 
 
 @cache
@@ -161,9 +165,9 @@ def _quoted_field_names(schema: type[BaseModel]) -> tuple[str, ...]:
 
 
 def _build_object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object made of its fields.
+    """Return a JSON object as a dict of its fields.
 
-    Raise `Unreadable` if one is given twice with different values.
+    Raise `Unreadable` if a field is given twice with different values.
     """
     fields: dict[str, Any] = {}
     for name, value in pairs:
@@ -180,15 +184,16 @@ def _build_object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _find_objects(text: str, names: set[str]) -> list[dict[str, Any] | None]:
-    """Return the objects that have one of the named fields, in order.
+    """Return the objects in a text that have one of the named fields, in order.
 
-    The last item is None if the text ends with something that looks like such an object and cannot
-    be read.
+    Objects that are almost JSON are repaired. The last item is None if the text ends with something
+    that looks like such an object and cannot be read.
     """
     alternatives = "|".join(re.escape(name) for name in sorted(names))
+    # Where such an object begins: a bracket and the name of a field, maybe in quotes.
     opening = re.compile(rf"\{{\s*+[\"']?(?:{alternatives})\b")
     objects: list[dict[str, Any] | None] = []
-    position = 0  # the end of the last object that was read
+    position = 0  # the end of the last valid object
     for start, end in find_json_spans(text):
         json_object = _parse_object(text[start:end])
         if json_object is not None and names & json_object.keys():
@@ -198,15 +203,18 @@ def _find_objects(text: str, names: set[str]) -> list[dict[str, Any] | None]:
     rest = text[position:]
     repaired = _repair_objects(rest, opening, names)
     objects += repaired
-    if not repaired and opening.search(rest[-MAX_REPAIRED_LENGTH:]):
-        objects.append(None)
+    if not repaired:
+        has_unreadable_object = opening.search(rest[-MAX_REPAIRED_LENGTH:]) is not None
+        if has_unreadable_object:
+            objects.append(None)
     return objects
 
 
 def _repair_objects(text: str, opening: re.Pattern[str], names: set[str]) -> list[dict[str, Any]]:
     """Return the objects in a text that are almost JSON, in order.
 
-    Objects that cannot be read are skipped. `opening` matches where an object with one of the named fields begins.
+    Objects that cannot be read are skipped. `opening` matches where an object with one of the named
+    fields begins.
     """
     text = text[-MAX_REPAIRED_LENGTH:]
     starts = [match.start() for match in opening.finditer(text)]
@@ -214,8 +222,8 @@ def _repair_objects(text: str, opening: re.Pattern[str], names: set[str]) -> lis
     position = 0  # the end of the last object that was read
     for start in starts[-MAX_REPAIRED_OBJECTS:]:
         if start < position:
-            continue  # inside that object: its reason may quote another one
-        source, length = _close_object(text[start:])
+            continue  # part of the object before, whose reason may quote another object
+        source, length = _repair_object(text[start:])
         repaired = _parse_object(source)
         if repaired is not None and names & repaired.keys():
             objects.append(repaired)
@@ -223,8 +231,9 @@ def _repair_objects(text: str, opening: re.Pattern[str], names: set[str]) -> lis
     return objects
 
 
-# A backslash outside of strings is skipped with the character after it. Otherwise each escaped
-# quote would start a search for its end, through the whole text.
+# The parts of an object that its repair looks at. An `escape` is a backslash outside of strings and
+# the character after it. It is matched because otherwise each escaped quote would begin a string,
+# whose end would be searched for through the whole text.
 _TOKENS = re.compile(
     r"""
     (?P<string>"(?:[^"\\]|\\.)*+" | '(?:[^'\\]|\\.)*+')
@@ -239,32 +248,32 @@ _CUT_NUMBER = re.compile(r"[\d.+-]\Z")
 _CLOSING_BRACKETS = {"{": "}", "[": "]"}
 
 
-def _close_object(text: str) -> tuple[str, int]:
-    """Return the object that a text begins with, repaired, and its length in the text.
+def _repair_object(text: str) -> tuple[str, int]:
+    """Return the object that a text begins with, repaired, and its length before the repair.
 
-    Names get quotes, superfluous commas are removed, and missing brackets are added at the end. The
-    object is an empty text if it ends in a number that may have been cut off.
+    Names get quotes, superfluous commas are removed, and missing brackets are added at the end. If
+    the text ends in a number, digits may be missing: then the object is an empty text.
     """
-    missing_brackets: list[str] = []  # the innermost last
-    pieces: list[str] = []
-    position = 0
+    missing_brackets: list[str] = []  # those that close the open ones, the innermost last
+    pieces: list[str] = []  # of the repaired object
+    position = 0  # how much of the text was read
     for token in _TOKENS.finditer(text):
         pieces.append(text[position : token.start()])
         position = token.end()
+        token_text = token[0]
         if token["comma"]:
-            continue
+            continue  # a superfluous one
         if token["name"]:
-            pieces.append(f'"{token[0]}"')
-        else:
-            pieces.append(token[0])
+            token_text = f'"{token_text}"'
+        pieces.append(token_text)
         if token["open"]:
-            missing_brackets.append(_CLOSING_BRACKETS[token[0]])
+            missing_brackets.append(_CLOSING_BRACKETS[token_text])
         elif token["close"]:
             if missing_brackets:
                 missing_brackets.pop()
             if not missing_brackets:
                 return "".join(pieces), position
-    # The text ended before the object did. Prose after the object cannot be told from the object.
+    # The text ended before the object was closed. All of it is taken as part of the object.
     rest = text[position:].rstrip()
     if _CUT_NUMBER.search(rest):
         return "", len(text)

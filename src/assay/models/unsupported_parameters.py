@@ -16,14 +16,13 @@ _MENTIONS = {
     "logprobs": re.compile("logprobs"),
     "seed": re.compile(r"\bseed\b"),
 }
-# Statuses of endpoints that do not understand a request. A message that names no parameter may be
-# about the schema.
+# Statuses of endpoints that do not understand a request.
 _NOT_UNDERSTOOD = frozenset({400, 404, 405, 415, 422, 501})
 _SERVER_ERROR = 500  # some servers answer so to a schema they do not know, and name it
 
 
 def parameters_refused_by(model_name: str) -> frozenset[str]:
-    """Return the parameters that a model is known to refuse by its name.
+    """Return the parameters that a model of this name is known to refuse.
 
     OpenAI's reasoning models accept no temperature, and accept the token limit only as
     `max_completion_tokens`.
@@ -42,9 +41,9 @@ def mentions_parameter(error_message: str, parameter: str) -> bool:
 def find_unsupported_parameter(
     status: int | None, error_message: str, used: Set[str]
 ) -> str | None:
-    """Return the parameter to omit after this error, among those that were used.
+    """Return the parameter that an endpoint refused with this error, among those that were used.
 
-    Return None if omitting none would help.
+    Return None if the error seems to have another cause.
     """
     if status != _SERVER_ERROR and status not in _NOT_UNDERSTOOD:
         return None
@@ -52,5 +51,6 @@ def find_unsupported_parameter(
         if parameter in used and mentions_parameter(error_message, parameter):
             return parameter
     if status in _NOT_UNDERSTOOD and "schema" in used:
+        # The message names no parameter. The schema is the most likely cause.
         return "schema"
     return None

@@ -16,7 +16,14 @@ from typing import Any, ClassVar, NamedTuple, cast
 from pydantic_core import from_json
 
 from assay.media import Medium
-from assay.models.model import Reply, Request, Usage, parts_in, schema_text
+from assay.models.model import (
+    Reply,
+    Request,
+    Usage,
+    has_further_fields,
+    parts_in,
+    schema_text,
+)
 from assay.types import Message
 
 HTTP_OK = 200
@@ -105,7 +112,11 @@ class WireFormat(ABC):
 
 
 def parameters_to_send(request: Request, omitted: Set[str], *supported: str) -> set[str]:
-    """Return which of the supported optional parameters the request sets and the model accepts."""
+    """Return the optional parameters to send with a request.
+
+    They are those that the request sets, the API has (`supported`), and the model accepts (not in
+    `omitted`).
+    """
     names = set[str]()
     for name in supported:
         if getattr(request, name) is not None and name not in omitted:
@@ -114,20 +125,21 @@ def parameters_to_send(request: Request, omitted: Set[str], *supported: str) -> 
 
 
 def prepare_messages(request: Request, omitted: Set[str]) -> tuple[Message, ...]:
-    """Return the messages of a request.
+    """Return the messages of a request, with its schema in words if it must be omitted.
 
-    If the schema cannot be sent as a parameter, a system message describes it in words. It follows
-    the last system message. There it is the same for all requests of a kind, so the beginning that
-    their prompts share stays the same too.
+    A message that describes the schema is added after the last system message. It stands early in
+    the prompt, because the description is the same in many requests, and providers cache the
+    beginning that prompts have in common.
     """
     if request.schema is None or "schema" not in omitted:
         return request.messages
     instructions = load_prompt("json").replace("{schema}", schema_text(request.schema))
-    position = 0
+    position = 0  # where the message is inserted
     for index, message in enumerate(request.messages):
         if message["role"] == "system":
             position = index + 1
     if position > 0:
+        # Messages of one role are joined without a separator.
         instructions = f"\n\n{instructions}"
     schema_message = {"role": "system", "content": instructions}
     return (*request.messages[:position], schema_message, *request.messages[position:])
@@ -143,16 +155,15 @@ def load_prompt(name: str) -> str:
 def merge_neighbours(messages: Sequence[Message]) -> list[dict[str, Any]]:
     """Join neighbouring messages of the same role into one, with nothing between their contents.
 
-    Messages with further fields, such as tool calls, and messages whose parts are in the form of
-    the endpoint are kept apart.
+    A message with further fields, such as tool calls, is not joined to another one. Nor is a
+    message whose content is already in the format of the endpoint.
     """
     merged: list[dict[str, Any]] = []
     open_role: str | None = None  # the role of the last message, if another can be joined to it
     for message in messages:
         role = message["role"]
         content = message["content"]
-        has_further_fields = len(message) > 2  # besides role and content
-        can_be_joined = isinstance(content, str | tuple) and not has_further_fields
+        can_be_joined = isinstance(content, str | tuple) and not has_further_fields(message)
         if can_be_joined and role == open_role:
             merged[-1]["content"] = _join_contents(merged[-1]["content"], content)
         else:
@@ -171,8 +182,8 @@ def _join_contents(first: Any, second: Any) -> Any:
 def write_parts(message: Message, write_part: Callable[[str | Medium], dict[str, Any]]) -> Message:
     """Return the message with each text and medium of its content written by `write_part`.
 
-    A content that is not a tuple is already in the form of the endpoint, and the message is
-    returned unchanged.
+    Only a tuple is written so. A message whose content is a single text, or a list in the format of
+    the endpoint, is returned unchanged.
     """
     content = message.get("content")
     if not isinstance(content, tuple):

@@ -40,7 +40,7 @@ from assay.envs.multi_turn import TOO_LONG
 from assay.errors import AssayError, NoReply, NotAsked
 from assay.errors import ModelError as OurModelError
 from assay.graders.verdicts import to_finite_float
-from assay.models.budgets import Ledger, count_call, without_a_price
+from assay.models.budgets import Ledger, count_call, unknown_price_error
 from assay.models.model import Tool as DeclaredTool
 from assay.models.model import Usage
 from assay.redaction import get_logger
@@ -306,7 +306,7 @@ class Environment(envs.Environment):
         """Ask a client of a program's own class. The call counts as any other, and what it costs is not known."""
         ledger = Ledger.current()
         if ledger is not None and ledger.needs_prices:
-            raise without_a_price(asked["model"])
+            raise unknown_price_error(asked["model"])
         if ledger is not None and ledger.is_dry_run:
             count_call(Usage(), None)
             raise NotAsked(f"{asked['model']} was not asked: this is a dry run")
