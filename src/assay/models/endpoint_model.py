@@ -74,24 +74,20 @@ class EndpointModel:
             if is_dry_run():
                 self._count_dry_run(request)
                 raise NotAsked(f"{self.id} was not asked: this is a dry run")
-            return await self._call(request)
+            send = self._send
+            if self._sends_on_caller_loop:
+                send = _send_on_loop(asyncio.get_running_loop(), send)
+            # The limiter counts the calls that have started, even those that wait for a slot. By
+            # this count the callers decide whether to start more (see `Limiter.has_room`).
+            limiter = self.endpoint.limiter
+            limiter.announce(1)
+            try:
+                return await run_on_network_thread(self._answer(request, send))
+            finally:
+                limiter.announce(-1)
         except ModelError as error:
             count_here(errors=type(error).__name__)
             raise
-
-    async def _call(self, request: Request) -> Reply:
-        """Hand a request over to the network thread and return the reply."""
-        send = self._send
-        if self._sends_on_caller_loop:
-            send = _send_on_loop(asyncio.get_running_loop(), send)
-        # The limiter counts the calls that have started, even those that wait for a slot. By this
-        # count the callers decide whether to start more (see `Limiter.has_room`).
-        limiter = self.endpoint.limiter
-        limiter.announce(1)
-        try:
-            return await run_on_network_thread(self._answer(request, send))
-        finally:
-            limiter.announce(-1)
 
     def _count_dry_run(self, request: Request) -> None:
         """Count the expected cost of a request, and its maximum calls and cost."""
