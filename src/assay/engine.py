@@ -537,13 +537,18 @@ def _add_up(answers: Sequence[Answer], plan: Plan, scale: Scale) -> EvaluationRe
     This is a shortcut that builds no report lines. After None the caller uses `_aggregate`,
     which handles every case.
     """
-    metrics: dict[str, float] = {}
-    for name, answer in zip(plan.names, answers, strict=True):
-        value = answer.value if isinstance(answer, Score) else float(answer)
+    values: list[float] = []
+    for answer in answers:
+        if type(answer) is float:  # nearly always
+            value = answer
+        elif isinstance(answer, Score):
+            value = answer.value
+        else:
+            value = float(answer)
         if value is None:
             return None
-        metrics[name] = value
-    reward = weighted_sum(plan.weights, metrics.values())
+        values.append(value)
+    reward = weighted_sum(plan.weights, values)
     score = None
     if plan.counted_count:
         score = normalise_sum(reward, plan.gain, plan.loss, scale)
@@ -559,7 +564,7 @@ def _add_up(answers: Sequence[Answer], plan: Plan, scale: Scale) -> EvaluationRe
         partial_reward=reward,
         criteria=plan.criteria,
         answers=answers,
-        metrics=metrics,
+        metrics=dict(zip(plan.names, values, strict=True)),
         errors={},
     )
 
