@@ -55,7 +55,7 @@ class Autograder(Grader):
         if cls._overridden:
             cls.answer = Autograder.answer  # in place of the `answer()` of a built-in grader
         if cls._overridden & {"aggregate", "grade"}:
-            cls.gives_whole = True
+            cls.returns_report = True
         if "grade" in cls._overridden:
             cls.penalises_itself = True
 

@@ -37,7 +37,7 @@ class EarlyStop(Composite):
     (0.0, ('is_legal',), 1, 1)
     """
 
-    gives_whole = True
+    returns_report = True
 
     def __init__(
         self, grader: Grader, *, threshold: float | None = None, normalize: bool | None = None

@@ -42,7 +42,7 @@ class _GroupJudge(ABC):
 
     def __init__(self, grader: Grader, prompt_name: str) -> None:
         """`prompt_name` is the prompt in `prompts/` that tells the grader how to compare."""
-        if grader.gives_whole:
+        if grader.returns_report:
             raise ValueError(
                 f"{grader.title} gives one number for a whole rubric: use a PerCriterionGrader"
             )
