@@ -40,7 +40,7 @@ class Referenced(Composite):
         field: str = "answer",
         **options: Unpack[WrapOptions],
     ) -> None:
-        """Show `reference` for every text. If it is None, show the rollout's `field`, if it has one."""
+        """Show `reference` with every response; if it is None, the rollout's `field`, if any."""
         super().__init__([grader], **options)
         self.reference = reference
         self.field = field
@@ -126,7 +126,7 @@ class Anchored(Composite):
         each: int | None = None,
         **options: Unpack[WrapOptions],
     ) -> None:
-        """With `each`, only the first `each` anchors of every verdict on every criterion are kept."""
+        """With `each`, keep only so many anchors of every verdict on every criterion."""
         super().__init__([grader], **options)
         if not anchors:
             raise ValueError("Anchored has no anchors: give at least one, or use the grader alone")

@@ -235,9 +235,9 @@ def complete_report(
 def _complete_lines(
     report: EvaluationReport, criteria: Sequence[Criterion]
 ) -> list[CriterionReport] | None:
-    """Return the lines of a report; those with only a verdict get its value and the criterion's name.
+    """Return the lines of a report, each with a value and the name of its criterion.
 
-    Lines that do not correspond to the criteria, one to one, are returned as they are.
+    A line may have only a verdict. If there is not one line per criterion, they stay as they are.
     """
     if report.report is None:
         return None

@@ -88,11 +88,9 @@ class Guarded(Composite):
             return complete_report(EvaluationReport(0.0, reason=reason), criteria, self.scale)
         scores: list[Score] = []
         for criterion in criteria:
-            # Choices are ordered from least to most. A negative weight describes a fault.
-            if criterion.weight < 0:
-                worst = criterion.choices[-1]
-            else:
-                worst = criterion.choices[0]
+            # Choices are ordered from least to most, so the most of a fault is the worst.
+            is_fault = criterion.weight < 0
+            worst = criterion.choices[-1] if is_fault else criterion.choices[0]
             scores.append(Score(criterion.values[worst], reason, worst))
         return scores
 
