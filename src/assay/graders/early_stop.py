@@ -259,9 +259,9 @@ class _Assumption(NamedTuple):
         applies = self.wanted_apply if criterion.weight > 0 else self.faults_apply
         if criterion.allow_na and not applies:
             return Score.not_applicable()
-        is_fault = criterion.weight < 0
-        if is_fault:
-            value = 0.0 if self.best else 1.0
-        else:
-            value = 1.0 if self.best else 0.0
-        return Score(value)
+        best_value = 1.0
+        if criterion.weight < 0:
+            best_value = 0.0  # the criterion describes a fault
+        if self.best:
+            return Score(best_value)
+        return Score(1.0 - best_value)
