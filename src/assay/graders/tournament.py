@@ -118,12 +118,17 @@ class Ranking(_GroupJudge):
         seed: int = 0,
         pays: Pays = "rank",
     ) -> None:
-        """`grader` has to ask about several criteria in one call. `most` is at least 2."""
+        """`grader` has to ask about several criteria in one call.
+
+        `most` is the largest number of responses in one call. `pays` says whether a response is
+        scored by its rank or by its grade.
+        """
         if most < 2:
             raise ValueError(f"most is {most}: give at least 2")
         if pays not in get_args(Pays):
             raise ValueError(f"pays is {pays!r}: give 'rank' or 'grade'")
-        if getattr(grader, "size", None) == 1:
+        criteria_per_call = getattr(grader, "size", None)
+        if criteria_per_call == 1:
             raise ValueError(
                 f"{grader.title} asks once for each response: use a PerCriterionOneShotGrader"
             )
