@@ -118,7 +118,8 @@ class Autograder(Grader):
 
         Returns one report if either of them returns one, otherwise one score per criterion.
         """
-        # Both calls need the variable: each method may call its base class.
+        # An overridden method gets only text and query. If it calls the method of its base class,
+        # that one finds the whole input in this variable.
         with set_variable(_current_input, judge_input):
             results = await self.judge(judge_input.text, criteria, judge_input.query)
             if "aggregate" in self._overridden_methods:

@@ -157,8 +157,8 @@ class Anchored(Composite):
         """Return the grader inside, with these examples after those that it has already."""
 
         def add_examples(options: JudgeOptions) -> JudgeOptions:
-            texts = [text for text in (options.examples, examples) if text]
-            return replace(options, examples="\n\n".join(texts))
+            texts = [text for text in (options.extra_instructions, examples) if text]
+            return replace(options, extra_instructions="\n\n".join(texts))
 
         return self._change_options(
             self.inner[0], add_examples, problem_if_ignored="it cannot be shown anchors"

@@ -34,7 +34,7 @@ class JudgeOptions:
     temperature: float | None = 0.0  # None uses the endpoint's default
     logprobs: int | None = None  # alternatives to request with each token; None requests none
     reverse: bool = False  # whether choices are listed from best to worst
-    examples: str = ""  # text after the system prompt: judged examples, further instructions
+    extra_instructions: str = ""  # text after the system prompt, such as judged examples
 
 
 OptionsChange: TypeAlias = Callable[[JudgeOptions], JudgeOptions]

@@ -161,6 +161,7 @@ class Panel(Composite):
 
         The reason lists the number of each judge, and how far apart they were.
         """
+        # The judges vote as if there were only one criterion.
         whole = Criterion(requirement="All criteria together", name="whole")
         score = self._combine(whole, numbers)
         if score.value is None:
@@ -177,7 +178,7 @@ class Panel(Composite):
             reason += f"; {score.disagreement:.4g} apart"
         reason += f"; {score.reason}"
         report = EvaluationReport(score.value, reason=reason)
-        # `worth` is for a score that differs from the sum; this score is the sum.
+        # `worth` is set only if the score differs from the weighted sum, and here it does not.
         return complete_report(report, criteria, self.scale).model_copy(update={"worth": None})
 
 
@@ -267,6 +268,7 @@ class Swapped(Panel):
     async def _ask_judge(
         self, index: int, judge_input: JudgeInput, criteria: list[Criterion]
     ) -> list[Score]:
+        """Return the judge's scores in one of the two orders, always by the usual index."""
         if self.sub_answers[index] == "usual_order":
             return await super()._ask_judge(index, judge_input, criteria)
         # Criteria that share a call are listed from last to first.

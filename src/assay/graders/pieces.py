@@ -64,7 +64,7 @@ def plan_pieces(
     capacity = int(_FILLED_SHARE * window * _BYTES_PER_TOKEN)
     for text in (
         grader.system_prompt,
-        grader.options.examples,
+        grader.options.extra_instructions,
         system_prompt("citing"),
         system_prompt("piece"),
         system_prompt("settle"),
@@ -212,8 +212,8 @@ class PieceReader:
         """
 
         def add_instructions(options: JudgeOptions) -> JudgeOptions:
-            texts = [text for text in (instructions, options.examples) if text]
-            return replace(options, examples="\n\n".join(texts))
+            texts = [text for text in (instructions, options.extra_instructions) if text]
+            return replace(options, extra_instructions="\n\n".join(texts))
 
         addresses = {part.address for part in shown}
         media = tuple(

@@ -49,7 +49,8 @@ class _GroupJudge(ABC):
         instructions = system_prompt(prompt_name)
 
         def add_instructions(options: JudgeOptions) -> JudgeOptions:
-            return replace(options, examples=f"{instructions}\n\n{options.examples}".rstrip())
+            text = f"{instructions}\n\n{options.extra_instructions}".rstrip()
+            return replace(options, extra_instructions=text)
 
         self.grader = grader.with_options(add_instructions)
 
@@ -139,6 +140,10 @@ class Ranking(_GroupJudge):
         self.pays = pays
 
     async def _score_group(self, responses: Sequence[_Response], query: str | None) -> list[Score]:
+        """Grade the responses to one prompt, and rank them by their grades.
+
+        A response without content is not shown to the judge; it ranks below all others.
+        """
         if len(responses) == 1:
             return [Score.not_applicable("there is no other response to compare with")]
         degenerate_scores: dict[str, Score] = {}
@@ -158,6 +163,7 @@ class Ranking(_GroupJudge):
             for batch_scores in await run_concurrently(grade_batch, batches):
                 scores_by_text.update(batch_scores)
         else:
+            # There is at most one text, so no judge is asked.
             for text in texts:
                 scores_by_text[text] = Score(1.0, "the only response that says anything")
 
@@ -307,6 +313,7 @@ class Tournament(_GroupJudge):
         return await self._compare(_Response.from_text(first), _Response.from_text(second), query)
 
     async def _compare(self, first: _Response, second: _Response, query: str | None) -> Score:
+        """Play one game, without the judge if the responses are equal or one has no content."""
         if first.text == second.text:
             return Score(0.5, "both are the same", "TIE")
         if first.problem or second.problem:
@@ -336,9 +343,11 @@ class Tournament(_GroupJudge):
         return score
 
     async def _score_group(self, responses: Sequence[_Response], query: str | None) -> list[Score]:
+        """Play the games between the responses to one prompt, and score each by its games."""
         texts = [response.text for response in responses]
         pairs = pair_responses(len(texts), self.opponents)
-        # Of equal texts the first plays for all, so that no two texts are compared twice.
+        # The index of the first response with the same text. It plays for all of them, so that no
+        # two texts are compared twice.
         players = [texts.index(text) for text in texts]
         distinct_pairs: dict[tuple[int, int], None] = {}  # in order
         for first, second in pairs:
@@ -355,7 +364,8 @@ class Tournament(_GroupJudge):
             """Return the game of a response against another, with its own points as the value."""
             pair = _sort_pair(players[index], players[opponent])
             score = scores_by_pair[pair]
-            if players[index] != pair[0]:
+            is_first = players[index] == pair[0]
+            if not is_first:
                 score = _swap_sides(score)
             return Vote(f"against {opponent + 1}", score, sub_answer="game")
 
