@@ -160,7 +160,7 @@ class _Progress:
         return assumptions
 
     def _get_result(self, report: EvaluationReport) -> tuple[Any, ...]:
-        """Return what must not change: pass or fail if there is a threshold, else the numbers."""
+        """Return what makes two results the same: pass or fail with a threshold, else the numbers."""
         if self._threshold is not None:
             return self._passes(report), report.scored
         numbers: list[float | None] = []
@@ -255,7 +255,7 @@ class _Assumption(NamedTuple):
     faults_apply: bool = True
 
     def score(self, criterion: Criterion) -> Score:
-        """Return the assumed score of a criterion."""
+        """Return the assumed score of a criterion. It does not apply only if it has `allow_na`."""
         applies = self.wanted_apply if criterion.weight > 0 else self.faults_apply
         if criterion.allow_na and not applies:
             return Score.not_applicable()

@@ -198,11 +198,12 @@ class _WordIndex:
     """
 
     def __init__(self, text: str) -> None:
+        """Build the line of all words, and note where each word starts in text and line."""
         matches = list(_WORD.finditer(_lower_keeping_length(text)))
         words = [match[0] for match in matches]
         self.text = text
         self.line = f" {' '.join(words)} "
-        # Where each word starts in the text, and in the line. Arrays take less memory than lists.
+        # Arrays take less memory than lists.
         self.text_starts = array("q", (match.start() for match in matches))
         # The first word is after the first space; each next one after the word before and a space.
         lengths_with_space = (len(word) + 1 for word in words[:-1])
