@@ -214,16 +214,18 @@ class _Conversation:
         """Let the model call tools until it answers or has used all turns; return its verdict."""
         messages = request.messages
         logged_count = 0  # messages that are in the judge log already
-        open_request = replace(request, schema=None, check=None, logprobs=None)
+        # While the model may call tools, its reply can be any text.
+        free_request = replace(request, schema=None, check=None, logprobs=None)
         for turn in range(1, self.limits.turns):
             # The next turn repeats all messages so far, so they are worth a cache breakpoint.
             shared = request.shared if turn == 1 else len(messages)
-            turn_request = replace(open_request, messages=messages, shared=shared)
+            turn_request = replace(free_request, messages=messages, shared=shared)
             reply = await ask_judge(self.model, turn_request, logged_count)
             logged_count = len(messages)
             message = assistant_message(reply, turn)
             if not reply.tool_calls:
-                # The last request asks for the log-probabilities of the verdict, if any are wanted.
+                # The text may be a verdict already. If log-probabilities are wanted, the verdict has
+                # to come from the last request, since only that one asks for them.
                 if request.logprobs is None:
                     with suppress(Unreadable):
                         return reply._replace(value=read_structured(reply.text, request))

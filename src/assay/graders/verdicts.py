@@ -306,8 +306,9 @@ def check_citations(criterion: Criterion, score: Score, judge_input: JudgeInput)
         score = score._replace(citations=tuple(citations))
     if not required or _is_lowest(criterion, score):
         return score
-    # Only citations that are missing from what was judged have the key `found`, with False.
-    if any("found" not in citation for citation in citations):
+    # A citation has the key `found` only if it was not found.
+    has_evidence = any("found" not in citation for citation in citations)
+    if has_evidence:
         return score
     verdict = score.verdict or "a value above 0"
     problem = "it cites nothing"
