@@ -118,12 +118,8 @@ class JudgeRubric(Rubric):
         else:
             self.points = check_points(points)
         self._read_settings()
-        self._system_prompt = system_prompt("judge")
-        if uses_template_options and isinstance(self.parser, XMLParser):
-            # Without the format, the judge would not write what the parser reads.
-            self._system_prompt += (
-                f"\n\n{system_prompt('judge_form')}\n\n{self.parser.get_format_str()}"
-            )
+        self._system_prompt = self._write_system_prompt()
+        # Reward functions may take these as arguments.
         for name in ("judge", "judge_client", "judge_model", "judge_prompt", "judge_sampling_args"):
             self.add_class_object(name, getattr(self, name))
         # Whether the judge's score is the whole reward.
@@ -133,8 +129,23 @@ class JudgeRubric(Rubric):
         if self._is_judge_only:
             super().add_reward_func(self.judge_score)
 
+    def _write_system_prompt(self) -> str:
+        """Return the system prompt; for an XML parser of replies, with the format that it reads."""
+        if self._parses_replies and isinstance(self.parser, XMLParser):
+            texts = [
+                system_prompt("judge"),
+                system_prompt("judge_form"),
+                self.parser.get_format_str(),
+            ]
+            return "\n\n".join(texts)
+        return system_prompt("judge")
+
     def _read_settings(self) -> None:
-        """Read prompt, client, models and sampling arguments from the public attributes."""
+        """Read prompt, client, models and sampling arguments from the public attributes.
+
+        Raises a `RubricError` if the prompt has no field for the response, which it needs unless
+        `shows_answer` is False.
+        """
         self._template = PromptTemplate(self.judge_prompt)
         if self.shows_answer and self._template.fields.isdisjoint(RESPONSE_FIELDS):
             raise RubricError(
@@ -236,7 +247,7 @@ class JudgeRubric(Rubric):
         judge_input = build_judge_input({"prompt": prompt, "completion": completion})
         question = judge_input.query or ""
         response: Any = judge_input.text
-        if not self._parses_replies:
+        if not self._parses_replies:  # the parser is for the completion
             response = self.parser.parse_answer(completion)
         values = {name: str(value) for name, value in fields.items()}
         values["prompt"] = question
@@ -432,8 +443,8 @@ def _parse_score(reply: str, parser: Parser, points: Points | None) -> Score:
 def _read_xml_score(answer: str, parser: XMLParser, points: Points | None) -> Score:
     """Return the score in a reply with XML fields; the other fields are its reason.
 
-    The score is in the first field that is not empty of `SCORE_FIELDS`, the parser's answer field,
-    and its first field.
+    The score is in a field of `SCORE_FIELDS`. If the reply has none of them, it is in the parser's
+    answer field, or in its first field.
     """
     names = list(chain.from_iterable(parser.fields))
     values = vars(parser.parse(answer))
