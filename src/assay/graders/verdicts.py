@@ -18,7 +18,7 @@ from assay.criterion import BINARY_CHOICES, MAX_MAGNITUDE, NOT_APPLICABLE, Crite
 from assay.errors import JudgeError
 from assay.graders.judge_input import JudgeInput
 from assay.messages import get_field
-from assay.report import CriterionReport, Score
+from assay.report import Citation, CriterionReport, Score
 from assay.types import OnError
 from assay.wording import format_value
 
@@ -304,8 +304,13 @@ def check_citations(criterion: Criterion, score: Score, judge_input: JudgeInput)
     )
     if citations:
         score = score._replace(citations=tuple(citations))
-    if not required or _is_lowest(criterion, score):
-        return score
+    if required and not _is_lowest(criterion, score):
+        return _require_evidence(score, citations)
+    return score
+
+
+def _require_evidence(score: Score, citations: Sequence[Citation]) -> Score:
+    """Return the score, or a failed score if none of its citations is in what was judged."""
     # A citation has the key `found` only if it was not found.
     has_evidence = any("found" not in citation for citation in citations)
     if has_evidence:
