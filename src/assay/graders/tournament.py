@@ -346,24 +346,23 @@ class Tournament(_GroupJudge):
         """Play the games between the responses to one prompt, and score each by its games."""
         texts = [response.text for response in responses]
         pairs = pair_responses(len(texts), self.opponents)
-        # The index of the first response with the same text. It plays for all of them, so that no
-        # two texts are compared twice.
+        # For each response, the index of the first one with the same text. That one plays for all
+        # of them, so that no two texts are compared twice.
         players = [texts.index(text) for text in texts]
-        distinct_pairs: dict[tuple[int, int], None] = {}  # in order
-        for first, second in pairs:
-            distinct_pairs[_sort_pair(players[first], players[second])] = None
+        player_pairs = [_sort_pair(players[first], players[second]) for first, second in pairs]
+        distinct_pairs = list(dict.fromkeys(player_pairs))  # in order
 
         async def play(pair: tuple[int, int]) -> Score:
             first, second = pair
             return await self._compare(responses[first], responses[second], query)
 
-        scores = await run_concurrently(play, list(distinct_pairs))
+        scores = await run_concurrently(play, distinct_pairs)
         scores_by_pair = dict(zip(distinct_pairs, scores, strict=True))
 
         def get_game(index: int, opponent: int) -> Vote:
             """Return the game of a response against another, with its own points as the value."""
             pair = _sort_pair(players[index], players[opponent])
-            score = scores_by_pair[pair]
+            score = scores_by_pair[pair]  # with the points of the first of the pair
             is_first = players[index] == pair[0]
             if not is_first:
                 score = _swap_sides(score)
