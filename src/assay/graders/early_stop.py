@@ -148,15 +148,16 @@ class _Progress:
         """Return the assumptions about the open criteria that lead to the most different results.
 
         The weight of a criterion that does not apply is left out when the score is normalised. So
-        if some criteria may not apply, the list also has the cases in which the open ones of
-        positive weight, the open faults, or both do not apply.
+        if "not applicable" is allowed, the list also has the cases in which the open criteria of
+        positive weight do not apply, those of negative weight (the faults) do not, or both.
         """
-        may_apply = [True]
+        applies_options = [True]
         if any(criterion.allow_na for criterion in self.criteria):
-            may_apply = [True, False]
+            applies_options = [True, False]
         assumptions: list[_Assumption] = []
-        for best, wanted_apply, faults_apply in product((True, False), may_apply, may_apply):
-            assumptions.append(_Assumption(best, wanted_apply, faults_apply))
+        for best in (True, False):
+            for wanted_apply, faults_apply in product(applies_options, repeat=2):
+                assumptions.append(_Assumption(best, wanted_apply, faults_apply))
         return assumptions
 
     def _get_result(self, report: EvaluationReport) -> tuple[Any, ...]:
@@ -255,7 +256,7 @@ class _Assumption(NamedTuple):
     faults_apply: bool = True
 
     def score(self, criterion: Criterion) -> Score:
-        """Return the assumed score of a criterion. It does not apply only if it has `allow_na`."""
+        """Return the assumed score of a criterion; "not applicable" only where that is allowed."""
         applies = self.wanted_apply if criterion.weight > 0 else self.faults_apply
         if criterion.allow_na and not applies:
             return Score.not_applicable()
