@@ -479,7 +479,7 @@ async def _ask_questions(
     if rollout.judge_text is None and "completion" not in rollout.fields:
         raise SignatureError("this rollout has no field 'completion' for a model to judge")
     judge_input = build_judge_input(
-        rollout.fields, view=rollout.judge_text, takes_media=grader.takes_media
+        rollout.fields, sections_text=rollout.judge_text, takes_media=grader.takes_media
     )
     if judge_input.left_out:
         result.shown = judge_input.left_out

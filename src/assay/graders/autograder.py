@@ -1,4 +1,4 @@
-"""Adapt graders that are written as `judge()` and `aggregate()`, or `grade()`, to `Grader.answer()`.
+"""Adapt graders that override `judge()`, `aggregate()` or `grade()` to `Grader.answer()`.
 
 `Autograder` is the base class of such graders. `BuiltInGrader` is the base class of the graders in
 this package: they write `answer()`, and a subclass may still override `judge()`, `aggregate()` or
@@ -23,11 +23,11 @@ from assay.graders.grader import (
 from assay.graders.judge_input import JudgeInput, ToGrade, build_judge_input
 from assay.graders.length import apply_length_penalty
 from assay.graders.verdicts import add_verdict_value, check_citations, coerce_judge_answer
-from assay.report import CriterionReport, EvaluationReport, aggregate, make_line
+from assay.report import CriterionReport, EvaluationReport, Score, aggregate, make_line
 from assay.types import OnError
 
-# The input of the `judge()` or `grade()` that is running. These methods get only its text, and may
-# call `super().judge()` or `super().grade()`, which need the rest.
+# The input of the overridden method that is running. A method such as `judge()` gets only its text
+# and query. If it calls `super().judge()`, the rest of the input is taken from here.
 _current_input: ContextVar[JudgeInput | None] = ContextVar("current_input", default=None)
 
 
@@ -46,17 +46,17 @@ class Autograder(Grader):
     1.0
     """
 
-    # Which of the methods `judge`, `aggregate` and `grade` a subclass overrides.
-    _overridden: ClassVar[frozenset[str]] = frozenset()
+    # Names of the methods that a subclass overrides, out of `judge`, `aggregate` and `grade`.
+    _overridden_methods: ClassVar[frozenset[str]] = frozenset()
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        cls._overridden = _find_overridden(cls)
-        if cls._overridden:
+        cls._overridden_methods = _find_overridden(cls)
+        if cls._overridden_methods:
             cls.answer = Autograder.answer  # in place of the `answer()` of a built-in grader
-        if cls._overridden & {"aggregate", "grade"}:
-            cls.gives_whole = True
-        if "grade" in cls._overridden:
+        if cls._overridden_methods & {"aggregate", "grade"}:
+            cls.returns_report = True
+        if "grade" in cls._overridden_methods:
             cls.penalises_itself = True
 
     @abstractmethod
@@ -68,22 +68,26 @@ class Autograder(Grader):
         """
 
     async def aggregate(self, judge_results: Any, *, normalize: bool = True) -> EvaluationReport:
-        """Turn the results of `judge()` into a report."""
+        """Turn the result of `judge()`, report lines or a finished report, into a report.
+
+        With `normalize=False`, the score is the weighted sum.
+        """
         if isinstance(judge_results, EvaluationReport):
             return judge_results
-        lines = [
-            add_verdict_value(line) for line in cast("Sequence[CriterionReport]", judge_results)
-        ]
-        return aggregate(lines, scale="unit" if normalize else "raw")
+        lines = cast("Sequence[CriterionReport]", judge_results)
+        lines_with_values = [add_verdict_value(line) for line in lines]
+        scale = "unit" if normalize else "raw"
+        return aggregate(lines_with_values, scale=scale)
 
     async def grade(
         self, to_grade: ToGrade, rubric: list[Criterion], query: str | None = None
     ) -> EvaluationReport:
-        """Judge and aggregate without a rubric. Failures are raised."""
-        if not self._overridden:
+        """Judge and aggregate one response without a `Rubric`. Failures are raised."""
+        if not self._overridden_methods:
             return await super().grade(to_grade, rubric, query)
         refuse_step_criteria(rubric)
-        judge_input = _find_input(to_grade, query)
+        # An overridden `grade()` may have called this one, with a text that has more to it.
+        judge_input = _get_current_input(to_grade, query)
         if judge_input is None:
             judge_input = build_judge_input(
                 {"prompt": query, "completion": to_grade}, takes_media=self.takes_media
@@ -97,8 +101,11 @@ class Autograder(Grader):
     async def answer(
         self, judge_input: JudgeInput, criteria: list[Criterion], *, on_error: OnError
     ) -> JudgeAnswer:
-        """Answer through the overridden methods. Results are complete, or an exception is raised."""
-        if "grade" not in self._overridden:
+        """Answer through the methods that the subclass overrides.
+
+        They return a result for all criteria or raise, so `on_error` makes no difference.
+        """
+        if "grade" not in self._overridden_methods:
             return await self._judge_and_aggregate(judge_input, criteria)
         with set_variable(_current_input, judge_input):
             report = await self.grade(judge_input.text, criteria, judge_input.query)
@@ -107,27 +114,39 @@ class Autograder(Grader):
     async def _judge_and_aggregate(
         self, judge_input: JudgeInput, criteria: list[Criterion]
     ) -> JudgeAnswer:
+        """Call `judge()`, and `aggregate()` if the subclass overrides it.
+
+        Returns one report if either of them returns one, otherwise one score per criterion.
+        """
+        # An overridden method gets only text and query. If it calls the method of its base class,
+        # that one finds the whole input in this variable.
         with set_variable(_current_input, judge_input):
             results = await self.judge(judge_input.text, criteria, judge_input.query)
-            if "aggregate" in self._overridden:
+            if "aggregate" in self._overridden_methods:
                 report = await self.aggregate(results, normalize=self.normalize)
                 return self._check_report(report, criteria)
         if isinstance(results, EvaluationReport):
             return complete_report(results, criteria, self.scale)
         answers = _check_results(results, criteria)
-        return [
-            check_citations(criterion, coerce_judge_answer(criterion, answer), judge_input)
-            for criterion, answer in zip(criteria, answers, strict=True)
-        ]
+        scores: list[Score] = []
+        for criterion, answer in zip(criteria, answers, strict=True):
+            score = coerce_judge_answer(criterion, answer)
+            scores.append(check_citations(criterion, score, judge_input))
+        return scores
 
     def _check_report(self, report: object, criteria: list[Criterion]) -> EvaluationReport:
+        """Return the report of an overridden method, completed. Raises if it is not a report."""
         if not isinstance(report, EvaluationReport):
             raise JudgeError(f"aggregate() returned {report!r:.200}: return an EvaluationReport")
         return complete_report(report, criteria, self.scale)
 
 
 def _find_overridden(cls: type[Autograder]) -> frozenset[str]:
-    """Return which methods a class overrides: those defined nearer than the `answer()` it inherits."""
+    """Return the names of the methods `judge`, `aggregate` and `grade` that a class overrides.
+
+    Only classes before the one that writes `answer()` count: a built-in grader also defines
+    `judge()`, and is not asked through it.
+    """
     overridden: set[str] = set()
     for ancestor in cls.__mro__:
         if ancestor is Autograder or _writes_answer(ancestor):
@@ -141,10 +160,15 @@ def _writes_answer(cls: type) -> bool:
     return vars(cls).get("answer", Autograder.answer) is not Autograder.answer
 
 
-def _find_input(to_grade: ToGrade, query: str | None) -> JudgeInput | None:
-    """Return the input of the running `judge()` or `grade()` if this is its text."""
+def _get_current_input(to_grade: ToGrade, query: str | None) -> JudgeInput | None:
+    """Return the input of the overridden method that is running, if it has this text and query.
+
+    An overridden method may also pass on another text, which has nothing but itself.
+    """
     judge_input = _current_input.get()
-    if judge_input is not None and (judge_input.text, judge_input.query) == (to_grade, query):
+    if judge_input is None:
+        return None
+    if judge_input.text == to_grade and judge_input.query == query:
         return judge_input
     return None
 
@@ -175,7 +199,10 @@ class BuiltInGrader(Autograder):
 
     async def judge(self, to_grade: str, rubric: list[Criterion], query: str | None = None) -> Any:
         """Return one report line per criterion, or one report. The first failure is raised."""
-        judge_input = _find_input(to_grade, query) or JudgeInput(to_grade, query=query)
+        judge_input = _get_current_input(to_grade, query)
+        if judge_input is None:
+            judge_input = JudgeInput(to_grade, query=query)
+        # `self.answer()` would call an overridden `judge()`, which may have called this one.
         built_in_answer = _find_built_in_answer(type(self))
         answer = await built_in_answer(self, judge_input, rubric, on_error="raise")
         if isinstance(answer, EvaluationReport):
@@ -186,6 +213,8 @@ class BuiltInGrader(Autograder):
 
 
 def _find_built_in_answer(cls: type[Autograder]) -> Callable[..., Awaitable[JudgeAnswer]]:
-    """Return the `answer()` that a class would have if it overrode nothing."""
-    writer = next(ancestor for ancestor in cls.__mro__ if _writes_answer(ancestor))
-    return vars(writer)["answer"]
+    """Return the `answer()` of the built-in grader that a class derives from."""
+    for ancestor in cls.__mro__:
+        if _writes_answer(ancestor):
+            return vars(ancestor)["answer"]
+    raise TypeError(f"{cls.__name__} does not derive from a grader with answer()")

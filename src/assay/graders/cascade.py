@@ -37,8 +37,9 @@ class Cascade(Composite):
     ) -> None:
         """`judges` are ordered from cheap to expensive.
 
-        `doubt` is the largest `disagreement` that is accepted. If one of 10 samples differs from
-        the others, the disagreement is 0.2.
+        `doubt` is the largest `disagreement` that is accepted: the mean distance between two of a
+        judge's answers. If one of 10 samples is 0 and the others are 1, it is 0.2, since 9 of their
+        45 pairs differ.
         """
         if not 0 <= doubt < 1:
             raise ValueError(f"doubt is {doubt}: give a number from 0 to less than 1")
@@ -51,21 +52,23 @@ class Cascade(Composite):
     ) -> list[Score]:
         """Return one score per criterion: that of the last judge that was asked about it."""
         votes_by_criterion: list[list[Vote]] = [[] for _ in criteria]
-        open_indices = list(range(len(criteria)))
-        last_name = self.names[-1]
+        # The indices of the criteria to ask the next judge about. A judge is not called for none.
+        to_ask = list(range(len(criteria)))
         for name, judge in zip(self.names, self.inner, strict=True):
-            # A failure of any judge but the last leaves the question to the next one.
-            judge_on_error: OnError = on_error if name == last_name else "record"
-            open_criteria = [criteria[index] for index in open_indices]
-            scores = await scores_from(judge, judge_input, open_criteria, on_error=judge_on_error)
-            doubtful: list[int] = []
-            for index, score in zip(open_indices, scores, strict=True):
+            judge_on_error: OnError = "record"
+            if name == self.names[-1]:
+                # Only a failure of the last judge counts: after any other, the next one is asked.
+                judge_on_error = on_error
+            asked_criteria = [criteria[index] for index in to_ask]
+            scores = await scores_from(judge, judge_input, asked_criteria, on_error=judge_on_error)
+            still_doubtful: list[int] = []
+            for index, score in zip(to_ask, scores, strict=True):
                 votes_by_criterion[index].append(Vote(name, score, sub_answer="escalation"))
                 if self._is_doubtful(score):
-                    doubtful.append(index)
-            open_indices = doubtful
+                    still_doubtful.append(index)
+            to_ask = still_doubtful
         return [
-            _combine_steps(criterion, votes)
+            _take_last_score(criterion, votes)
             for criterion, votes in zip(criteria, votes_by_criterion, strict=True)
         ]
 
@@ -76,8 +79,8 @@ class Cascade(Composite):
         return score.disagreement > self.doubt
 
 
-def _combine_steps(criterion: Criterion, votes: Sequence[Vote]) -> Score:
-    """Return the last score; if several judges were asked, with a line for each of them."""
+def _take_last_score(criterion: Criterion, votes: Sequence[Vote]) -> Score:
+    """Return the score of the last vote; if several judges voted, with a line for each of them."""
     score = votes[-1].score
     if len(votes) == 1:
         return score

@@ -23,8 +23,8 @@ class Composite(BuiltInGrader):
     """Asks the graders inside it, and combines their answers. They can be composites too."""
 
     takes_media = True  # the graders inside refuse what they cannot take
-    # Whether graders that give one number for all criteria may be inside.
-    takes_wholes: ClassVar[bool] = False
+    # Whether graders that return one report for all criteria may be inside.
+    allows_reports: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class Composite(BuiltInGrader):
         length_penalty: LengthPenalty | None = None,
     ) -> None:
         for grader in inner:
-            self._refuse(grader)
+            self._check_grader(grader)
         if not inner:
             raise ValueError(
                 f"{type(self).__name__} has no grader to ask: give it at least one grader"
@@ -43,10 +43,11 @@ class Composite(BuiltInGrader):
             normalize = inner[0].normalize
         super().__init__(normalize=normalize, length_penalty=length_penalty)
         self.inner = tuple(inner)
-        # Whether a grader inside gives one number for all criteria; the composite then does too.
-        self.asks_for_whole = any(grader.gives_whole for grader in inner)
-        if self.asks_for_whole:
-            self.gives_whole = True
+        # Whether a grader inside returns one report for all criteria. The composite then does too;
+        # a composite such as `EarlyStop` does so even if the grader inside does not.
+        self.inner_returns_report = any(grader.returns_report for grader in inner)
+        if self.inner_returns_report:
+            self.returns_report = True
 
     @property
     def title(self) -> str:
@@ -57,32 +58,41 @@ class Composite(BuiltInGrader):
         return f"{type(self).__name__}({', '.join(titles)})"
 
     def models(self) -> tuple[Model, ...]:
-        return tuple(model for grader in self.inner for model in grader.models())
+        models: list[Model] = []
+        for grader in self.inner:
+            models += grader.models()
+        return tuple(models)
 
     def with_options(self, change: OptionsChange) -> Self:
+        """Return a copy with changed graders inside; itself if none of them uses the options."""
         inner = tuple(grader.with_options(change) for grader in self.inner)
-        if all(new is old for new, old in zip(inner, self.inner, strict=True)):
+        is_unchanged = all(new is old for new, old in zip(inner, self.inner, strict=True))
+        if is_unchanged:
             return self
         changed = copy(self)
         changed.inner = inner
         return changed
 
-    def _change_options(self, grader: Grader, change: OptionsChange, cannot: str = "") -> Grader:
-        """Return a grader with changed options.
+    def _change_options(
+        self, grader: Grader, change: OptionsChange, *, problem_if_ignored: str = ""
+    ) -> Grader:
+        """Return the grader with changed options; the same grader if it ignores options.
 
-        `cannot` says what is impossible with a grader that ignores options; it is then refused.
+        With `problem_if_ignored`, a grader that ignores options is an error. The text says what is
+        then impossible, as in "it cannot be shown anchors".
         """
-        self._refuse(grader)
+        self._check_grader(grader)
         changed = grader.with_options(change)
-        if cannot and changed is grader:
+        ignores_options = changed is grader
+        if ignores_options and problem_if_ignored:
             raise ValueError(
-                f"{grader.title} puts its questions in its own way, so {cannot}: "
+                f"{grader.title} puts its questions in its own way, so {problem_if_ignored}: "
                 "use a grader that asks a model through `model=` or `generate_fn=`"
             )
         return changed
 
-    def _refuse(self, grader: object) -> None:
-        """Raise if a grader cannot be inside."""
+    def _check_grader(self, grader: object) -> None:
+        """Raise if this cannot be a grader inside this composite."""
         name = type(self).__name__
         if not isinstance(grader, Grader):
             raise TypeError(f"{name} takes graders, and this is {format_value(grader)}")
@@ -91,7 +101,7 @@ class Composite(BuiltInGrader):
                 f"{grader.title} takes a length penalty off a score, and {name} needs its answers: "
                 f"give length_penalty to {name}"
             )
-        if grader.gives_whole and not self.takes_wholes:
+        if grader.returns_report and not self.allows_reports:
             raise ValueError(
                 f"{grader.title} gives one number for all criteria, and {name} needs an answer to "
                 "each: use PerCriterionGrader, PerCriterionOneShotGrader or your own judge()"

@@ -30,7 +30,7 @@ class Referenced(Composite):
     True
     """
 
-    takes_wholes = True
+    allows_reports = True
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class Referenced(Composite):
         field: str = "answer",
         **options: Unpack[WrapOptions],
     ) -> None:
-        """Show `reference` for every text. If it is None, show the rollout's `field`, if it has one."""
+        """Show `reference` with every response; if it is None, the rollout's `field`, if any."""
         super().__init__([grader], **options)
         self.reference = reference
         self.field = field
@@ -48,6 +48,7 @@ class Referenced(Composite):
     async def answer(
         self, judge_input: JudgeInput, criteria: list[Criterion], *, on_error: OnError
     ) -> JudgeAnswer:
+        """Return the grader's answer about the response with the reference beside it."""
         reference: Any = self.reference
         if reference is None:
             reference = judge_input.fields.get(self.field)
@@ -56,8 +57,9 @@ class Referenced(Composite):
                 f"the reference in {self.field!r} is {format_value(reference)}: "
                 "give a text, or another field="
             )
-        text = "" if reference is None else str(reference)
-        input_with_reference = replace(judge_input, reference=text)
+        if reference is None:
+            reference = ""  # the judge is then shown no reference
+        input_with_reference = replace(judge_input, reference=str(reference))
         return await ask_grader(self.inner[0], input_with_reference, criteria, on_error=on_error)
 
 
@@ -72,11 +74,13 @@ class Anchor:
     query: str = ""  # what the response answers; empty if it does not matter
 
     def __post_init__(self) -> None:
+        """Raise if a field is not a text, or if the criterion does not offer the verdict."""
         for name in ("response", "verdict", "reason", "query"):
             value = getattr(self, name)
             if not isinstance(value, str):
                 raise TypeError(f"{name} of an anchor is {format_value(value)}: give a text")
         if isinstance(self.criterion, Criterion):
+            # A verdict that the criterion does not offer has a score with an error.
             error = score_verdict(self.criterion, self.verdict).error
             if error is not None:
                 raise JudgeError(
@@ -112,7 +116,7 @@ class Anchored(Composite):
     True
     """
 
-    takes_wholes = True
+    allows_reports = True
 
     def __init__(
         self,
@@ -122,7 +126,7 @@ class Anchored(Composite):
         each: int | None = None,
         **options: Unpack[WrapOptions],
     ) -> None:
-        """With `each`, only the first `each` anchors of every verdict on every criterion are kept."""
+        """With `each`, keep only so many anchors of every verdict on every criterion."""
         super().__init__([grader], **options)
         if not anchors:
             raise ValueError("Anchored has no anchors: give at least one, or use the grader alone")
@@ -135,13 +139,17 @@ class Anchored(Composite):
     async def answer(
         self, judge_input: JudgeInput, criteria: list[Criterion], *, on_error: OnError
     ) -> JudgeAnswer:
+        """Return the answer of a grader that is shown all anchors except those on this response."""
         # An anchor of a conversation may hold only the last reply.
         last_reply = completion_text(judge_input.fields.get("completion"))
         judged_texts = {judge_input.text.strip(), last_reply.strip()}
-        others = [anchor for anchor in self.anchors if anchor.response.strip() not in judged_texts]
-        examples = self._all_examples
-        if len(others) < len(self.anchors):
-            examples = write_examples(others)
+        other_anchors = [
+            anchor for anchor in self.anchors if anchor.response.strip() not in judged_texts
+        ]
+        if len(other_anchors) == len(self.anchors):
+            examples = self._all_examples
+        else:
+            examples = write_examples(other_anchors)
         grader = self._add_to_grader(examples)
         return await ask_grader(grader, judge_input, criteria, on_error=on_error)
 
@@ -149,10 +157,12 @@ class Anchored(Composite):
         """Return the grader inside, with these examples after those that it has already."""
 
         def add_examples(options: JudgeOptions) -> JudgeOptions:
-            texts = [text for text in (options.examples, examples) if text]
-            return replace(options, examples="\n\n".join(texts))
+            texts = [text for text in (options.extra_instructions, examples) if text]
+            return replace(options, extra_instructions="\n\n".join(texts))
 
-        return self._change_options(self.inner[0], add_examples, "it cannot be shown anchors")
+        return self._change_options(
+            self.inner[0], add_examples, problem_if_ignored="it cannot be shown anchors"
+        )
 
 
 def _select_anchors(anchors: Sequence[Anchor], limit: int | None) -> tuple[Anchor, ...]:

@@ -25,10 +25,11 @@ _QUOTES = ("'{}'", '"{}"', "`{}`", "‘{}’", "“{}”", "«{}»", "„{}“")
 
 
 def score_degenerate_text(text: str, criteria: Sequence[Criterion]) -> dict[int, Score]:
-    """Give a text without content the lowest choices; return the scores by index of the criterion.
+    """Return the scores of a text without content, by the index of the criterion.
 
-    Criteria with a negative weight get no score: what the text lacks may be the fault that they
-    describe. Criteria that quote the text get none either. A text with content gets no scores.
+    Each is the lowest choice of its criterion. A criterion is left to the judge, without a score,
+    if its weight is negative, since it may describe what the text lacks as a fault, or if it quotes
+    the text. A text with content gets no scores.
     """
     problem = explain_degenerate(text)
     if problem is None:
@@ -36,13 +37,15 @@ def score_degenerate_text(text: str, criteria: Sequence[Criterion]) -> dict[int,
     reason = f"{DEGENERATE_REASON}: {problem}; no judge was asked"
     scores: dict[int, Score] = {}
     for index, criterion in enumerate(criteria):
-        if criterion.weight >= 0 and not _quotes_text(criterion, text):
-            lowest = criterion.choices[0]
+        is_fault = criterion.weight < 0
+        if not is_fault and not _quotes_text(criterion, text):
+            lowest = criterion.choices[0]  # choices are ordered from worst to best
             scores[index] = Score(criterion.values[lowest], reason, lowest)
     return scores
 
 
 def _quotes_text(criterion: Criterion, text: str) -> bool:
+    """Whether the requirement has this text in quotation marks, as in `The answer is ":"`."""
     bare_text = text.strip().casefold()
     if not bare_text:
         return False
@@ -86,9 +89,14 @@ def _is_announcement(text: str) -> bool:
 
 @cache
 def _read_announcements() -> frozenset[str]:
-    """Read the announcements: lower case, without punctuation, with single spaces."""
-    from importlib.resources import files  # slow to load, and few texts are this short
+    """Read the texts that only announce an answer, such as `here is the answer`.
+
+    They are in lower case, without punctuation, and with single spaces. In the file they are
+    separated by `|` or line breaks.
+    """
+    # Loaded lazily: it is slow to load, and only needed for texts of at most 100 characters.
+    from importlib.resources import files
 
     text = files("assay.graders").joinpath("announcements.txt").read_text(encoding="utf-8")
-    announcements = text.replace("\n", "|").split("|")
+    announcements = re.split(r"[|\n]", text)
     return frozenset(announcement for announcement in announcements if announcement)

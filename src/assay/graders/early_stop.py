@@ -1,6 +1,5 @@
 """Ask about criteria in rounds, and stop when the rest cannot change the result."""
 
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any, NamedTuple
@@ -37,7 +36,7 @@ class EarlyStop(Composite):
     (0.0, ('is_legal',), 1, 1)
     """
 
-    gives_whole = True
+    returns_report = True
 
     def __init__(
         self, grader: Grader, *, threshold: float | None = None, normalize: bool | None = None
@@ -78,7 +77,8 @@ class _Progress:
     def choose_next(self) -> list[int]:
         """Return the indices of the criteria to ask about next, all at once; none to stop.
 
-        Criteria that do not count towards the score are asked about in the last round.
+        A criterion is open if it was not asked about yet. Criteria that do not count towards the
+        score are asked about in the last round, in which all open criteria are returned.
         """
         open_indices = [index for index in range(len(self.criteria)) if index not in self.scores]
         counted = [index for index in open_indices if self.criteria[index].counts]
@@ -92,46 +92,52 @@ class _Progress:
             return vetoes
         if self._threshold is None:
             return open_indices
-        indices = self._find_decisive(counted)
-        if len(indices) == len(counted):
+        decisive = self._find_decisive(counted)
+        is_last_round = len(decisive) == len(counted)
+        if is_last_round:
             return open_indices
-        return indices
+        return decisive
 
     def _get_known_scores(self) -> dict[int, Score]:
         """Return the scores that did not fail. A failed one could have been anything."""
         return {index: score for index, score in self.scores.items() if score.error is None}
 
     def _find_decisive(self, counted: Sequence[int]) -> list[int]:
-        """Return the indices of the fewest criteria, heaviest first, that could decide the result.
+        """Return the fewest criteria, taken by falling weight, that could decide the result.
 
-        They could if their best or their worst scores made all other open criteria irrelevant.
+        Criteria could decide it if their best scores, or their worst, leave a result that the
+        others cannot change.
         """
+        by_falling_weight = sorted(counted, key=lambda index: -abs(self.criteria[index].weight))
+        # Find the smallest count by bisection. It works because more criteria can decide whatever
+        # fewer can. All criteria together always can.
+        too_few = 0
+        enough = len(by_falling_weight)
+        while enough - too_few > 1:
+            middle = (too_few + enough + 1) // 2
+            if self._could_decide(by_falling_weight[:middle]):
+                enough = middle
+            else:
+                too_few = middle
+        return sorted(by_falling_weight[:enough])
+
+    def _could_decide(self, indices: Sequence[int]) -> bool:
+        """Whether the best or the worst scores of these criteria would decide the result."""
         known = self._get_known_scores()
-        heaviest_first = sorted(counted, key=lambda index: -abs(self.criteria[index].weight))
-
-        def could_decide(count: int) -> bool:
-            for assumption in (_Assumption(best=True), _Assumption(best=False)):
-                assumed = {
-                    index: assumption.score(self.criteria[index])
-                    for index in heaviest_first[:count]
-                }
-                if self._is_decided(known | assumed):
-                    return True
-            return False
-
-        # If some criteria could decide the result, more criteria could too: this allows bisection.
-        counts = range(1, len(heaviest_first))
-        smallest_index = bisect_left(counts, True, key=could_decide)
-        smallest_count = 1 + smallest_index
-        return sorted(heaviest_first[:smallest_count])
+        for assumption in (_Assumption(best=True), _Assumption(best=False)):
+            assumed = {index: assumption.score(self.criteria[index]) for index in indices}
+            if self._is_decided(known | assumed):
+                return True
+        return False
 
     def _is_decided(self, known: Mapping[int, Score]) -> bool:
-        """Whether no score of an open criterion can change the result."""
+        """Whether the result is the same whatever the criteria without a known score get."""
         counted = [index for index, criterion in enumerate(self.criteria) if criterion.counts]
         if all(index in known for index in counted):
             return True
         if not all(0 <= (score.value or 0.0) <= 1 for score in known.values()):
-            return False  # other scores may also be beyond 0 and 1, the assumed extremes
+            # The assumed extremes are 0 and 1, and unknown scores may be outside of them too.
+            return False
         results: set[tuple[Any, ...]] = set()
         for assumption in self._list_extremes():
             report = self._aggregate(known, assumption)
@@ -142,32 +148,35 @@ class _Progress:
         """Return the assumptions about the open criteria that lead to the most different results.
 
         The weight of a criterion that does not apply is left out when the score is normalised. So
-        if some criteria may not apply, the list also has the cases in which the open ones of
-        positive weight, the open faults, or both do not apply.
+        if "not applicable" is allowed, the list also has the cases in which the open criteria of
+        positive weight do not apply, those of negative weight (the faults) do not, or both.
         """
+        applies_options = [True]
         if any(criterion.allow_na for criterion in self.criteria):
-            applying = list(product((True, False), repeat=2))
-        else:
-            applying = [(True, True)]
-        return [
-            _Assumption(best=best, wanted_apply=wanted_apply, faults_apply=faults_apply)
-            for best in (True, False)
-            for wanted_apply, faults_apply in applying
-        ]
+            applies_options = [True, False]
+        assumptions: list[_Assumption] = []
+        for best in (True, False):
+            for wanted_apply, faults_apply in product(applies_options, repeat=2):
+                assumptions.append(_Assumption(best, wanted_apply, faults_apply))
+        return assumptions
 
     def _get_result(self, report: EvaluationReport) -> tuple[Any, ...]:
-        """Return what must not change: pass or fail if there is a threshold, else the numbers."""
+        """Return what makes two results the same: pass or fail with a threshold, else the numbers."""
         if self._threshold is not None:
             return self._passes(report), report.scored
         numbers: list[float | None] = []
         for number in (report.score, report.raw_score):
-            numbers.append(None if number is None else round(number, _COMPARED_DECIMALS))
+            rounded = None if number is None else round(number, _COMPARED_DECIMALS)
+            numbers.append(rounded)
         return *numbers, bool(report.vetoed_by)
 
     def _aggregate(
         self, known: Mapping[int, Score], assumption: "_Assumption | None" = None
     ) -> EvaluationReport:
-        """Return the report if the open criteria get the assumed scores; by default the best."""
+        """Return the report on the known scores, with assumed scores for all other criteria.
+
+        By default, the best scores are assumed.
+        """
         if assumption is None:
             assumption = _Assumption(best=True)
         lines: list[CriterionReport] = []
@@ -189,28 +198,31 @@ class _Progress:
         lines = self._build_lines()
         known = self._get_known_scores()
         if not self._is_decided(known):
+            # Answers failed that could change the result, so the report counts them as errors.
             report = self._aggregate(self.scores).model_copy(update={"report": lines})
             if self._threshold is None:
                 return report
-            # Without the failed answers it is not known whether the threshold is reached.
+            # It is not known whether the threshold is reached.
             return report.model_copy(update={"score": None, "raw_score": None})
 
-        # A decided result is scored, whatever the missing answers would have been.
+        # The result is the same for all scores of the other criteria, so any assumption will do.
+        report = self._aggregate(known)
         counted = [line for line in lines if line.counted]
         answered = sum(line.answered for line in counted if line.applies)
         changes: dict[str, Any] = {
             "report": lines,
+            # Failed answers are not needed, so only criteria with an answer count as asked.
             "asked": answered,
             "answered": answered,
             "unneeded": sum(not line.answered for line in counted),
         }
-        report = self._aggregate(known)
         passes = self._passes(report)
         if passes is not None:
             changes |= self._get_pass_or_fail(passes)
         return report.model_copy(update=changes)
 
     def _build_lines(self) -> list[CriterionReport]:
+        """Return one line per criterion, also for those that were not asked about."""
         unasked = Score(reason="not asked: the result was decided without it")
         lines: list[CriterionReport] = []
         for index, criterion in enumerate(self.criteria):
@@ -244,10 +256,13 @@ class _Assumption(NamedTuple):
     faults_apply: bool = True
 
     def score(self, criterion: Criterion) -> Score:
-        """Return the assumed score of a criterion."""
+        """Return the assumed score of a criterion; "not applicable" only where that is allowed."""
         applies = self.wanted_apply if criterion.weight > 0 else self.faults_apply
         if criterion.allow_na and not applies:
             return Score.not_applicable()
-        # The best value of a fault (a negative weight) is 0.
-        is_one = self.best == (criterion.weight >= 0)
-        return Score(float(is_one))
+        best_value = 1.0
+        if criterion.weight < 0:
+            best_value = 0.0  # the criterion describes a fault
+        if self.best:
+            return Score(best_value)
+        return Score(1.0 - best_value)

@@ -1,6 +1,6 @@
 """Look up what the reason for a verdict cites, by address or by quotation, in what was judged.
 
-A quotation that is not there shows that the judge did not read carefully, so it is marked as missing.
+A quotation that is not there is marked as missing: it shows that the judge did not read carefully.
 """
 
 import re
@@ -138,30 +138,39 @@ def evidence_of(reason: str, text: str) -> list[Citation]:
     >>> evidence_of('It says "the capital, Paris".', "The capital: Paris!")
     [{'quote': 'the capital, Paris', 'start': 0, 'end': 18}]
     """
-    quotes: dict[str, None] = {}  # each once, in order
-    for quotation in _QUOTATION.finditer(reason):
-        quote = next(group for group in quotation.groups() if group).strip()
-        words = _WORD.findall(quote)
-        is_all_words = len(words) == len(quote)  # as in scripts without spaces
-        if len(quote) >= _MIN_QUOTE_LENGTH or is_all_words:
-            quotes[quote] = None
-            if len(quotes) == _MAX_CITATIONS:
-                break
-
     citations: list[Citation] = []
-    for quote in quotes:
+    for quote in _list_quotes(reason):
         span = _find_quote(quote, text)
         if span is None:
             citations.append({"quote": quote, "found": False})
         else:
-            citations.append({"quote": quote, "start": span[0], "end": span[1]})
+            start, end = span
+            citations.append({"quote": quote, "start": start, "end": end})
     return citations
+
+
+def _list_quotes(reason: str) -> list[str]:
+    """Return what a reason has in quotation marks: each quotation once, in order."""
+    quotes: list[str] = []
+    for quotation in _QUOTATION.finditer(reason):
+        # The pattern has one group for each kind of quotation marks, and only one of them matched.
+        [matched_group] = [group for group in quotation.groups() if group is not None]
+        quote = matched_group.strip()
+        words = _WORD.findall(quote)
+        # In scripts without spaces, each character counts as a word.
+        is_unspaced = len(words) == len(quote)
+        is_long_enough = len(quote) >= _MIN_QUOTE_LENGTH or is_unspaced
+        if is_long_enough and quote not in quotes:
+            quotes.append(quote)
+            if len(quotes) == _MAX_CITATIONS:
+                break
+    return quotes
 
 
 def _find_quote(quote: str, text: str) -> tuple[int, int] | None:
     """Return start and end of a quotation in a text; None if it is not there.
 
-    What stands between ellipses has to be there in the same order.
+    The passages between ellipses have to occur in the text in the same order.
     """
     index = _index_words(text)
     first_start: int | None = None
@@ -182,15 +191,21 @@ def _find_quote(quote: str, text: str) -> tuple[int, int] | None:
 
 
 class _WordIndex:
-    """The words of a text in lower case, joined by single spaces, with their positions in the text."""
+    """Finds words in a text, whatever their case and the punctuation between them.
+
+    They are looked for in `line`, which holds all words of the text in lower case, with one space
+    between them and at both ends. Positions in the line are then converted to positions in the text.
+    """
 
     def __init__(self, text: str) -> None:
+        """Build the line of all words, and note where each word starts in text and line."""
         matches = list(_WORD.finditer(_lower_keeping_length(text)))
         words = [match[0] for match in matches]
         self.text = text
         self.line = f" {' '.join(words)} "
-        # Where each word starts in the text, and in the line.
+        # Arrays take less memory than lists.
         self.text_starts = array("q", (match.start() for match in matches))
+        # The first word is after the first space; each next one after the word before and a space.
         lengths_with_space = (len(word) + 1 for word in words[:-1])
         self.line_starts = array("q", accumulate(lengths_with_space, initial=1))
 
@@ -222,8 +237,9 @@ class _WordIndex:
 
     def _text_position(self, line_position: int) -> int:
         """Return the position in the text of a letter of the line."""
-        word = bisect_right(self.line_starts, line_position) - 1
-        return self.text_starts[word] + line_position - self.line_starts[word]
+        word_index = bisect_right(self.line_starts, line_position) - 1
+        position_in_word = line_position - self.line_starts[word_index]
+        return self.text_starts[word_index] + position_in_word
 
     def _skip_marks(self, position: int) -> int:
         """Return the position after accents and vowel signs, which belong to the letter before."""

@@ -32,9 +32,9 @@ _VERDICT_START = re.compile(r'(?<!\\)"(?:criterion_status|choice)"\s*:\s*"')
 class Expectation(Composite):
     """Asks for log-probabilities, and makes each value the expected value over the choices.
 
-    `MET` with a probability of 0.9 is worth 0.9. `disagreement` is how far apart two random answers
-    would be on average. If an endpoint gives no log-probabilities, the verdict counts as it is, with
-    no `disagreement`, and a warning is logged once.
+    `MET` with a probability of 0.9 has the value 0.9. `disagreement` is how far apart two random
+    answers would be on average. If an endpoint gives no log-probabilities, the verdict counts as it
+    is, without a `disagreement`, and a warning is logged once.
 
     >>> from assay import PerCriterionGrader, Rubric
     >>> from assay.testing import ModelServer
@@ -67,10 +67,7 @@ class Expectation(Composite):
         """
         [grader] = self.inner
         scores = await scores_from(grader, judge_input, criteria, on_error=on_error)
-        lacks_probabilities = any(
-            score.value is not None and score.disagreement is None for score in scores
-        )
-        if lacks_probabilities and not self._has_warned:
+        if not self._has_warned and _lacks_probabilities(scores):
             # A degenerate text gets its scores without a call, so without log-probabilities.
             is_degenerate = explain_degenerate(judge_input.assistant_text) is not None
             if not is_degenerate:
@@ -81,10 +78,16 @@ class Expectation(Composite):
         return scores
 
 
-def attach_tokens(reply: Reply) -> Any:
-    """Return the value of a reply, as dicts in which each verdict has the `tokens` it starts with.
+def _lacks_probabilities(scores: Sequence[Score]) -> bool:
+    """Whether a score was not computed from probabilities, which set the disagreement."""
+    return any(score.value is not None and score.disagreement is None for score in scores)
 
-    Without log-probabilities, or if the verdicts are not found in the text, the value is unchanged.
+
+def attach_tokens(reply: Reply) -> Any:
+    """Return the value of a reply, as dicts that also hold the `tokens` of each verdict.
+
+    These are the tokens from the start of the verdict on. Without log-probabilities, or if the
+    verdicts are not found in the text, the value is unchanged.
     """
     value = reply.value
     if reply.logprobs is None or not isinstance(value, BaseModel):
@@ -106,25 +109,24 @@ def attach_tokens(reply: Reply) -> Any:
 
 
 def _cut_tokens(tokens: Sequence[Token], start: int) -> list[Token]:
-    """Return the tokens from the character at `start` on.
+    """Return the tokens from the character at `start` of their joined text on.
 
-    If this character is inside a token, the token and its alternatives are cut before it.
-    Alternatives that differ before it are dropped.
+    If this character is inside a token, only the rest of the token is kept, and the rest of those
+    alternatives that start with the same characters.
     """
-    end = 0
+    token_start = 0
     for index, token in enumerate(tokens):
-        end += len(token.text)
-        if end <= start:
-            continue
-        cut_length = len(token.text) - (end - start)
-        cut_text = token.text[:cut_length]
-        alternatives = {
-            text[cut_length:]: logprob
-            for text, logprob in token.alternatives.items()
-            if text.startswith(cut_text)
-        }
-        first = Token(token.text[cut_length:], token.logprob, alternatives)
-        return [first, *tokens[index + 1 :]]
+        token_end = token_start + len(token.text)
+        if token_end > start:
+            removed_length = start - token_start
+            removed_text = token.text[:removed_length]
+            alternatives: dict[str, float] = {}
+            for text, logprob in token.alternatives.items():
+                if text.startswith(removed_text):
+                    alternatives[text[removed_length:]] = logprob
+            first = Token(token.text[removed_length:], token.logprob, alternatives)
+            return [first, *tokens[index + 1 :]]
+        token_start = token_end
     return []
 
 
@@ -202,7 +204,11 @@ def compute_probabilities(
 
 
 def _find_reachable(text: str, choices: Sequence[str]) -> list[str]:
-    """Return the choices that start with a text, or that the text holds up to the closing quote."""
+    """Return the choices that a reply may still turn out to give, after this start of its verdict.
+
+    The text is the start of the choice, or the whole choice with the closing quotation mark of the
+    JSON string and what follows.
+    """
     folded_text = text.casefold()
     reachable: list[str] = []
     for choice in choices:

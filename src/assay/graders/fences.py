@@ -14,14 +14,17 @@ _INVISIBLE = (
 
 
 def make_tag_escaper(*names: str) -> Callable[[str], str]:
-    """Return a function that writes `&lt;` for the `<` of tags with these names.
+    """Return a function that replaces the `<` of tags with these names by `&lt;`.
 
     It also recognises tags with other case, or with blanks and invisible characters in them.
     """
-    # All repetitions are possessive (`*+`), so that a `<` before a million blanks takes linear time.
-    gap = rf"[\s{_INVISIBLE}]*+"
-    spellings = [f"[{_INVISIBLE}]*+".join(name) for name in names]
-    pattern = re.compile(rf"<(?={gap}/?+{gap}(?:{'|'.join(spellings)})\b)", re.IGNORECASE)
+    # All repetitions are possessive (`*+`): a `<` before a million blanks then takes linear time.
+    invisible = rf"[{_INVISIBLE}]*+"
+    blank = rf"[\s{_INVISIBLE}]*+"
+    # Invisible characters may be between any two letters of a name.
+    spellings = "|".join(invisible.join(name) for name in names)
+    rest_of_tag = rf"{blank}/?+{blank}(?:{spellings})\b"
+    pattern = re.compile(f"<(?={rest_of_tag})", re.IGNORECASE)
 
     def escape_tags(text: str) -> str:
         if "<" not in text:

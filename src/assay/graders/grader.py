@@ -34,7 +34,7 @@ class JudgeOptions:
     temperature: float | None = 0.0  # None uses the endpoint's default
     logprobs: int | None = None  # alternatives to request with each token; None requests none
     reverse: bool = False  # whether choices are listed from best to worst
-    examples: str = ""  # text after the system prompt: judged examples, further instructions
+    extra_instructions: str = ""  # text after the system prompt, such as judged examples
 
 
 OptionsChange: TypeAlias = Callable[[JudgeOptions], JudgeOptions]
@@ -58,8 +58,8 @@ class Grader(ABC):
     # Whether `answer()` reads `judge_input.media`. A grader that does not is never given media.
     takes_media: bool = False
     # Whether `answer()` returns one report for all criteria instead of one score for each.
-    gives_whole: bool = False
-    # Whether the answer already includes the length penalty.
+    returns_report: bool = False
+    # Whether `answer()` has already applied the length penalty.
     penalises_itself: bool = False
 
     def __init__(
@@ -75,8 +75,9 @@ class Grader(ABC):
     ) -> JudgeAnswer:
         """Return one score per criterion, in order, or one report for all of them.
 
-        With `on_error="record"` a failure of one question is a failed score and the others stand;
-        with "raise" it is raised. An exception fails every criterion.
+        If a question fails, `on_error="record"` returns a failed score for it and keeps the other
+        scores; `on_error="raise"` raises the error. An exception from this method counts as a
+        failure of all criteria.
         """
 
     async def grade(
@@ -119,7 +120,7 @@ async def ask_grader(
 ) -> JudgeAnswer:
     """Return a grader's answer. Refuse what it cannot judge, and apply its length penalty."""
     refuse_step_criteria(criteria)
-    if grader.gives_whole:
+    if grader.returns_report:
         _refuse_evidence(grader, criteria)
     if judge_input.media and not grader.takes_media:
         parts = [attachment.part for attachment in judge_input.media]
@@ -134,7 +135,7 @@ async def ask_grader(
 
 
 def refuse_step_criteria(criteria: Sequence[Criterion]) -> None:
-    """Raise if a criterion is asked about steps: only a rubric divides a rollout into steps."""
+    """Raise if a criterion is asked about each step: only a rubric divides a rollout into steps."""
     for criterion in criteria:
         if criterion.scope != "rollout":
             raise JudgeError(
@@ -144,6 +145,7 @@ def refuse_step_criteria(criteria: Sequence[Criterion]) -> None:
 
 
 def _refuse_evidence(grader: Grader, criteria: Sequence[Criterion]) -> None:
+    """Raise if a criterion requires evidence, which a report for all criteria does not give."""
     for criterion in criteria:
         if criterion.requires_evidence:
             raise JudgeError(
@@ -194,13 +196,13 @@ def complete_report(
     for number in (report.score, report.raw_score):
         if number is not None and not math.isfinite(number):
             raise JudgeError(f"the grader's report has a score of {number}: give a finite number")
-    if report.gain or report.loss or report.asked or report.unneeded:
-        return report  # it is complete already
+    is_complete = report.gain or report.loss or report.asked or report.unneeded
+    if is_complete:
+        return report
     scale = scale or report.scale
     weights = [criterion.weight for criterion in criteria if criterion.counts]
     gain, loss = stakes(weights)
-    # The sum that normalises to the score.
-    worth = None
+    worth = None  # the weighted sum that corresponds to the score
     if report.score is not None:
         worth = denormalise(report.score, gain, loss, scale)
     lines = _complete_lines(report, criteria)
@@ -233,7 +235,10 @@ def complete_report(
 def _complete_lines(
     report: EvaluationReport, criteria: Sequence[Criterion]
 ) -> list[CriterionReport] | None:
-    """Give lines that hold only a verdict the criterion's name and the verdict's value."""
+    """Return the lines of a report, each with a value and the name of its criterion.
+
+    A line may have only a verdict. If there is not one line per criterion, they stay as they are.
+    """
     if report.report is None:
         return None
     lines = list(report.report)

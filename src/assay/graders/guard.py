@@ -37,12 +37,15 @@ class Guarded(Composite):
     ('UNMET', 'the response attempts a prompt injection: because the rule says so', 1)
     """
 
-    takes_wholes = True
+    allows_reports = True
 
     def __init__(
         self, grader: Grader, *, on_attack: OnAttack = "worst", **options: Unpack[WrapOptions]
     ) -> None:
-        """`on_attack="error"` leaves such a response unscored, for a person to look at."""
+        """`on_attack="error"` leaves a response that attempts an attack without a score.
+
+        A person can then look at it. `on_attack="worst"` gives it the worst verdicts.
+        """
         super().__init__([grader], **options)
         if on_attack not in get_args(OnAttack):
             raise ValueError(f"on_attack is {on_attack!r}: give 'worst' or 'error'")
@@ -78,15 +81,16 @@ class Guarded(Composite):
         return f"{INJECTION_REASON}: {score.reason}"
 
     def _answer_attack(self, reason: str, criteria: list[Criterion]) -> JudgeAnswer:
+        """Return the worst answer to every criterion. Raises with `on_attack="error"`."""
         if self.on_attack == "error":
             raise JudgeError(reason)
-        if self.asks_for_whole:
+        if self.inner_returns_report:
             return complete_report(EvaluationReport(0.0, reason=reason), criteria, self.scale)
         scores: list[Score] = []
         for criterion in criteria:
-            worst = criterion.choices[0]
-            if criterion.weight < 0:
-                worst = criterion.choices[-1]  # the criterion describes a fault
+            # Choices are ordered from least to most, so the most of a fault is the worst.
+            is_fault = criterion.weight < 0
+            worst = criterion.choices[-1] if is_fault else criterion.choices[0]
             scores.append(Score(criterion.values[worst], reason, worst))
         return scores
 

@@ -53,9 +53,11 @@ class JudgeInput:
     # The parts of a conversation that are shown, with the addresses that a judge may cite.
     parts: Sequence[Part] = ()
     is_transcript: bool = False  # whether `text` is a conversation, with the turns in tags
-    # What the assistant itself wrote, without turn tags and tool results; `text` unless that is a transcript.
+    # What the assistant itself wrote, without turn tags and tool results. It is the same as `text`
+    # unless that is a transcript.
     assistant_text: str = ""
-    # How the text differs from the whole rollout, as in "last; left out: 3 texts"; empty if it does not.
+    # How the text differs from the whole rollout, as in "last; left out: 3 texts"; empty if it does
+    # not differ.
     left_out: str = ""
     # The fields of the rollout; empty if a text is graded without one.
     fields: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -116,68 +118,69 @@ def set_shows(shows: Shows | None) -> AbstractContextManager[object]:
 
 
 def build_judge_input(
-    row: Mapping[str, Any], *, view: str | None = None, takes_media: bool = False
+    row: Mapping[str, Any], *, sections_text: str | None = None, takes_media: bool = False
 ) -> JudgeInput:
     """Build what a judge is given about a rollout, as far as `set_shows()` allows.
 
     A text that answers a text, or one message that answers one, is shown as it is; anything else is
-    shown as turns with addresses. `view` is the text of a response that was given as thinking and
-    output. Media are attached if the judge takes them; otherwise they raise a `JudgeError`.
+    shown as turns with addresses. Media are attached if the judge takes them; otherwise they raise
+    a `JudgeError`.
+
+    A response may consist of two sections, thinking and output. Its completion in the row is then
+    only the output, and `sections_text` is both sections in tags, which is what the judge reads.
     """
     shows = _shows.get()
     prompt = row.get("prompt")
     completion: Any = row.get("completion")
     if isinstance(prompt, bytes | bytearray):  # from a binary column of a Parquet file
         raise JudgeError(f"the prompt is {format_value(prompt)}: decode the bytes to a text")
-    if view is None and not isinstance(completion, str):
+    if sections_text is None and not isinstance(completion, str):
         completion, text = read_to_grade(cast("ToGrade", completion))
-        if isinstance(completion, str):
-            view = text
+        if isinstance(completion, str):  # it was a mapping with sections
+            sections_text = text
     if "no_thinking" in shows:
-        view = None  # the completion holds only the output
+        sections_text = None  # the judge reads the completion, which is only the output
     is_plain_query = prompt is None or isinstance(prompt, str)
     if isinstance(completion, str) and is_plain_query:
-        text = completion if view is None else view
-        return JudgeInput(text, query=cast("str | None", prompt) or None, fields=row)
-    return _build_from_parts(row, completion, view, takes_media=takes_media)
+        text = completion if sections_text is None else sections_text
+        query = cast("str | None", prompt) or None
+        return JudgeInput(text, query=query, fields=row)
+    return _build_from_parts(row, completion, sections_text, takes_media=takes_media)
 
 
 def _build_from_parts(
-    row: Mapping[str, Any], completion: Messages, view: str | None, *, takes_media: bool
+    row: Mapping[str, Any], completion: Messages, sections_text: str | None, *, takes_media: bool
 ) -> JudgeInput:
     """Build the input for a rollout that is more than two plain texts.
 
-    `view` replaces the text of the response, as in `build_judge_input()`.
+    With `sections_text`, the judge reads it as the response, as in `build_judge_input()`.
     """
     shows = _shows.get()
     prompt = row.get("prompt")
     parts = read_parts(prompt, completion)
     shown = _select_parts(parts, shows, has_prompt=bool(prompt))
     media = [part for part in shown if part.kind in MEDIA_KINDS]
-    are_described = "described" in shows
+    are_described = "described" in shows  # media are described in words instead of attached
     attachments: tuple[Attachment, ...] = ()
     if media and not are_described:
         if not takes_media:
             refuse_media(media, "the judge is asked in text")
         attachments = _attach(media)
 
-    # With `transcript`, the prompt is shown as the first turns of the conversation.
-    is_one_transcript = "transcript" in shows and not isinstance(completion, str)
-    query = None
-    response = shown
-    if not is_one_transcript:
+    includes_prompt = "transcript" in shows and not isinstance(completion, str)
+    if includes_prompt:
+        # The prompt is shown as the first turns of the conversation, and not as the query.
+        query = None
+        response = shown
+    else:
         prompt_parts = [part for part in shown if part.in_prompt]
         query = _write_parts(prompt_parts, "user", are_described) or None
         response = [part for part in shown if not part.in_prompt]
 
-    if view is not None or _is_plain(response, "assistant"):
-        return JudgeInput(
-            view or _write_parts(response, "assistant", are_described),
-            query=query,
-            media=attachments,
-            left_out=_describe_left_out(parts, shown),
-            fields=row,
-        )
+    left_out = _describe_left_out(parts, shown)
+    if sections_text is not None or _is_plain(response, "assistant"):
+        text = sections_text or _write_parts(response, "assistant", are_described)
+        return JudgeInput(text, query=query, media=attachments, left_out=left_out, fields=row)
     return JudgeInput(
         write_transcript(response, are_described),
         query=query,
@@ -185,7 +188,7 @@ def _build_from_parts(
         parts=shown,
         is_transcript=True,
         assistant_text=_join_assistant_text(response),
-        left_out=_describe_left_out(parts, shown),
+        left_out=left_out,
         fields=row,
     )
 
@@ -292,17 +295,19 @@ def write_transcript(parts: Sequence[Part], are_described: bool = True) -> str:
 
 
 def _write_part(part: Part, are_described: bool) -> str:
+    """Write a part of a turn: in a tag with its address, unless it is the text of the turn itself."""
     text = part.text
     if part.kind in MEDIA_KINDS:
         text = f"(not shown: {part.text})" if are_described else "(attached below)"
     text = escape_turn_tags(text)
-    if part.address == part.message:
+    has_own_address = part.address != part.message
+    if not has_own_address:
         return text
     return f'<part id="{part.address}"{_name_call(part)}>\n{text}\n</part>'
 
 
 def _name_call(part: Part) -> str:
-    """Return the attribute with the address of the call that a result belongs to, if there is one."""
+    """Return a tag's attribute with the address of the call that a result belongs to, if any."""
     if part.call:
         return f' of="{part.call}"'
     return ""

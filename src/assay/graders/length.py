@@ -3,6 +3,7 @@
 import re
 import warnings
 from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import Literal, Self, TypeAlias, cast
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -48,7 +49,7 @@ class LengthPenalty(BaseModel):
 def apply_length_penalty(
     report: EvaluationReport, text: str, penalty: LengthPenalty | None, *, floor: bool
 ) -> EvaluationReport:
-    """Return the report with a lower score; its sums stay. With `floor`, the score is at least 0."""
+    """Return the report with a lower score. With `floor`, the score is at least 0."""
     if penalty is None or report.score is None:
         return report
     score = report.score - compute_length_penalty(split_thinking(text), penalty)
@@ -114,16 +115,22 @@ def parse_thinking_output(text: str) -> ThinkingOutputDict:
 def _cut_sections(text: str, name: str, *, limit: int | None = None) -> tuple[list[str], str]:
     """Return the contents of the sections with this tag, and the text without these sections.
 
-    With `limit`, only so many sections are cut out.
+    With `limit`, only the first `limit` sections are cut out.
     """
-    # Search only up to the last closing tag. After it, every opening tag would be searched for its
-    # closing tag to the end of the text, which takes quadratic time.
+    # Search only up to the last closing tag. For each opening tag after it, the rest of the text
+    # would be searched for a closing tag, which takes quadratic time.
     end = 0
     for closing_tag in re.finditer(f"</{name}>", text, re.IGNORECASE):
         end = closing_tag.end()
-    section = re.compile(f"<{name}>(.*?)</{name}>", re.IGNORECASE | re.DOTALL)
-    contents = section.findall(text[:end])[:limit]
-    rest = section.sub("", text[:end], count=limit or 0) + text[end:]
+    section_pattern = re.compile(f"<{name}>(.*?)</{name}>", re.IGNORECASE | re.DOTALL)
+    contents: list[str] = []
+    rest = ""
+    rest_start = 0
+    for section in islice(section_pattern.finditer(text, 0, end), limit):
+        contents.append(section[1])
+        rest += text[rest_start : section.start()]
+        rest_start = section.end()
+    rest += text[rest_start:]
     return contents, rest
 
 

@@ -51,7 +51,7 @@ class Panel(Composite):
     ('MET', '2 of 3 judges: because the rule says so', 0.67)
     """
 
-    takes_wholes = True
+    allows_reports = True
     noun: ClassVar[str] = "judges"  # what reasons and errors call the voters
     # What each vote is to the line of its criterion, one per judge; empty if all are "vote".
     sub_answers: tuple[SubAnswer, ...] = ()
@@ -79,13 +79,13 @@ class Panel(Composite):
             raise ValueError(
                 f"quorum is {quorum}: give 1 to {judge_count}, the number of {self.noun}"
             )
-        whole_titles = [grader.title for grader in self.inner if grader.gives_whole]
-        if whole_titles and len(whole_titles) < judge_count:
+        report_titles = [grader.title for grader in self.inner if grader.returns_report]
+        if report_titles and len(report_titles) < judge_count:
             raise ValueError(
-                f"{whole_titles[0]} gives one number for all criteria, and others answer each "
+                f"{report_titles[0]} gives one number for all criteria, and others answer each "
                 "criterion: use only judges of one kind"
             )
-        if self.asks_for_whole and rule == "majority":
+        if self.inner_returns_report and rule == "majority":
             raise ValueError("numbers have no majority: give rule='mean' or rule='worst'")
         if weights is None:
             weights = [1.0] * judge_count
@@ -109,9 +109,10 @@ class Panel(Composite):
             return await self._ask_judge(index, judge_input, criteria)
 
         scores_by_judge = await run_concurrently(ask_judge, range(len(self.inner)))
-        if self.asks_for_whole:
+        if self.inner_returns_report:
+            # Each judge gave one score, for all criteria together.
             numbers = [scores[0] for scores in scores_by_judge]
-            return self._combine_wholes(numbers, criteria)
+            return self._combine_reports(numbers, criteria)
         scores: list[Score] = []
         for index, criterion in enumerate(criteria):
             answers = [judge_scores[index] for judge_scores in scores_by_judge]
@@ -128,7 +129,7 @@ class Panel(Composite):
         A failure of the judge is a failed score.
         """
         grader = self.inner[index]
-        if not self.asks_for_whole:
+        if not self.inner_returns_report:
             return await scores_from(grader, judge_input, criteria)
         try:
             answer = await ask_grader(grader, judge_input, criteria, on_error="raise")
@@ -153,17 +154,18 @@ class Panel(Composite):
             votes.append(vote)
         return combine_votes(criterion, votes, self.rule, quorum=self.quorum, noun=self.noun)
 
-    def _combine_wholes(
+    def _combine_reports(
         self, numbers: Sequence[Score], criteria: list[Criterion]
     ) -> EvaluationReport:
         """Return the report of a vote on one number for all criteria.
 
         The reason lists the number of each judge, and how far apart they were.
         """
+        # The judges vote as if there were only one criterion.
         whole = Criterion(requirement="All criteria together", name="whole")
         score = self._combine(whole, numbers)
         if score.value is None:
-            # `described()` puts the type of the error in front of the message again.
+            # The type of the error is put in front of the message again when it is reported.
             message = score.error or "there is no number"
             raise JudgeError(message.removeprefix("JudgeError: "))
         names_and_numbers = [
@@ -176,7 +178,7 @@ class Panel(Composite):
             reason += f"; {score.disagreement:.4g} apart"
         reason += f"; {score.reason}"
         report = EvaluationReport(score.value, reason=reason)
-        # `worth` is for a score that differs from the sum; this score is the sum.
+        # `worth` is set only if the score differs from the weighted sum, and here it does not.
         return complete_report(report, criteria, self.scale).model_copy(update={"worth": None})
 
 
@@ -254,7 +256,7 @@ class Swapped(Panel):
             return replace(options, reverse=not options.reverse)
 
         opposite = self._change_options(
-            grader, reverse_choices, cannot="its choices cannot be reversed"
+            grader, reverse_choices, problem_if_ignored="its choices cannot be reversed"
         )
         super().__init__(
             {"usual order": grader, "opposite order": opposite},
@@ -266,6 +268,7 @@ class Swapped(Panel):
     async def _ask_judge(
         self, index: int, judge_input: JudgeInput, criteria: list[Criterion]
     ) -> list[Score]:
+        """Return the judge's scores in one of the two orders, always by the usual index."""
         if self.sub_answers[index] == "usual_order":
             return await super()._ask_judge(index, judge_input, criteria)
         # Criteria that share a call are listed from last to first.

@@ -36,7 +36,8 @@ _REPLY_TOKENS: Final = 1000  # tokens reserved for the reply
 _FILLED_SHARE: Final = 0.6
 # The share of a piece, at least, that is repeated at the start of the next one.
 _OVERLAP_SHARE: Final = 0.1
-_WHOLE_SHARE: Final = 0.25  # a part up to this share of a piece is not split
+# A part up to this share of a piece is not split. What a piece repeats is not larger either.
+_WHOLE_SHARE: Final = 0.25
 _CONTEXT_LENGTH: Final = 600  # characters shown before and after a cited passage
 _TAG_SIZE: Final = 80  # bytes of the tags around a part
 
@@ -63,7 +64,7 @@ def plan_pieces(
     capacity = int(_FILLED_SHARE * window * _BYTES_PER_TOKEN)
     for text in (
         grader.system_prompt,
-        grader.options.examples,
+        grader.options.extra_instructions,
         system_prompt("citing"),
         system_prompt("piece"),
         system_prompt("settle"),
@@ -74,7 +75,8 @@ def plan_pieces(
     parts = judge_input.parts or read_parts(judge_input.query, judge_input.text)
     parts_to_read = parts
     shown_query = None
-    # A long query is split too, as the turns before the response.
+    # A query of up to a quarter of a piece is shown with every piece. A longer one is split too, as
+    # the turns before the response.
     if query and 4 * size_of(query) <= capacity:
         shown_query = query
         capacity -= size_of(query)
@@ -149,29 +151,27 @@ class PieceReader:
         return dict(zip(indices, scores, strict=True))
 
     async def _settle(self, index: int, scores_by_piece: list[dict[int, Score]]) -> Score:
-        """Combine the scores of one criterion."""
+        """Return the final score of one criterion, given its scores on the pieces.
+
+        If the pieces agree and cite nothing, it is their score. Otherwise the judge is asked again,
+        about the cited passages.
+        """
         criterion = self.criteria[index]
-        piece_scores = [
-            PieceScore(piece, scores[index])
-            for piece, scores in zip(self.pieces, scores_by_piece, strict=True)
-            if index in scores
-        ]
+        piece_scores: list[PieceScore] = []
+        for piece, scores in zip(self.pieces, scores_by_piece, strict=True):
+            if index in scores:
+                piece_scores.append(PieceScore(piece, scores[index]))
         # A dry run answers nothing and counts the calls that could follow.
         if not is_dry_run():
             for piece_score in piece_scores:
                 if piece_score.score.error is not None:
-                    number = self.pieces.index(piece_score.piece) + 1
-                    error = JudgeError(
-                        f"piece {number} of {len(self.pieces)} ({piece_score.name}) was not read: "
-                        f"{piece_score.score.error}"
-                    )
-                    return Score.failed(error)
+                    return self._describe_failure(piece_score)
 
         note = f"read in {format_count(len(piece_scores), 'piece')}"
         is_unanimous = len({piece_score.verdict for piece_score in piece_scores}) == 1
         has_citations = any(piece_score.citations() for piece_score in piece_scores)
-        needs_settling = has_citations or criterion.requires_evidence or is_dry_run()
-        if is_unanimous and not needs_settling:
+        needs_second_look = has_citations or criterion.requires_evidence or is_dry_run()
+        if is_unanimous and not needs_second_look:
             score = piece_scores[0].score
         else:
             verdicts = _list_verdicts(piece_scores)
@@ -189,6 +189,15 @@ class PieceReader:
             return score
         return score._replace(reason=f"{score.reason} ({note})")
 
+    def _describe_failure(self, piece_score: PieceScore) -> Score:
+        """Return the failed score of a criterion, whose error says which piece was not read."""
+        number = self.pieces.index(piece_score.piece) + 1
+        error = JudgeError(
+            f"piece {number} of {len(self.pieces)} ({piece_score.name}) was not read: "
+            f"{piece_score.score.error}"
+        )
+        return Score.failed(error)
+
     async def _ask(
         self,
         instructions: str,
@@ -197,11 +206,14 @@ class PieceReader:
         citable: Sequence[Part],
         criteria: list[Criterion],
     ) -> list[Score]:
-        """Ask about some parts of the text, with further instructions in the system prompt."""
+        """Ask about some parts of the text, with further instructions in the system prompt.
+
+        Citations of the reply are looked up in the `citable` parts.
+        """
 
         def add_instructions(options: JudgeOptions) -> JudgeOptions:
-            texts = [text for text in (instructions, options.examples) if text]
-            return replace(options, examples="\n\n".join(texts))
+            texts = [text for text in (instructions, options.extra_instructions) if text]
+            return replace(options, extra_instructions="\n\n".join(texts))
 
         addresses = {part.address for part in shown}
         media = tuple(
@@ -284,29 +296,41 @@ def split_into_pieces(parts: Sequence[Part], capacity: int) -> list[list[Span]]:
 
 
 def _split_part(part: Part, capacity: int) -> Iterator[Span]:
-    """Yield a part as one span, or a large part as spans of half an overlap."""
+    """Yield a part as one span, or a large part as several small spans.
+
+    A small span is half as large as the overlap of two pieces, so that spans can be repeated.
+    """
     text = part.text
     size = size_of(text) + _TAG_SIZE
     if size <= _WHOLE_SHARE * capacity:
         yield Span(part, 0, len(text), size)
         return
-    largest = int(_OVERLAP_SHARE / 2 * capacity)
+    max_size = int(_OVERLAP_SHARE / 2 * capacity)
     start = 0
     while start < len(text):
-        stretch = text[start : start + largest]
-        while (size := size_of(stretch)) > largest:
-            stretch = stretch[: len(stretch) * largest // size]
+        # A character has at least one byte. If some have more, the stretch is shortened.
+        stretch = text[start : start + max_size]
+        size = size_of(stretch)
+        while size > max_size:
+            stretch = stretch[: len(stretch) * max_size // size]
+            size = size_of(stretch)
         end = start + len(stretch)
         yield Span(part, start, end, size + _TAG_SIZE)
         start = end
 
 
 def _find_overlap(piece: Sequence[Span], capacity: int) -> list[Span]:
-    """Return the last spans of a piece, which the next piece repeats."""
+    """Return the last spans of a piece, which the next piece repeats.
+
+    Spans are taken from the end until they are large enough, or the next one would make them too
+    large.
+    """
+    min_size = _OVERLAP_SHARE * capacity
+    max_size = _WHOLE_SHARE * capacity
     overlap: list[Span] = []
     size = 0
     for span in reversed(piece):
-        if size >= _OVERLAP_SHARE * capacity or size + span.size > _WHOLE_SHARE * capacity:
+        if size >= min_size or size + span.size > max_size:
             break
         overlap.insert(0, span)
         size += span.size
@@ -326,9 +350,9 @@ def _join_adjacent(spans: Sequence[Span]) -> list[Span]:
 
 
 def excerpts(piece_scores: Sequence[PieceScore], capacity: int) -> tuple[list[Part], int]:
-    """Return the passages that the piece_scores cite, in order, and the end of the text.
+    """Return the passages that are cited, in order, with the end of the text after them.
 
-    The number is how many passages were left out because they do not fit into `capacity` bytes.
+    Also returns how many passages were left out because they do not fit into `capacity` bytes.
     """
     last = piece_scores[-1].piece[-1]
     # Every part that was read, in order, with the passages of it that are wanted.

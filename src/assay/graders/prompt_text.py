@@ -68,12 +68,15 @@ def add_media(text: str, media: "Sequence[Medium]") -> str | tuple[Any, ...]:
         return text
     mark = make_mark("".join(medium.description["sha256"] for medium in media))
     content: list[Any] = []
-    text_before = f"{text}[material {mark} begins]"
+    # Texts and media take turns, so a text closes the tag before it and opens the one after it.
+    next_text = f"{text}[material {mark} begins]"
     for medium in media:
-        content.append(f'{text_before}\n<part id="{medium.address}">')
+        next_text += f'\n<part id="{medium.address}">'
+        content.append(next_text)
         content.append(medium)
-        text_before = "</part>"
-    content.append(f"</part>\n[material {mark} ends]\n\n")
+        next_text = "</part>"
+    next_text += f"\n[material {mark} ends]\n\n"
+    content.append(next_text)
     return tuple(content)
 
 
@@ -136,14 +139,15 @@ def write_criteria(
 
 
 def list_labels(criterion: Criterion, *, reverse: bool = False) -> tuple[str, ...]:
-    """Return the labels that a prompt lists, with `reverse` from best to worst.
+    """Return the labels that a prompt lists: from worst to best, with `reverse` from best to worst.
 
-    Plain MET and UNMET are not listed, since every system prompt names them, MET first. Their
-    reversed order is therefore UNMET, MET.
+    MET and UNMET alone are usually not listed, since every system prompt names them, MET first.
+    With `reverse` they are listed in the other order: UNMET, MET.
     """
     choices = criterion.choices
-    if choices == BINARY_CHOICES and not criterion.allow_na:
-        return choices if reverse else ()
+    is_plain = choices == BINARY_CHOICES and not criterion.allow_na
+    if is_plain:
+        return ("UNMET", "MET") if reverse else ()
     if reverse:
         choices = choices[::-1]
     if criterion.allow_na:
@@ -152,6 +156,7 @@ def list_labels(criterion: Criterion, *, reverse: bool = False) -> tuple[str, ..
 
 
 def _is_best_first(criterion: Criterion, labels: Sequence[str]) -> bool:
+    """Whether the labels start with the best choice, which is the last choice of a criterion."""
     return labels[0] == criterion.choices[-1]
 
 

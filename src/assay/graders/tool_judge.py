@@ -86,13 +86,18 @@ class ToolJudge(PerCriterionGrader):
         limits: LookLimits = _DEFAULT_LIMITS,
         **options: Unpack[GraderOptions],
     ) -> None:
-        """Unlike other graders, it asks about a text without content: the work may be in a file."""
+        """By default, the judge is also asked about a text without content, unlike other graders.
+
+        What the model under test made may be in a file.
+        """
         super().__init__(warm=False, **{"degenerate": "ask", **options})
         self.tools = tuple(tools)
         self.limits = limits
         self._tools_by_name: dict[str, CallableTool] = {}
         for tool in self.tools:
-            for function in getattr(tool, "tools", (tool,)):
+            # An object such as `Workspace` has a list of functions; a function is a tool itself.
+            functions = getattr(tool, "tools", (tool,))
+            for function in functions:
                 callable_tool = CallableTool(function)
                 name = callable_tool.name
                 if name in self._tools_by_name:
@@ -111,10 +116,12 @@ class ToolJudge(PerCriterionGrader):
         *,
         on_error: OnError,
     ) -> list[Score]:
+        """Ask about one criterion in a new conversation."""
         fields = State(judge_input.fields)
         for tool in self.tools:
             if hasattr(tool, "folder"):
-                # Raises if there is no folder. The judge would otherwise call its files missing.
+                # Raises if the folder of a `Workspace` does not exist. Otherwise the judge would
+                # find no files in it, and blame the response.
                 tool.folder(fields)
         shown_parts = judge_input.parts
         if not shown_parts:
@@ -128,6 +135,8 @@ class ToolJudge(PerCriterionGrader):
             shown_parts=list(shown_parts),
             characters_left=self.limits.characters,
         )
+        # A copy, since criteria are asked about concurrently. The inherited method calls
+        # `get_reply()` of the copy, which asks in its conversation.
         judge = copy(self)
         judge._conversation = conversation
         # The results of tools are added to these parts, so that the judge may cite them.
@@ -182,7 +191,7 @@ class _Conversation:
         return reply._replace(value=value)
 
     async def _converse_or_explain(self, request: Request) -> Reply:
-        """Return the reply with the verdict; if there is none, the error says how often it looked."""
+        """Return the reply with the verdict. Without one, the error says how often it looked."""
         if is_dry_run():
             await self._count_turns(request)
         try:
@@ -202,19 +211,21 @@ class _Conversation:
                 await self.model(request)
 
     async def _converse(self, request: Request) -> Reply:
-        """Ask with tools until the model answers or the turns are used up; then ask for a verdict."""
+        """Let the model call tools until it answers or has used all turns; return its verdict."""
         messages = request.messages
         logged_count = 0  # messages that are in the judge log already
-        open_request = replace(request, schema=None, check=None, logprobs=None)
+        # While the model may call tools, its reply can be any text.
+        free_request = replace(request, schema=None, check=None, logprobs=None)
         for turn in range(1, self.limits.turns):
             # The next turn repeats all messages so far, so they are worth a cache breakpoint.
             shared = request.shared if turn == 1 else len(messages)
-            turn_request = replace(open_request, messages=messages, shared=shared)
+            turn_request = replace(free_request, messages=messages, shared=shared)
             reply = await ask_judge(self.model, turn_request, logged_count)
             logged_count = len(messages)
             message = assistant_message(reply, turn)
             if not reply.tool_calls:
-                # The last request asks for the log-probabilities of the verdict, if any are wanted.
+                # The text may be a verdict already. If log-probabilities are wanted, the verdict has
+                # to come from the last request, since only that one asks for them.
                 if request.logprobs is None:
                     with suppress(Unreadable):
                         return reply._replace(value=read_structured(reply.text, request))
@@ -248,7 +259,8 @@ class _Conversation:
     ) -> list[Message]:
         """Return one message per result; images follow in one more message.
 
-        Most providers accept no images in the message of a result.
+        Each result has an address, such as `look3`, which the judge may cite. Images are separate
+        because most providers accept no images in the message of a result.
         """
         messages: list[Message] = []
         images: list[Medium] = []

@@ -42,14 +42,15 @@ class _GroupJudge(ABC):
 
     def __init__(self, grader: Grader, prompt_name: str) -> None:
         """`prompt_name` is the prompt in `prompts/` that tells the grader how to compare."""
-        if grader.gives_whole:
+        if grader.returns_report:
             raise ValueError(
                 f"{grader.title} gives one number for a whole rubric: use a PerCriterionGrader"
             )
         instructions = system_prompt(prompt_name)
 
         def add_instructions(options: JudgeOptions) -> JudgeOptions:
-            return replace(options, examples=f"{instructions}\n\n{options.examples}".rstrip())
+            text = f"{instructions}\n\n{options.extra_instructions}".rstrip()
+            return replace(options, extra_instructions=text)
 
         self.grader = grader.with_options(add_instructions)
 
@@ -118,12 +119,17 @@ class Ranking(_GroupJudge):
         seed: int = 0,
         pays: Pays = "rank",
     ) -> None:
-        """`grader` has to ask about several criteria in one call. `most` is at least 2."""
+        """`grader` has to ask about several criteria in one call.
+
+        `most` is the largest number of responses in one call. `pays` says whether a response is
+        scored by its rank or by its grade.
+        """
         if most < 2:
             raise ValueError(f"most is {most}: give at least 2")
         if pays not in get_args(Pays):
             raise ValueError(f"pays is {pays!r}: give 'rank' or 'grade'")
-        if getattr(grader, "size", None) == 1:
+        criteria_per_call = getattr(grader, "size", None)
+        if criteria_per_call == 1:
             raise ValueError(
                 f"{grader.title} asks once for each response: use a PerCriterionOneShotGrader"
             )
@@ -134,6 +140,10 @@ class Ranking(_GroupJudge):
         self.pays = pays
 
     async def _score_group(self, responses: Sequence[_Response], query: str | None) -> list[Score]:
+        """Grade the responses to one prompt, and rank them by their grades.
+
+        A response without content is not shown to the judge; it ranks below all others.
+        """
         if len(responses) == 1:
             return [Score.not_applicable("there is no other response to compare with")]
         degenerate_scores: dict[str, Score] = {}
@@ -153,6 +163,7 @@ class Ranking(_GroupJudge):
             for batch_scores in await run_concurrently(grade_batch, batches):
                 scores_by_text.update(batch_scores)
         else:
+            # There is at most one text, so no judge is asked.
             for text in texts:
                 scores_by_text[text] = Score(1.0, "the only response that says anything")
 
@@ -302,6 +313,7 @@ class Tournament(_GroupJudge):
         return await self._compare(_Response.from_text(first), _Response.from_text(second), query)
 
     async def _compare(self, first: _Response, second: _Response, query: str | None) -> Score:
+        """Play one game, without the judge if the responses are equal or one has no content."""
         if first.text == second.text:
             return Score(0.5, "both are the same", "TIE")
         if first.problem or second.problem:
@@ -331,26 +343,28 @@ class Tournament(_GroupJudge):
         return score
 
     async def _score_group(self, responses: Sequence[_Response], query: str | None) -> list[Score]:
+        """Play the games between the responses to one prompt, and score each by its games."""
         texts = [response.text for response in responses]
         pairs = pair_responses(len(texts), self.opponents)
-        # Of equal texts the first plays for all, so that no two texts are compared twice.
+        # For each response, the index of the first one with the same text. That one plays for all
+        # of them, so that no two texts are compared twice.
         players = [texts.index(text) for text in texts]
-        distinct_pairs: dict[tuple[int, int], None] = {}  # in order
-        for first, second in pairs:
-            distinct_pairs[_sort_pair(players[first], players[second])] = None
+        player_pairs = [_sort_pair(players[first], players[second]) for first, second in pairs]
+        distinct_pairs = list(dict.fromkeys(player_pairs))  # in order
 
         async def play(pair: tuple[int, int]) -> Score:
             first, second = pair
             return await self._compare(responses[first], responses[second], query)
 
-        scores = await run_concurrently(play, list(distinct_pairs))
+        scores = await run_concurrently(play, distinct_pairs)
         scores_by_pair = dict(zip(distinct_pairs, scores, strict=True))
 
         def get_game(index: int, opponent: int) -> Vote:
             """Return the game of a response against another, with its own points as the value."""
             pair = _sort_pair(players[index], players[opponent])
-            score = scores_by_pair[pair]
-            if players[index] != pair[0]:
+            score = scores_by_pair[pair]  # with the points of the first of the pair
+            is_first = players[index] == pair[0]
+            if not is_first:
                 score = _swap_sides(score)
             return Vote(f"against {opponent + 1}", score, sub_answer="game")
 

@@ -1,4 +1,6 @@
-"""Describe what a judge may reply, and convert replies to scores. Only a verdict that was offered counts.
+"""Describe what a judge may reply, and convert replies to scores.
+
+Only a verdict that was offered counts.
 
 The reply classes are pydantic models whose JSON schema can be sent to a provider. In each of them
 the reason comes before the verdict, so that a model writes it first. Their names, docstrings and
@@ -16,7 +18,7 @@ from assay.criterion import BINARY_CHOICES, MAX_MAGNITUDE, NOT_APPLICABLE, Crite
 from assay.errors import JudgeError
 from assay.graders.judge_input import JudgeInput
 from assay.messages import get_field
-from assay.report import CriterionReport, Score
+from assay.report import Citation, CriterionReport, Score
 from assay.types import OnError
 from assay.wording import format_value
 
@@ -226,14 +228,16 @@ def _choice_for(criterion: Criterion, is_met: bool) -> str:
 
 
 def check_score(criterion: Criterion, score: Score) -> Score:
-    """Return a score whose value is a finite float, or a failed score that says what it was.
+    """Return the score with its value as a finite float; a failed score if that is impossible.
 
-    A score with an error, or of a criterion that does not apply, has the value None.
+    Graders are written by others too, and may give a value of any type. A score with an error, or
+    of a criterion that does not apply, gets the value None.
     """
     value: Any = score.value
     if score.error is not None or not score.applies:
         return score._replace(value=None)
-    if type(value) is float and abs(value) <= MAX_MAGNITUDE:
+    is_valid_already = type(value) is float and abs(value) <= MAX_MAGNITUDE
+    if is_valid_already:
         return score
     if value is None:
         return score._replace(error="ValueError: no value and no reason why")
@@ -249,10 +253,15 @@ def check_score(criterion: Criterion, score: Score) -> Score:
 
 
 def to_finite_float(value: Any) -> float | None:
-    """Convert a number of any type to a float; None if it is no number, or larger than `LARGEST`."""
+    """Convert a number of any type to a float.
+
+    Returns None if it is not a number, or if its magnitude is above `MAX_MAGNITUDE`.
+    """
     if isinstance(value, complex):
         return None
-    if not hasattr(value, "__float__") and not hasattr(value, "__index__"):
+    # `float()` would also convert a text.
+    is_number = hasattr(value, "__float__") or hasattr(value, "__index__")
+    if not is_number:
         return None
     try:
         number = float(value)
@@ -295,10 +304,16 @@ def check_citations(criterion: Criterion, score: Score, judge_input: JudgeInput)
     )
     if citations:
         score = score._replace(citations=tuple(citations))
-    if not required or _is_lowest(criterion, score):
-        return score
-    # Only citations that are missing from what was judged have the key `found`, with False.
-    if any("found" not in citation for citation in citations):
+    if required and not _is_lowest(criterion, score):
+        return _require_evidence(score, citations)
+    return score
+
+
+def _require_evidence(score: Score, citations: Sequence[Citation]) -> Score:
+    """Return the score, or a failed score if none of its citations is in what was judged."""
+    # A citation has the key `found` only if it was not found.
+    has_evidence = any("found" not in citation for citation in citations)
+    if has_evidence:
         return score
     verdict = score.verdict or "a value above 0"
     problem = "it cites nothing"

@@ -6,7 +6,7 @@ The judge's score is the reward, or your own reward functions call the judge.
 import re
 from collections.abc import Mapping, MutableMapping, Sequence
 from contextlib import suppress
-from itertools import combinations
+from itertools import chain, combinations
 from statistics import fmean
 from string import Formatter
 from typing import Any, TypeAlias, cast
@@ -118,12 +118,8 @@ class JudgeRubric(Rubric):
         else:
             self.points = check_points(points)
         self._read_settings()
-        self._system_prompt = system_prompt("judge")
-        if uses_template_options and isinstance(self.parser, XMLParser):
-            # Without the format, the judge would not write what the parser reads.
-            self._system_prompt += (
-                f"\n\n{system_prompt('judge_form')}\n\n{self.parser.get_format_str()}"
-            )
+        self._system_prompt = self._write_system_prompt()
+        # Reward functions may take these as arguments.
         for name in ("judge", "judge_client", "judge_model", "judge_prompt", "judge_sampling_args"):
             self.add_class_object(name, getattr(self, name))
         # Whether the judge's score is the whole reward.
@@ -133,8 +129,23 @@ class JudgeRubric(Rubric):
         if self._is_judge_only:
             super().add_reward_func(self.judge_score)
 
+    def _write_system_prompt(self) -> str:
+        """Return the system prompt; for an XML parser of replies, with the format that it reads."""
+        if self._parses_replies and isinstance(self.parser, XMLParser):
+            texts = [
+                system_prompt("judge"),
+                system_prompt("judge_form"),
+                self.parser.get_format_str(),
+            ]
+            return "\n\n".join(texts)
+        return system_prompt("judge")
+
     def _read_settings(self) -> None:
-        """Read prompt, client, models and sampling arguments from the public attributes."""
+        """Read prompt, client, models and sampling arguments from the public attributes.
+
+        Raises a `RubricError` if the prompt has no field for the response, which it needs unless
+        `shows_answer` is False.
+        """
         self._template = PromptTemplate(self.judge_prompt)
         if self.shows_answer and self._template.fields.isdisjoint(RESPONSE_FIELDS):
             raise RubricError(
@@ -216,6 +227,7 @@ class JudgeRubric(Rubric):
         return explain_degenerate(response)
 
     def _read_score(self, reply: str) -> Score:
+        """Return the score in a reply, read with the parser if it is meant for replies."""
         parser = self.parser if self._parses_replies else Parser()
         return _parse_score(reply, parser, self.points)
 
@@ -235,7 +247,7 @@ class JudgeRubric(Rubric):
         judge_input = build_judge_input({"prompt": prompt, "completion": completion})
         question = judge_input.query or ""
         response: Any = judge_input.text
-        if not self._parses_replies:
+        if not self._parses_replies:  # the parser is for the completion
             response = self.parser.parse_answer(completion)
         values = {name: str(value) for name, value in fields.items()}
         values["prompt"] = question
@@ -322,6 +334,10 @@ def _find_models(client: Any, names: Any, options: Mapping[str, Any]) -> tuple[M
 
 
 def _find_model(client: Any, name: Any, options: Mapping[str, Any]) -> Model:
+    """Return the model with this name: at the client, if there is one, or at the named provider.
+
+    The provider of a name without one is OpenAI.
+    """
     if not isinstance(name, str):
         _refuse_options(options, format_value(name))
         return model_of(name)
@@ -377,16 +393,21 @@ _Piece: TypeAlias = tuple[str, str | None]
 
 
 def _split_format(text: str) -> list[_Piece] | None:
-    """Split a text for `str.format` at its fields; None if it is not one with only plain names."""
+    """Split a text for `str.format` at its fields.
+
+    Returns None if `str.format` does not accept it, or if a field is more than a plain name.
+    """
+    try:
+        parsed_fields = list(Formatter().parse(text))
+    except ValueError:
+        return None
     pieces: list[_Piece] = []
-    with suppress(ValueError):
-        for literal, field, format_spec, conversion in Formatter().parse(text):
-            has_plain_name = field is None or field.isidentifier()
-            if format_spec or conversion or not has_plain_name:
-                return None
-            pieces.append((literal, field))
-        return pieces
-    return None
+    for literal, field, format_spec, conversion in parsed_fields:
+        is_plain_name = field is None or field.isidentifier()
+        if format_spec or conversion or not is_plain_name:
+            return None
+        pieces.append((literal, field))
+    return pieces
 
 
 def _split_at_fields(text: str) -> list[_Piece]:
@@ -420,22 +441,28 @@ def _parse_score(reply: str, parser: Parser, points: Points | None) -> Score:
 
 
 def _read_xml_score(answer: str, parser: XMLParser, points: Points | None) -> Score:
-    """Return the score in a reply with XML fields; the other fields are its reason."""
-    names = [name for alternatives in parser.fields for name in alternatives]
+    """Return the score in a reply with XML fields; the other fields are its reason.
+
+    The score is in a field of `SCORE_FIELDS`. If the reply has none of them, it is in the parser's
+    answer field, or in its first field.
+    """
+    names = list(chain.from_iterable(parser.fields))
     values = vars(parser.parse(answer))
     candidates = [*SCORE_FIELDS, parser.answer_field, names[0]]
     score_field = next((name for name in candidates if values.get(name)), None)
     if score_field is None:
-        if any(f"<{name}>" in answer for name in names):
+        has_tags = any(f"<{name}>" in answer for name in names)
+        if has_tags:
             missing = next(name for name in candidates if name in names)
             raise JudgeError(f"the reply has no {missing!r} in its tags: {answer[:SHOWN_LENGTH]!r}")
         # A reply without any tags may still contain a clear rating.
         return Score(read_rating(answer, points), answer.strip())
     rating = read_rating(values[score_field], points)
+    # The field may occur several times. All ratings in it have to be the same.
     all_ratings: set[float] = {rating}
-    for other_value in getattr(parser.parse_all(answer), score_field):
+    for field_value in getattr(parser.parse_all(answer), score_field):
         with suppress(JudgeError):  # a field without a rating does not contradict the others
-            all_ratings.add(read_rating(other_value, points))
+            all_ratings.add(read_rating(field_value, points))
     if len(all_ratings) > 1:
         raise JudgeError(f"the reply gives two different verdicts: {answer[:SHOWN_LENGTH]!r}")
     reasons = [text for name, text in values.items() if text and name != score_field]

@@ -131,7 +131,8 @@ def read_rating(text: str, points: Points | None = None) -> float:
         raise JudgeError(f"the reply gives {numbers[-1].value:g}, which is {problem}: {excerpt}")
     for number in numbers[:-1]:
         other_rating = number.to_rating(points)
-        is_on_scale = 0 <= other_rating <= 1  # or the number is about something else
+        # A number that is not on the scale is about something else.
+        is_on_scale = 0 <= other_rating <= 1
         if is_on_scale and other_rating != rating:
             raise JudgeError(
                 "the reply gives two different verdicts, "
@@ -141,8 +142,11 @@ def read_rating(text: str, points: Points | None = None) -> float:
 
 
 def _read_yes_or_no(reply: str, excerpt: str) -> float | None:
-    """Return 1 for yes, 0 for no, and None if the reply offers neither."""
-    words = [match.group(1).casefold() for match in _find_offered(reply, _WORD)]
+    """Return 1 for yes, 0 for no, and None if neither of them is a rating in the reply.
+
+    `excerpt` is what an error shows of the reply.
+    """
+    words = [match.group(1).casefold() for match in _find_ratings(reply, _WORD)]
     first_word = _FIRST_WORD.match(reply)
     if first_word is not None:
         words.insert(0, first_word.group(1).casefold())
@@ -163,25 +167,33 @@ class _Number(NamedTuple):
     is_percentage: bool
 
     def to_rating(self, points: Points | None) -> float:
-        """Return the share of the scale. It is outside of 0 to 1 if the number is not on the scale."""
+        """Return where the number is on the scale, from 0 for the low end to 1 for the high end.
+
+        A number that is not on the scale gives less than 0 or more than 1.
+        """
         if self.is_percentage:
             return self.value / 100
-        low, high = points or (0.0, 1.0)
-        # On a scale from 1 to 5, `4/5` means 4 points.
-        has_own_scale = self.out_of is not None and (points is None or self.out_of != high)
-        if not has_own_scale:
-            return (self.value - low) / (high - low)
+        if points is None and self.out_of is None:
+            return self.value
+        # On a scale from 1 to 5, `4/5` means 4 points, and not four fifths of the scale.
+        if points is not None and self.out_of in (None, points.high):
+            return (self.value - points.low) / (points.high - points.low)
         if not self.out_of:
             return -1.0  # `8/0` is not on any scale
         return self.value / self.out_of
 
 
 def _find_numbers(reply: str) -> list[_Number]:
-    """Return the numbers that are offered as a rating; else the only number, if there is one."""
+    """Return the ratings in a reply, in order.
+
+    If no number is labelled as a rating or alone on its line, but the reply has only one number,
+    that number is the rating.
+    """
+    # `7-8` and `7 or 8` must be read neither as 7 nor as 8.
     reply = _SEVERAL_NUMBERS.sub("(several numbers)", reply)
-    offered = [_read_number(match) for match in _find_offered(reply, _NUMBER)]
-    if offered:
-        return offered
+    ratings = [_read_number(match) for match in _find_ratings(reply, _NUMBER)]
+    if ratings:
+        return ratings
     all_numbers = {_read_number(match) for match in _NUMBER.finditer(reply)}
     if len(all_numbers) == 1:
         return list(all_numbers)
@@ -216,32 +228,46 @@ _FINAL: Final = _compile(r"\b(?:final|overall)\b")
 _NEARBY_LENGTH: Final = 80
 
 
-class _Offer(NamedTuple):
-    """A number or word that is offered as a rating."""
+class _Candidate(NamedTuple):
+    """A number or word that may be the rating: it has a label before it, or is alone on its line."""
 
     match: re.Match[str]
-    is_weak: bool = False  # whether its label may be about something else
+    has_weak_label: bool = False  # such as `answer`, which may be about something else
     is_final: bool = False  # whether it is called final or overall
 
 
-def _find_offered(text: str, pattern: re.Pattern[str]) -> list[re.Match[str]]:
-    """Return the matches that are offered as a rating. All have to agree, and the last one counts."""
-    offers: list[_Offer] = []
+def _find_ratings(text: str, pattern: re.Pattern[str]) -> list[re.Match[str]]:
+    """Return the matches that are ratings, in order; the caller checks that they agree.
+
+    A rating with a weak label counts only if there are no others. If the last rating is called
+    final, only final ratings count.
+    """
+    candidates = _find_candidates(text, pattern)
+    sure_candidates = [candidate for candidate in candidates if not candidate.has_weak_label]
+    if sure_candidates:
+        candidates = sure_candidates
+    if candidates and candidates[-1].is_final:
+        candidates = [candidate for candidate in candidates if candidate.is_final]
+    return [candidate.match for candidate in candidates]
+
+
+def _find_candidates(text: str, pattern: re.Pattern[str]) -> list[_Candidate]:
+    """Return the matches of a pattern that have a label before them or are alone on their line."""
+    candidates: list[_Candidate] = []
     # Looking for a label before each of many numbers is slow, so first see whether there is any.
     has_labels = _LABEL.search(text) is not None
     for match in pattern.finditer(text):
         start, end = match.span()
+        # The text on the same line, as far as it is near.
         before = text[max(0, start - _NEARBY_LENGTH) : start].rpartition("\n")[2]
         after = text[end : end + _NEARBY_LENGTH].partition("\n")[0]
         label = _LABEL_BEFORE.search(before) if has_labels else None
         if label is not None:
-            is_weak = label["weak"] is not None
+            has_weak_label = label["weak"] is not None
             is_final = _FINAL.search(before) is not None
-            offers.append(_Offer(match, is_weak, is_final))
-        elif not re.search(r"\w", before + after):
-            offers.append(_Offer(match))
-    if not all(offer.is_weak for offer in offers):
-        offers = [offer for offer in offers if not offer.is_weak]
-    if offers and offers[-1].is_final:
-        offers = [offer for offer in offers if offer.is_final]
-    return [offer.match for offer in offers]
+            candidates.append(_Candidate(match, has_weak_label, is_final))
+            continue
+        is_alone = re.search(r"\w", before + after) is None
+        if is_alone:
+            candidates.append(_Candidate(match))
+    return candidates

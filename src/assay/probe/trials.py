@@ -329,7 +329,7 @@ async def probe(
 
 def refuse_whole(grader: Grader) -> None:
     """Raise for a grader that does not answer criteria one by one."""
-    if grader.gives_whole or grader.length_penalty is not None:
+    if grader.returns_report or grader.length_penalty is not None:
         needed = "an answer to each criterion is needed: use PerCriterionGrader or PerCriterionOneShotGrader"
         raise TrustError(f"{grader.title} gives one number for the whole, and {needed}")
 

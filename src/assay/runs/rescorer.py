@@ -168,7 +168,7 @@ class ReuseAnswers(Grader):
 
 def _reusing(grader: Grader | None) -> Grader:
     # One that judges as a whole has no answers to keep, and is asked again.
-    if grader is not None and (grader.gives_whole or grader.length_penalty is not None):
+    if grader is not None and (grader.returns_report or grader.length_penalty is not None):
         return grader
     return ReuseAnswers(grader)
 
