@@ -120,7 +120,9 @@ class Request:
         # does not affect the answer.
         texts = [settings, schema]
         for role, messages in groupby(self.messages, itemgetter("role")):
-            contents = [_keyed_content(message) for message in messages]
+            contents: list[Any] = []
+            for message in messages:
+                contents.append(_keyed_content(message))
             is_text = all(type(content) is str for content in contents)
             text = "".join(contents) if is_text else dumps(contents, default=_describe_medium)
             # The length comes first, so that no text can look like the text of two messages.
