@@ -38,6 +38,14 @@ def test_a_call_crosses_few_modules(trace, path, most):
     assert len(modules) <= most, modules
 
 
+@pytest.mark.parametrize(
+    ("path", "most"), [("one judged criterion over HTTP", 20), ("score_group", 9)]
+)
+def test_a_call_is_not_deep(trace, path, most):
+    """Frames of ours on one stack, so that a traceback can be read."""
+    assert trace["paths"][path]["stack"] <= most
+
+
 def test_the_page_of_the_architecture_names_the_modules_that_are_crossed(trace):
     """`python tools/trace.py --page` writes it anew."""
     text = (ROOT / "docs" / "concepts" / "architecture.md").read_text()
