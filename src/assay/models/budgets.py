@@ -300,17 +300,18 @@ class Ledger:
         """Add to counts of this ledger and of those around it.
 
         Each keyword is the name of a count. `retries=1` adds 1 to `retries`. For a `Counter` the
-        value is the key that is counted: `errors="Refused"` adds 1 to `errors["Refused"]`. An empty
-        key is not counted.
+        value is the key that is counted: `errors="Refused"` adds 1 to `errors["Refused"]`, and an
+        empty key is not counted; or it is a `Counter` of another ledger, which is added.
         """
         for ledger in self.chain():
             with ledger._lock:
                 for name, amount in amounts.items():
                     count = getattr(ledger, name)
-                    if not isinstance(count, Counter):
+                    if isinstance(amount, str):
+                        if amount:
+                            count[amount] += 1
+                    else:
                         setattr(ledger, name, count + amount)
-                    elif amount:
-                        count[amount] += 1
                 if "cost" in amounts:
                     ledger._report_change()
 
