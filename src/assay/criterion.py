@@ -274,6 +274,7 @@ class Criterion(BaseModel):
 
     @model_validator(mode="after")
     def _check_scope(self) -> "Criterion":
+        """Refuse `combine` and `credit` where they have no effect; "all" is the default."""
         if self.scope == "rollout" and self.combine != "all":
             raise ValueError(
                 f"combine is {self.combine!r}, but the criterion is asked about the whole rollout: "

@@ -97,7 +97,7 @@ async def ask_criteria(
     results: list[RolloutAnswers] = []
     for rollout in rollouts:
         result = RolloutAnswers(rollout, len(plan.criteria))
-        if not rollout.has_plain_completion:
+        if not rollout.has_plain_completion:  # which criteria can read as it is
             _read_completion(result, context)
         results.append(result)
     if not results:
@@ -314,14 +314,17 @@ async def _ask_all_or_each(
 async def _call_group_function(
     planned: PlannedCriterion, rollouts: Sequence[Rollout], context: ScoringContext
 ) -> list[Answer]:
-    """Call a group function about all rollouts that have its arguments."""
+    """Call a group function about all rollouts that have its arguments.
+
+    A function that compares the rollouts is called about all of them, or not at all.
+    """
     function = planned.function
     assert function is not None
     answers: list[Answer] = [UNASKED] * len(rollouts)
     complete: list[int] = []  # the rollouts that have a value for every argument
     for index, rollout in enumerate(rollouts):
         missing = None
-        # A function that compares needs every rollout, so it is called and fails as a whole.
+        # If it compares and a rollout lacks an argument, the call below raises.
         if not function.compares:
             missing = function.find_missing(rollout, context.class_objects)
         if missing is None:

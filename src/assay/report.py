@@ -595,8 +595,10 @@ def _select_counted_values(lines: Iterable[CriterionReport]) -> list[CriterionRe
 def sum_reports(reports: Iterable[EvaluationReport]) -> EvaluationReport:
     """Add several reports on one rollout: sums are added, lines are joined.
 
-    The sum is unscored if any report lacks an answer, or if no report has a reward. Its score is
-    derived from the sums, and lies between 0 and 1 where the scales differ.
+    The sum is unscored if any report lacks an answer (then it has fewer answers than questions,
+    which the constructor checks), or if no report has a reward. Its score is derived from the
+    sums, and lies between 0 and 1 where the scales differ. What the fields mean is explained in
+    `EvaluationReport`.
     """
     parts = [report for report in reports if not _is_empty(report)]
     if not parts:
