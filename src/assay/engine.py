@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Any, TypeAlias, cast
 
 from assay.aggregation import Scale, normalise_sum, weighted_sum
@@ -47,6 +48,10 @@ from assay.wording import describe_error, format_value
 logger = get_logger("assay")
 
 CHUNK = 512  # how many rollouts are scored before other tasks of the event loop get a turn
+
+
+# How many steps of a rollout are checked together. Each holds all messages before it.
+STEP_CHUNK = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,12 +381,16 @@ async def _check_steps(
 
     async def check_steps_of(rollout: Rollout) -> Answer:
         try:
-            rollouts_by_step = split_into_steps(rollout, planned.criterion)
+            steps = split_into_steps(rollout, planned.criterion)
         except RubricError as error:  # too many steps
             return context.record_failure(error)
-        results = await ask_criteria(list(rollouts_by_step.values()), step_context)
-        answers = [result.answers[0] for result in results]  # the step plan has one criterion
-        return combine_steps(planned.criterion, list(rollouts_by_step), answers)
+        addresses: list[str] = []
+        answers: list[Answer] = []
+        while chunk := list(islice(steps, STEP_CHUNK)):
+            addresses += [address for address, _ in chunk]
+            results = await ask_criteria([step for _, step in chunk], step_context)
+            answers += [result.answers[0] for result in results]  # the only criterion
+        return combine_steps(planned.criterion, addresses, answers)
 
     return await run_concurrently(check_steps_of, rollouts)
 

@@ -27,7 +27,7 @@ def write_outputs(
     if report.raw_score is None and not errors:
         errors = report.why_unscored
     if errors or "errors" in state:  # those of an earlier scoring are replaced
-        state["errors"] = errors
+        state["errors"] = dict(errors)
     if reward is None:
         state["partial_reward"] = report.partial_reward
     elif "partial_reward" in state:

@@ -4,7 +4,7 @@ A criterion is about steps if its `scope` is `step` or `call`, or if it credits 
 reason cites. A rubric without such criteria never runs this code.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from assay.criterion import Criterion
@@ -36,18 +36,23 @@ def about_one_step(criterion: Criterion) -> Criterion:
     return criterion.with_fields(scope="rollout", combine="all", when=())
 
 
-def split_into_steps(rollout: Rollout, criterion: Criterion) -> dict[str, Rollout]:
-    """Return the rollout as it stood at each of its steps, by the address of the step."""
+def split_into_steps(rollout: Rollout, criterion: Criterion) -> Iterator[tuple[str, Rollout]]:
+    """Return the address of each step, and the rollout as it stood then, one at a time.
+
+    Each has all messages before its step, so all of them at once may take much memory. Raises
+    RubricError if there are too many steps.
+    """
     steps = read_steps(rollout.fields, criterion.scope)
     if len(steps) > MAX_STEPS:
         raise RubricError(
             f"the rollout has {len(steps):,} steps, but a check is asked about at most "
             f"{MAX_STEPS:,}: shorten the rollout, or ask about the whole of it"
         )
-    rollouts: dict[str, Rollout] = {}
-    for step, fields in zip(steps, cut_at_steps(rollout.fields, steps), strict=True):
-        rollouts[step.address] = Rollout.from_fields(fields, rollout.state)
-    return rollouts
+    fields_at_steps = cut_at_steps(rollout.fields, steps)
+    return (
+        (step.address, Rollout.from_fields(fields, rollout.state))
+        for step, fields in zip(steps, fields_at_steps, strict=True)
+    )
 
 
 def questions_by_step(
