@@ -192,7 +192,10 @@ async def _call_override(
 async def _call_method(
     rubric: "BaseRubric", method: ScoringMethod, states: Sequence[State]
 ) -> list[Any]:
-    """Return what an override returns, as a list: one item per state, or none."""
+    """Call the subclass's `score_group` on all states, or its `score_rollout` on the only one.
+
+    Return what it returned as a list; an empty one if `score_group` returned None.
+    """
     argument = states if method == "score_group" else states[0]
     returned: Any = getattr(rubric, method)(argument)
     if inspect.isawaitable(returned):

@@ -140,7 +140,9 @@ def compute_turn_rewards(
     """Return the reward of each turn of the assistant, by the address of the turn.
 
     The reward of a turn is the reward that the rollout would have if every turn had the answers
-    of this one. `compute_reward` returns the reward for a list with one answer per criterion.
+    of this one. A criterion that has no answer about the turn keeps its answer about the rollout.
+    In an unscored report, every turn is unscored. `compute_reward` returns the reward for a list
+    with one answer per criterion.
     """
     turns = [step.address for step in read_steps(fields, "step")]
     if not report.scored or report.answers is None:
