@@ -1,7 +1,6 @@
 """Turn the rewards of groups into advantages. Rollouts without a reward have no advantage."""
 
 import math
-from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Final, Literal, TypeAlias
 
@@ -46,9 +45,7 @@ def advantages(
     """
     _check_arguments(rewards, estimator, groups, baselines)
     results: list[float | None] = [None] * len(rewards)
-    for scored_rollouts in _group_scored(rewards, groups):
-        indices = [index for index, _ in scored_rollouts]
-        group_rewards = [reward for _, reward in scored_rollouts]
+    for indices, group_rewards in _group_scored(rewards, groups):
         if baselines is None:
             group_advantages = _compute_without_baselines(group_rewards, estimator, epsilon)
         else:
@@ -89,13 +86,20 @@ def _check_arguments(
 
 def _group_scored(
     rewards: Rewards, groups: Sequence[Hashable] | None
-) -> list[list[tuple[int, float]]]:
-    """Return for each group a list of (index, reward) of the rollouts that have a reward."""
-    scored_by_group: defaultdict[Hashable, list[tuple[int, float]]] = defaultdict(list)
+) -> list[tuple[list[int], list[float]]]:
+    """Return the indices and the rewards of each group's rollouts that have a reward."""
+    scored_by_group: dict[Hashable, tuple[list[int], list[float]]] = {}
+    group: Hashable = None  # if there are no groups, all rollouts are one
     for index, reward in enumerate(rewards):
-        if reward is not None:
-            group = None if groups is None else groups[index]
-            scored_by_group[group].append((index, reward))
+        if groups is not None:
+            group = groups[index]
+        if reward is None:
+            continue
+        if group not in scored_by_group:
+            scored_by_group[group] = ([], [])
+        indices, group_rewards = scored_by_group[group]
+        indices.append(index)
+        group_rewards.append(reward)
     return list(scored_by_group.values())
 
 

@@ -549,8 +549,8 @@ def _add_up(answers: Sequence[Answer], plan: Plan, scale: Scale) -> EvaluationRe
     This is a shortcut that builds no report lines. After None the caller uses `_aggregate`,
     which handles every case.
     """
-    values: list[float] = []
-    for answer in answers:
+    metrics: dict[str, float] = {}  # in the order of the weights
+    for name, answer in zip(plan.names, answers, strict=True):
         if type(answer) is float:  # nearly always
             value = answer
         elif isinstance(answer, Score):
@@ -559,8 +559,8 @@ def _add_up(answers: Sequence[Answer], plan: Plan, scale: Scale) -> EvaluationRe
             value = float(answer)
         if value is None:
             return None
-        values.append(value)
-    reward = weighted_sum(plan.weights, values)
+        metrics[name] = value
+    reward = weighted_sum(plan.weights, metrics.values())
     score = None
     if plan.counted_count:
         score = normalise_sum(reward, plan.gain, plan.loss, scale)
@@ -576,7 +576,7 @@ def _add_up(answers: Sequence[Answer], plan: Plan, scale: Scale) -> EvaluationRe
         partial_reward=reward,
         criteria=plan.criteria,
         answers=answers,
-        metrics=dict(zip(plan.names, values, strict=True)),
+        metrics=metrics,
         errors={},
     )
 

@@ -114,10 +114,21 @@ class Rollout:
         """Look a field up in the rollout, its input row and its state; ABSENT if none has it."""
         if name == "state":
             return self.state
-        for source in (self.fields, self.fields.get("input"), self.state):
-            if isinstance(source, Mapping) and name in source:
-                return cast("Mapping[str, Any]", source)[name]
-        return ABSENT
+        if name in self.fields:
+            return self.fields[name]
+        input_row = self._input_row
+        if name in input_row:
+            return input_row[name]
+        return self.state.get(name, ABSENT)
+
+    @property
+    def _input_row(self) -> Mapping[str, Any]:
+        """The row of the data set that an environment keeps in the field `input`, or nothing."""
+        row = self.fields.get("input")
+        # Nearly all rollouts have none, and testing for an abstract class is slow.
+        if row is None or not isinstance(row, Mapping):
+            return {}
+        return cast("Mapping[str, Any]", row)
 
     def all_fields(self) -> dict[str, Any]:
         """Return every field by name, including those of the input row and of the state.
@@ -128,9 +139,7 @@ class Rollout:
         fields: dict[str, Any] = {"answer": "", "task": "default", "info": {}}
         if not self.is_state:
             fields.update(self.state)
-        input_row = self.fields.get("input")
-        if isinstance(input_row, Mapping):
-            fields.update(cast("Mapping[str, Any]", input_row))
+        fields.update(self._input_row)
         fields.update(self.fields)
         return fields
 
