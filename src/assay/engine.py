@@ -494,14 +494,15 @@ async def _ask_questions(
         rollout.fields, sections_text=rollout.judge_text, takes_media=grader.takes_media
     )
     if judge_input.left_out:
-        result.shown = judge_input.left_out
+        result.shown = judge_input.left_out  # says what was shown, and what was left out
     questions = [questions_by_step(c, rollout.fields, judge_input) for c in criteria]
     asked = [question for by_step in questions for question in by_step.values()]
     if not asked:
         return join_answers_about_steps(criteria, questions, [])
     async with rollout_spending():
         answer = await ask_grader(grader, judge_input, asked, on_error=context.on_error)
-    if asked == criteria:
+    has_questions_about_steps = asked != criteria
+    if not has_questions_about_steps:
         return answer
     if isinstance(answer, EvaluationReport):
         raise JudgeError(
@@ -582,18 +583,25 @@ def _add_up(answers: Sequence[Answer], plan: Plan, scale: Scale) -> EvaluationRe
 
 
 def _aggregate(result: RolloutAnswers, context: ScoringContext) -> EvaluationReport:
-    """Return the report in the general case: missing answers, vetoes, conditions, formulas."""
+    """Return the report by the rubric's aggregation rule, whatever the answers are.
+
+    If a grader judged some criteria as a whole, the rule is applied to the other criteria, and
+    the grader's report is added.
+    """
     criteria: Sequence[Criterion] = context.plan.criteria
     answers: Sequence[Answer] = result.answers
-    whole = result.grader_report
-    if whole is not None:
-        rest = [i for i in range(len(criteria)) if i not in result.judged_as_whole]
-        if not rest:
-            return whole
-        criteria = [criteria[index] for index in rest]
-        answers = [answers[index] for index in rest]
-    report = _apply_rule(criteria, answers, context)
-    return report if whole is None else report + whole
+    grader_report = result.grader_report
+    if grader_report is None:
+        return _apply_rule(criteria, answers, context)
+    others = [index for index in range(len(criteria)) if index not in result.judged_as_whole]
+    if not others:
+        return grader_report
+    report = _apply_rule(
+        [criteria[index] for index in others],
+        [answers[index] for index in others],
+        context,
+    )
+    return report + grader_report
 
 
 def _apply_rule(

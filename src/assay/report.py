@@ -662,12 +662,15 @@ def sum_reports(reports: Iterable[EvaluationReport]) -> EvaluationReport:
 
 
 def _sum_if_any(values: Sequence[float | None], rewards: Sequence[float]) -> float | None:
-    """Return the sum of the values, with the reward in place of each None; None if all are."""
+    """Return the sum of a number that only some reports have; None if none of them has it.
+
+    It is None in a report where it equals the reward, so the reward is added for that report.
+    """
+    if all(value is None for value in values):
+        return None
     numbers: list[float] = []
     for value, reward in zip(values, rewards, strict=True):
         numbers.append(reward if value is None else value)
-    if all(value is None for value in values):
-        return None
     return total(numbers)
 
 
