@@ -129,7 +129,7 @@ def parsers() -> list[Callable[[str], Any]]:
     """The parsers, and what finds answers in free text."""
     from assay import ToolRubric
     from assay import parsers as p
-    from assay.presets.smolagents import names_called
+    from assay.presets.smolagents import list_called_functions
     from assay.presets.tool_rubric import ToolParser
 
     xml = p.XMLParser(["think", ("tool", "answer")])
@@ -149,7 +149,7 @@ def parsers() -> list[Callable[[str], Any]]:
         p.strip_non_numeric,
         ToolParser().parse_answer,
         ToolParser().format_score,
-        names_called,
+        list_called_functions,
         lambda text: ToolRubric().tool_uses(f"<tool>{text}</tool>"),
     ]
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from assay.presets import SmolaToolRubric
-from assay.presets.smolagents import is_run, names_called, transcript_of
+from assay.presets.smolagents import is_run, list_called_functions, transcript_of
 from assay.testing import make_state
 from assay.tools import calculator
 
@@ -250,7 +250,7 @@ class TestCodeAgent:
     )
     def test_code_is_read_and_never_run(self, text: str, names: list[str]) -> None:
         """What cannot be read calls nothing."""
-        assert names_called(text) == names
+        assert list_called_functions(text) == names
 
 
 class TestOtherRollouts:
