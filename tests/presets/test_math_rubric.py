@@ -357,7 +357,7 @@ class TestTheObject:
             ({"timeout_seconds": float("nan")}, "timeout_seconds is nan"),
             ({"timeout_seconds": float("inf")}, "timeout_seconds is inf"),
             ({"timeout_seconds": "5"}, "timeout_seconds is '5'"),
-            ({"strict": True, "extract_answer": False}, "drop one"),
+            ({"strict": True, "extract_answer": False}, "give one of them"),
             ({"weights": [1.0]}, "Number of weights"),
         ],
     )

@@ -141,7 +141,7 @@ class JudgeRubric(Rubric):
         return system_prompt("judge")
 
     def _read_settings(self) -> None:
-        """Read prompt, client, models and sampling arguments from the public attributes.
+        """Prepare template, request settings and models from the public attributes.
 
         Raises a `RubricError` if the prompt has no field for the response, which it needs unless
         `shows_answer` is False.
@@ -215,15 +215,20 @@ class JudgeRubric(Rubric):
     def _explain_degenerate(
         self, prompt: Messages, completion: Messages, values: Mapping[str, str]
     ) -> str | None:
-        """Return why the response has no content; None if it has some, or equals the answer."""
+        """Return why the response has no content; None if it has some.
+
+        A response that equals the known answer counts as content, even if it is a lone `:`.
+        `values` are those of the template fields.
+        """
         response = values["response"]
-        if self._parses_replies:
-            # Of a conversation, only what the assistant wrote counts.
-            judge_input = build_judge_input({"prompt": prompt, "completion": completion})
-            response = judge_input.assistant_text
         known_answer = values["answer"].strip()
-        if known_answer and values["response"].strip() == known_answer:
+        if known_answer and response.strip() == known_answer:
             return None
+        if self._parses_replies:
+            # The response is then the whole conversation. What tools and users wrote in it is no
+            # content of the model's.
+            judge_input = build_judge_input({"prompt": prompt, "completion": completion})
+            return explain_degenerate(judge_input.assistant_text)
         return explain_degenerate(response)
 
     def _read_score(self, reply: str) -> Score:
@@ -243,7 +248,7 @@ class JudgeRubric(Rubric):
     def _collect_values(
         self, prompt: Messages, completion: Messages, answer: Any, fields: Mapping[str, Any]
     ) -> dict[str, str]:
-        """Return the values of template fields, by name."""
+        """Return the values of template fields, by name. `fields` are further fields of the rollout."""
         judge_input = build_judge_input({"prompt": prompt, "completion": completion})
         question = judge_input.query or ""
         response: Any = judge_input.text
@@ -258,7 +263,10 @@ class JudgeRubric(Rubric):
         return values
 
     async def _get_reply(self, model: Model, user_prompt: str, state: object) -> str:
-        """Return a model's reply. Replies are kept in the state, and asked for only once."""
+        """Return a model's reply to a prompt.
+
+        Replies are kept in the state, if it is a mapping, so that each is asked for only once.
+        """
         replies: dict[str, str] = {}
         if isinstance(state, MutableMapping):
             kept_replies = cast("Any", state).setdefault(REPLIES_FIELD, {})
@@ -317,12 +325,13 @@ def _split_sampling_args(
 
 
 def _find_models(client: Any, names: Any, options: Mapping[str, Any]) -> tuple[Model, ...]:
-    """Return the models for a client and names; none if there are neither.
+    """Return the models with these names at this client; none if there is neither of the two.
 
-    A name may also be a model or anything else that `model_of` takes.
+    `names` is one name or a list of them. A name may also be a model or anything else that
+    `model_of` takes. `options` are sent with every call.
     """
     if names is None and client is None:
-        _refuse_options(options, "the configured default model")
+        _check_no_options(options, "the configured default model")
         return ()
     if names is None:
         names = client if isinstance(client, Model) else DEFAULT_CLIENT_MODEL
@@ -336,21 +345,26 @@ def _find_models(client: Any, names: Any, options: Mapping[str, Any]) -> tuple[M
 def _find_model(client: Any, name: Any, options: Mapping[str, Any]) -> Model:
     """Return the model with this name: at the client, if there is one, or at the named provider.
 
-    The provider of a name without one is OpenAI.
+    A name without a provider, such as `gpt-5-mini`, is that of a model of OpenAI. `name` may also
+    be a model already. `options` are sent with every call.
     """
     if not isinstance(name, str):
-        _refuse_options(options, format_value(name))
+        _check_no_options(options, format_value(name))
         return model_of(name)
     if client is not None:
         return model_of(client, name, **options)
+    # `openai/gpt-5-mini`, `http://127.0.0.1:8000/v1#name`, or a name that `model_of` knows itself.
     has_provider = any(character in name for character in "/:#") or name in ("local", "smoke")
     if not has_provider:
         name = f"openai/{name}"
     return model_of(name, **options)
 
 
-def _refuse_options(options: Mapping[str, Any], model: str) -> None:
-    """Raise if there are options: a model that exists already cannot be given any."""
+def _check_no_options(options: Mapping[str, Any], model: str) -> None:
+    """Raise if there are options for a model that exists already, since it takes no more of them.
+
+    `model` is how the message calls the model.
+    """
     if options:
         raise RubricError(
             f"judge_sampling_args hold {', '.join(options)}, which {model} cannot be given any "

@@ -21,13 +21,15 @@ Result = TypeVar("Result")
 
 
 class MathRubric(Rubric):
-    r"""Pays 1.0 for the same mathematics as `answer`: the criterion `correct_answer`, which comes after `funcs`.
+    r"""Scores 1.0 if the final answer is mathematically equal to `answer`, else 0.0.
+
+    The criterion is called `correct_answer`, and comes after those of `funcs`.
 
     >>> MathRubric().grade_sync(r"Half of it: \boxed{0.5}", answer=r"\frac{1}{2}").raw_score
     1.0
     """
 
-    # The most that `timeout_seconds` can be; an answer that runs into this is worth a warning.
+    # The upper limit of `timeout_seconds`. A comparison that reaches it is logged as a warning.
     HARD_TIMEOUT_SECONDS: float = 120
 
     def __init__(
@@ -44,11 +46,15 @@ class MathRubric(Rubric):
         options: MathOptions | None = None,
         **rubric: Any,
     ) -> None:
-        r"""The parser is `MaybeThinkParser(extract_fn=extract_boxed_answer)` unless you give one.
+        r"""Set how the answer is read and compared.
 
-        `max_workers` comparisons are in worker processes at once, each with `timeout_seconds` of work.
-        `extract_answer=False`: the whole text is the answer. `normalize=False`: units and `x =` are part of it.
-        `strict`: only the last `\boxed{…}` after any thought is. `options`: what counts as the same answer.
+        The default parser is `MaybeThinkParser(extract_fn=extract_boxed_answer)`. At most
+        `max_workers` comparisons run in worker processes at once, each for at most
+        `timeout_seconds`, and never longer than `HARD_TIMEOUT_SECONDS`.
+
+        With `strict`, only the last `\boxed{…}` after any thought is read as the answer; with
+        `extract_answer=False`, the whole text is. With `normalize=False`, units and `x =` are part
+        of the answer. `options` says what counts as the same answer.
         """
         if type(max_workers) is not int or max_workers < 1:
             raise RubricError(
@@ -59,40 +65,51 @@ class MathRubric(Rubric):
                 f"timeout_seconds is {format_value(timeout_seconds)}: give a number above 0"
             )
         if strict and not extract_answer:
-            raise RubricError("strict reads the box and extract_answer=False nothing: drop one")
+            raise RubricError(
+                "strict=True reads only the box, and extract_answer=False reads the whole text: "
+                "give one of them"
+            )
         rules = options or MathOptions()
         if rules.solved is None:
             rules = replace(rules, solved=True)
         if not normalize:
             rules = replace(rules, units=False, assignments=False)
-        hard, fields = self.HARD_TIMEOUT_SECONDS, asdict(rules)
-        fields |= {
-            "timeout_seconds": min(timeout_seconds, hard),
-            "max_workers": max_workers,
-            "warn_from": hard,
-        }
-        self._check = MathEqual(strict=strict, extract=extract_answer, **fields)
-        self.max_workers, self.timeout_seconds, self._strict = max_workers, timeout_seconds, strict
+        self._check = MathEqual(
+            strict=strict,
+            extract=extract_answer,
+            timeout_seconds=min(timeout_seconds, self.HARD_TIMEOUT_SECONDS),
+            max_workers=max_workers,
+            warn_from=self.HARD_TIMEOUT_SECONDS,
+            **asdict(rules),
+        )
+        self.max_workers = max_workers
+        self.timeout_seconds = timeout_seconds
+        self._strict = strict
         super().__init__(funcs, weights, parser, **rubric)
-        # A subclass may have its own idea of a correct answer, and a file may hold ours already.
-        own = type(self).correct_answer is MathRubric.correct_answer
-        check = self._check if own else self.correct_answer
+        check: Any = self._check
+        is_overridden = type(self).correct_answer is not MathRubric.correct_answer
+        if is_overridden:
+            check = self.correct_answer
+        # A rubric that was loaded from a file may have this check already.
         if check not in self.funcs:
-            named: Any = Criterion(check=check, name="correct_answer")
-            self.add_reward_func(named)
+            criterion: Any = Criterion(check=check, name="correct_answer")
+            self.add_reward_func(criterion)
 
     def _default_parser(self) -> Parser:
         return MaybeThinkParser(strictly_boxed if self._strict else extract_boxed_answer)
 
     @cached_property
     def executor(self) -> "WorkerExecutor":
-        """The worker processes that all rubrics share, for functions of your own, within this rubric's limits."""
+        """Runs your own functions in the shared worker processes, within this rubric's limits."""
         return WorkerExecutor(self.max_workers, self._check.timeout_seconds)
 
     async def correct_answer(
         self, parser: Parser, completion: Messages, answer: Any, **kwargs: Any
     ) -> float:
-        """Return 1.0 for the same mathematics as `answer`, else 0.0; raises `GradingError` when that cannot be said."""
+        """Return 1.0 if the answer is mathematically equal to `answer`, else 0.0.
+
+        Raises a `GradingError` if they cannot be compared. A subclass may override this method.
+        """
         [score] = await self._check([completion], [answer], parser)
         if score.error is not None:
             raise GradingError(score.error.removeprefix("GradingError: "))
@@ -100,7 +117,9 @@ class MathRubric(Rubric):
 
 
 class WorkerExecutor(ThreadPoolExecutor):
-    """Runs importable functions in the worker processes that all rubrics share; `TimeoutError` after `timeout` s.
+    """Runs importable functions in the worker processes that all rubrics share.
+
+    A function that takes longer than `timeout` seconds raises a `TimeoutError`.
 
     >>> WorkerExecutor(max_workers=2, timeout=5.0).submit(math.sqrt, 16.0).result()
     4.0
@@ -111,19 +130,22 @@ class WorkerExecutor(ThreadPoolExecutor):
         self._timeout = timeout
 
     def submit(self, fn: Callable[..., Result], /, *args: Any, **kwargs: Any) -> "Future[Result]":
-        def work() -> Any:
-            outcome = (
-                isolation.shared_pool()
-                .submit(fn, *args, timeout=self._timeout, keywords=kwargs)
-                .result()
-            )
+        """Return the future result of the function, which a thread waits for."""
+
+        def run_in_worker() -> Any:
+            pool = isolation.shared_pool()
+            future = pool.submit(fn, *args, timeout=self._timeout, keywords=kwargs)
+            outcome = future.result()
             if outcome.ok:
                 return outcome.value
-            errors: dict[Any, type[Exception]] = {"timeout": TimeoutError, "memory": MemoryError}
-            raise errors.get(outcome.kind, RuntimeError)(outcome.message)
+            if outcome.kind == "timeout":
+                raise TimeoutError(outcome.message)
+            if outcome.kind == "memory":
+                raise MemoryError(outcome.message)
+            raise RuntimeError(outcome.message)
 
-        return super().submit(work)
+        return super().submit(run_in_worker)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A copy has calls of its own, and threads cannot be copied.
+        # Threads cannot be copied, so a copy starts with threads of its own and without calls.
         return type(self), (self._max_workers, self._timeout)
