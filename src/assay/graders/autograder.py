@@ -17,7 +17,7 @@ from assay.graders.grader import (
     Grader,
     JudgeAnswer,
     complete_report,
-    refuse_step_criteria,
+    raise_if_about_steps,
     report_from,
 )
 from assay.graders.judge_input import JudgeInput, ToGrade, build_judge_input
@@ -53,7 +53,8 @@ class Autograder(Grader):
         super().__init_subclass__(**options)
         cls._overridden_methods = _find_overridden(cls)
         if cls._overridden_methods:
-            cls.answer = Autograder.answer  # in place of the `answer()` of a built-in grader
+            # In place of the `answer()` of a built-in grader, which would not call the overrides.
+            cls.answer = Autograder.answer
         if cls._overridden_methods & {"aggregate", "grade"}:
             cls.returns_report = True
         if "grade" in cls._overridden_methods:
@@ -85,9 +86,10 @@ class Autograder(Grader):
         """Judge and aggregate one response without a `Rubric`. Failures are raised."""
         if not self._overridden_methods:
             return await super().grade(to_grade, rubric, query)
-        refuse_step_criteria(rubric)
-        # An overridden `grade()` may have called this one, with a text that has more to it.
-        judge_input = _get_current_input(to_grade, query)
+        raise_if_about_steps(rubric)
+        # If an overridden `grade()` calls `super().grade()`, it passes only the text on. The whole
+        # input, with media and fields of the rollout, is still known.
+        judge_input = _find_whole_input(to_grade, query)
         if judge_input is None:
             judge_input = build_judge_input(
                 {"prompt": query, "completion": to_grade}, takes_media=self.takes_media
@@ -118,8 +120,8 @@ class Autograder(Grader):
 
         Returns one report if either of them returns one, otherwise one score per criterion.
         """
-        # An overridden method gets only text and query. If it calls the method of its base class,
-        # that one finds the whole input in this variable.
+        # An overridden method gets only text and query. If it calls `super()`, the built-in method
+        # finds the whole input in this variable.
         with set_variable(_current_input, judge_input):
             results = await self.judge(judge_input.text, criteria, judge_input.query)
             if "aggregate" in self._overridden_methods:
@@ -135,35 +137,44 @@ class Autograder(Grader):
         return scores
 
     def _check_report(self, report: object, criteria: list[Criterion]) -> EvaluationReport:
-        """Return the report of an overridden method, completed. Raises if it is not a report."""
+        """Return what an overridden method returned, with the missing fields filled in.
+
+        Raises if it is not a report.
+        """
         if not isinstance(report, EvaluationReport):
             raise JudgeError(f"aggregate() returned {report!r:.200}: return an EvaluationReport")
         return complete_report(report, criteria, self.scale)
 
 
 def _find_overridden(cls: type[Autograder]) -> frozenset[str]:
-    """Return the names of the methods `judge`, `aggregate` and `grade` that a class overrides.
+    """Return which of the methods `judge`, `aggregate` and `grade` a class overrides.
 
-    Only classes before the one that writes `answer()` count: a built-in grader also defines
-    `judge()`, and is not asked through it.
+    A built-in grader defines `judge()` too, but it is asked through its own `answer()`. So only
+    the methods of its subclasses count.
     """
     overridden: set[str] = set()
     for ancestor in cls.__mro__:
-        if ancestor is Autograder or _writes_answer(ancestor):
-            break
+        if ancestor is Autograder or _defines_answer(ancestor):
+            break  # this is the built-in grader, or the base class of all graders with `judge()`
         overridden.update({"judge", "aggregate", "grade"} & vars(ancestor).keys())
     return frozenset(overridden)
 
 
-def _writes_answer(cls: type) -> bool:
-    """Whether a class defines an `answer()` other than the one of `Autograder`."""
-    return vars(cls).get("answer", Autograder.answer) is not Autograder.answer
+def _defines_answer(cls: type) -> bool:
+    """Whether a class itself defines an `answer()`, other than the one of `Autograder`.
+
+    `Autograder.answer` is also in the namespace of a class that overrides `judge()`, because
+    `__init_subclass__()` puts it there.
+    """
+    own_answer = vars(cls).get("answer")
+    return own_answer is not None and own_answer is not Autograder.answer
 
 
-def _get_current_input(to_grade: ToGrade, query: str | None) -> JudgeInput | None:
-    """Return the input of the overridden method that is running, if it has this text and query.
+def _find_whole_input(to_grade: ToGrade, query: str | None) -> JudgeInput | None:
+    """Return the whole input that this text and query are from, with media and rollout fields.
 
-    An overridden method may also pass on another text, which has nothing but itself.
+    It is known if an overridden method is running and passes its text and query on unchanged.
+    Returns None if the text is a different one, or if no overridden method is running.
     """
     judge_input = _current_input.get()
     if judge_input is None:
@@ -174,7 +185,7 @@ def _get_current_input(to_grade: ToGrade, query: str | None) -> JudgeInput | Non
 
 
 def _check_results(results: object, criteria: Sequence[Criterion]) -> Sequence[object]:
-    """Raise unless `judge()` returned one answer per criterion."""
+    """Return the results of `judge()` as answers. Raise unless there is one per criterion."""
     if isinstance(results, str | Mapping) or not isinstance(results, Sequence):
         raise JudgeError(
             f"judge() returned {results!r:.200}: return one answer per criterion, in order"
@@ -198,11 +209,15 @@ class BuiltInGrader(Autograder):
         """Return one score per criterion, in order, or one report for all of them."""
 
     async def judge(self, to_grade: str, rubric: list[Criterion], query: str | None = None) -> Any:
-        """Return one report line per criterion, or one report. The first failure is raised."""
-        judge_input = _get_current_input(to_grade, query)
+        """Return one report line per criterion, or one report, from the built-in `answer()`.
+
+        The first failure is raised.
+        """
+        judge_input = _find_whole_input(to_grade, query)
         if judge_input is None:
             judge_input = JudgeInput(to_grade, query=query)
-        # `self.answer()` would call an overridden `judge()`, which may have called this one.
+        # An overridden `judge()` may have called this method as `super().judge()`. Then
+        # `self.answer()` would call the overridden method again, without end.
         built_in_answer = _find_built_in_answer(type(self))
         answer = await built_in_answer(self, judge_input, rubric, on_error="raise")
         if isinstance(answer, EvaluationReport):
@@ -215,6 +230,6 @@ class BuiltInGrader(Autograder):
 def _find_built_in_answer(cls: type[Autograder]) -> Callable[..., Awaitable[JudgeAnswer]]:
     """Return the `answer()` of the built-in grader that a class derives from."""
     for ancestor in cls.__mro__:
-        if _writes_answer(ancestor):
+        if _defines_answer(ancestor):
             return vars(ancestor)["answer"]
     raise TypeError(f"{cls.__name__} does not derive from a grader with answer()")

@@ -25,11 +25,13 @@ _QUOTES = ("'{}'", '"{}"', "`{}`", "‘{}’", "“{}”", "«{}»", "„{}“")
 
 
 def score_degenerate_text(text: str, criteria: Sequence[Criterion]) -> dict[int, Score]:
-    """Return the scores of a text without content, by the index of the criterion.
+    """Return the scores that a text without content gets without a judge, by criterion index.
 
-    Each is the lowest choice of its criterion. A criterion is left to the judge, without a score,
-    if its weight is negative, since it may describe what the text lacks as a fault, or if it quotes
-    the text. A text with content gets no scores.
+    Each score is the lowest choice of its criterion. Two kinds of criteria get no score here, so
+    the judge is asked about them: those of negative weight, since "gives no answer" may be the
+    fault, and those that quote the text, as in `The answer is ":"`.
+
+    A text with content gets no scores at all.
     """
     problem = explain_degenerate(text)
     if problem is None:

@@ -83,7 +83,7 @@ class _Progress:
         open_indices = [index for index in range(len(self.criteria)) if index not in self.scores]
         counted = [index for index in open_indices if self.criteria[index].counts]
         if not counted:
-            return open_indices
+            return open_indices  # all others have a score, so this is the last round
         if self._is_decided(self._get_known_scores()):
             return []
         # A failed veto may decide the result, so vetoes come first.
@@ -103,10 +103,11 @@ class _Progress:
         return {index: score for index, score in self.scores.items() if score.error is None}
 
     def _find_decisive(self, counted: Sequence[int]) -> list[int]:
-        """Return the fewest criteria, taken by falling weight, that could decide the result.
+        """Return the indices of the fewest criteria that could decide the result together.
 
-        Criteria could decide it if their best scores, or their worst, leave a result that the
-        others cannot change.
+        They are taken in order of falling weight from `counted`, the open criteria that count.
+        Criteria could decide the result if, after their best or their worst scores, the others
+        cannot change it.
         """
         by_falling_weight = sorted(counted, key=lambda index: -abs(self.criteria[index].weight))
         # Find the smallest count by bisection. It works because more criteria can decide whatever
@@ -161,7 +162,10 @@ class _Progress:
         return assumptions
 
     def _get_result(self, report: EvaluationReport) -> tuple[Any, ...]:
-        """Return what makes two results the same: pass or fail with a threshold, else the numbers."""
+        """Return the result of a report in a form in which results can be compared.
+
+        With a threshold, it is whether the report passes; without, it is the rounded numbers.
+        """
         if self._threshold is not None:
             return self._passes(report), report.scored
         numbers: list[float | None] = []
@@ -194,19 +198,27 @@ class _Progress:
         return report.score >= self._threshold - _THRESHOLD_TOLERANCE
 
     def build_report(self) -> EvaluationReport:
-        """Return the report with all lines; with a threshold, the score is 1 or 0."""
-        lines = self._build_lines()
-        known = self._get_known_scores()
-        if not self._is_decided(known):
-            # Answers failed that could change the result, so the report counts them as errors.
-            report = self._aggregate(self.scores).model_copy(update={"report": lines})
-            if self._threshold is None:
-                return report
-            # It is not known whether the threshold is reached.
-            return report.model_copy(update={"score": None, "raw_score": None})
+        """Return the report with all lines; with a threshold, the score is 1, 0 or None."""
+        if self._is_decided(self._get_known_scores()):
+            return self._build_decided_report()
+        return self._build_undecided_report()
 
-        # The result is the same for all scores of the other criteria, so any assumption will do.
-        report = self._aggregate(known)
+    def _build_undecided_report(self) -> EvaluationReport:
+        """Return the report if questions failed whose answers could have changed the result.
+
+        The report counts them as errors. With a threshold it has no score, since it is not known
+        whether the threshold is reached.
+        """
+        report = self._aggregate(self.scores).model_copy(update={"report": self._build_lines()})
+        if self._threshold is None:
+            return report
+        return report.model_copy(update={"score": None, "raw_score": None})
+
+    def _build_decided_report(self) -> EvaluationReport:
+        """Return the report if the result is the same whatever the other criteria would get."""
+        lines = self._build_lines()
+        # Any assumption about the criteria without an answer leads to the same result.
+        report = self._aggregate(self._get_known_scores())
         counted = [line for line in lines if line.counted]
         answered = sum(line.answered for line in counted if line.applies)
         changes: dict[str, Any] = {
@@ -232,7 +244,10 @@ class _Progress:
         return lines
 
     def _get_pass_or_fail(self, passes: bool) -> dict[str, Any]:
-        """Return the numbers of a report with a threshold: all that can be gained, or nothing."""
+        """Return the fields of a report that passes a threshold, or fails.
+
+        The score is 1 or 0, and the weighted sum is as if all criteria were met, or none.
+        """
         weights = [criterion.weight for criterion in self.criteria if criterion.counts]
         totals = totals_from_share(float(passes), weights)
         raw_score = totals.raw
@@ -248,21 +263,22 @@ class _Progress:
 
 
 class _Assumption(NamedTuple):
-    """What the answers to all open criteria are assumed to be."""
+    """What the answers to all open criteria are assumed to be.
 
-    best: bool  # whether they are the best possible for the response, or the worst
-    # Whether criteria with `allow_na` apply: those of positive weight, and the faults.
-    wanted_apply: bool = True
-    faults_apply: bool = True
+    A criterion of negative weight describes a fault; all others describe what is wanted.
+    """
+
+    best: bool  # True assumes the best scores that the criteria can get, False the worst
+    wanted_apply: bool = True  # whether wanted criteria with `allow_na` apply
+    faults_apply: bool = True  # whether faults with `allow_na` apply
 
     def score(self, criterion: Criterion) -> Score:
-        """Return the assumed score of a criterion; "not applicable" only where that is allowed."""
-        applies = self.wanted_apply if criterion.weight > 0 else self.faults_apply
+        """Return the assumed score of a criterion."""
+        is_fault = criterion.weight < 0
+        applies = self.faults_apply if is_fault else self.wanted_apply
         if criterion.allow_na and not applies:
             return Score.not_applicable()
-        best_value = 1.0
-        if criterion.weight < 0:
-            best_value = 0.0  # the criterion describes a fault
+        # It is best if what is wanted is there (1), or if the fault is not (0).
         if self.best:
-            return Score(best_value)
-        return Score(1.0 - best_value)
+            return Score(0.0 if is_fault else 1.0)
+        return Score(1.0 if is_fault else 0.0)

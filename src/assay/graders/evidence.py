@@ -95,8 +95,17 @@ def citations_of(
     return citations[:_MAX_CITATIONS]
 
 
+def is_found(citation: Citation) -> bool:
+    """Whether what is cited is there. Only citations of what is not there have the key `found`."""
+    return "found" not in citation
+
+
 def _look_up(address: str, quote: str, parts: Sequence[Part]) -> Citation:
-    """Return the citation of a part or message, with the span of the quotation in its text."""
+    """Return the citation of the part or message with this address, among these parts.
+
+    With a quotation, it has the span of the quotation in the text of the part. If the part does not
+    exist, or the quotation is not in it, the citation has `found: False`.
+    """
     cited_parts = [part for part in parts if address in (part.address, part.message)]
     if not quote:
         if cited_parts:
@@ -117,15 +126,17 @@ def _look_up(address: str, quote: str, parts: Sequence[Part]) -> Citation:
 
 
 def _look_up_quotations(reason: str, text: str, response: Sequence[Part]) -> list[Citation]:
-    """Look for the quotations of a reason in a text, and the missing ones in the response."""
+    """Return the quotations of a reason, looked up in a text, then in the parts of the response."""
     citations = evidence_of(reason, text)
     # Part by part, and not quotation by quotation, so that each part is indexed only once.
     for part in response:
         for index, citation in enumerate(citations):
-            if "found" in citation:  # only missing quotations have this key
-                in_part = _look_up(part.address, citation.get("quote", ""), [part])
-                if "start" in in_part:
-                    citations[index] = in_part
+            if is_found(citation):
+                continue
+            citation_in_part = _look_up(part.address, citation.get("quote", ""), [part])
+            # A medium has no text, so its citation has no start: the quotation is not from it.
+            if "start" in citation_in_part:
+                citations[index] = citation_in_part
     return citations
 
 
@@ -150,16 +161,18 @@ def evidence_of(reason: str, text: str) -> list[Citation]:
 
 
 def _list_quotes(reason: str) -> list[str]:
-    """Return what a reason has in quotation marks: each quotation once, in order."""
+    """Return the texts in quotation marks of a reason: each once, in order.
+
+    Very short texts are left out, since they would be found in nearly every response.
+    """
     quotes: list[str] = []
     for quotation in _QUOTATION.finditer(reason):
         # The pattern has one group for each kind of quotation marks, and only one of them matched.
         [matched_group] = [group for group in quotation.groups() if group is not None]
         quote = matched_group.strip()
-        words = _WORD.findall(quote)
-        # In scripts without spaces, each character counts as a word.
-        is_unspaced = len(words) == len(quote)
-        is_long_enough = len(quote) >= _MIN_QUOTE_LENGTH or is_unspaced
+        # Two characters of a script without spaces, such as Chinese, are two words, and enough.
+        is_all_words = len(_WORD.findall(quote)) == len(quote)
+        is_long_enough = len(quote) >= _MIN_QUOTE_LENGTH or is_all_words
         if is_long_enough and quote not in quotes:
             quotes.append(quote)
             if len(quotes) == _MAX_CITATIONS:
@@ -170,11 +183,11 @@ def _list_quotes(reason: str) -> list[str]:
 def _find_quote(quote: str, text: str) -> tuple[int, int] | None:
     """Return start and end of a quotation in a text; None if it is not there.
 
-    The passages between ellipses have to occur in the text in the same order.
+    If the quotation has ellipses, the passages between them have to occur in this order.
     """
     index = _index_words(text)
     first_start: int | None = None
-    end = 0
+    end = 0  # of the passage before
     for passage in _ELLIPSIS.split(quote):
         words = _WORD.findall(passage.lower())
         if not words:
@@ -193,8 +206,8 @@ def _find_quote(quote: str, text: str) -> tuple[int, int] | None:
 class _WordIndex:
     """Finds words in a text, whatever their case and the punctuation between them.
 
-    They are looked for in `line`, which holds all words of the text in lower case, with one space
-    between them and at both ends. Positions in the line are then converted to positions in the text.
+    `line` holds all words of the text in lower case, with one space between them and at both ends.
+    Words are looked for in it, and positions in the line are converted to positions in the text.
     """
 
     def __init__(self, text: str) -> None:

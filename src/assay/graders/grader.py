@@ -14,7 +14,7 @@ from assay.aggregation import Scale, denormalise, stakes
 from assay.concurrency import FAILURES
 from assay.criterion import Criterion
 from assay.errors import JudgeError
-from assay.graders.judge_input import JudgeInput, ToGrade, build_judge_input, refuse_media
+from assay.graders.judge_input import JudgeInput, ToGrade, build_judge_input, raise_if_media
 from assay.graders.length import LengthPenalty, apply_length_penalty
 from assay.graders.verdicts import check_score, coerce_judge_answer, failed_score
 from assay.models.model import Model
@@ -118,13 +118,12 @@ async def ask_grader(
     *,
     on_error: OnError = "record",
 ) -> JudgeAnswer:
-    """Return a grader's answer. Refuse what it cannot judge, and apply its length penalty."""
-    refuse_step_criteria(criteria)
-    if grader.returns_report:
-        _refuse_evidence(grader, criteria)
-    if judge_input.media and not grader.takes_media:
-        parts = [attachment.part for attachment in judge_input.media]
-        refuse_media(parts, f"{grader.title} asks in text")
+    """Return a grader's answer about one response, with its length penalty applied.
+
+    Raises a `JudgeError`, without asking, if the grader cannot judge these criteria or media. With
+    a length penalty, the answer is a report, since the penalty lowers the score of the whole.
+    """
+    _check_can_judge(grader, judge_input, criteria)
     answer = await grader.answer(judge_input, criteria, on_error=on_error)
     if grader.length_penalty is None or grader.penalises_itself:
         return answer
@@ -134,8 +133,23 @@ async def ask_grader(
     )
 
 
-def refuse_step_criteria(criteria: Sequence[Criterion]) -> None:
-    """Raise if a criterion is asked about each step: only a rubric divides a rollout into steps."""
+def _check_can_judge(
+    grader: Grader, judge_input: JudgeInput, criteria: Sequence[Criterion]
+) -> None:
+    """Raise a `JudgeError` if the grader cannot judge one of the criteria, or takes no media."""
+    raise_if_about_steps(criteria)
+    if grader.returns_report:
+        _raise_if_evidence_required(grader, criteria)
+    if judge_input.media and not grader.takes_media:
+        parts = [attachment.part for attachment in judge_input.media]
+        raise_if_media(parts, f"{grader.title} asks in text")
+
+
+def raise_if_about_steps(criteria: Sequence[Criterion]) -> None:
+    """Raise a `JudgeError` if a criterion is asked about each step and not about the rollout.
+
+    Only a rubric divides a rollout into steps.
+    """
     for criterion in criteria:
         if criterion.scope != "rollout":
             raise JudgeError(
@@ -144,8 +158,11 @@ def refuse_step_criteria(criteria: Sequence[Criterion]) -> None:
             )
 
 
-def _refuse_evidence(grader: Grader, criteria: Sequence[Criterion]) -> None:
-    """Raise if a criterion requires evidence, which a report for all criteria does not give."""
+def _raise_if_evidence_required(grader: Grader, criteria: Sequence[Criterion]) -> None:
+    """Raise a `JudgeError` if a criterion requires evidence.
+
+    A grader that gives one number for all criteria gives no evidence for each.
+    """
     for criterion in criteria:
         if criterion.requires_evidence:
             raise JudgeError(
@@ -161,7 +178,10 @@ async def scores_from(
     *,
     on_error: OnError = "record",
 ) -> list[Score]:
-    """Return a grader's score for every criterion; if it fails as a whole, that error for each."""
+    """Return a grader's score for every criterion, in order.
+
+    If the grader raises, every criterion gets a failed score; `on_error="raise"` raises instead.
+    """
     if not criteria:
         return []
     try:
@@ -180,7 +200,7 @@ async def scores_from(
 def report_from(
     answer: JudgeAnswer, criteria: Sequence[Criterion], scale: Scale | None
 ) -> EvaluationReport:
-    """Return the report for an answer: scores are added up by the weighted rule."""
+    """Return an answer as a report: a report is completed, and scores become a weighted sum."""
     if isinstance(answer, EvaluationReport):
         return complete_report(answer, criteria, scale)
     return aggregate_answers(criteria, answer, scale=scale)
@@ -189,13 +209,15 @@ def report_from(
 def complete_report(
     report: EvaluationReport, criteria: Sequence[Criterion], scale: Scale | None
 ) -> EvaluationReport:
-    """Fill in what a report for all criteria leaves out: sums, counts and values of lines.
+    """Fill in what a grader's report for all criteria leaves out: sums, counts and line values.
 
-    The score is not changed.
+    The score stays the grader's. It becomes None if no criterion counts, or if the report says that
+    the rollout has no score.
     """
     for number in (report.score, report.raw_score):
         if number is not None and not math.isfinite(number):
             raise JudgeError(f"the grader's report has a score of {number}: give a finite number")
+    # `aggregate()` has set these already.
     is_complete = report.gain or report.loss or report.asked or report.unneeded
     if is_complete:
         return report

@@ -68,9 +68,13 @@ class JudgeInput:
 
 
 def read_to_grade(to_grade: ToGrade) -> tuple[Messages, str]:
-    """Return the completion that checks read, and the text that a judge reads.
+    """Return a response in two forms: the completion for checks, and the text for a judge.
 
-    The text of a chat is its last reply. The text of a response in two sections is both, in tags.
+    - A text is returned as both.
+    - For a chat, the completion is its messages, and the text is its last reply.
+    - For a response in two sections, the completion is its output, and the text has both in tags.
+
+    Raises a `TypeError` for anything else.
     """
     if isinstance(to_grade, str):
         return to_grade, to_grade
@@ -79,7 +83,7 @@ def read_to_grade(to_grade: ToGrade) -> tuple[Messages, str]:
     try:
         completion = read_completion(to_grade)
     except TypeError as error:
-        # Going on with an empty text would judge a response that the model did not give.
+        # It must not count as an empty response, which the model did not give.
         raise TypeError(
             f"cannot grade {format_value(to_grade)}: {error}, "
             "or a mapping with 'thinking' and 'output'"
@@ -88,7 +92,7 @@ def read_to_grade(to_grade: ToGrade) -> tuple[Messages, str]:
 
 
 def _read_sections(sections: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the output section, and all sections in tags."""
+    """Return the output section, and the text of all sections in tags."""
     unknown = [name for name in sections if name not in SECTIONS]
     not_text = [name for name, text in sections.items() if not isinstance(text, str)]
     if unknown or not_text or not sections:
@@ -106,11 +110,12 @@ def _read_sections(sections: Mapping[str, Any]) -> tuple[str, str]:
     return sections.get("output", ""), "\n".join(tagged)
 
 
+# Which parts of a rollout judges are shown: options such as `last` or `no_tools`.
 _shows: ContextVar[Shows] = ContextVar("shows", default=("all",))
 
 
 def set_shows(shows: Shows | None) -> AbstractContextManager[object]:
-    """Set what judges are shown of every rollout inside the block.
+    """Set which parts of a rollout judges are shown, for all rollouts inside the block.
 
     None keeps what an enclosing rubric has set.
     """
@@ -151,7 +156,7 @@ def build_judge_input(
 def _build_from_parts(
     row: Mapping[str, Any], completion: Messages, sections_text: str | None, *, takes_media: bool
 ) -> JudgeInput:
-    """Build the input for a rollout that is more than two plain texts.
+    """Build the input for a rollout that is a conversation, or has media.
 
     With `sections_text`, the judge reads it as the response, as in `build_judge_input()`.
     """
@@ -160,11 +165,11 @@ def _build_from_parts(
     parts = read_parts(prompt, completion)
     shown = _select_parts(parts, shows, has_prompt=bool(prompt))
     media = [part for part in shown if part.kind in MEDIA_KINDS]
-    are_described = "described" in shows  # media are described in words instead of attached
+    describes_media = "described" in shows  # instead of attaching them
     attachments: tuple[Attachment, ...] = ()
-    if media and not are_described:
+    if media and not describes_media:
         if not takes_media:
-            refuse_media(media, "the judge is asked in text")
+            raise_if_media(media, "the judge is asked in text")
         attachments = _attach(media)
 
     includes_prompt = "transcript" in shows and not isinstance(completion, str)
@@ -174,15 +179,15 @@ def _build_from_parts(
         response = shown
     else:
         prompt_parts = [part for part in shown if part.in_prompt]
-        query = _write_parts(prompt_parts, "user", are_described) or None
+        query = _write_parts(prompt_parts, "user", describes_media) or None
         response = [part for part in shown if not part.in_prompt]
 
     left_out = _describe_left_out(parts, shown)
     if sections_text is not None or _is_plain(response, "assistant"):
-        text = sections_text or _write_parts(response, "assistant", are_described)
+        text = sections_text or _write_parts(response, "assistant", describes_media)
         return JudgeInput(text, query=query, media=attachments, left_out=left_out, fields=row)
     return JudgeInput(
-        write_transcript(response, are_described),
+        write_transcript(response, describes_media),
         query=query,
         media=attachments,
         parts=shown,
@@ -202,7 +207,7 @@ _HIDDEN_KINDS: Mapping[str, frozenset[str]] = {
 
 
 def _select_parts(parts: Sequence[Part], shows: Shows, *, has_prompt: bool) -> list[Part]:
-    """Return the parts that are shown to judges."""
+    """Return the parts that are shown to judges. `has_prompt` tells whether the rollout has one."""
     if "last" in shows:
         parts = _select_last(parts, has_prompt=has_prompt)
     hidden: set[str] = set()
@@ -233,15 +238,16 @@ def _select_last(parts: Sequence[Part], *, has_prompt: bool) -> list[Part]:
 _MAX_LISTED_MEDIA = 3  # in an error message
 
 
-def refuse_media(parts: Sequence[Part], judge: str) -> None:
-    """Raise a `JudgeError` if there are any of these media parts.
+def raise_if_media(parts: Sequence[Part], message_start: str) -> None:
+    """Raise a `JudgeError` that lists these media, which a judge does not take; none are fine.
 
-    `judge` is the start of the message, such as "PerCriterionGrader asks in text".
+    `message_start` says what the judge takes, as in "PerCriterionGrader asks in text".
     """
     if not parts:
         return
     descriptions: list[str] = []
     for part in parts[:_MAX_LISTED_MEDIA]:
+        # The text of a medium describes it, as in `image/png, 64x64, sha256 …`.
         media_type_and_size = part.text.partition(", sha256")[0]
         descriptions.append(f"{part.address} ({media_type_and_size:.200})")
     listed = ", ".join(descriptions)
@@ -249,56 +255,64 @@ def refuse_media(parts: Sequence[Part], judge: str) -> None:
         listed += f" and {len(parts) - _MAX_LISTED_MEDIA} more"
     kind = parts[0].kind
     raise JudgeError(
-        f"{judge}, and cannot take {listed}: ask a model that takes {kind} (if it does, say so "
+        f"{message_start}, and cannot take {listed}: ask a model that takes {kind} (if it does, say so "
         f"with model_of(..., media={kind!r}) or --judge-media {kind}), or use `shows: described` "
         "to show a line about it instead, or `shows: no_media` to leave it out"
     )
 
 
 def _attach(media: Sequence[Part]) -> "tuple[Attachment, ...]":
+    """Return the media as attachments, which are read when they are sent."""
     from assay.media import Attachment  # loaded lazily: few rollouts have media
 
     return tuple(Attachment(part) for part in media)
 
 
-def _write_parts(parts: Sequence[Part], role: str, are_described: bool) -> str:
-    """Return the plain text of one message of this role; anything else as a transcript."""
+def _write_parts(parts: Sequence[Part], role: str, describes_media: bool) -> str:
+    """Return parts as plain text if they are the text of one message of this role.
+
+    Anything else is written as a transcript.
+    """
     if _is_plain(parts, role):
         return " ".join(part.text for part in parts)
-    return write_transcript(parts, are_described)
+    return write_transcript(parts, describes_media)
 
 
 def _is_plain(parts: Sequence[Part], role: str) -> bool:
-    """Whether the parts are only text, all in one message of this role."""
+    """Whether all parts are text, and in one message of this role. No parts are plain too."""
     return all(
         part.kind == "text" and part.role == role and part.message == parts[0].message
         for part in parts
     )
 
 
-def write_transcript(parts: Sequence[Part], are_described: bool = True) -> str:
-    """Write a conversation as turns in tags, with their addresses and roles.
+def write_transcript(parts: Sequence[Part], describes_media: bool = True) -> str:
+    """Write a conversation as one `<turn>` tag per message, with its address and role.
 
-    What a message holds besides its text is in tags with its own address. In place of media there
-    is a description, or, if not `are_described`, a note that they are attached.
+    Parts of a message other than its text, such as tool calls, are in tags with their own address.
+    Media are described in words; with `describes_media=False` a note says that they are attached.
     """
     lines: list[str] = []
-    for address, group in groupby(parts, key=attrgetter("message")):
-        turn = list(group)
+    for message_address, parts_of_message in groupby(parts, key=attrgetter("message")):
+        turn = list(parts_of_message)
+        # The role is from the rollout, and must not contain a quotation mark or a tag.
         role = "".join(letter for letter in turn[0].role if letter.isalnum()) or "unknown"
-        # The text of a tool message has the address of the message, so its tag names the call.
-        calls = "".join(_name_call(part) for part in turn if part.address == address)
-        lines.append(f'<turn id="{address}" role="{role}"{calls}>')
-        lines += [_write_part(part, are_described) for part in turn]
+        # The result of a tool is the text of its message, so the tag of the message names the call.
+        attributes = f'id="{message_address}" role="{role}"'
+        for part in turn:
+            if part.address == message_address:
+                attributes += _name_call(part)
+        lines.append(f"<turn {attributes}>")
+        lines += [_write_part(part, describes_media) for part in turn]
         lines.append("</turn>")
     return "\n".join(lines)
 
 
-def _write_part(part: Part, are_described: bool) -> str:
-    """Write a part of a turn: in a tag with its address, unless it is the text of the turn itself."""
+def _write_part(part: Part, describes_media: bool) -> str:
+    """Write a part of a message: its text as it is, anything else in a tag with its address."""
     text = part.text
     if part.kind in MEDIA_KINDS:
-        text = f"(not shown: {part.text})" if are_described else "(attached below)"
+        text = f"(not shown: {part.text})" if describes_media else "(attached below)"
     text = escape_turn_tags(text)
     has_own_address = part.address != part.message
     if not has_own_address:
@@ -307,7 +321,10 @@ def _write_part(part: Part, are_described: bool) -> str:
 
 
 def _name_call(part: Part) -> str:
-    """Return a tag's attribute with the address of the call that a result belongs to, if any."""
+    """Return the attribute of a tag that names the tool call that a part is the result of.
+
+    It is empty if the part is not a result.
+    """
     if part.call:
         return f' of="{part.call}"'
     return ""
@@ -341,7 +358,10 @@ _KIND_NAMES = {
 
 
 def _describe_left_out(parts: Sequence[Part], shown: Sequence[Part]) -> str:
-    """Say how what is shown differs from the rollout; empty if it does not."""
+    """Return how the `shown` parts differ from all parts, as in "last; left out: 3 texts".
+
+    The text is empty if they do not differ.
+    """
     shows = _shows.get()
     options = ", ".join(shows)
     left_out = Counter(part.kind for part in parts) - Counter(part.kind for part in shown)

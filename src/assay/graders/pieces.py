@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from assay import graders
 from assay.concurrency import run_concurrently
 from assay.criterion import Criterion
 from assay.errors import JudgeError
@@ -223,7 +224,7 @@ class PieceReader:
         )
         piece_input = replace(
             self.judge_input,
-            text=write_transcript(shown, are_described=not self.judge_input.media),
+            text=write_transcript(shown, describes_media=not self.judge_input.media),
             query=self.query,
             media=media,
             parts=citable,
@@ -262,8 +263,10 @@ class PieceScore(NamedTuple):
         return self.score.verdict or f"{self.score.value}"
 
     def citations(self) -> list[Citation]:
-        """Return the citations that are in the text; `found` marks those that are not."""
-        return [citation for citation in self.score.citations if "found" not in citation]
+        """Return the citations of what is really in the text."""
+        return [
+            citation for citation in self.score.citations if graders.evidence.is_found(citation)
+        ]
 
 
 def _list_verdicts(piece_scores: Sequence[PieceScore]) -> str:

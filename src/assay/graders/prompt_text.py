@@ -36,6 +36,7 @@ def prompt_version(name: str, package: str = "assay.graders") -> str:
 
 @cache
 def _read_prompt_file(name: str, package: str) -> str:
+    """Return the whole text of a prompt file, with its version in the first line."""
     from importlib.resources import files  # slow to load, and only judged rubrics need it
 
     return files(package).joinpath("prompts", f"{name}.md").read_text(encoding="utf-8")
@@ -93,7 +94,7 @@ def write_criterion(criterion: Criterion, *, reverse: bool = False) -> str:
         f"<criterion_type>{_name_type(criterion)}</criterion_type>\n"
         f"<criterion>{_escape_requirement(criterion)}</criterion>"
     )
-    labels = list_labels(criterion, reverse=reverse)
+    labels = get_listed_labels(criterion, reverse=reverse)
     if labels:
         order = ""
         if _is_best_first(criterion, labels):
@@ -117,7 +118,7 @@ def write_criteria(
     lines: list[str] = []
     for number, criterion in enumerate(criteria, start=1):
         properties = [_name_type(criterion), f"weight {criterion.weight:.12g}"]
-        labels = list_labels(criterion, reverse=reverse)
+        labels = get_listed_labels(criterion, reverse=reverse)
         if labels:
             order = ""
             if _is_best_first(criterion, labels):
@@ -138,16 +139,18 @@ def write_criteria(
     return text
 
 
-def list_labels(criterion: Criterion, *, reverse: bool = False) -> tuple[str, ...]:
+def get_listed_labels(criterion: Criterion, *, reverse: bool = False) -> tuple[str, ...]:
     """Return the labels that a prompt lists: from worst to best, with `reverse` from best to worst.
 
-    MET and UNMET alone are usually not listed, since every system prompt names them, MET first.
-    With `reverse` they are listed in the other order: UNMET, MET.
+    If MET and UNMET are the only labels, none are listed, since every system prompt names these
+    two, MET first. With `reverse`, they are listed as UNMET, MET, which is the opposite order.
     """
     choices = criterion.choices
-    is_plain = choices == BINARY_CHOICES and not criterion.allow_na
-    if is_plain:
-        return ("UNMET", "MET") if reverse else ()
+    has_usual_labels = choices == BINARY_CHOICES and not criterion.allow_na
+    if has_usual_labels and not reverse:
+        return ()
+    if has_usual_labels:
+        return ("UNMET", "MET")
     if reverse:
         choices = choices[::-1]
     if criterion.allow_na:
@@ -161,10 +164,12 @@ def _is_best_first(criterion: Criterion, labels: Sequence[str]) -> bool:
 
 
 def _name_type(criterion: Criterion) -> str:
+    """Return how prompts call the type of a criterion; a negative one describes a fault."""
     return "negative" if criterion.weight < 0 else "positive"
 
 
 def _escape_requirement(criterion: Criterion) -> str:
+    """Return the requirement for a prompt. Raise a `JudgeError` if a check answers the criterion."""
     if criterion.requirement is None:
         raise JudgeError(
             f"criterion {criterion.name!r} is answered by code, so a judge cannot be asked about "

@@ -172,7 +172,10 @@ def read_verdict(criterion: Criterion, reply: object) -> Score:
 
 
 def missing_field_error(reply: object, wanted: str) -> JudgeError:
-    """Return the error for a reply without what is `wanted`, which also says what to return."""
+    """Return the error for a reply that lacks something.
+
+    `wanted` names it and says what to return, as in "verdict: return a PerCriterionOutput".
+    """
     return JudgeError(f"the reply {reply!r:.200} of type {type(reply).__name__} holds no {wanted}")
 
 
@@ -198,7 +201,10 @@ def score_verdict(criterion: Criterion, verdict: str, reason: str = "") -> Score
 
 
 def coerce_judge_answer(criterion: Criterion, answer: object) -> Score:
-    """Convert what `judge()` returned for a criterion: a verdict, a number, a score or a line."""
+    """Return what `judge()` returned for a criterion as a score.
+
+    It may be a verdict, a number, a score or a report line. Anything else is a failed score.
+    """
     match answer:
         case Score():
             return check_score(criterion, answer)
@@ -209,7 +215,7 @@ def coerce_judge_answer(criterion: Criterion, answer: object) -> Score:
         case CriterionReport():
             return check_score(criterion, answer.as_score)
         case bool():
-            return score_verdict(criterion, _choice_for(criterion, answer))
+            return score_verdict(criterion, _get_extreme_choice(criterion, answer))
         case int() | float():
             return check_score(criterion, Score(answer))
         case _:
@@ -220,7 +226,7 @@ def coerce_judge_answer(criterion: Criterion, answer: object) -> Score:
             return Score.failed(error)
 
 
-def _choice_for(criterion: Criterion, is_met: bool) -> str:
+def _get_extreme_choice(criterion: Criterion, is_met: bool) -> str:
     """Return the best choice for True, the worst for False."""
     if is_met:
         return criterion.choices[-1]
@@ -242,7 +248,7 @@ def check_score(criterion: Criterion, score: Score) -> Score:
     if value is None:
         return score._replace(error="ValueError: no value and no reason why")
     if isinstance(value, bool):
-        verdict = score.verdict or _choice_for(criterion, value)
+        verdict = score.verdict or _get_extreme_choice(criterion, value)
         return score._replace(value=float(value), verdict=verdict)
     number = to_finite_float(value)
     if number is None:
@@ -282,10 +288,10 @@ def add_verdict_value(line: CriterionReport) -> CriterionReport:
 
 
 def check_citations(criterion: Criterion, score: Score, judge_input: JudgeInput) -> Score:
-    """Add to a score what its reason cites, and whether each citation is in what was judged.
+    """Return the score with what its reason cites, each with whether it is in what was judged.
 
-    A score without the evidence that its criterion requires becomes a failed score. The lowest
-    choice, or a value of 0, needs no evidence.
+    If the criterion requires evidence, and the reason cites none, the score becomes a failed score.
+    The lowest choice, or a value of 0, needs no evidence.
     """
     parts = judge_input.parts
     required = criterion.requires_evidence
@@ -311,8 +317,7 @@ def check_citations(criterion: Criterion, score: Score, judge_input: JudgeInput)
 
 def _require_evidence(score: Score, citations: Sequence[Citation]) -> Score:
     """Return the score, or a failed score if none of its citations is in what was judged."""
-    # A citation has the key `found` only if it was not found.
-    has_evidence = any("found" not in citation for citation in citations)
+    has_evidence = any(graders.evidence.is_found(citation) for citation in citations)
     if has_evidence:
         return score
     verdict = score.verdict or "a value above 0"
@@ -324,7 +329,7 @@ def _require_evidence(score: Score, citations: Sequence[Citation]) -> Score:
 
 
 def _is_lowest(criterion: Criterion, score: Score) -> bool:
-    """Whether it is the lowest choice, or a value of 0, or the criterion does not apply."""
+    """Whether a score needs no evidence: the lowest choice, a value of 0, or "not applicable"."""
     if score.value is None:
         return True
     if score.verdict is None:

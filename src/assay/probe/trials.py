@@ -22,7 +22,7 @@ from assay.graders.grader import scores_from
 from assay.graders.guard import INJECTION_REASON
 from assay.graders.judge_input import JudgeInput, build_judge_input, read_to_grade, set_shows
 from assay.graders.model_grader import ModelGrader, reply_model
-from assay.graders.prompt_text import list_labels, system_prompt
+from assay.graders.prompt_text import get_listed_labels, system_prompt
 from assay.graders.verdicts import failed_score, read_verdict
 from assay.loading.rubric_reader import Golden
 from assay.messages import Shows, find_last_with_role, list_messages
@@ -516,7 +516,7 @@ class Bare(PerCriterionGrader):
         prefix = self.build_prefix(f"{query}Text:\n{judge_input.text}\n\n")
 
         async def one(criterion: Criterion) -> Score:
-            offered = list_labels(criterion)
+            offered = get_listed_labels(criterion)
             listed = f"\nLabels: {', '.join(offered)}" if offered else ""
             question = f"Criterion: {criterion.requirement}{listed}"
             try:
