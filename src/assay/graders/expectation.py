@@ -61,16 +61,17 @@ class Expectation(Composite):
     async def answer(
         self, judge_input: JudgeInput, criteria: list[Criterion], *, on_error: OnError
     ) -> list[Score]:
-        """Return one score per criterion, with the expected value if it could be computed.
+        """Return the scores of the grader inside; warn once if it got no log-probabilities.
 
-        The grader inside computes it, since it reads the replies: see `apply_expectation()`.
+        Its values are expected values already: the grader requests log-probabilities, and calls
+        `apply_expectation()` when it reads a reply that has them.
         """
         [grader] = self.inner
         scores = await scores_from(grader, judge_input, criteria, on_error=on_error)
         if not self._has_warned and _lacks_probabilities(scores):
-            # A degenerate text gets its scores without a call, so without log-probabilities.
-            is_degenerate = explain_degenerate(judge_input.assistant_text) is not None
-            if not is_degenerate:
+            # A text without content is scored without a call, so that is no reason to warn.
+            has_content = explain_degenerate(judge_input.assistant_text) is None
+            if has_content:
                 self._has_warned = True
                 logger.warning(
                     "%s gave no log-probabilities, so its verdicts count as they are", grader.title
@@ -79,32 +80,34 @@ class Expectation(Composite):
 
 
 def _lacks_probabilities(scores: Sequence[Score]) -> bool:
-    """Whether a score was not computed from probabilities, which set the disagreement."""
+    """Whether a value was not computed from probabilities: it then has no disagreement."""
     return any(score.value is not None and score.disagreement is None for score in scores)
 
 
 def attach_tokens(reply: Reply) -> Any:
-    """Return the value of a reply, as dicts that also hold the `tokens` of each verdict.
+    """Return the value of a reply as a dict in which each verdict has its `tokens`.
 
-    These are the tokens from the start of the verdict on. Without log-probabilities, or if the
-    verdicts are not found in the text, the value is unchanged.
+    The tokens are those from the start of the verdict to the end of the reply, with their
+    log-probabilities. The value is returned unchanged if the reply has no log-probabilities, or if
+    it is not clear where in the text the verdicts are.
     """
     value = reply.value
-    if reply.logprobs is None or not isinstance(value, BaseModel):
+    tokens = reply.logprobs
+    if tokens is None or not isinstance(value, BaseModel):
         return value
-    text = "".join(token.text for token in reply.logprobs)
-    starts = [match.end() for match in _VERDICT_START.finditer(text)]
+    text = "".join(token.text for token in tokens)
+    verdict_starts = [match.end() for match in _VERDICT_START.finditer(text)]
     evaluations: Sequence[BaseModel] | None = getattr(value, "criteria_evaluations", None)
-    if evaluations is None:
-        if not starts:
+    if evaluations is None:  # the reply is about one criterion
+        if not verdict_starts:
             return value
         # Reasoning or a quotation may come before the verdict, so the last match is the verdict.
-        return {**dict(value), "tokens": _cut_tokens(reply.logprobs, starts[-1])}
-    if len(starts) != len(evaluations):
+        return {**dict(value), "tokens": _cut_tokens(tokens, verdict_starts[-1])}
+    if len(verdict_starts) != len(evaluations):
         return value
     with_tokens: list[dict[str, Any]] = []
-    for evaluation, start in zip(evaluations, starts, strict=True):
-        with_tokens.append({**dict(evaluation), "tokens": _cut_tokens(reply.logprobs, start)})
+    for evaluation, start in zip(evaluations, verdict_starts, strict=True):
+        with_tokens.append({**dict(evaluation), "tokens": _cut_tokens(tokens, start)})
     return {"criteria_evaluations": with_tokens}
 
 
@@ -157,16 +160,17 @@ def compute_probabilities(
 ) -> dict[str, float] | None:
     """Return the probability of each choice, given that the model writes one of them.
 
-    `written` is the choice that the tokens start with. They are followed until no other choice is
-    possible. At each token, the probability of an alternative goes to the choice that it leads to,
-    if there is only one. Returns None if too little is known.
+    `written` is the choice that the model wrote, and that the tokens start with. They are read one
+    by one until no other choice is possible. Each token has alternatives that the model could have
+    written instead. The probability of an alternative is added to the choice that it leads to, if
+    it leads to only one. Returns None if too little is known.
     """
     probabilities = dict.fromkeys(choices, 0.0)
-    # The most that choices can have that no alternative led to.
+    # For choices that no alternative led to: how probable they can be at most.
     unlisted_probabilities: dict[str, float] = {}
-    possible = list(choices)
-    path = ""  # what is written of the choice so far
-    path_probability = 1.0
+    possible = list(choices)  # the choices that start with the tokens read so far
+    path = ""  # the text of the tokens read so far
+    path_probability = 1.0  # of that text
     for token in tokens:
         alternatives = {
             text: math.exp(min(0.0, logprob)) for text, logprob in token.alternatives.items()
@@ -182,7 +186,8 @@ def compute_probabilities(
 
         path += token.text
         still_possible = _find_reachable(path, possible)
-        # An unlisted token is at most as probable as the last listed one, and as what is left.
+        # A token that is not listed is at most as probable as the least probable listed one, and
+        # as what the listed ones leave of 1.
         remainder = max(0.0, 1.0 - math.fsum(alternatives.values()))
         largest_unlisted = min(min(alternatives.values()), remainder)
         for choice in possible:

@@ -124,9 +124,10 @@ class Panel(Composite):
     async def _ask_judge(
         self, index: int, judge_input: JudgeInput, criteria: list[Criterion]
     ) -> list[Score]:
-        """Return a judge's score for every criterion, or one score if it gives one number for all.
+        """Return the scores of the judge with this index: one per criterion.
 
-        A failure of the judge is a failed score.
+        A judge that gives one number for all criteria returns only one score. If the judge fails,
+        the scores are failed scores.
         """
         grader = self.inner[index]
         if not self.inner_returns_report:
@@ -268,7 +269,7 @@ class Swapped(Panel):
     async def _ask_judge(
         self, index: int, judge_input: JudgeInput, criteria: list[Criterion]
     ) -> list[Score]:
-        """Return the judge's scores in one of the two orders, always by the usual index."""
+        """Return the judge's scores in one of the two orders, always in the order of `criteria`."""
         if self.sub_answers[index] == "usual_order":
             return await super()._ask_judge(index, judge_input, criteria)
         # Criteria that share a call are listed from last to first.
@@ -384,7 +385,7 @@ def measure_disagreement(scores: Sequence[Score]) -> float | None:
 
 
 def _find_majority(criterion: Criterion, votes: Sequence[Vote]) -> Score:
-    """Return the answer of most weight; of several, the one that gives the lowest score."""
+    """Return the answer with the most weight; in a tie, the one that gives the lowest score."""
 
     def get_answer(vote: Vote) -> str | float | None:
         if vote.score.verdict is None:
@@ -429,7 +430,7 @@ def _find_mean(criterion: Criterion, votes: Sequence[Vote]) -> Score:
 
 
 def find_nearest_choice(criterion: Criterion, value: float) -> str:
-    """Return the choice whose value is nearest; of two, the one that gives the lower score."""
+    """Return the choice whose value is nearest; in a tie, the one that gives the lower score."""
 
     def rank(choice: str) -> tuple[float, float]:
         choice_value = criterion.values[choice]

@@ -28,6 +28,7 @@ from assay.wording import format_count
 
 if TYPE_CHECKING:
     from assay.graders.model_grader import BatchGrader
+    from assay.media import Attachment
 
 _FITS_ANY_WINDOW: Final = 4000  # characters that fit into every judge's window
 _SMALLEST_PIECE: Final = 4000  # bytes; smaller pieces are of no use
@@ -49,7 +50,11 @@ def plan_pieces(
     criteria: list[Criterion],
     on_error: OnError,
 ) -> PieceReader | None:
-    """Split a text that exceeds the judge's window; return None if it fits."""
+    """Return a reader for a text that exceeds the judge's window.
+
+    Returns None if the text fits, or if the window is not known. Raises a `JudgeError` if the
+    window is too small even for pieces.
+    """
     query = judge_input.query or ""
     if len(judge_input.text) + len(query) <= _FITS_ANY_WINDOW:
         return None
@@ -57,11 +62,12 @@ def plan_pieces(
     if window is None:
         return None
     questions = [write_criteria(batch) for batch in grader.batches_of(criteria)]
-    question = max(questions, key=len)
+    longest_question = max(questions, key=len)
     reference = judge_input.reference
-    if fits(window, grader.system_prompt, question, query, reference, judge_input.text):
+    if fits(window, grader.system_prompt, longest_question, query, reference, judge_input.text):
         return None
 
+    # What is left for a piece after everything else that a prompt may contain.
     capacity = int(_FILLED_SHARE * window * _BYTES_PER_TOKEN)
     for text in (
         grader.system_prompt,
@@ -69,7 +75,7 @@ def plan_pieces(
         system_prompt("citing"),
         system_prompt("piece"),
         system_prompt("settle"),
-        question,
+        longest_question,
         reference,
     ):
         capacity -= size_of(text)
@@ -119,7 +125,7 @@ class PieceReader:
     criteria: list[Criterion]
     query: str | None  # shown with every piece; None if it is split itself
     on_error: OnError
-    parts: Sequence[Part]  # the whole conversation
+    parts: Sequence[Part]  # of the whole conversation, also those that are shown as the query
     pieces: list[list[Span]]
     capacity: int  # bytes of the text that fit into one prompt
 
@@ -127,10 +133,15 @@ class PieceReader:
         """Return one score per criterion."""
         scores_by_piece = await run_concurrently(self._score_piece, self.pieces)
 
-        async def settle(index: int) -> Score:
-            return await self._settle(index, scores_by_piece)
+        async def score_criterion(index: int) -> Score:
+            # A criterion about one step was not asked about pieces without this step.
+            piece_scores: list[PieceScore] = []
+            for piece, scores in zip(self.pieces, scores_by_piece, strict=True):
+                if index in scores:
+                    piece_scores.append(PieceScore(piece, scores[index]))
+            return await self._combine(self.criteria[index], piece_scores)
 
-        return await run_concurrently(settle, range(len(self.criteria)))
+        return await run_concurrently(score_criterion, range(len(self.criteria)))
 
     async def _score_piece(self, piece: Sequence[Span]) -> dict[int, Score]:
         """Ask about one piece; return the scores by the index of the criterion."""
@@ -148,43 +159,42 @@ class PieceReader:
             return {}
         # Evidence is required of the final answer, not of every piece.
         criteria = [self.criteria[index].with_fields(requires_evidence=False) for index in indices]
-        scores = await self._ask(system_prompt("piece"), parts, citable=parts, criteria=criteria)
+        scores = await self._ask(
+            criteria, parts, instructions=system_prompt("piece"), citable_parts=parts
+        )
         return dict(zip(indices, scores, strict=True))
 
-    async def _settle(self, index: int, scores_by_piece: list[dict[int, Score]]) -> Score:
-        """Return the final score of one criterion, given its scores on the pieces.
+    async def _combine(self, criterion: Criterion, piece_scores: Sequence[PieceScore]) -> Score:
+        """Return the final score of a criterion, given its scores on the pieces.
 
-        If the pieces agree and cite nothing, it is their score. Otherwise the judge is asked again,
-        about the cited passages.
+        If the pieces agree and cite nothing, it is their score. Otherwise the judge is asked once
+        more, about the cited passages.
         """
-        criterion = self.criteria[index]
-        piece_scores: list[PieceScore] = []
-        for piece, scores in zip(self.pieces, scores_by_piece, strict=True):
-            if index in scores:
-                piece_scores.append(PieceScore(piece, scores[index]))
-        # A dry run answers nothing and counts the calls that could follow.
+        # In a dry run every question fails, and the calls that could follow are counted.
         if not is_dry_run():
             for piece_score in piece_scores:
                 if piece_score.score.error is not None:
                     return self._describe_failure(piece_score)
 
         note = f"read in {format_count(len(piece_scores), 'piece')}"
-        is_unanimous = len({piece_score.verdict for piece_score in piece_scores}) == 1
+        pieces_agree = len({piece_score.verdict for piece_score in piece_scores}) == 1
         has_citations = any(piece_score.citations() for piece_score in piece_scores)
         needs_second_look = has_citations or criterion.requires_evidence or is_dry_run()
-        if is_unanimous and not needs_second_look:
+        if pieces_agree and not needs_second_look:
             score = piece_scores[0].score
         else:
             verdicts = _list_verdicts(piece_scores)
-            passages, dropped_count = excerpts(piece_scores, self.capacity - size_of(verdicts))
-            if dropped_count:
+            passages = select_passages(piece_scores, self.capacity - size_of(verdicts))
+            if passages.left_out_count:
                 note += (
-                    f"; {dropped_count} of the passages that were cited did not fit "
+                    f"; {passages.left_out_count} of the passages that were cited did not fit "
                     "and were left out"
                 )
-            instructions = f"{system_prompt('settle')}\n\n{verdicts}"
             [score] = await self._ask(
-                instructions, passages, citable=self.parts, criteria=[criterion]
+                [criterion],
+                passages.parts,
+                instructions=f"{system_prompt('settle')}\n\n{verdicts}",
+                citable_parts=self.parts,
             )
         if score.error is not None:
             return score
@@ -201,33 +211,35 @@ class PieceReader:
 
     async def _ask(
         self,
-        instructions: str,
-        shown: Sequence[Part],
-        *,
-        citable: Sequence[Part],
         criteria: list[Criterion],
+        shown_parts: Sequence[Part],
+        *,
+        instructions: str,
+        citable_parts: Sequence[Part],
     ) -> list[Score]:
-        """Ask about some parts of the text, with further instructions in the system prompt.
+        """Ask about some parts of the text; return one score per criterion.
 
-        Citations of the reply are looked up in the `citable` parts.
+        The instructions follow the system prompt. What the judge cites is looked up in the
+        `citable_parts`.
         """
 
         def add_instructions(options: JudgeOptions) -> JudgeOptions:
             texts = [text for text in (instructions, options.extra_instructions) if text]
             return replace(options, extra_instructions="\n\n".join(texts))
 
-        addresses = {part.address for part in shown}
-        media = tuple(
-            attachment
-            for attachment in self.judge_input.media
-            if attachment.part.address in addresses or (self.query and attachment.part.in_prompt)
-        )
+        # The media of the parts that are shown, and those of the query if it is shown.
+        shown_addresses = {part.address for part in shown_parts}
+        media: list[Attachment] = []
+        for attachment in self.judge_input.media:
+            is_in_query = self.query is not None and attachment.part.in_prompt
+            if attachment.part.address in shown_addresses or is_in_query:
+                media.append(attachment)
         piece_input = replace(
             self.judge_input,
-            text=write_transcript(shown, describes_media=not self.judge_input.media),
+            text=write_transcript(shown_parts, describes_media=not self.judge_input.media),
             query=self.query,
-            media=media,
-            parts=citable,
+            media=tuple(media),
+            parts=citable_parts,
             is_transcript=True,
         )
         grader = self.grader.with_options(add_instructions)
@@ -260,6 +272,7 @@ class PieceScore(NamedTuple):
 
     @property
     def verdict(self) -> str:
+        """The verdict, or the value if there is only a value."""
         return self.score.verdict or f"{self.score.value}"
 
     def citations(self) -> list[Citation]:
@@ -352,44 +365,61 @@ def _join_adjacent(spans: Sequence[Span]) -> list[Span]:
     return joined
 
 
-def excerpts(piece_scores: Sequence[PieceScore], capacity: int) -> tuple[list[Part], int]:
-    """Return the passages that are cited, in order, with the end of the text after them.
+class Passages(NamedTuple):
+    """The passages of a text that the judge is shown for the final answer to a criterion."""
 
-    Also returns how many passages were left out because they do not fit into `capacity` bytes.
+    parts: list[Part]  # with only these passages as their text
+    left_out_count: int  # cited passages that did not fit
+
+
+def select_passages(piece_scores: Sequence[PieceScore], capacity: int) -> Passages:
+    """Return the cited passages in order, and then the end of the text, in `capacity` bytes.
+
+    The end of the text is always shown. Cited passages that do not fit any more are left out.
     """
-    last = piece_scores[-1].piece[-1]
-    # Every part that was read, in order, with the passages of it that are wanted.
-    passages_by_address: dict[str, list[Span]] = {}
+    *cited_passages, end_of_text = _find_passages(piece_scores)
+    free = capacity - size_of(end_of_text.as_part().text)
+    kept: list[Span] = []
+    for passage in cited_passages:
+        size = size_of(passage.as_part().text) + _TAG_SIZE
+        if size <= free:
+            kept.append(passage)
+            free -= size
+    left_out_count = len(cited_passages) - len(kept)
+    kept.append(end_of_text)
+    parts: list[Part] = []
+    for _, passages_of_part in groupby(kept, lambda passage: passage.part.address):
+        parts.append(_join_passages(list(passages_of_part)))
+    return Passages(parts, left_out_count)
+
+
+def _find_passages(piece_scores: Sequence[PieceScore]) -> list[Span]:
+    """Return the cited passages with some context, in order; the last one has the end of the text."""
+    # Each part that was read has an entry, so that the entries are in the order of the text.
+    passages_by_part: dict[str, list[Span]] = {}
     for piece_score in piece_scores:
+        citations = piece_score.citations()
         for span in piece_score.piece:
-            passages = passages_by_address.setdefault(span.part.address, [])
-            for citation in piece_score.citations():
+            passages = passages_by_part.setdefault(span.part.address, [])
+            for citation in citations:
                 if citation.get("part") in (span.part.address, span.part.message):
+                    # The judge was shown this span as the text of the part, so positions count
+                    # from its start.
                     start = span.start + citation.get("start", 0)
                     end = span.start + citation.get("end", 0)
                     passages.append(_with_context(span.part, start, end))
-    passages_by_address[last.part.address].append(_with_context(last.part, last.end, last.end))
+    last_span = piece_scores[-1].piece[-1]
+    end_of_text = _with_context(last_span.part, last_span.end, last_span.end)
+    passages_by_part[last_span.part.address].append(end_of_text)
 
-    spans: list[Span] = []
-    for passages in passages_by_address.values():
-        spans += _join_adjacent(sorted(passages, key=lambda span: span.start))
-    *cited_spans, end_of_text = spans
-    free = capacity - size_of(end_of_text.as_part().text)
-    kept: list[Span] = []
-    for span in cited_spans:
-        size = size_of(span.as_part().text) + _TAG_SIZE
-        if size <= free:
-            kept.append(span)
-            free -= size
-    kept.append(end_of_text)
-    shown = [
-        _join_passages(list(group)) for _, group in groupby(kept, lambda span: span.part.address)
-    ]
-    return shown, len(spans) - len(kept)
+    ordered: list[Span] = []
+    for passages in passages_by_part.values():
+        ordered += _join_adjacent(sorted(passages, key=lambda passage: passage.start))
+    return ordered
 
 
 def _with_context(part: Part, start: int, end: int) -> Span:
-    """Return a passage with the text around it; all of a part that is not long."""
+    """Return a passage of a part with the text around it; if the part is short, all of it."""
     length = len(part.text)
     if length <= 4 * _CONTEXT_LENGTH:
         return Span(part, 0, length)

@@ -191,7 +191,10 @@ class _Conversation:
         return reply._replace(value=value)
 
     async def _converse_or_explain(self, request: Request) -> Reply:
-        """Return the reply with the verdict. Without one, the error says how often it looked."""
+        """Return the reply with the verdict.
+
+        If there is none within the limits, the error says how many tools the judge called.
+        """
         if is_dry_run():
             await self._count_turns(request)
         try:
@@ -205,35 +208,40 @@ class _Conversation:
             ) from None
 
     async def _count_turns(self, request: Request) -> None:
-        """Let a dry run count all turns but the last, so that its estimate covers every turn."""
+        """Ask for every turn but the last in a dry run, which counts calls without sending them."""
         for _ in range(self.limits.turns - 1):
             with suppress(NotAsked):
                 await self.model(request)
 
     async def _converse(self, request: Request) -> Reply:
-        """Let the model call tools until it answers or has used all turns; return its verdict."""
+        """Let the model call tools until it stops or has used all turns; return its verdict.
+
+        The last turn asks for the verdict, unless a reply without tool calls is a verdict already.
+        """
         messages = request.messages
         logged_count = 0  # messages that are in the judge log already
         # While the model may call tools, its reply can be any text.
         free_request = replace(request, schema=None, check=None, logprobs=None)
         for turn in range(1, self.limits.turns):
-            # The next turn repeats all messages so far, so they are worth a cache breakpoint.
-            shared = request.shared if turn == 1 else len(messages)
-            turn_request = replace(free_request, messages=messages, shared=shared)
+            turn_request = replace(free_request, messages=messages)
+            if turn > 1:
+                # The next turn repeats all messages so far, so the endpoint should cache them.
+                turn_request = replace(turn_request, shared=len(messages))
             reply = await ask_judge(self.model, turn_request, logged_count)
             logged_count = len(messages)
             message = assistant_message(reply, turn)
-            if not reply.tool_calls:
-                # The text may be a verdict already. If log-probabilities are wanted, the verdict has
-                # to come from the last request, since only that one asks for them.
-                if request.logprobs is None:
-                    with suppress(Unreadable):
-                        return reply._replace(value=read_structured(reply.text, request))
-                messages = (*messages, {**message, "content": reply.text or "(nothing)"})
-                break
-            call_ids = [call["id"] for call in message["tool_calls"]]
-            results = await self._call_tools(reply.tool_calls)
-            messages = (*messages, message, *self._show_results(results, call_ids))
+            if reply.tool_calls:
+                call_ids = [call["id"] for call in message["tool_calls"]]
+                results = await self._call_tools(reply.tool_calls)
+                messages = (*messages, message, *self._show_results(results, call_ids))
+                continue
+            # If log-probabilities are wanted, the verdict has to come from the last request, since
+            # only that one asks for them.
+            if request.logprobs is None:
+                with suppress(Unreadable):
+                    return reply._replace(value=read_structured(reply.text, request))
+            messages = (*messages, {**message, "content": reply.text or "(nothing)"})
+            break
         last_message = {"role": "user", "content": system_prompt("tool_judge_verdict")}
         last_request = replace(request, messages=(*messages, last_message))
         return await ask_judge(self.model, last_request, logged_count)
@@ -326,7 +334,8 @@ def _read_image(data: bytes, model: Model) -> Medium:
         )
     if "image" not in media_of(model):
         raise MediaError(f"{model.id} takes no images, so it cannot be shown")
-    image = Medium("it", media_type, data)
+    # The address is only for error messages. `_show_results()` sets the final one.
+    image = Medium(address="it", media_type=media_type, data=data)
     _ = image.size  # raises if the image is broken
     return image
 

@@ -91,6 +91,7 @@ class _Response(NamedTuple):
     text: str  # as the judge reads it
     problem: str | None  # why it has no content; None if it has some
 
+    # The judge may read a whole conversation, but only what the assistant wrote is content.
     @classmethod
     def from_input(cls, judge_input: JudgeInput) -> "_Response":
         return cls(judge_input.text, explain_degenerate(judge_input.assistant_text))
@@ -146,32 +147,33 @@ class Ranking(_GroupJudge):
         """
         if len(responses) == 1:
             return [Score.not_applicable("there is no other response to compare with")]
-        degenerate_scores: dict[str, Score] = {}
-        for response in responses:
-            if response.problem:
-                score = Score(0.0, f"{DEGENERATE_REASON}: {response.problem}")
-                degenerate_scores[response.text] = score
-        # Equal texts are graded once.
-        texts = sorted({response.text for response in responses} - degenerate_scores.keys())
-        batches = self._draw_batches(texts)
-
-        async def grade_batch(batch: Sequence[str]) -> dict[str, Score]:
-            return await self._grade(batch, query)
-
-        scores_by_text = dict(degenerate_scores)
-        if batches:
-            for batch_scores in await run_concurrently(grade_batch, batches):
-                scores_by_text.update(batch_scores)
-        else:
-            # There is at most one text, so no judge is asked.
-            for text in texts:
-                scores_by_text[text] = Score(1.0, "the only response that says anything")
-
+        # By text, since equal texts are graded only once.
+        scores_by_text: dict[str, Score] = {}
         grades_by_text: dict[str, float] = {}
-        for text, score in scores_by_text.items():
-            if text in degenerate_scores:
+        texts_to_grade: set[str] = set()
+        for text, problem in responses:
+            if problem:
+                scores_by_text[text] = Score(0.0, f"{DEGENERATE_REASON}: {problem}")
                 grades_by_text[text] = _DEGENERATE_GRADE
-            elif score.value is not None:
+            else:
+                texts_to_grade.add(text)
+
+        batches = self._draw_batches(sorted(texts_to_grade))
+        if batches:
+
+            async def grade_batch(batch: Sequence[str]) -> dict[str, Score]:
+                return await self._grade(batch, query)
+
+            judged_scores: dict[str, Score] = {}
+            for batch_scores in await run_concurrently(grade_batch, batches):
+                judged_scores.update(batch_scores)
+        else:
+            # There is at most one text to grade, so no judge is asked.
+            only_score = Score(1.0, "the only response that says anything")
+            judged_scores = dict.fromkeys(texts_to_grade, only_score)
+        for text, score in judged_scores.items():
+            scores_by_text[text] = score
+            if score.value is not None:
                 grades_by_text[text] = score.value
         return self._rank(responses, scores_by_text, grades_by_text, call_count=len(batches))
 
@@ -207,7 +209,11 @@ class Ranking(_GroupJudge):
         *,
         call_count: int,
     ) -> list[Score]:
-        """Return one score per response, from its rank among all grades."""
+        """Return one score per response, from its rank among all grades.
+
+        A text without a grade has a failed score, which is returned unchanged. The reasons say in
+        how many calls the texts were graded.
+        """
         grades = sorted(
             grades_by_text[response.text]
             for response in responses
@@ -230,7 +236,10 @@ class Ranking(_GroupJudge):
         return scores
 
     def _rank_one(self, score: Score, grade: float, grades: Sequence[float], note: str) -> Score:
-        """Return the score of one response, given the sorted grades of all."""
+        """Return the score of one response, given its grade and the sorted grades of all.
+
+        `score` is what the judge said about it, and `note` goes into the reason.
+        """
         lower_count = bisect_left(grades, grade)
         higher_count = len(grades) - bisect_right(grades, grade)
         equal_count = len(grades) - lower_count - higher_count - 1  # without itself
@@ -346,8 +355,8 @@ class Tournament(_GroupJudge):
         """Play the games between the responses to one prompt, and score each by its games."""
         texts = [response.text for response in responses]
         pairs = pair_responses(len(texts), self.opponents)
-        # For each response, the index of the first one with the same text. That one plays for all
-        # of them, so that no two texts are compared twice.
+        # The first of several responses with the same text plays for all of them, so that no two
+        # texts are compared twice. This list has the index of the player for each response.
         players = [texts.index(text) for text in texts]
         player_pairs = [_sort_pair(players[first], players[second]) for first, second in pairs]
         distinct_pairs = list(dict.fromkeys(player_pairs))  # in order
@@ -357,25 +366,22 @@ class Tournament(_GroupJudge):
             return await self._compare(responses[first], responses[second], query)
 
         scores = await run_concurrently(play, distinct_pairs)
-        scores_by_pair = dict(zip(distinct_pairs, scores, strict=True))
-
-        def get_game(index: int, opponent: int) -> Vote:
-            """Return the game of a response against another, with its own points as the value."""
-            pair = _sort_pair(players[index], players[opponent])
-            score = scores_by_pair[pair]  # with the points of the first of the pair
-            is_first = players[index] == pair[0]
-            if not is_first:
-                score = _swap_sides(score)
-            return Vote(f"against {opponent + 1}", score, sub_answer="game")
+        # The score of each game, by player and opponent, from the player's point of view.
+        scores_by_player: dict[tuple[int, int], Score] = {}
+        for (first, second), score in zip(distinct_pairs, scores, strict=True):
+            scores_by_player[second, first] = _swap_sides(score)
+            scores_by_player[first, second] = score
 
         games_by_response: list[list[Vote]] = [[] for _ in responses]
         for first, second in pairs:
-            games_by_response[first].append(get_game(first, second))
-            games_by_response[second].append(get_game(second, first))
+            for index, opponent in ((first, second), (second, first)):
+                score = scores_by_player[players[index], players[opponent]]
+                game = Vote(f"against {opponent + 1}", score, sub_answer="game")
+                games_by_response[index].append(game)
         return [self._add_up(games) for games in games_by_response]
 
     def _add_up(self, games: Sequence[Vote]) -> Score:
-        """Return the score of a response from its games."""
+        """Return the score of a response: the mean of its points in the games with a verdict."""
         if not games:
             return Score.not_applicable("there is no other response to compare with")
         lines = tuple(build_vote_line(self.criterion, game) for game in games)
@@ -428,6 +434,7 @@ def pair_responses(size: int, opponents: int | None = None) -> list[tuple[int, i
 
 
 def _sort_pair(first: int, second: int) -> tuple[int, int]:
+    """Return the two indices as a pair, smaller first."""
     return min(first, second), max(first, second)
 
 
