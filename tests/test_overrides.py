@@ -2,8 +2,9 @@
 
 import pytest
 
-from assay import Rubric, RubricGroup
+from assay import GradingError, Rubric, RubricGroup, compat, envs
 from assay.compat import verifiers as vf
+from assay.testing import ModelServer
 
 
 def words(completion):
@@ -37,6 +38,15 @@ def make_state():
     return {"completion": "a b c"}
 
 
+def evaluate(kind, rubric, **options):
+    """Return the only reward of an environment that asks once, and its errors."""
+    package = vf if kind is vf.Rubric else envs
+    env = package.SingleTurnEnv(dataset=[{"prompt": "Three words?", "answer": ""}], rubric=rubric)
+    with ModelServer("a b c") as server:
+        [output] = env.evaluate_sync(model=server.model, **options).outputs
+    return output["reward"], output["errors"]
+
+
 class TestTheMethodThatWasCalled:
     """A rubric that overrides two methods is used through the one that the caller called."""
 
@@ -68,6 +78,16 @@ class TestTheMethodThatWasCalled:
         assert rubric.grade_sync("a b c").raw_score == 11.0
         columns = rubric.score_rollouts([""], ["a b c"], [""])
         assert columns["reward"] == [101.0]
+
+    def test_in_an_environment(self):
+        """Which scores groups, or with verifiers' option each rollout by itself."""
+
+        class BothOfTheirs(Both, vf.Rubric):
+            pass
+
+        assert evaluate(Rubric, Both([one])) == (101.0, {})
+        assert evaluate(vf.Rubric, BothOfTheirs([one])) == (101.0, {})
+        assert evaluate(vf.Rubric, BothOfTheirs([one]), independent_scoring=True) == (11.0, {})
 
     async def test_a_single_override_is_used_through_every_method(self):
         class OnlyRollout(Rubric):
@@ -124,6 +144,19 @@ class TestWhatAnOverrideWrites:
         assert state["reward"] == 7.0
         assert state["errors"] == {"broken": "OSError: no disk"}
 
+    async def test_no_error_stays_that_nothing_was_to_score(self, kind):
+        state = make_state()
+        await self.make_doubling(kind)([words], weights=[0.0]).score_rollout(state)
+        assert (state["reward"], "errors" in state) == (6.0, False)
+
+    def test_in_an_environment(self, kind):
+        doubling = self.make_doubling(kind)
+        assert evaluate(kind, doubling([words], weights=[0.0])) == (6.0, {})
+        assert evaluate(kind, doubling([words, broken], weights=[0.0, 0.0])) == (
+            6.0,
+            {"broken": "OSError: no disk"},
+        )
+
     async def test_metrics_that_it_adds_are_reported(self, kind):
         class Noting(kind):
             async def score_rollout(self, state):
@@ -160,3 +193,65 @@ async def test_what_is_added_to_the_number_of_an_unscored_rollout_is_no_score():
 
     [report] = await RubricGroup([Adding([broken])]).score([make_state()])
     assert (report.scored, report.partial_reward) == (False, 10.0)
+
+
+def test_grading_names_the_check_that_failed():
+    """Also where an override has replaced the reward."""
+
+    class Adding(vf.Rubric):
+        async def score_rollout(self, state):
+            await super().score_rollout(state)
+            state["reward"] += 10
+
+    with pytest.raises(GradingError, match="broken: OSError: no disk"):
+        Adding([broken]).grade_sync("a b c")
+
+
+def test_a_rubric_whose_only_failed_check_has_no_weight_is_not_called_unscored(caplog):
+    vf.Rubric([broken], weights=[0.0]).score_rollout_sync(completion="a b c")
+    assert "unscored" not in caplog.text
+
+
+class TestAsVerifiersDoes:
+    """With `strict = False` a method that is not overridden scores by the criteria: 3 words."""
+
+    class OnlyGroup(vf.Rubric):
+        async def score_group(self, states):
+            await super().score_group(states)
+            for state in states:
+                state["reward"] += 100
+
+    async def score(self, make):
+        state = make_state()
+        await make().score_rollout(state)
+        states = [make_state()]
+        await make().score_group(states)
+        return state["reward"], states[0]["reward"]
+
+    async def test_an_override_is_called_by_its_own_name_only(self, monkeypatch):
+        assert await self.score(lambda: self.OnlyGroup([words])) == (103.0, 103.0)
+        monkeypatch.setattr(compat, "strict", False)
+        assert await self.score(lambda: self.OnlyGroup([words])) == (3.0, 103.0)
+
+    async def test_in_a_group(self, monkeypatch):
+        """One more for the rubric beside it."""
+
+        def make():
+            return vf.RubricGroup([self.OnlyGroup([words]), vf.Rubric([one])])
+
+        assert await self.score(make) == (104.0, 104.0)
+        monkeypatch.setattr(compat, "strict", False)
+        assert await self.score(make) == (4.0, 104.0)
+
+    def test_an_environment_scores_groups(self, monkeypatch):
+        class OnlyRollout(vf.Rubric):
+            async def score_rollout(self, state):
+                await super().score_rollout(state)
+                state["reward"] += 10
+
+        def split(completion):
+            return words(completion if isinstance(completion, str) else completion[-1]["content"])
+
+        assert evaluate(vf.Rubric, OnlyRollout([split])) == (13.0, {})
+        monkeypatch.setattr(compat, "strict", False)
+        assert evaluate(vf.Rubric, OnlyRollout([split])) == (3.0, {})

@@ -11,6 +11,7 @@ from assay.errors import GradingError
 from assay.graders.grader import Grader
 from assay.graders.judge_input import ToGrade, read_to_grade
 from assay.overrides import (
+    METHODS,
     BaseResult,
     ScoringMethod,
     call_on_states,
@@ -70,14 +71,30 @@ class BaseRubric(ABC):
         """
         if self.overridden and rollouts:
             call = current_call(self)
-            if call is None:
-                return await score_by_override(self, rollouts, autograder, called)
-            autograder = autograder or call.autograder
+            if call is not None:
+                autograder = autograder or call.autograder
+            else:
+                method = self._choose_override(called)
+                if method is not None:
+                    return await score_by_override(self, rollouts, autograder, method)
         reports = await self._score_by_criteria(rollouts, autograder, called)
         if not self.shaping:
             return reports
         fields = [rollout.fields for rollout in rollouts]
         return shape_rewards(reports, fields, self.shaping, self.on_error)
+
+    def _choose_override(self, called: ScoringMethod) -> ScoringMethod | None:
+        """Return the overridden method to score by; None to score by the criteria.
+
+        That is the method that the caller called, if it is overridden. Otherwise it is another
+        one that is, so that a subclass needs only one override for all ways of scoring.
+        """
+        if called in self.overridden:
+            return called
+        for method in METHODS:
+            if method in self.overridden:
+                return method
+        return None
 
     # Methods that write nothing.
 
@@ -266,7 +283,7 @@ class BaseRubric(ABC):
                 state["outcome"] = report.outcome  # the reward before shaping
             if call is not None:
                 # An override called this method: it may change what is written here.
-                call.base_results[id(state)] = BaseResult(report, reward, metrics)
+                call.base_results[id(state)] = (state, BaseResult(report, reward, metrics))
             if call is None or not call.is_nested:  # else the enclosing call writes these
                 write_timing(state, elapsed_ms)
                 write_step_rewards(state, reward, advantage, report.step_rewards)
@@ -340,8 +357,8 @@ class BaseRubric(ABC):
 
 
 def _describe_missing_answers(report: EvaluationReport) -> str:
-    missing = [line for line in report.lines if line.counted and not line.answered]
-    errors = "; ".join(f"{line.name}: {line.error}" for line in missing[:3])
+    missing = list(report.why_unscored.items())
+    errors = "; ".join(f"{name}: {error}" for name, error in missing[:3])
     if len(missing) > 3:
         errors += f"; and {len(missing) - 3} more"
     return (

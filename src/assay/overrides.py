@@ -2,8 +2,8 @@
 
 Whatever scores by such a rubric calls the override: a group, an environment, a run, a server. The
 method that the caller called is used if the subclass overrides it, otherwise one that it does
-override. The override writes `reward` and `metrics` into the state, or returns a report. It may
-call the method of the base class, which then scores by the criteria.
+override (`BaseRubric._choose_override`). The override writes `reward` and `metrics` into the state,
+or returns a report. It may call the method of the base class, which then scores by the criteria.
 """
 
 import inspect
@@ -54,8 +54,18 @@ class OverrideCall:
     # Whether the call was made on behalf of an enclosing rubric, a run or another method. What
     # made it writes timing and step rewards itself.
     is_nested: bool
-    # What the base class found, by the id of the state.
-    base_results: dict[int, BaseResult] = field(default_factory=dict[int, BaseResult])
+    # Each state that the base class scored, with what it found, by the id of the state.
+    base_results: dict[int, tuple[State, BaseResult]] = field(
+        default_factory=dict[int, tuple[State, BaseResult]]
+    )
+
+    def find_base_result(self, state: State) -> BaseResult | None:
+        """Return what the base class found about a state; None if it was not called."""
+        found = self.base_results.get(id(state))
+        if found is None:
+            return None
+        _, base = found
+        return base
 
 
 _CURRENT: ContextVar[OverrideCall | None] = ContextVar("override_call", default=None)
@@ -88,19 +98,28 @@ def _track_calls(method: Callable[..., Any]) -> Callable[..., Any]:
             return await method(self, *args, **options)
         call = OverrideCall(self, options.get("autograder"), is_nested=False)
         with set_variable(_CURRENT, call):
-            return await method(self, *args, **options)
+            returned = await method(self, *args, **options)
+        for state, base in call.base_results.values():
+            _drop_outdated_error(state, base)
+        return returned
 
     return wrapper
+
+
+def _drop_outdated_error(state: State, base: BaseResult) -> None:
+    """Remove the error "no criterion applies" from a state to which the override gave a reward."""
+    wrote_reward = state.get("reward") != base.reward
+    if wrote_reward and not base.report.applies and state.get("errors") == base.report.why_unscored:
+        del state["errors"]
 
 
 async def score_by_override(
     rubric: "BaseRubric",
     rollouts: Sequence[Rollout],
     autograder: Grader | None,
-    called: ScoringMethod,
+    method: ScoringMethod,
 ) -> list[EvaluationReport]:
-    """Return one report per rollout from the override; the states are left as they were."""
-    method = _choose_method(rubric, called)
+    """Return one report per rollout from an override; the states are left as they were."""
     if method == "score":  # which returns reports, and does not write into states
         # Passed only if there is one, since an override may not take it.
         options: dict[str, Any] = {} if autograder is None else {"autograder": autograder}
@@ -109,12 +128,6 @@ async def score_by_override(
     states = [_as_state(rollout) for rollout in rollouts]
     with _outputs_restored(states):
         return await call_on_states(rubric, method, states, autograder, is_nested=True)
-
-
-def _choose_method(rubric: "BaseRubric", called: ScoringMethod) -> ScoringMethod:
-    if called in rubric.overridden:
-        return called
-    return next(method for method in METHODS if method in rubric.overridden)
 
 
 def _as_state(rollout: Rollout) -> State:
@@ -184,7 +197,7 @@ async def _call_override(
         report: EvaluationReport | None = None
         if index < len(returned) and isinstance(returned[index], EvaluationReport):
             report = returned[index]
-        base_result = call.base_results.get(id(state))
+        base_result = call.find_base_result(state)
         reports.append(_report_on_state(name, state, report, base_result, error))
     return reports
 

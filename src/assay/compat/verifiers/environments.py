@@ -20,6 +20,7 @@ from assay.compat.verifiers import example_data, records
 from assay.compat.verifiers.numeric_rubrics import (
     Rubric,
     RubricGroup,
+    scores_independently,
     tidy_up,
     warn_unscored,
     zeroed,
@@ -395,6 +396,7 @@ class Environment(envs.Environment):
                 set_variable(_retries, given.pop("max_retries", 0)),
                 set_variable(_tell, tell),
                 set_variable(_choose, choose),
+                set_variable(scores_independently, alone),
             ):
                 held = [_renamed(example, COLUMN, HELD) for example in examples]
                 results = await super()._carry_out(held, data, asked[0], model, given)
@@ -471,6 +473,8 @@ class Environment(envs.Environment):
         sampling_args: Any = None,
         max_retries: int = 0,
         state_columns: Any = None,
+        *,
+        independent_scoring: bool = False,
         **unneeded: Any,
     ) -> list[dict[str, Any]]:
         """Generate and score the rollouts of one example, and return the output of each."""
@@ -478,6 +482,7 @@ class Environment(envs.Environment):
             "sampling_args": sampling_args,
             "max_retries": max_retries,
             "state_columns": state_columns,
+            "independent_scoring": independent_scoring,
         }
         client = (
             records.resolve_client_config(client)
@@ -489,8 +494,12 @@ class Environment(envs.Environment):
     async def run_rollout(
         self, input: Mapping[str, Any], *asked: Any, **given: Any
     ) -> dict[str, Any]:
-        """Generate and score one rollout, asked for as by `run_group`, and return its output."""
-        return (await self.run_group([input], *asked, **given))[0]
+        """Generate one rollout, score it by `score_rollout`, and return its output.
+
+        The arguments after the first are those of `run_group`.
+        """
+        [output] = await self.run_group([input], *asked, independent_scoring=True, **given)
+        return output
 
 
 def _renamed(row: dict[str, Any], name: str, to: str) -> dict[str, Any]:

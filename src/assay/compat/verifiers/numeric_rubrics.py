@@ -1,8 +1,9 @@
 """Rubrics pay a number for every rollout, also for one that is unscored, as programs for `verifiers` expect."""
 
 from collections import ChainMap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from functools import partialmethod
 from inspect import signature
 from logging import Logger
@@ -11,10 +12,12 @@ from typing import Any, cast
 
 import assay
 from assay import compat, presets
+from assay.base_rubric import States
 from assay.check_function import CheckFunction
 from assay.compat.verifiers.lenient_parsers import Parser
 from assay.compat.verifiers.records import TASK_INPUT_FIELDS
 from assay.compat.verifiers.typed_messages import as_records
+from assay.concurrency import run_concurrently
 from assay.criterion import Criterion
 from assay.envs.base_env import Hooked, called_by_name
 from assay.errors import RubricError
@@ -32,6 +35,10 @@ _SHARED = INPUT_FIELDS | {
     "completion",
     "state",
 }  # what a function that names it gets from the state
+
+
+# Whether an evaluation calls `score_rollout` for each rollout, not `score_group` for each group.
+scores_independently: ContextVar[bool] = ContextVar("scores_independently", default=False)
 
 
 class Rubric(Hooked, assay.Rubric):
@@ -103,6 +110,30 @@ class Rubric(Hooked, assay.Rubric):
     ) -> list[EvaluationReport]:
         adapted = [self._adapt_rollout(rollout) for rollout in rollouts]
         return await super().score_all(adapted, autograder, called)
+
+    def _choose_override(self, called: ScoringMethod) -> ScoringMethod | None:
+        """Return the overridden method to score by.
+
+        verifiers has `score_rollout` and `score_group`. It scores by the criteria if the one that
+        was called is not overridden, even if the other one is. `compat.strict = False` follows it.
+        """
+        if not compat.strict and called != "score" and called not in self.overridden:
+            return None
+        return super()._choose_override(called)
+
+    async def reports_on_group(
+        self, states: States, autograder: Grader | None = None
+    ) -> list[EvaluationReport]:
+        """Score a group of states; each by itself if the evaluation scores independently."""
+        if not scores_independently.get():
+            return await super().reports_on_group(states, autograder)
+        self._refuse_single_rollout()
+
+        async def score_one(state: MutableMapping[str, Any]) -> EvaluationReport:
+            [report] = await self._score_states([state], "score_rollout", autograder)
+            return report
+
+        return await run_concurrently(score_one, states)
 
     def _adapt_rollout(self, rollout: Rollout) -> Rollout:
         """Return a rollout whose state, messages and fields are as functions for verifiers expect.
@@ -291,9 +322,9 @@ class Rubric(Hooked, assay.Rubric):
     def _choose_outputs(
         self, reports: Sequence[EvaluationReport]
     ) -> Sequence[tuple[float | None, Mapping[str, float]]]:
-        has_errors = any(report.errors for report in reports)
-        unscored = sum(report.raw_score is None for report in reports)
-        if unscored and has_errors and not self._has_warned:
+        # A rollout to which no weighted criterion applies has nothing missing.
+        unscored = sum(report.applies and not report.scored for report in reports)
+        if unscored and not self._has_warned:
             self._has_warned = True
             warn_unscored(unscored, len(reports))
         outputs: list[tuple[float | None, Mapping[str, float]]] = []
