@@ -242,7 +242,8 @@ class Plan:
             if criterion.judged:
                 raise RubricError(
                     f"criterion {number} ({criterion.requirement!r}) is judged by a model, "
-                    "but no grader was given: pass autograder="
+                    "but no grader was given: pass autograder= in Python, or name a judge with "
+                    "--judge on the command line"
                 )
 
 

@@ -165,6 +165,67 @@ class TestEval:
         assert summary["spent"]["calls"] == server.calls - before == 9
         assert [row.number for row in Run.open("run").rows() if row.spent.calls] == [0, 1, 2]
 
+    def test_rows_with_their_own_rubrics_need_no_other(
+        self, assay: Any, serve: Any, files: Any
+    ) -> None:
+        """The judge is asked about them, and the run knows who it was."""
+        server = serve(answer)
+        rows = files("own.jsonl", [{**row, "rubric": JUDGED} for row in QUESTIONS])
+        done = assay("eval", rows, "-m", server.model, "--judge", server.model, "-o", "run")
+        assert (done.code, server.calls) == (0, 4)
+        run = Run.open("run")
+        assert [row.score for row in run.rows()] == [1.0, 1.0]
+        assert server.model in run.about.judge
+
+    def test_the_judge_is_asked_by_the_rubrics_of_rows_beside_a_rubric_of_checks(
+        self, evaluate: Any, serve: Any, files: Any
+    ) -> None:
+        """The rubric of -r scores the other row, and asks nobody."""
+        server = serve(answer)
+        rows = files("own.jsonl", [{**QUESTIONS[0], "rubric": JUDGED}, QUESTIONS[1]])
+        done = evaluate(server, "--judge", server.model, "-o", "run", data=rows)
+        assert (done.code, server.calls) == (0, 3)
+        assert [row.report.metrics for row in Run.open("run").rows()] == [
+            {"is_polite": 1.0},
+            {"right": 0.0},
+        ]
+
+    def test_rows_without_any_rubric_are_refused_before_a_call(
+        self, assay: Any, serve: Any, files: Any
+    ) -> None:
+        """All of them, or some."""
+        server = serve(answer)
+        some = files("some.jsonl", [{**QUESTIONS[0], "rubric": JUDGED}, QUESTIONS[1]])
+        done = assay("eval", some, "-m", server.model)
+        assert (done.code, "1 of 2 rows" in done.err) == (2, True)
+        done = assay("eval", files("none.jsonl", QUESTIONS), "-m", server.model)
+        assert (done.code, "nothing scores the answers" in done.err) == (2, True)
+        assert server.calls == 0
+
+    def test_a_missing_judge_is_named_in_words_of_the_command_line(
+        self, assay: Any, serve: Any, files: Any
+    ) -> None:
+        """Nobody is named, and there is no model on this machine."""
+        server = serve(answer)
+        rows = files("own.jsonl", [{**row, "rubric": JUDGED} for row in QUESTIONS])
+        done = assay("eval", rows, "-m", server.model, "-f", "jsonl")
+        assert done.code == 1
+        assert "name a judge with --judge" in done.out
+
+    def test_runs_by_the_rubrics_of_rows_are_compared_by_their_criteria(
+        self, assay: Any, serve: Any, files: Any
+    ) -> None:
+        """Polite was asked of every row; the rubric of -r scored none, so it is not listed."""
+        server = serve(answer)
+        rows = files("own.jsonl", [{**row, "rubric": JUDGED} for row in QUESTIONS])
+        checks = files("checks.json", CHECKS)
+        for folder in ("first", "second"):
+            more = ["--judge", server.model, "-o", folder, "--no-cache"]
+            assay("eval", rows, "-m", server.model, "-r", checks, *more)
+        found = json.loads(assay("compare", "first", "second", "-f", "json").out)
+        assert [each["name"] for each in found["criteria"]] == ["is_polite"]
+        assert [each["examples"] for each in found["criteria"]] == [2]
+
     def test_the_model_is_named_by_the_environment_too(
         self, assay: Any, serve: Any, files: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -361,6 +361,39 @@ class TestAgain:
         assert [row.score for row in Run.open("run2").rows()] == [1.0, 0.0]
         assert Run.open("run2").about.kind == "rescore"
 
+    def test_a_given_rubric_replaces_those_of_the_rows(
+        self, score: Any, files: Any, serve: Any
+    ) -> None:
+        """The judge is asked the new question about every row, and the command says whose counts."""
+        server = serve(by_words)
+        own = [{"check": {"contains": "Paris"}}]
+        rows = files("own.jsonl", [{**row, "rubric": own} for row in ROWS])
+        score("-o", "run", data=rows)
+        judged = files("judged.json", JUDGED)
+        done = score("-o", "run2", "-m", server.model, data="run", by=judged)
+        assert (done.code, server.calls) == (0, 2)
+        assert f"bring their own rubrics, which {judged} replaces" in done.err
+        [criterion] = Run.open("run2").about.rubric.criteria
+        assert {tuple(row.report.metrics) for row in Run.open("run2").rows()} == {(criterion.name,)}
+
+    def test_without_a_rubric_rows_are_scored_by_their_own(
+        self, score: Any, files: Any, serve: Any
+    ) -> None:
+        """A run whose rows bring none is refused."""
+        first, second = serve(by_words), serve(by_words)
+        rows = files("own.jsonl", [{**row, "rubric": JUDGED} for row in ROWS])
+        score("-o", "run", "-m", first.model, data=rows, by=None)
+        done = score("-o", "run2", "-m", second.model, data="run", by=None)
+        assert (done.code, first.calls, second.calls) == (0, 2, 2)
+        score("-o", "run3")
+        done = score("-o", "run4", data="run3", by=None)
+        assert (done.code, "name the rubric to score it by" in done.err) == (2, True)
+
+    def test_a_judge_that_is_not_needed_is_named(self, score: Any) -> None:
+        """Nobody is left to believe that it was asked."""
+        done = score("-m", "openai/gpt-5-mini")
+        assert "openai/gpt-5-mini is not asked" in done.err
+
     @pytest.mark.parametrize(
         ("arguments", "words"),
         [

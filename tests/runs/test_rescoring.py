@@ -11,7 +11,7 @@ from assay import (
     RubricGroup,
 )
 from assay.graders import LengthPenalty
-from assay.runs import Journal, Row, Run, RunAbout, RunError, rescore, score_rows
+from assay.runs import Journal, Row, RowRubrics, Run, RunAbout, RunError, rescore, score_rows
 from assay.testing import FakeModel
 
 ROWS = [{"completion": "In Paris."}, {"completion": "In Rome."}]
@@ -211,6 +211,60 @@ async def test_rows_with_their_own_rubric_keep_their_answers(tmp_path):
     model, grader = judge("UNMET")
     summary = await rescore(run, None, tmp_path / "b", grader=grader)
     assert (len(model.calls), summary.score.mean) == (0, 1.0)
+
+
+async def test_a_given_rubric_replaces_those_of_the_rows(tmp_path):
+    """Nothing of the old rubrics counts: not their criteria, and not their rows' column."""
+    _, grader = judge("MET")
+    rows = [{**ROWS[0], "rubric": [KIND]}, {**ROWS[1], "rubric": [BRIEF]}]
+    run = await saved(tmp_path / "a", None, grader, rows)
+    model, grader = judge("UNMET")
+    summary = await rescore(run, Rubric([CALM]), tmp_path / "b", grader=grader)
+    assert (len(model.calls), summary.score.mean) == (2, 0.0)
+    assert list(summary.criteria) == ["is_calm"]
+    assert [row.fields for row in Run.open(tmp_path / "b").rows()] == ROWS
+
+
+async def test_answers_to_the_rows_rubrics_are_kept_under_a_given_one(tmp_path):
+    """The first row was asked whether it is kind; only the second has to be asked."""
+    _, grader = judge("MET")
+    rows = [{**ROWS[0], "rubric": [KIND]}, {**ROWS[1], "rubric": [BRIEF]}]
+    run = await saved(tmp_path / "a", None, grader, rows)
+    model, grader = judge("UNMET")
+    await rescore(run, Rubric([KIND]), tmp_path / "b", grader=grader)
+    assert len(model.calls) == 1
+    assert [row.score for row in Run.open(tmp_path / "b").rows()] == [1.0, 0.0]
+
+
+async def test_answers_to_another_part_of_the_conversation_are_not_kept(tmp_path):
+    """The judge of the row's rubric read only the last message; the new rubric shows all."""
+    messages = [{"role": "assistant", "content": "In Paris."}]
+    own = {"criteria": [KIND], "shows": "last"}
+    _, grader = judge("MET")
+    run = await saved(tmp_path / "a", None, grader, [{"completion": messages, "rubric": own}])
+    model, grader = judge("UNMET")
+    await rescore(run, Rubric([KIND]), tmp_path / "b", grader=grader)
+    assert len(model.calls) == 1
+
+
+async def test_row_rubrics_score_rows_that_bring_one_and_the_given_rubric_the_others(tmp_path):
+    """As when the rows were scored for the first time."""
+    rows = [{**ROWS[0], "rubric": [{"check": {"contains": "Rome"}}]}, ROWS[1]]
+    run = await saved(tmp_path / "a", Rubric([lambda: 0.0]), None, rows)
+    await rescore(run, RowRubrics(Rubric([lambda: 0.5])), tmp_path / "b")
+    found = Run.open(tmp_path / "b")
+    assert [row.reward for row in found.rows()] == [0.0, 0.5]
+    assert [row.fields for row in found.rows()] == rows
+
+
+async def test_another_judge_of_the_rows_rubrics_is_asked_everything(tmp_path):
+    """The run knows who judged, although its own rubric asks no model."""
+    rows = [{**row, "rubric": [KIND]} for row in ROWS]
+    _, grader = judge("MET")
+    run = await saved(tmp_path / "a", Rubric([lambda: 1.0]), grader, rows)
+    model = FakeModel(("UNMET",))
+    summary = await rescore(run, None, tmp_path / "b", grader=PerCriterionOneShotGrader(model))
+    assert (len(model.calls), summary.score.mean) == (2, 0.0)
 
 
 async def test_it_can_be_resumed(tmp_path):

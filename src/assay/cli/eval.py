@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import click
@@ -48,10 +48,12 @@ def command(options: EvalOptions) -> int:
     The DATASET is a .jsonl, .json, .csv, .tsv or .parquet file whose rows have a `question` or a
     `prompt`, and may have an `answer` and columns of your own. An ENV is an installed package, a
     folder or a Python file with load_environment(), written for assay or, with ASSAY_AS_VERIFIERS=1,
-    for verifiers 0.1. --judge is who judges the answers, where the rubric asks a model; not the
-    model that is asked, unless you say so.
+    for verifiers 0.1. An answer to a row with a `rubric` of its own is scored by that; -r is for the
+    other rows. --judge is who judges the answers, where a rubric asks a model; not the model that
+    is asked, unless you say so.
     """
-    if envs.is_environment(options.data):
+    is_environment = envs.is_environment(options.data)
+    if is_environment:
         given = {
             "--rubric": options.rubric,
             "--map": options.mapping,
@@ -62,16 +64,15 @@ def command(options: EvalOptions) -> int:
                 f"{unfit[0]} is for a data set: the environment {options.data} has its own"
             )
         environment = envs.load_environment(options.data, **options.env_args)
-        rubric = environment.scoring or assay.Rubric()
     else:
-        if options.rubric is None or options.env_args:
-            wrong = (
-                "Missing option '-r'"
-                if options.rubric is None
-                else "--env-args is for an environment"
-            )
-            raise click.UsageError(wrong)
-        rubric = cli.rubric_of(options)
+        if options.env_args:
+            raise click.UsageError("--env-args is for an environment")
+        if options.rubric is not None:
+            rubric = cli.rubric_of(options)
+        else:
+            rubric = assay.Rubric()  # every row has to bring its own
+            if options.shows:
+                rubric.show(options.shows)
         # A path is handed on as it is, so that errors name the file and the line.
         data = (
             rows_of(options.data, mapping=dict(options.mapping))
@@ -81,14 +82,19 @@ def command(options: EvalOptions) -> int:
         environment = envs.SingleTurnEnv(
             eval_dataset=data, rubric=rubric, system_prompt=options.system_prompt
         )
-    if not envs.Environment.get_eval_dataset(
-        environment
-    ):  # as it is asked, in whatever form a class shows it
+    # The examples as they are asked, in whatever form a class shows them.
+    examples = envs.Environment.get_eval_dataset(environment)
+    if not examples:
         raise TableError(f"{options.data} has no rows: there is nothing to ask")
+    rubric = environment.scoring
+    rows_need_rubrics = rubric is None and not is_environment
+    rows_have_rubrics = _find_row_rubrics(options, examples, are_needed=rows_need_rubrics)
     if not options.dry_run:
         cli.see_to_engine(options.model, quiet=options.quiet)
     sampling = {"temperature": options.temperature, "max_tokens": options.max_tokens}
-    with cli.judging_with(options, rubric, quiet=options.quiet) as grader:
+    with cli.judging_with(
+        options, rubric, quiet=options.quiet, rows_may_ask=rows_have_rubrics
+    ) as grader:
         if grader is not None and options.judge == options.model:
             cli.say(
                 f"{options.model} judges its own answers: name another with --judge",
@@ -109,3 +115,22 @@ def command(options: EvalOptions) -> int:
             return results.summary
 
         return cli.Runner(options, rubric, grader).run(work)
+
+
+def _find_row_rubrics(
+    options: EvalOptions, examples: Sequence[Mapping[str, Any]], *, are_needed: bool
+) -> bool:
+    """Return whether examples bring their own rubrics; refuse some without if all need one."""
+    rubrics = [runs.row.own_rubric(example) for example in examples[: options.limit]]
+    missing_count = rubrics.count(None)
+    if are_needed and missing_count == len(rubrics):
+        raise click.UsageError(
+            f"nothing scores the answers to {options.data}: "
+            "give -r/--rubric RUBRIC, or every row a `rubric` of its own"
+        )
+    if are_needed and missing_count:
+        raise click.UsageError(
+            f"{missing_count} of {len(rubrics)} rows of {options.data} have no `rubric` of their "
+            "own: give -r/--rubric RUBRIC for them"
+        )
+    return missing_count < len(rubrics)

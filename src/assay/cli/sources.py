@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any, cast
 
 import click
+from click.core import ParameterSource
 
 from assay.cache import VerdictCache
 from assay.cli.options import JudgingOptions, RubricOptions, ViewOptions
+from assay.cli.runner import say
 from assay.errors import MissingExtraError, Refused
 from assay.graders import Grader
 from assay.loading.document import read_file
@@ -134,6 +136,11 @@ def judging_with(
         raise click.UsageError(f"{own}: name one with -m")
     with media_allowed(judging):
         if keeps_own or not (asks or rows_may_ask):
+            if not keeps_own and _is_on_command_line("judge"):
+                say(
+                    f"{judging.judge} is not asked: no criterion of the rubric is for a judge",
+                    quiet=quiet,
+                )
             yield None
             return
         with opened_cache(judging) as cache:
@@ -145,6 +152,12 @@ def judging_with(
                 yield None
             else:
                 yield grader_of(judging, model)
+
+
+def _is_on_command_line(parameter: str) -> bool:
+    """Return whether an option was typed, and does not come from a file or the environment."""
+    ctx = click.get_current_context(silent=True)
+    return ctx is not None and ctx.get_parameter_source(parameter) is ParameterSource.COMMANDLINE
 
 
 def media_allowed(judging: JudgingOptions) -> AbstractContextManager[None]:
@@ -184,7 +197,8 @@ def judge_of(judging: JudgingOptions, cache: VerdictCache | None, *, quiet: bool
     name = judging.judge
     source = (name or "").strip() or LOCAL
     try:
-        key = "not asked" if judging.dry_run else None
+        # Keys are removed from everything that is printed, so this is not a phrase of ours.
+        key = "no-key-in-a-dry-run" if judging.dry_run else None
         model = model_of(source, api_key=key, cache=cache, media=judging.judge_media or None)
         if not judging.dry_run:
             see_to_engine(source, quiet=quiet)

@@ -161,7 +161,8 @@ class Evaluator(pipeline.Pipeline):
         )
         self._environment = environment
         self._rubric = rubric
-        self._rubrics = pipeline.RowRubrics(rubric)
+        # What judges read, if the caller said so, holds for the rubrics of rows too.
+        self._rubrics = pipeline.RowRubrics(rubric, shows=environment.rubric.caller_shows)
         plan = Traits() if rubric is None else Traits.of(rubric)
         self._by_group = plan.waits or bool(plan.compares)
         self._under_test = under_test
@@ -399,7 +400,7 @@ async def carry_out(
         about = RunAbout.of(
             "evaluate",
             rubric=rubric,
-            judge=None if rubric is None else judge_of(rubric, options.get("grader")),
+            judge=_find_judge(environment, data, options.get("grader")),
             model=under_test.name,
             config={
                 "environment": type(environment).__name__,
@@ -451,6 +452,16 @@ async def carry_out(
     }
     outputs = [job.output for job in done if job.output is not None]
     return Results(outputs, [job.state or State() for job in done], metadata, summary)
+
+
+def _find_judge(
+    environment: "Environment", data: Sequence[Example], grader: Grader | None
+) -> str | None:
+    """Return who judges the answers, also where only the rubrics of examples ask a judge."""
+    rubric = environment.scoring
+    if any(example.get(COLUMN) is not None for example in data):
+        return judge_of(pipeline.RowRubrics(rubric, shows=environment.rubric.caller_shows), grader)
+    return None if rubric is None else judge_of(rubric, grader)
 
 
 def _restore(

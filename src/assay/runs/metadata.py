@@ -283,9 +283,10 @@ def judge_of(rubric: Any, grader: Grader | None = None) -> str | None:
     shown = [
         f"shows {' '.join(names)}" for names in dict.fromkeys(shows)
     ]  # an answer holds for that alone
+    rows_may_ask = rubric is None or rubric is not of_all  # rows may bring their own rubrics
     rubric = of_all
     if grader is not None:
-        asked = rubric is None or Traits.of(rubric).asks
+        asked = rows_may_ask or Traits.of(rubric).asks
         return ", ".join([judge_name(grader), *shown]) if asked else None
     graders = (
         each.autograder

@@ -1,15 +1,15 @@
-"""rescore scores a saved run by another rubric; a judge is asked only what the run has no answer to."""
+"""Score a saved run by another rubric; a judge is asked only what the run has no answer to."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from assay.criterion import Criterion
 from assay.engine import logging_once
-from assay.errors import JudgeError
+from assay.errors import AssayError, JudgeError
 from assay.graders.grader import Grader, JudgeAnswer, ask_grader
 from assay.graders.judge_input import JudgeInput
 from assay.graders.model_grader import hash_question
@@ -22,7 +22,7 @@ from assay.runs import pipeline
 from assay.runs.folder import RunRefused
 from assay.runs.journal import Run
 from assay.runs.metadata import CriterionAbout, RunAbout, data_about, judge_of
-from assay.runs.row import COLUMN, Row
+from assay.runs.row import Row, own_rubric, without_rubric
 from assay.runs.spending import NOTHING
 from assay.runs.summary import Summary
 from assay.types import OnError
@@ -43,67 +43,111 @@ async def rescore(
 ) -> Summary:
     """Score a saved run by a rubric, into another folder. Nothing is generated.
 
-    What a model was asked is not asked again where the question is the same, whatever its weight or name,
-    and the judge is: those answers are kept. Checks are run again, since a function has no hash. A judge
-    of the whole is asked again. Rows where generation failed stay as they are.
+    The rubric scores every row. It replaces the rubrics that rows bring, and the new run keeps no
+    copy of those. With None, each row is scored again by the rubric that it brings. With
+    `RowRubrics(rubric)`, the rubric scores only the rows that bring none.
+
+    An answer of a judge is kept if the question and the judge are the same, whatever the name and
+    the weight of the criterion. Checks run again, because a function has no hash. A judge of the
+    whole rubric is asked again. Rows whose generation failed stay as they are.
     """
     pipeline.refuse_too_few(max_concurrent)
     if folder is not None and Path(folder).resolve() == run.path.resolve():  # noqa: ASYNC240 - before anything is awaited
         raise RunRefused(f"{run.path} would be written over: name another folder")
-    judge = judge_of(rubric, grader)
+    replaces_row_rubrics = rubric is not None and not isinstance(rubric, pipeline.RowRubrics)
+    rubrics = rubric if isinstance(rubric, pipeline.RowRubrics) else pipeline.RowRubrics(rubric)
+    judge = judge_of(rubric if replaces_row_rubrics else rubrics, grader)
     keeps = judge is None or run.about.judge is None or judge == run.about.judge
     before: dict[str, Any] = {"model": run.about.model, "config": run.about.config}
     data = data_about(run.path / "rollouts.jsonl")
-    about = RunAbout.of("rescore", rubric=rubric, judge=judge, data=data, **before)
-    rubrics = pipeline.RowRubrics(rubric)
-    if keeps and isinstance(rubric, RubricGroup) and grader is None:
-        rubrics = pipeline.RowRubrics(_with_saved_answers(rubric, None))
+    about = RunAbout.of("rescore", rubric=rubrics.rubric, judge=judge, data=data, **before)
+    if keeps and isinstance(rubrics.rubric, RubricGroup) and grader is None:
+        rubrics = rubrics.around(_with_saved_answers(rubrics.rubric, None))
     elif keeps:
-        grader = _reusing(grader or getattr(rubric, "autograder", None))
+        grader = _reusing(grader or getattr(rubrics.rubric, "autograder", None))
     with budget() as spent, logging_once():
         watch = pipeline.Watch(on_progress, len(run), spent)
         with pipeline.opened_sink(folder, about, resume=resume, on_row=on_row, watch=watch) as sink:
-            units = _units(run, pipeline.Feed((), rubrics, sink.has), rubrics, keeps=keeps)
+            rows = _RowsToScore(
+                run=run,
+                feed=pipeline.Feed((), rubrics, sink.has),
+                rubrics=rubrics,
+                replaces_row_rubrics=replaces_row_rubrics,
+                keeps_answers=keeps,
+            )
             stopped = await pipeline.Pipeline(
                 sink, grader, max_concurrent, judge_log=judge_log
-            ).run(units, stopping)
+            ).run(rows.units(), stopping)
             return sink.finish(complete=not stopped)
 
 
-def _units(
-    run: Run, feed: pipeline.Feed, rubrics: pipeline.RowRubrics, *, keeps: bool
-) -> Iterator[list[pipeline.Pending]]:
-    """The rows of a run, with what was answered about each; together where the rollouts of an example are compared."""
-    compares = rubrics.rubric is not None and Traits.of(rubrics.rubric).compares
-    for rows in run.by_example() if compares else ([row] for row in run.rows()):
-        to_score: list[pipeline.Pending] = []
-        for row in rows:
-            generation = {
-                part: seconds for part, seconds in row.timing.items() if part != "scoring"
-            }
-            unscored = replace(
-                row, report=EvaluationReport(), spent=NOTHING, timing=generation, judge_log=()
-            )
-            pending = feed.pending(unscored)
-            if pending.scorer is None:
-                yield from pipeline.undone([pending])
-                continue
-            if keeps:
-                criteria: Sequence[CriterionAbout] = (
-                    () if run.about.rubric is None else run.about.rubric.criteria
-                )
-                if row.fields.get(COLUMN) is not None:
-                    criteria = list(map(CriterionAbout.of, pending.scorer.criteria))
-                pending.state = _Recalled(row, dict(_answers(row.report.lines, criteria)))
-            to_score.append(pending)
-        yield from pipeline.undone(to_score)
+@dataclass(frozen=True)
+class _RowsToScore:
+    """The rows of a saved run, ready to be scored again."""
+
+    run: Run
+    feed: pipeline.Feed
+    rubrics: pipeline.RowRubrics  # what scores the rows now
+    replaces_row_rubrics: bool  # whether rows are scored without the rubrics that they bring
+    keeps_answers: bool  # whether answers of the saved run are used again
+    # Builds the rubrics that rows bring, to read the saved answers to their questions.
+    saved_rubrics: pipeline.RowRubrics = field(default_factory=pipeline.RowRubrics)
+
+    def units(self) -> Iterator[list[pipeline.Pending]]:
+        """Yield the rows, each alone, or those of one example if its rollouts are compared."""
+        rubric = self.rubrics.rubric
+        if rubric is not None and Traits.of(rubric).compares:
+            groups = self.run.by_example()
+        else:
+            groups = ([row] for row in self.run.rows())
+        for rows in groups:
+            to_score: list[pipeline.Pending] = []
+            for row in rows:
+                pending = self._prepare(row)
+                if pending.scorer is None:
+                    yield from pipeline.undone([pending])
+                else:
+                    to_score.append(pending)
+            yield from pipeline.undone(to_score)
+
+    def _prepare(self, row: Row) -> pipeline.Pending:
+        """Return a row without its scores, with what judges have answered about it."""
+        generation_times = {
+            part: seconds for part, seconds in row.timing.items() if part != "scoring"
+        }
+        fields = without_rubric(row.fields) if self.replaces_row_rubrics else row.fields
+        unscored_row = replace(
+            row,
+            fields=fields,
+            report=EvaluationReport(),
+            spent=NOTHING,
+            timing=generation_times,
+            judge_log=(),
+        )
+        pending = self.feed.pending(unscored_row)
+        if self.keeps_answers and pending.scorer is not None:
+            criteria = self._saved_criteria(row, pending.scorer)
+            pending.state = _Recalled(fields, dict(_answers(row.report.lines, criteria)))
+        return pending
+
+    def _saved_criteria(self, row: Row, scorer: Any) -> Sequence[CriterionAbout]:
+        """Return the criteria of the saved run whose answers about a row `scorer` may use."""
+        if own_rubric(row.fields) is None:
+            return () if self.run.about.rubric is None else self.run.about.rubric.criteria
+        try:
+            saved_rubric, _ = self.saved_rubrics.of(row.fields)
+        except AssayError:
+            return ()  # it could not be read then either, so there are no answers
+        if self.replaces_row_rubrics and saved_rubric.shows != getattr(scorer, "shows", None):
+            return ()  # the judge read other parts of the rollout
+        return [CriterionAbout.of(criterion) for criterion in saved_rubric.criteria]
 
 
 class _Recalled(dict[str, Any]):
     """The fields of a saved row, with what judges answered about it, by the hash of the question."""
 
-    def __init__(self, row: Row, answers: Mapping[str, Score]) -> None:
-        super().__init__(row.fields)
+    def __init__(self, fields: Mapping[str, Any], answers: Mapping[str, Score]) -> None:
+        super().__init__(fields)
         self.answers = answers
 
 

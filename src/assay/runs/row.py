@@ -41,6 +41,15 @@ def own_rubric(row: Mapping[str, Any]) -> Any:
     return own or None if isinstance(own, str) else own
 
 
+def without_rubric(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a row without its own rubric."""
+    fields = {name: value for name, value in row.items() if name != COLUMN}
+    row_input = fields.get("input")
+    if isinstance(row_input, Mapping) and COLUMN in row_input:
+        fields["input"] = without_rubric(cast("Mapping[str, Any]", row_input))
+    return fields
+
+
 class Seen:
     """A set of keys or texts that keeps their 64-bit hashes alone, since a run has millions of them.
 
