@@ -36,6 +36,11 @@ def is_real(value: acb) -> bool:
     return value.imag == 0
 
 
+def is_computable(function: str) -> bool:
+    """Return True if the values of this function are known, and not only its name, as in `f(x)`."""
+    return function in _FUNCTIONS
+
+
 def _value(node: tree.Node, point: Point) -> acb:
     match node:
         case tree.Number(value):
@@ -81,6 +86,8 @@ def _power(base: tree.Node, exponent: tree.Node, point: Point) -> acb:
         return _bounded(above, arb(1)).exp()
     below = _value(base, point)
     whole = _integer(above)
+    if whole == 0 and below == 0:
+        raise UndefinedError("0 to the power 0")
     if whole is not None:
         _bounded(above, arb(abs(below)).log() if whole > 64 or whole < -64 else arb(1))
         return below ** fmpz(whole)

@@ -5,8 +5,9 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias, TypeGuard
 
 from assay.math import tree
+from assay.math.balls import TooLargeError
 from assay.math.relations import compare_relations, compare_sets, is_set
-from assay.math.values import compare_constants, compare_quantities
+from assay.math.values import compare_constants, compare_quantities, has_value, is_nonzero
 from assay.math.verdict import SAME, Equality, MathOptions, all_of, different, undecided
 
 
@@ -41,13 +42,23 @@ def compare(gold: tree.Node, answer: tree.Node, options: MathOptions) -> Equalit
 
 
 def _is_false(equation: tree.Relation, options: MathOptions) -> bool:
-    """Whether two sides of a chain are different numbers: `8 = 7`."""
-    values = [
-        side
-        for side in equation.sides
-        if not tree.symbols_of(side) and not isinstance(side, tree.Words | tree.Listing)
-    ]
-    return any(compare_quantities(side, values[-1], options).equal is False for side in values[:-1])
+    """Return True if two sides of a chain are different numbers (`8 = 7`), or one has no value (`0/0 = 7`)."""
+    numbers: list[tree.Node] = []
+    for side in equation.sides:
+        if not tree.symbols_of(side) and not isinstance(side, tree.Words | tree.Listing):
+            numbers.append(side)
+    for number in numbers[:-1]:
+        if compare_quantities(number, numbers[-1], options).equal is False:
+            return True
+    return any(_lacks_value(number) for number in numbers)
+
+
+def _lacks_value(number: tree.Node) -> bool:
+    """Return True if an expression without variables has no value, such as `0/0`."""
+    try:
+        return tree.is_value(number) and not has_value(number)
+    except TooLargeError:
+        return False
 
 
 def _compare_words(gold: tree.Node, answer: tree.Node) -> Equality:
@@ -56,7 +67,7 @@ def _compare_words(gold: tree.Node, answer: tree.Node) -> Equality:
             _SAYS_NOTHING.sub("", _BETWEEN_WORDS.sub(" ", side.text)).strip()
             for side in (gold, answer)
         )
-        if one == two:
+        if one == two != "":
             return Equality(True, f"equal as words: {gold.text}")
         return different(f"different words: {gold.text!r} and {answer.text!r}")
     words, other = (gold, answer) if isinstance(gold, tree.Words) else (answer, gold)
@@ -146,6 +157,8 @@ def compare_listings(gold: tree.Node, answer: tree.Node, options: MathOptions) -
             return different("only one is a set")
         return compare(one, two, options)
 
+    if not one or not two:
+        return different("a list without parts has no value")
     if len(one) != len(two):
         if kinds <= {"bare", "set", ""}:
             return _compare_repeated(one, two, compared)
@@ -247,14 +260,33 @@ def _compare_repeated(
 def _compare_ratios(gold: tree.Node, answer: tree.Node, options: MathOptions) -> Equality:
     if any(isinstance(side, tree.Listing) and side.kind != "ratio" for side in (gold, answer)):
         return different("only one is a ratio")
-    one, two = _terms(gold), _terms(answer)
-    if len(one) != len(two):
-        return different(f"ratios of {len(one)} and {len(two)} parts")
-    pairs = zip(one[1:], two[1:], strict=True)
-    crossed = [
-        compare(tree.Product((one[0], b)), tree.Product((two[0], a)), options) for a, b in pairs
-    ]
-    return all_of(crossed, as_what="ratios")
+    gold_terms, answer_terms = _terms(gold), _terms(answer)
+    if len(gold_terms) != len(answer_terms):
+        return different(f"ratios of {len(gold_terms)} and {len(answer_terms)} parts")
+    # Terms are compared in proportion to one that is not 0 in either ratio.
+    # If there is none, such as in 0:0, a product of terms is 0 whatever the other factor is.
+    index = _find_nonzero(gold_terms)
+    if index is None or index != _find_nonzero(answer_terms):
+        return different("a ratio has no value, or only one has a term that is 0")
+    findings: list[Equality] = []
+    for number, (gold_term, answer_term) in enumerate(zip(gold_terms, answer_terms, strict=True)):
+        if number != index:
+            left = tree.Product((gold_term, answer_terms[index]))
+            right = tree.Product((answer_term, gold_terms[index]))
+            findings.append(compare(left, right, options))
+    return all_of(findings, as_what="ratios")
+
+
+def _find_nonzero(terms: Sequence[tree.Node]) -> int | None:
+    """Return the index of the last term that is provably not 0; None if the ratio has no value."""
+    try:
+        nonzero = [index for index, term in enumerate(terms) if is_nonzero(term)]
+    except TooLargeError:
+        return None
+    is_division_by_zero = len(terms) == 2 and 1 not in nonzero
+    if not nonzero or is_division_by_zero:
+        return None
+    return nonzero[-1]
 
 
 def _terms(node: tree.Node) -> tuple[tree.Node, ...]:

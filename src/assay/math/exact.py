@@ -257,6 +257,8 @@ class Form:
         if power < 0:
             return self.divide(constant(1), self.raised(ratio, -power))
         number = rational(ratio)
+        if number == 0 and power == 0:
+            raise UndefinedError("0 to the power 0")
         if number is not None:
             size = max(number.p.bit_length(), number.q.bit_length())
             if size * power > MOST_BITS:

@@ -77,7 +77,7 @@ def settled(gold: str, answer: str, options: MathOptions) -> MathVerdict | None:
     one, two = plain_number(gold), plain_number(answer)
     if one is not None and two is not None:
         return _numbers(one, two, options)
-    if written(gold) == written(answer) and answer.strip():
+    if written(gold) == written(answer) != "":
         return MathVerdict("equal", f"equal as written: {shortened(answer)}", "normalize")
     return None
 

@@ -14,13 +14,30 @@ from flint import acb, fmpq, fmpq_poly
 from assay.math import tree
 from assay.math.balls import Point, TooLargeError, UndefinedError, ball, is_real
 from assay.math.exact import ATOMS, NO_PROOF, ONE, Form, Ratio, TooComplexError, powers_in, slope_in
-from assay.math.values import compare_constants, points, shown
+from assay.math.values import compare_constants, has_value, points, shown
 from assay.math.verdict import DEFAULT, Equality, different, undecided
 
 _TURNED: Final = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "=": "=", "!=": "!="}
 
 
 def compare_relations(gold: tree.Node, answer: tree.Node) -> Equality:
+    finding = _compare_relations(gold, answer)
+    if not finding.equal:
+        return finding
+    try:
+        sides = (*_sides(gold), *_sides(answer))
+        if all(has_value(side) for side in sides):
+            return finding
+    except TooLargeError as error:
+        return undecided(f"too large: {error}")
+    return different("a side of a relation has no value")
+
+
+def _sides(node: tree.Node) -> tuple[tree.Node, ...]:
+    return node.sides if isinstance(node, tree.Relation) else (node,)
+
+
+def _compare_relations(gold: tree.Node, answer: tree.Node) -> Equality:
     if not (isinstance(gold, tree.Relation) and isinstance(answer, tree.Relation)):
         return _compare_solved(gold, answer)
     if len(gold.operators) != len(answer.operators):
@@ -173,6 +190,17 @@ _INFINITY: Final = tree.Constant("infinity")
 _MINUS_INFINITY: Final = tree.negated(_INFINITY)
 
 
+_EMPTY: Final = tree.NamedSet("empty")
+
+
+def _is_empty_by_name(one: tree.Node, two: tree.Node) -> bool:
+    """Return True if one side is `∅` and the other a condition, such as `x² < 0`."""
+    conditions = tree.Relation | tree.Builder
+    return (one == _EMPTY and isinstance(two, conditions)) or (
+        two == _EMPTY and isinstance(one, conditions)
+    )
+
+
 class NoSetError(ValueError):
     """The tree is no set of real numbers that can be cut into pieces."""
 
@@ -184,9 +212,14 @@ def compare_sets(gold: tree.Node, answer: tree.Node) -> Equality:
     try:
         first, second = as_set(gold), as_set(answer)
         places = _ordered(_ends(first) + _ends(second))
-        if _pieces(first, places) == _pieces(second, places):
-            return Equality(True, "equal as sets of numbers")
-        return different("the sets of numbers differ")
+        pieces = _pieces(first, places)
+        if pieces != _pieces(second, places):
+            return different("the sets of numbers differ")
+        # Two conditions that no number satisfies say nothing about each other, and the pair (3, 2)
+        # is not an interval without numbers. Only the empty set itself equals such a condition.
+        if not any(pieces) and not _is_empty_by_name(gold, answer):
+            return different("an interval or condition that holds for no number has no value")
+        return Equality(True, "equal as sets of numbers")
     except (NoSetError, UndefinedError, TooLargeError, TooComplexError) as error:
         return undecided(str(error))
 

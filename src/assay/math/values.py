@@ -6,7 +6,14 @@ from typing import Final
 from flint import acb, arb, fmpq
 
 from assay.math import tree
-from assay.math.balls import TooLargeError, UndefinedError, ball, bits_to_prove_zero, is_real
+from assay.math.balls import (
+    TooLargeError,
+    UndefinedError,
+    ball,
+    bits_to_prove_zero,
+    is_computable,
+    is_real,
+)
 from assay.math.exact import proves_equal
 from assay.math.normalization import agree, shortened
 from assay.math.units import count_other_things, is_generic, unit_of
@@ -65,6 +72,44 @@ def _told_apart(
     return found
 
 
+def has_value(node: tree.Node) -> bool:
+    """Return True if an expression has a value for some values of its variables.
+
+    Raises `TooLargeError` if the value is too large to compute.
+    """
+    is_infinite = _sign_of_infinity(node) in (-1, 1)
+    return is_infinite or any(True for _ in _sample_values(node))
+
+
+def is_nonzero(node: tree.Node) -> bool:
+    """Return True if an expression is provably not 0 for some values of its variables.
+
+    Raises `TooLargeError` if the value is too large to compute.
+    """
+    return any(not value.overlaps(acb(0)) for value in _sample_values(node))
+
+
+def _sample_values(node: tree.Node) -> Iterator[acb]:
+    """Yield the values of an expression at a few points where it has one."""
+    node = _with_functions_as_variables(node)
+    names = sorted(tree.symbols_of(node))
+    for point in points(names, tries=4, whole=_needs_whole(node)):
+        for precision in _PRECISIONS[:2]:
+            try:
+                value = ball(node, point, precision)
+            except UndefinedError:
+                continue
+            yield value
+
+
+def _with_functions_as_variables(node: tree.Node) -> tree.Node:
+    """Replace every function of which only the name is known, such as `f(x)`, by a variable."""
+    if isinstance(node, tree.Apply) and not is_computable(node.function):
+        return tree.Symbol(node.function)
+    parts = tuple(_with_functions_as_variables(child) for child in tree.children(node))
+    return tree.rebuilt(node, parts)
+
+
 def _is_real_throughout(node: tree.Node, point: Mapping[str, fmpq]) -> bool:
     """Whether an expression and all its parts are real numbers at a point."""
     parts = (each for each in tree.nodes_of(node) if isinstance(each, tree.Apply | tree.Power))
@@ -115,8 +160,8 @@ def compare_constants(gold: tree.Node, answer: tree.Node, options: MathOptions) 
         if signs[0] == signs[1]:
             return Equality(True, "equal: both infinite")
         return different("one is infinite and the other is not, or with another sign")
-    if _divides_by_zero(gold) != _divides_by_zero(answer):
-        return different("only one has a value: the other divides by 0")
+    if _is_undefined(gold) or _is_undefined(answer):
+        return different("one has no value: it divides by 0, or raises 0 to the power 0")
     try:
         return _by_value(gold, answer, options, is_decimal=is_decimal)
     except UndefinedError as error:
@@ -125,11 +170,16 @@ def compare_constants(gold: tree.Node, answer: tree.Node, options: MathOptions) 
         return undecided(f"too large: {error}")
 
 
-def _divides_by_zero(node: tree.Node) -> bool:
-    return any(
-        isinstance(each, tree.Quotient) and tree.rational_of(each.bottom) == 0
-        for each in tree.nodes_of(node)
-    )
+def _is_undefined(node: tree.Node) -> bool:
+    """Return True if some part divides by 0, or raises 0 to a power that is not positive."""
+    for part in tree.nodes_of(node):
+        if isinstance(part, tree.Quotient) and tree.rational_of(part.bottom) == 0:
+            return True
+        if isinstance(part, tree.Power) and tree.rational_of(part.base) == 0:
+            exponent = tree.rational_of(part.exponent)
+            if exponent is not None and exponent <= 0:
+                return True
+    return False
 
 
 def _is_whole(node: tree.Node) -> bool:

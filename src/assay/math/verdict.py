@@ -95,7 +95,9 @@ def different(reason: str) -> Equality:
 
 
 def all_of(findings: list[Equality], *, as_what: str) -> Equality:
-    """Equal when all are; different as soon as one is; else undecided."""
+    """Equal when all are; different as soon as one is; else undecided, also when there are none."""
+    if not findings:
+        return undecided("there is nothing to compare")
     undone = sorted(
         (each for each in findings if not each.equal), key=lambda each: each.equal is None
     )
