@@ -127,7 +127,7 @@ class PlainAimd(AdaptiveLimit):
 
     def record(self, outcome: Outcome, *, is_full: bool) -> None:
         self._ignored = max(0, self._ignored - 1)
-        if outcome == "refused" and not self._ignored:
+        if outcome == "busy" and not self._ignored:
             self._exact_limit = max(1.0, self._exact_limit / 2)
             self._ignored = int(self._exact_limit)
         elif outcome == "answered" and is_full:

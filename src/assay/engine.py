@@ -20,7 +20,7 @@ from assay.errors import JudgeError, RubricError, SignatureError
 from assay.graders.grader import Grader, JudgeAnswer, ask_grader
 from assay.graders.judge_input import build_judge_input
 from assay.graders.verdicts import check_score, score_verdict, to_finite_float
-from assay.models.budgets import is_dry_run, refuse_unpriced, rollout_spending
+from assay.models.budgets import is_dry_run, raise_if_price_unknown, rollout_spending
 from assay.models.model import has_room
 from assay.plan import CheckSequence, Plan, PlannedCriterion, Stage
 from assay.redaction import get_logger
@@ -433,7 +433,7 @@ async def _ask_grader(
     grader = context.grader
     assert grader is not None
     models = grader.models()
-    refuse_unpriced(models)
+    raise_if_price_unknown(models)
 
     def models_have_room() -> bool:
         return all(has_room(model) for model in models)

@@ -19,7 +19,7 @@ def finish_window(limit: AdaptiveLimit, *, refused: int = 0, is_full: bool = Tru
     """Let one window of calls end, this many of them refused; return the limit afterwards."""
     calls = max(MIN_WINDOW_CALLS, limit.limit)
     for number in range(calls):
-        limit.record("refused" if number < refused else "answered", is_full=is_full)
+        limit.record("busy" if number < refused else "answered", is_full=is_full)
     return limit.limit
 
 
@@ -42,9 +42,9 @@ def test_it_does_not_change_before_a_window_is_complete() -> None:
 def test_a_window_has_at_least_eight_calls() -> None:
     limit = AdaptiveLimit(2)
     for _ in range(7):
-        limit.record("refused", is_full=True)
+        limit.record("busy", is_full=True)
     assert limit.limit == 2
-    limit.record("refused", is_full=True)
+    limit.record("busy", is_full=True)
     assert limit.limit == 1
 
 
@@ -134,7 +134,7 @@ async def test_a_retry_goes_ahead_of_first_attempts() -> None:
     names = {"first": False, "second": False, "retry": True}
     calls = [asyncio.ensure_future(call(name, is_retry=retry)) for name, retry in names.items()]
     await asyncio.sleep(0)
-    limiter.release("refused")
+    limiter.release("busy")
     await asyncio.gather(*calls)
     assert order == ["retry", "first", "second"]
 

@@ -45,12 +45,14 @@ class AnthropicFormat(WireFormat):
     maker = "anthropic"
 
     def headers(self, key: str | None) -> dict[str, str]:
+        """Return the headers with the version of the API and, if there is one, the key."""
         headers = {"anthropic-version": "2023-06-01"}
         if key:
             headers["x-api-key"] = key
         return headers
 
     def write_request(self, request: Request, model_name: str, omitted: Set[str]) -> Payload:
+        """Return the body of a request, without the optional parameters in `omitted`."""
         system, turns = _write_messages(request, omitted)
         body: dict[str, Any] = {
             "model": model_name,
@@ -106,6 +108,7 @@ class AnthropicFormat(WireFormat):
         )
 
     def read_usage(self, data: Mapping[str, Any]) -> Usage:
+        """Return the tokens that an answer reports."""
         usage = get_object(data, "usage")
         cached = get_count(usage, "cache_read_input_tokens")
         stored = get_count(usage, "cache_creation_input_tokens")
@@ -128,7 +131,7 @@ def _write_messages(
     that the request shares with others.
     """
     messages = prepare_messages(request, omitted)
-    last_shared = 0  # the number of the last shared message; 0 if there is none
+    last_shared = 0  # the number of the last shared message, from 1; 0 if there is none
     if request.shared:
         # `prepare_messages` may have inserted a description of the schema, which is shared too.
         inserted_count = len(messages) - len(request.messages)
@@ -152,7 +155,10 @@ def _write_messages(
 
 
 def _write_blocks(message: Message) -> list[dict[str, Any]]:
-    """Return the content of a message, including tool calls, as a list of blocks."""
+    """Return the content of a message as a list of blocks.
+
+    Tool calls become blocks too, and a message of a tool becomes one block with its result.
+    """
     content = write_parts(message, _write_part).get("content")  # a text, a list of blocks or None
     blocks: list[dict[str, Any]] = []
     if isinstance(content, str):
@@ -184,6 +190,7 @@ def _write_part(part: str | Medium) -> dict[str, Any]:
 
 
 def _write_tool_call(call: ToolCall) -> dict[str, Any]:
+    """Return an earlier tool call of the model as a block."""
     return {
         "type": "tool_use",
         "id": call.id,
@@ -217,6 +224,7 @@ def _set_cache_breakpoint(blocks: list[dict[str, Any]]) -> None:
 
 
 def _write_tool(tool: Tool) -> dict[str, Any]:
+    """Return a tool that the model may call. Raise `Refused` if it has the reserved name."""
     if tool.name == REPLY_TOOL:
         raise Refused(
             f"a tool is called {REPLY_TOOL!r}, "

@@ -36,16 +36,18 @@ def budget(
     spent: float = 0.0,
     rollout: float | None = None,
 ) -> AbstractContextManager[Ledger]:
-    """Count, and limit, what is asked of models inside the block.
+    """Count the calls to models inside the block, and limit what they cost.
 
     When `dollars` are spent, further calls raise `BudgetExceeded`; after `seconds` they raise
-    `DeadlineExceeded`. Both become errors on the lines they were for. `spent` is the part of the
-    dollars that was spent before, as by a run that is resumed. `rollout` is the cost of one
-    rollout, if it is known.
+    `DeadlineExceeded`. In a report, both are errors of the criteria that needed the calls.
 
-    >>> with budget() as spent:
+    `spent` is how much of the dollars an earlier part of a resumed run has spent. `rollout` is
+    about how many dollars one rollout costs, if that is known: a rollout starts only if there are
+    enough dollars to finish it.
+
+    >>> with budget() as ledger:
     ...     pass
-    >>> spent.calls, spent.cost
+    >>> ledger.calls, ledger.cost
     (0, 0.0)
     """
     options = {"dollars": dollars, "seconds": seconds, "spent": spent, "rollout": rollout}
@@ -101,7 +103,7 @@ def count_call(usage: Usage, cost: float | None, model: str = "") -> None:
         ledger.count_call(usage, cost, model)
 
 
-def refuse_unpriced(models: Iterable[Model]) -> None:
+def raise_if_price_unknown(models: Iterable[Model]) -> None:
     """Raise `BudgetExceeded` if dollars are limited and the price of a model is not known."""
     ledger = Ledger.current()
     if ledger is None or not ledger.needs_prices:
@@ -349,7 +351,10 @@ class Ledger:
         )
 
     def _try_reserve(self, dollars: float, rollout: RolloutSpending | None) -> bool:
-        """Set dollars aside if there are enough; return False if the call has to wait for them."""
+        """Set dollars aside for a call if there are enough; return False if it has to wait.
+
+        Raises `BudgetExceeded` if waiting cannot help. The ledger is locked.
+        """
         is_affordable = rollout is None or self not in rollout.unaffordable_in
         if is_affordable and dollars <= self.left + _ROUNDING:
             self._change_reserved(dollars)
@@ -442,15 +447,17 @@ class Ledger:
         try_take: Callable[[], bool],
         give_back: Callable[[], object],
     ) -> None:
-        """Wait in a queue until `try_take` has taken the dollars and returned True.
+        """Wait in a queue until `try_take` has taken what this call or rollout needs.
 
-        If it raises `BudgetExceeded`, so does this. `give_back` undoes `try_take`; it is called if
-        the caller is cancelled after the dollars were taken. Both are called with the ledger
-        locked.
+        `try_take` takes it and returns True, or returns False if there is not enough yet. It raises
+        `BudgetExceeded`, and so does this method, if there never will be. `give_back` undoes it: it
+        is called if the caller is cancelled just after its turn came. Both are called with the
+        ledger locked.
         """
         with self._lock:
             if not queue and try_take():
                 return
+            # Whoever frees dollars calls `_serve_waiting()`, which calls `try_take` again.
             waiting = _Waiting(try_take)
             queue.append(waiting)
         try:
@@ -461,8 +468,10 @@ class Ledger:
             with self._lock:
                 if waiting in queue:
                     queue.remove(waiting)
-                elif waiting.turn.exception() is None:
-                    give_back()
+                else:
+                    has_taken = waiting.turn.exception() is None
+                    if has_taken:
+                        give_back()
                 self._serve_waiting()
             raise
 
@@ -488,7 +497,8 @@ class Ledger:
 class _Waiting:
     """A call or a rollout that waits for dollars."""
 
-    try_take: Callable[[], bool]
+    try_take: Callable[[], bool]  # see `Ledger._wait_for_dollars`
+    # Set when `try_take` has returned True, or to its exception.
     turn: Future[None] = field(default_factory=lambda: Future[None]())
 
 

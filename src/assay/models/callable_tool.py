@@ -105,6 +105,7 @@ def get_tool_name(function: Any) -> str:
 
 
 def _unwrap_partials(function: Any) -> Any:
+    """Return the function inside `functools.partial` objects; any other function unchanged."""
     while isinstance(function, partial):
         function = cast("partial[Any]", function).func
     return function
@@ -179,6 +180,7 @@ def _read_signature(function: Callable[..., Any], name: str, hidden: Sequence[st
 
 
 def _read_parameters(function: Callable[..., Any], name: str) -> list[inspect.Parameter]:
+    """Return the parameters of a tool. Raise `ToolError` if Python does not know its signature."""
     try:
         return list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError) as error:

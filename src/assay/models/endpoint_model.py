@@ -12,7 +12,7 @@ from assay.models.budgets import (
     count_call,
     count_here,
     is_dry_run,
-    refuse_unpriced,
+    raise_if_price_unknown,
     reserve_dollars,
 )
 from assay.models.finish_reasons import check_complete
@@ -70,7 +70,7 @@ class EndpointModel:
     async def __call__(self, request: Request) -> Reply:
         """Return the reply; in a dry run count the request and raise `NotAsked`."""
         try:
-            refuse_unpriced([self])  # a budget in dollars needs the price of every call
+            raise_if_price_unknown([self])  # a budget in dollars needs the price of every call
             if is_dry_run():
                 self._count_dry_run(request)
                 raise NotAsked(f"{self.id} was not asked: this is a dry run")
@@ -148,21 +148,22 @@ class EndpointModel:
     async def _ask(
         self, request: Request, send: SendPayload, omitted: Set[str] = frozenset()
     ) -> Reply:
-        """Return the reply to a request.
+        """Return the reply to a request, without the optional parameters in `omitted`.
 
-        If the endpoint refuses an optional parameter, the request is sent again without it. If this
-        helps, the parameter is omitted from all further requests. If it does not, the first refusal
-        is raised.
+        If the endpoint refuses the request because of another optional parameter, it is sent again
+        without that one too, until it is answered or the refusal has another cause. If it is
+        answered, the parameters are omitted from all further requests to this model. If not, the
+        first refusal is raised.
         """
         first_refusal: Refused | None = None
-        used: Set[str] = frozenset()  # the optional parameters of the latest attempt
+        sent_parameters: Set[str] = frozenset()  # the optional ones of the latest attempt
 
         async def send_once(seconds: float) -> RawReply:
-            nonlocal used
-            # Written anew for each attempt: another call may have found out in the meantime what
-            # the endpoint refuses.
+            nonlocal sent_parameters
+            # The payload is written for each attempt, because another call may have found out in
+            # the meantime which parameters the endpoint refuses.
             payload = self._write_payload(request, omitted)
-            used = payload.used
+            sent_parameters = payload.used
             return await send(payload, seconds)
 
         while True:
@@ -171,23 +172,22 @@ class EndpointModel:
             except Refused as error:
                 if first_refusal is None:
                     first_refusal = error
-                parameter = find_unsupported_parameter(error.status, str(error), used)
+                parameter = find_unsupported_parameter(error.status, str(error), sent_parameters)
                 if parameter is None:
-                    # Omitting parameters did not help, so the first refusal was about something
-                    # else.
+                    # The refusal has another cause, so the model may accept the parameters.
                     self._suspected_parameters -= omitted
                     self.endpoint.availability.record_refusal(first_refusal, self.name)
                     raise first_refusal from None
                 omitted = omitted | {parameter}
                 if mentions_parameter(str(error), parameter):
-                    # Calls that are sent from now on need not find out the same.
+                    # Other calls omit it from now on, so that they are not refused too.
                     self._suspected_parameters |= {parameter}
-                continue
-            if first_refusal is not None:
-                # Omitting these parameters helped.
-                self.refused_parameters |= omitted
-                self._suspected_parameters -= omitted
-            return check_complete(reply, self.id, request)
+            else:
+                if first_refusal is not None:
+                    # The request was answered without these parameters.
+                    self.refused_parameters |= omitted
+                    self._suspected_parameters -= omitted
+                return check_complete(reply, self.id, request)
 
     def _write_payload(self, request: Request, omitted: Set[str]) -> Payload:
         """Write a request without these parameters and those that the model does not accept."""
@@ -217,6 +217,7 @@ class EndpointModel:
             return reply._replace(usage=usage, cost=cost)
 
     def _read_reply(self, raw_reply: RawReply) -> Reply:
+        """Return the reply in an answer. Raise `NoReply` if the answer has an unexpected form."""
         try:
             return self._format.read_reply(raw_reply.data)
         except (KeyError, IndexError, TypeError, AttributeError) as error:

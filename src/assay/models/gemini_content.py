@@ -32,6 +32,10 @@ class GeminiFormat(WireFormat):
     maker = "gemini"
 
     def write_request(self, request: Request, model_name: str, omitted: Set[str]) -> Payload:
+        """Return the arguments of `generate_content`, without the optional ones in `omitted`.
+
+        Raise `Refused` if the request has tools.
+        """
         if request.tools:
             raise Refused(
                 "tools are not offered to a model through a client of google-genai: "
@@ -80,6 +84,7 @@ class GeminiFormat(WireFormat):
         )
 
     def read_usage(self, data: Mapping[str, Any]) -> Usage:
+        """Return the tokens that an answer reports; those of thoughts count as completion."""
         usage = get_object(data, "usage_metadata")
         answer = get_count(usage, "candidates_token_count")
         thoughts = get_count(usage, "thoughts_token_count")
@@ -145,6 +150,7 @@ def _write_content(message: Message, model_name: str) -> list[dict[str, Any]]:
 
 
 def _write_part(part: str | Medium) -> dict[str, Any]:
+    """Return a text or a medium as a part of Gemini's."""
     if isinstance(part, str):
         return {"text": part}
     return {"inline_data": {"mime_type": part.media_type, "data": part.data}}

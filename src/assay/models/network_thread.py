@@ -102,6 +102,7 @@ class _NetworkThread:
         thread.start()
 
     def _run(self) -> None:
+        """Run the event loop until the process ends. This is what the thread does."""
         while True:
             # A task that raises one of these stops the loop. Its caller gets the exception, as any
             # other one; the thread goes on, because other calls need it.
@@ -160,6 +161,7 @@ class _NetworkThread:
 
 
 def _set_results(calls: list[_Call]) -> None:
+    """Pass the results of finished calls on to their callers. Runs on the callers' loop."""
     for call in calls:
         call.set_result()
 

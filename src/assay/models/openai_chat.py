@@ -55,6 +55,7 @@ class OpenAIChatFormat(WireFormat):
         self._token_limit_names = (token_limit_name, other_name)
 
     def write_request(self, request: Request, model_name: str, omitted: Set[str]) -> Payload:
+        """Return the body of a request, without the optional parameters in `omitted`."""
         body: dict[str, Any] = {
             "model": model_name,
             "messages": write_messages(request, omitted),
@@ -110,6 +111,7 @@ class OpenAIChatFormat(WireFormat):
         )
 
     def read_usage(self, data: Mapping[str, Any]) -> Usage:
+        """Return the tokens that an answer reports."""
         usage = get_object(data, "usage")
         details = get_object(usage, "prompt_tokens_details")
         # DeepSeek reports the cached tokens as `prompt_cache_hit_tokens`.
@@ -152,6 +154,7 @@ def _write_part(part: str | Medium) -> dict[str, Any]:
 
 
 def _write_tool(tool: Tool) -> dict[str, Any]:
+    """Return a tool that the model may call."""
     function = {
         "name": tool.name,
         "description": tool.description,
@@ -161,6 +164,7 @@ def _write_tool(tool: Tool) -> dict[str, Any]:
 
 
 def _write_response_format(schema: type[BaseModel]) -> dict[str, Any]:
+    """Return the parameter that asks for a reply of this schema."""
     # Providers compile every new schema, and limit how many a user may send. So the schema must be
     # the same in all requests of a kind.
     described = {"name": schema.__name__, "strict": True, "schema": json_schema(schema)}

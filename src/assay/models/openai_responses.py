@@ -34,6 +34,10 @@ class OpenAIResponsesFormat(WireFormat):
     unsupported_media = frozenset({"audio"})
 
     def write_request(self, request: Request, model_name: str, omitted: Set[str]) -> Payload:
+        """Return the body of a request, without the optional parameters in `omitted`.
+
+        Raise `Refused` if the request has tools.
+        """
         if request.tools:
             raise Refused(
                 f"tools are not offered to {model_name} through the Responses API: "
@@ -84,6 +88,7 @@ class OpenAIResponsesFormat(WireFormat):
         )
 
     def read_usage(self, data: Mapping[str, Any]) -> Usage:
+        """Return the tokens that an answer reports."""
         usage = get_object(data, "usage")
         details = get_object(usage, "input_tokens_details")
         return Usage(

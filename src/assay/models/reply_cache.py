@@ -55,6 +55,7 @@ class Cached:
         self._cache = verdicts
 
     async def __call__(self, request: Request) -> Reply:
+        """Return the stored reply to an equal request; without one, ask the model and store it."""
         key = VerdictKey(
             question=request.question,
             text=text_hash(request.content),  # covers everything that affects the answer

@@ -378,6 +378,7 @@ class FunctionModel:
         self._takes_keywords = keywords is None or {"system_prompt", "user_prompt"} <= keywords
 
     async def __call__(self, request: Request) -> Reply:
+        """Return what the function returns for the prompts of a request, as a reply."""
         if self._takes_keywords:
             result = self._function(system_prompt=request.system, user_prompt=request.user)
         else:

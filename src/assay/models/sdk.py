@@ -100,7 +100,7 @@ class SdkSender:
 
         Raise `ConnectionError` or `TimeoutError` if there was no answer.
         """
-        arguments = self._arguments(payload.body)
+        arguments = self._write_arguments(payload.body)
         try:
             async with asyncio.timeout(seconds):
                 if self._is_async:
@@ -118,8 +118,12 @@ class SdkSender:
         data = replace_secrets(self._secrets, _to_json_data(answer))
         return RawReply(HTTP_OK, headers={}, data=data, text="")
 
-    def _arguments(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the body of a call as keyword arguments of the client's method."""
+    def _write_arguments(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the fields of a request's body as keyword arguments of the client's method.
+
+        Fields for which the method has no keyword are put into `extra_body`, if it takes that; the
+        SDK then adds them to the body.
+        """
         arguments = dict(body)
         if self._is_google:
             # Other clients get the timeout and the retries once, in `_without_retries`. Those of
@@ -131,8 +135,7 @@ class SdkSender:
             arguments["config"] = {"http_options": http_options, **arguments["config"]}
         if self._keywords is None or "extra_body" not in self._keywords:
             return arguments
-        # Endpoints accept fields that their SDKs have no keyword for: `anthropic` 1.17 has none for
-        # `temperature`.
+        # As an example, the method of `anthropic` 1.17 has no keyword `temperature`.
         extra_body: dict[str, Any] = {}
         for name in list(arguments):
             if name not in self._keywords:

@@ -30,8 +30,9 @@ SHOWN_LENGTH = 200  # characters of a reply that an error message quotes
 _REASON_FIELDS = frozenset(
     {"explanation", "reason", "reasoning", "rationale", "analysis", "evidence", "feedback"}
 )
-# The types of pydantic's errors for a value that is not among those that the schema lists.
-_NOT_LISTED = frozenset({"literal_error", "enum"})
+# The types of pydantic's errors for a value that a `Literal` or an `Enum` in the schema does not
+# contain.
+_UNLISTED_VALUE_ERRORS = frozenset({"literal_error", "enum"})
 
 
 def read_structured(text: str, request: Request) -> Any:
@@ -111,15 +112,16 @@ def _find_value(text: str, schema: type[BaseModel], request: Request) -> BaseMod
 def _validate(fields: Any, schema: type[BaseModel]) -> BaseModel:
     """Return the fields as an object of the schema.
 
-    Raise `OffMenu` if they only have values that the schema does not list, such as a verdict that
-    was not offered, and `Unreadable` if they do not fit for other reasons.
+    Raise `OffMenu` if the fields are right, but a value is not one of those that the schema lists:
+    a verdict that was not offered. Raise `Unreadable` if anything else is wrong.
     """
     try:
         return schema.model_validate(fields)
     except ValidationError as error:
         _, sentence = explain_first_error(error)
         error_types = {problem["type"] for problem in error.errors(include_url=False)}
-        if error_types <= _NOT_LISTED:
+        has_only_unlisted_values = error_types <= _UNLISTED_VALUE_ERRORS
+        if has_only_unlisted_values:
             raise OffMenu(f"{sentence}: it was not on offer") from None
         raise Unreadable(f"it does not match the schema: {sentence}") from None
 

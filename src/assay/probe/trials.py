@@ -27,7 +27,7 @@ from assay.graders.verdicts import failed_score, read_verdict
 from assay.loading.rubric_reader import Golden
 from assay.messages import Shows, find_last_with_role, list_messages
 from assay.models import budget
-from assay.models.budgets import refuse_unpriced
+from assay.models.budgets import raise_if_price_unknown
 from assay.models.model import has_room
 from assay.probe.attacks import Attack, attacks_of
 from assay.report import Score
@@ -250,7 +250,7 @@ async def probe(
     chosen = attacks_of(seed=seed) if attacks is None else attacks
     targets = targets_of(rubric, responses, seed=seed)
     with budget() as spent:
-        refuse_unpriced(models := judge.models())
+        raise_if_price_unknown(models := judge.models())
         watch = Watch(
             on_progress, sum(len(target.baits) + len(chosen) for target in targets), spent
         )

@@ -24,7 +24,7 @@ from assay.lint.linter import lint
 from assay.lint.rules import hits_of_criterion
 from assay.loading.rubric_reader import Golden
 from assay.models import Ledger, Request, budget, model_of
-from assay.models.budgets import refuse_unpriced
+from assay.models.budgets import raise_if_price_unknown
 from assay.models.model import has_room
 from assay.plan import make_names_unique
 from assay.probe.trials import off_topic, refuse_whole
@@ -229,7 +229,7 @@ class _Draft:
         self.drafter = model_of(model)
         self.grader = grader or PerCriterionGrader(model=self.drafter)
         refuse_whole(self.grader)
-        refuse_unpriced([self.drafter, *self.grader.models()])
+        raise_if_price_unknown([self.drafter, *self.grader.models()])
         self.most, self.on_progress = most, on_progress
         self.criteria: list[Criterion] = []
         self.refused: list[Judged] = []
