@@ -2,10 +2,10 @@
 
 import pytest
 
-from assay import PerCriterionGrader
+from assay import Criterion, PerCriterionGrader
 from assay.runs import Run, score_rows
 from assay.testing import FakeModel
-from assay.trust import Label, LabelError, Question, join, questions_of
+from assay.trust import Label, LabelError, Question, hash_text, join, questions_of
 
 RUBRIC = [
     {"requirement": "Is polite"},
@@ -144,3 +144,128 @@ class TestQuestion:
             ("MET", "MET"),
             ("fair", "good"),
         ]
+
+
+class TestText:
+    """A label with a hash of its text is used only for this text."""
+
+    COMPLETIONS = ("Thanks.", "Go away.", "Please wait.")
+
+    @pytest.fixture
+    def labels(self):
+        """A label on each of three rows."""
+        return [
+            Label(
+                example=str(number),
+                criterion="is_polite",
+                verdict="MET",
+                text_hash=hash_text("ask", completion),
+            )
+            for number, completion in enumerate(self.COMPLETIONS)
+        ]
+
+    @pytest.fixture
+    def run_of(self, make_run):
+        """Make a run of rows without an id, with these completions."""
+
+        def make(*completions):
+            rows = [
+                {"example": str(number), "prompt": "ask", "completion": text, "said": POLITE}
+                for number, text in enumerate(completions)
+            ]
+            return make_run(f"run-{len(completions)}-{completions[0]}", RUBRIC, rows)
+
+        return make
+
+    def test_labels_follow_their_text_when_a_row_is_inserted(self, run_of, labels):
+        """Rows 0 to 2 are now rows 1 to 3."""
+        result = joined(run_of("A new row.", *self.COMPLETIONS), labels)
+        assert [item.example for item in result.items] == ["1", "2", "3"]
+        assert (result.moved, result.changed_text) == (3, {})
+
+    def test_labels_whose_text_has_changed_are_counted_and_named(self, run_of, labels):
+        """The completion of row 1 was written anew, and no row has the old one."""
+        result = joined(run_of("Thanks.", "Go.", "Please wait."), labels)
+        assert [item.example for item in result.items] == ["0", "2"]
+        assert result.changed_text == {"'1'": 1}
+        assert result.moved == 0
+
+    def test_a_label_of_a_removed_row_is_counted_and_named(self, run_of, labels):
+        """Row 2 is the last one, so that no other row has its number."""
+        result = joined(run_of("Thanks.", "Go away."), labels)
+        assert [item.example for item in result.items] == ["0", "1"]
+        assert result.changed_text == {"'2'": 1}
+
+    def test_rows_with_the_same_text_are_taken_in_order(self, run_of, labels):
+        """Both old rows said the same, and so do the two rows after the new one."""
+        same = [
+            Label(str(number), "is_polite", verdict, text_hash=hash_text("ask", "Thanks."))
+            for number, verdict in ((0, "MET"), (1, "UNMET"))
+        ]
+        result = joined(run_of("A new row.", "Go away.", "Thanks.", "Thanks."), same)
+        assert [(item.example, item.people["human"]) for item in result.items] == [
+            ("2", "MET"),
+            ("3", "UNMET"),
+        ]
+
+    def test_labels_from_before_and_after_an_insertion_meet_on_one_row(self, run_of):
+        """Ann labelled row 0, which bob found as row 1."""
+        labels = [
+            Label("0", "is_polite", "MET", "ann", text_hash=hash_text("ask", "Thanks.")),
+            Label("1", "is_polite", "UNMET", "bob", text_hash=hash_text("ask", "Thanks.")),
+        ]
+        [item] = joined(run_of("A new row.", "Thanks."), labels).items
+        assert item.people == {"bob": "UNMET", "ann": "MET"}
+
+    def test_it_is_an_error_if_no_label_has_its_text_in_the_run(self, run_of, labels):
+        with pytest.raises(LabelError, match=r"3 labels, all made for texts that this run does"):
+            joined(run_of("All", "rows", "are new."), labels)
+
+    def test_labels_without_a_hash_are_counted_if_rows_have_no_id(self, run_of, make_run):
+        """They are matched by the number of the row, which nothing can check."""
+        labels = [Label("1", "is_polite", "MET")]
+        assert joined(run_of("Thanks.", "Go away."), labels).by_row_number == 1
+        rows = [("mail-1", POLITE)]
+        result = joined(make_run("named", RUBRIC, rows), [Label("mail-1", "is_polite", "MET")])
+        assert result.by_row_number == 0
+
+    def test_a_text_has_the_hash_of_a_chat_of_one_message(self):
+        """A change of the prompt or of the completion changes it."""
+        chat = [{"role": "assistant", "content": "4"}]
+        assert hash_text("2+2?", "4") == hash_text("2+2?", chat)
+        assert len({hash_text("2+2?", "4"), hash_text("2+3?", "4"), hash_text("2+2?", "5")}) == 3
+
+
+def test_raters_are_compared_without_case_and_surrounding_space(run):
+    """The name is spelled as it was the first time, and the last label of the person counts."""
+    labels = [
+        Label("1", "is_polite", "MET", "Anna"),
+        Label("2", "is_polite", "MET", " anna "),
+        Label("1", "is_polite", "UNMET", "ANNA"),
+    ]
+    first, second = joined(run, labels).items
+    assert first.people == {"Anna": "UNMET"}
+    assert second.people == {"Anna": "MET"}
+
+
+async def test_a_wording_is_that_of_the_row_if_rows_bring_rubrics(tmp_path):
+    """Two rows ask the same name in different words; a label is only about the words of its row."""
+    wordings = ["Is polite to the customer", "Is polite to everyone"]
+    rows = [
+        {
+            "id": str(number),
+            "completion": "Thanks.",
+            "rubric": [{"name": "polite", "requirement": text}],
+        }
+        for number, text in enumerate(wordings)
+    ]
+    grader = PerCriterionGrader(FakeModel(lambda system, user: "MET"))
+    await score_rows(None, rows, folder=tmp_path / "run", grader=grader)
+    hashes = [Criterion(name="polite", requirement=text).question_hash for text in wordings]
+    labels = [
+        Label("0", "polite", "MET", guideline=hashes[0]),
+        Label("1", "polite", "MET", guideline=hashes[0]),
+    ]
+    result = joined(Run.open(tmp_path / "run"), labels)
+    assert [item.example for item in result.items] == ["0"]
+    assert result.other_wording == {"polite": 1}

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from assay.trust import Label, LabelError, read_labels
+from assay.trust import Label, LabelError, read_labels, read_run_labels
 
 FIELDS = "example,sample,criterion,verdict,rater,note"
 
@@ -90,3 +90,57 @@ def test_a_file_without_labels_is_refused(tmp_path):
     path.write_text(f"{FIELDS}\n")
     with pytest.raises(LabelError, match=r"labels\.csv holds no labels"):
         read_labels(path)
+
+
+ROW = {"example": "1", "criterion": "polite", "rater": "ann"}
+
+
+class TestMerging:
+    """Labels of several files are merged."""
+
+    def test_files_are_merged(self, tmp_path):
+        """Two people labelled the same question in files of their own."""
+        paths = [tmp_path / "ann.csv", tmp_path / "bob.csv"]
+        paths[0].write_text("example,criterion,verdict,rater\n1,polite,MET,ann\n")
+        paths[1].write_text("example,criterion,verdict,rater\n1,polite,UNMET,bob\n")
+        assert [(label.rater, label.verdict) for label in read_labels(*paths)] == [
+            ("ann", "MET"),
+            ("bob", "UNMET"),
+        ]
+
+    def test_the_latest_label_counts_whatever_the_order_of_the_files(self):
+        """Times may have different offsets: 11:30+02:00 is half an hour before 10:00 UTC."""
+        older = ROW | {"verdict": "MET", "time": "2026-01-31T11:30:00+02:00"}
+        newer = ROW | {"verdict": "UNMET", "time": "2026-01-31T10:00:00Z"}
+        for sources in ([older], [newer]), ([newer], [older]):
+            [label] = read_labels(*sources)
+            assert label.verdict == "UNMET"
+
+    def test_an_older_copy_of_a_withdrawn_label_does_not_count(self):
+        older = ROW | {"verdict": "MET", "time": "2026-01-31T09:30:00Z"}
+        withdrawn = ROW | {"verdict": None, "time": "2026-01-31T10:00:00Z"}
+        other = ROW | {"verdict": "MET", "rater": "bob"}
+        assert [label.rater for label in read_labels([withdrawn, other], [older])] == ["bob"]
+
+    def test_the_last_label_counts_if_one_has_no_time(self):
+        timed = ROW | {"verdict": "MET", "time": "2026-01-31T09:30:00Z"}
+        untimed = ROW | {"verdict": "UNMET", "time": "yesterday"}
+        assert [label.verdict for label in read_labels([timed], [untimed])] == ["UNMET"]
+        assert [label.verdict for label in read_labels([untimed], [timed])] == ["MET"]
+
+    def test_a_person_has_one_label_in_any_spelling(self):
+        """Case and surrounding space do not make another person."""
+        rows = [
+            ROW | {"verdict": "MET", "rater": "Anna"},
+            ROW | {"verdict": "UNMET", "rater": " anna"},
+        ]
+        [label] = read_labels(rows)
+        assert (label.rater, label.verdict) == ("anna", "UNMET")
+
+    def test_all_files_with_labels_in_the_folder_of_a_run_are_read(self, tmp_path):
+        """The one that the page writes comes first, so that an export counts after it."""
+        (tmp_path / "labels.jsonl").write_text(json.dumps(ROW | {"verdict": "MET"}))
+        (tmp_path / "labels-2026.jsonl").write_text(json.dumps(ROW | {"verdict": "UNMET"}))
+        (tmp_path / "rollouts.jsonl").write_text("{}")
+        assert [label.verdict for label in read_run_labels(tmp_path)] == ["UNMET"]
+        assert read_run_labels(tmp_path / "none") == []

@@ -7,7 +7,7 @@ from statsmodels.stats.contingency_tables import mcnemar as their_mcnemar
 from statsmodels.stats.multitest import multipletests
 
 from assay.trust import holm, mcnemar, sign_flip
-from assay.trust.comparison import minimum_detectable_effect
+from assay.trust.significance import minimum_detectable_effect
 
 
 class TestMcNemar:

@@ -8,7 +8,7 @@ import pytest
 
 from assay import Criterion, Rubric
 from assay.cli import main
-from assay.trust import LABELS
+from assay.trust import LABELS, hash_text
 
 RUBRIC = [{"requirement": "Is polite", "weight": 3}, {"requirement": "Is short", "weight": 1}]
 
@@ -82,6 +82,52 @@ class TestAgree:
         assert "1 label about criteria it does not have: 'is_kind'" in capsys.readouterr().err
         assert main(["agree", run, str(path), "--skip-unknown"]) == 0
         assert "left out: 1 label, unknown criterion" in capsys.readouterr().out
+
+    def test_labels_of_several_files_are_merged(self, run, tmp_path, capsys):
+        """Anna wrote her name in two ways, and is one person."""
+        for name, rater, first in (
+            ("a.csv", "Anna", 0),
+            ("b.csv", "bob", 0),
+            ("c.csv", " anna", 5),
+        ):
+            rows = "".join(f"{n},is_polite,MET,{rater}\n" for n in range(first, first + 5))
+            (tmp_path / name).write_text(f"example,criterion,verdict,rater\n{rows}")
+        files = [str(tmp_path / name) for name in ("a.csv", "b.csv", "c.csv")]
+        assert main(["agree", run, *files, "-f", "json"]) == 0
+        raters = json.loads(capsys.readouterr().out)["raters"]
+        assert [(rater["rater"], rater["labels"]) for rater in raters] == [("Anna", 10), ("bob", 5)]
+
+    def test_labels_whose_text_has_changed_are_counted_and_named(self, make_run, tmp_path, capsys):
+        """A row was inserted at the top, and row 7 of the old run has new words."""
+        labels = tmp_path / "labels.jsonl"
+        with labels.open("w") as file:
+            for n in range(20):
+                label = {"example": str(n), "criterion": "is_polite", "verdict": verdict(kind(n))}
+                label["text_hash"] = hash_text("Write.", f"mail {n}")
+                print(json.dumps(label), file=file)
+        texts = ["mail", *(f"mail {n}" for n in range(20))]
+        texts[8] = "other words"
+        rows = [
+            {
+                "example": str(n),
+                "prompt": "Write.",
+                "completion": text,
+                "said": {"is_polite": verdict(kind(n - 1)), "is_short": "MET"},
+            }
+            for n, text in enumerate(texts)
+        ]
+        new = make_run("new", RUBRIC, rows)
+        assert main(["agree", str(new.path), str(labels)]) == 0
+        out = capsys.readouterr().out
+        polite = next(line for line in out.splitlines() if line.startswith("is_polite"))
+        assert polite.split()[:4] == ["is_polite", "19", "0", "1.00"]
+        assert "left out: 1 label whose prompt or completion is not in this run: '7'" in out
+        assert "19 labels used for the row that has their text" in out
+
+    def test_labels_that_were_matched_by_row_number_are_counted(self, run, labels, capsys):
+        """Rows without an id, and labels without a hash of their text."""
+        assert main(["agree", run, labels]) == 0
+        assert "180 labels matched by row number" in capsys.readouterr().out
 
     def test_columns_can_be_mapped(self, run, tmp_path):
         """As everywhere."""

@@ -140,7 +140,7 @@ def test_a_label_stands_beside_the_verdict(page, run, folder):
     assert label.to_dict() == told
     assert (label.example, label.sample, label.verdict, label.rater) == ("a", 1, "MET", "ana")
     assert label.time is not None
-    assert label.guideline == Run.open(folder).about.rubric.criteria[0].hash
+    assert label.guideline == Run.open(folder).about.rubric.criteria[0].question
     assert (folder / "rollouts.jsonl").read_bytes() == before
     again = page.get(f"/api/runs/{run}/rows/2").json()
     assert again["lines"][0]["verdict"] == "UNMET"

@@ -1,10 +1,12 @@
 """Labelling in the page: a person overrules a verdict, and the judge's stays as it is."""
 
+import json
+
 import pytest
 from playwright.sync_api import expect
 
 from assay.runs import Run
-from assay.trust import read_labels
+from assay.trust import hash_text, read_labels
 
 
 @pytest.fixture
@@ -45,7 +47,8 @@ def test_a_label_is_saved_beside_the_run_and_not_over_the_verdict(look, serve, f
         "UNMET",
     )
     assert (label.rater, label.note) == ("Ann", "a command in polite words")
-    assert label.guideline == run.about.rubric.criteria[0].hash
+    assert label.guideline == run.about.rubric.criteria[0].question
+    assert label.text_hash == hash_text("Ask.", "Well, could you please look again?")
     assert run.row("e").report.lines[0].verdict == "MET"
 
 
@@ -87,3 +90,88 @@ def test_a_label_needs_a_verdict_and_an_author(look, serve, folder):
     expect(form).to_have_count(0)
     expect(page.get_by_role("button", name="for polite: overrule")).to_be_focused()
     assert not (folder / "labels.jsonl").exists()
+
+
+def open_row(page, number=1):
+    page.keyboard.press("g")
+    page.keyboard.press("t")
+    page.locator("table.rows tbody a").nth(number - 1).click()
+    expect(page.locator("h1")).to_contain_text(f"Row {number}")
+
+
+def choose(page, criterion, choice, name="Ann"):
+    """Choose a verdict without saving it."""
+    page.get_by_role("button", name=f"for {criterion}: overrule").click()
+    form = page.get_by_role("form", name=f"Overrule {criterion}")
+    form.get_by_role("radio", name=choice, exact=True).check()
+    form.get_by_label("Your name").fill(name)
+    return form
+
+
+@pytest.mark.parametrize("way", ["key", "link"])
+def test_moving_to_the_next_row_saves_the_choice_that_was_made(look, serve, folder, way):
+    page = look(f"{serve(folder)}#/")
+    open_row(page)
+    form = choose(page, "polite", "UNMET")
+    if way == "key":
+        form.get_by_role("radio", name="UNMET", exact=True).focus()
+        page.keyboard.press("j")
+    else:
+        page.get_by_role("link", name="Next →").click()
+    expect(page.locator("h1")).to_contain_text("Row 2")
+    page.keyboard.press("k")
+    expect(page.locator("h1")).to_contain_text("Row 1")
+    expect(page.locator(".line").first.locator(".labels")).to_contain_text("UNMET by Ann")
+    [label] = read_labels(folder / "labels.jsonl")
+    assert (label.criterion, label.verdict, label.sample) == ("polite", "UNMET", 0)
+
+
+def test_a_choice_that_cannot_be_saved_keeps_its_row(look, serve, folder):
+    """The form says what is missing, and the address is that of the row."""
+    page = look(f"{serve(folder)}#/")
+    open_row(page)
+    address = page.url
+    form = choose(page, "polite", "UNMET", name="")
+    page.get_by_role("link", name="Next →").click()
+    expect(form.get_by_role("alert")).to_contain_text("a label has an author")
+    expect(page.locator("h1")).to_contain_text("Row 1")
+    assert page.url == address
+    form.get_by_label("Your name").fill("Ann")
+    page.get_by_role("link", name="Next →").click()
+    expect(page.locator("h1")).to_contain_text("Row 2")
+    assert len(read_labels(folder / "labels.jsonl")) == 1
+
+
+def test_saving_one_label_keeps_the_choice_in_another_form(look, serve, folder):
+    page = look(f"{serve(folder)}#/")
+    open_row(page)
+    kept = choose(page, "short", "UNMET")
+    overrule(page, "polite", "UNMET")
+    expect(page.locator(".labels")).to_have_count(1)
+    expect(kept.get_by_role("radio", name="UNMET", exact=True)).to_be_checked()
+    page.get_by_role("button", name="Raw text").click()
+    expect(kept.get_by_role("radio", name="UNMET", exact=True)).to_be_checked()
+
+
+def test_a_name_in_another_spelling_is_the_same_person(look, serve, folder):
+    """The second label replaces the first, and can be taken back."""
+    page = look(f"{serve(folder)}#/")
+    open_row(page)
+    overrule(page, "polite", "UNMET", name="Anna")
+    expect(page.locator(".labels li")).to_have_count(1)
+    overrule(page, "polite", "MET", name=" anna ")
+    expect(page.locator(".labels")).to_contain_text("MET by anna")
+    expect(page.locator(".labels li")).to_have_count(1)
+    assert [label.verdict for label in read_labels(folder / "labels.jsonl")] == ["MET"]
+
+
+def test_a_label_about_another_text_is_marked(look, serve, folder):
+    label = {"example": "e", "criterion": "polite", "verdict": "UNMET", "text_hash": "0123"}
+    (folder / "labels.jsonl").write_text(json.dumps(label))
+    page = look(f"{serve(folder)}#/")
+    open_row(page)
+    expect(page.locator(".labels")).to_contain_text("other text")
+    overrule(page, "polite", "UNMET")
+    expect(page.locator(".labels li")).to_have_count(2)
+    expect(page.locator(".labels .badge")).to_have_count(1)
+    assert len(read_labels(folder / "labels.jsonl")) == 2

@@ -5,8 +5,11 @@ import json
 import pytest
 from playwright.sync_api import expect
 
-from assay.trust import read_labels
+from assay.cli import main
+from assay.runs import Run
+from assay.trust import hash_text, read_labels
 from assay.viewer.page_export import write_report
+from assay.viewer.viewed_runs import ViewedRuns
 
 LARGEST = 1_000_000
 """Bytes of a report without its data."""
@@ -81,29 +84,118 @@ def test_a_report_shows_rollouts_groups_and_comparisons(open_report):
     expect(page.get_by_role("region", name="Result")).to_contain_text("The score rose by")
 
 
+def give_label(page, verdict, name):
+    page.get_by_role("button", name="for polite: overrule").click()
+    page.get_by_role("radio", name=verdict, exact=True).check()
+    page.get_by_label("Your name").fill(name)
+    page.get_by_role("button", name="Save label").click()
+    expect(page.locator(".labels")).to_contain_text(f"{verdict} by {name}")
+
+
+def export_labels(page, folder):
+    """Put the exported file into a folder, under the name that the browser gives it."""
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Export labels").click()
+    path = folder / download.value.suggested_filename
+    download.value.save_as(path)
+    return path
+
+
 def test_labels_given_in_a_report_are_taken_out_as_a_file(open_report, tmp_path, run_folder):
     page = open_report()
     first_run(page)
     page.keyboard.press("g")
     page.keyboard.press("t")
     page.locator("table.rows tbody a").first.click()
-    page.get_by_role("button", name="for polite: overrule").click()
-    page.get_by_role("radio", name="UNMET", exact=True).check()
-    page.get_by_label("Your name").fill("Ann")
-    page.get_by_role("button", name="Save label").click()
-    expect(page.locator(".labels")).to_contain_text("UNMET by Ann")
-    with page.expect_download() as taken:
-        page.get_by_role("button", name="Export labels").click()
-    taken.value.save_as(tmp_path / "labels.jsonl")
-    [label] = read_labels(tmp_path / "labels.jsonl")
+    give_label(page, "UNMET", "Ann")
+    [label] = read_labels(export_labels(page, tmp_path))
     assert (label.example, label.criterion, label.verdict, label.rater) == (
         "e0",
         "polite",
         "UNMET",
         "Ann",
     )
-    about = json.loads((run_folder / "run.json").read_text())
-    assert label.guideline == about["rubric"]["criteria"][0]["hash"]
+    run = Run.open(run_folder)
+    row = run.row("e0")
+    assert label.guideline == run.about.rubric.criteria[0].question
+    assert label.text_hash == hash_text(row.fields["prompt"], row.fields["completion"])
+
+
+@pytest.fixture
+def labelled_run(tmp_path, make_run):
+    """A run of four rollouts, three of which bob labelled, with a report."""
+    folder = make_run(
+        tmp_path / "labelled",
+        [{"example_id": f"e{n}", "prompt": f"Ask {n}.", "completion": "No."} for n in range(4)],
+    )
+    lines = [
+        {"example": f"e{n}", "criterion": "polite", "verdict": "MET", "rater": "bob"}
+        for n in range(3)
+    ]
+    (folder / "labels.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    with (tmp_path / "labelled.html").open("w", encoding="utf-8") as file:
+        write_report([folder], file)
+    return folder
+
+
+def open_first_row(page, run):
+    page.goto(f"{run.with_suffix('.html').as_uri()}#/")
+    page.wait_for_selector("main[aria-busy=false]")
+    page.keyboard.press("g")
+    page.keyboard.press("t")
+    page.locator("table.rows tbody a").first.click()
+
+
+def test_an_export_put_into_the_folder_of_the_run_adds_to_its_labels(page, labelled_run, capsys):
+    """Three labels of bob and one of ann, which `assay agree` and the page both find."""
+    open_first_row(page, labelled_run)
+    give_label(page, "UNMET", "ann")
+    path = export_labels(page, labelled_run)
+    assert path.name != "labels.jsonl"
+    assert main(["agree", str(labelled_run), "-f", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [(rater["rater"], rater["labels"]) for rater in found["raters"]] == [
+        ("ann", 1),
+        ("bob", 3),
+    ]
+    [viewed] = ViewedRuns([labelled_run]).runs.values()
+    assert len(viewed.row(1)["lines"][0]["labels"]) == 2
+
+
+def test_an_export_copied_over_the_labels_of_the_run_loses_none(page, labelled_run):
+    open_first_row(page, labelled_run)
+    give_label(page, "UNMET", "Bob")
+    exported = export_labels(page, labelled_run)
+    exported.replace(labelled_run / "labels.jsonl")
+    labels = read_labels(labelled_run / "labels.jsonl")
+    assert sorted((label.example, label.verdict) for label in labels) == [
+        ("e0", "UNMET"),
+        ("e1", "MET"),
+        ("e2", "MET"),
+    ]
+
+
+def test_a_choice_that_was_made_is_saved_on_the_way_to_the_next_row(page, labelled_run):
+    open_first_row(page, labelled_run)
+    page.get_by_role("button", name="for polite: overrule").click()
+    page.get_by_role("radio", name="UNMET", exact=True).check()
+    page.get_by_label("Your name").fill("ann")
+    page.get_by_role("link", name="Next →").click()
+    expect(page.locator("h1")).to_contain_text("Row 2")
+    labels = read_labels(export_labels(page, labelled_run))
+    assert [label.example for label in labels if label.rater == "ann"] == ["e0"]
+
+
+def test_a_second_tab_of_a_report_keeps_the_labels_of_the_first(page, labelled_run):
+    """Both tabs store their labels in the same browser."""
+    open_first_row(page, labelled_run)
+    other = page.context.new_page()
+    other.goto(page.url)
+    other.wait_for_selector("main[aria-busy=false]")
+    give_label(page, "UNMET", "ann")
+    give_label(other, "UNMET", "cy")
+    labels = read_labels(export_labels(other, labelled_run))
+    assert sorted(label.rater for label in labels) == ["ann", "bob", "bob", "bob", "cy"]
 
 
 def test_a_report_runs_nothing_but_its_own_script(open_report):

@@ -1,4 +1,4 @@
-"""`assay agree RUN [LABELS]`: say how far the judge of a run agrees with people."""
+"""`assay agree RUN [LABELS]...`: say how far the judge of a run agrees with people."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ def command(
 ) -> None:
     """Measure how far the judge of a saved RUN agrees with people, and how far people agree with each other.
 
-    LABELS is a CSV or JSONL file with example, criterion, verdict, and if there are several, sample
-    and rater. Without it, the labels that were given in the page of the run are taken.
+    LABELS are CSV or JSONL files with example, criterion, verdict, and if there are several, sample
+    and rater. Several files are merged. Without any, the files labels*.jsonl in the folder of the
+    run are read, which hold the labels that were given in its page.
     """
     found = trust.agree(
         cli.opened(options.run),
@@ -124,7 +125,7 @@ def _notes(found: trust.Agreement) -> Iterator[str]:
         yield "no rollout was labelled by two people, so there is no ceiling: have some labelled twice"
     if found.overall.ties:
         yield f"people are split on {found.overall.ties:,}, which have no majority and are left out"
-    yield from cli.left_out(found.other_wording, found.skipped)
+    yield from cli.describe_label_use(found)
     reasons: dict[str, str] = {}
     for name, estimate in _shown(judge, len(_choices(judge))) if judge.pairs else ():
         if estimate.value is None:

@@ -1,4 +1,4 @@
-"""`assay correct RUN [LABELS]`: say what a run scores with the judge's bias taken out."""
+"""`assay correct RUN [LABELS]...`: say what a run scores with the judge's bias taken out."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def command(
 ) -> int:
     """Estimate the scores of a saved RUN if people had judged all of it, from LABELS on some of it.
 
-    The labelled rollouts have to be drawn at random from the run. At least 30 are needed, and a judge that
-    is better than chance.
+    LABELS are files as for `assay agree`. The labelled rollouts have to be drawn at random from the
+    run. At least 30 are needed, and a judge that is better than chance.
     """
     run, labels = cli.opened(options.run), options.labels()
     taken: dict[str, Any] = {
@@ -93,4 +93,4 @@ def _notes(found: trust.Correction) -> Iterator[str]:
             yield f"{each.name}: {each.warning}"
         if each.unanswered:
             yield f"{each.name}: left out {format_count(each.unanswered, 'rollout')} without an answer of the judge"
-    yield from cli.left_out(found.other_wording, found.skipped)
+    yield from cli.describe_label_use(found)

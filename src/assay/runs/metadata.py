@@ -85,6 +85,11 @@ class CriterionAbout:
         }
         return cls(**known)
 
+    @property
+    def guideline(self) -> str:
+        """The hash of its wording that a label holds. Runs of older versions know no `question`."""
+        return self.question or self.hash
+
     # Whether a model answers, and whether an answer changes the score: by the rules of a criterion.
     judged, counts = Criterion.judged, Criterion.counts
 

@@ -16,9 +16,6 @@ from assay.trust.comparison import Comparison as Comparison
 from assay.trust.comparison import Drift as Drift
 from assay.trust.comparison import compare as compare
 from assay.trust.comparison import drift_between as drift_between
-from assay.trust.comparison import holm as holm
-from assay.trust.comparison import mcnemar as mcnemar
-from assay.trust.comparison import sign_flip as sign_flip
 from assay.trust.estimate import Estimate as Estimate
 from assay.trust.estimate import wilson as wilson
 from assay.trust.golden_run import GoldenReport as GoldenReport
@@ -28,7 +25,14 @@ from assay.trust.labels import LABELS as LABELS
 from assay.trust.labels import Joined as Joined
 from assay.trust.labels import Label as Label
 from assay.trust.labels import LabelledItem as LabelledItem
+from assay.trust.labels import find_label_files as find_label_files
+from assay.trust.labels import hash_text as hash_text
 from assay.trust.labels import join as join
+from assay.trust.labels import quote_some as quote_some
 from assay.trust.labels import read_labels as read_labels
+from assay.trust.labels import read_run_labels as read_run_labels
 from assay.trust.questions import Question as Question
 from assay.trust.questions import questions_of as questions_of
+from assay.trust.significance import holm as holm
+from assay.trust.significance import mcnemar as mcnemar
+from assay.trust.significance import sign_flip as sign_flip

@@ -77,9 +77,13 @@ class Agreement(Record):
     other_wording: Mapping[str, int] = field(
         default_factory=dict[str, int]
     )  # labels left out, by criterion
+    # Number of labels left out because the run does not have their text, by rollout.
+    changed_text: Mapping[str, int] = field(default_factory=dict[str, int])
     skipped: Mapping[str, int] = field(
         default_factory=dict[str, int]
     )  # labels left out, by what is wrong with them
+    moved: int = 0  # labels whose text is in another row than when they were made
+    by_row_number: int = 0  # labels that were matched by the number of their row alone
 
 
 def agree(
@@ -142,7 +146,10 @@ def agreement_of(
         retest=repeats.consistency("retest") if repeats else None,
         errors=dict(Counter(item.error for item in joined.items if item.error).most_common()),
         other_wording=joined.other_wording,
+        changed_text=joined.changed_text,
         skipped=joined.skipped,
+        moved=joined.moved,
+        by_row_number=joined.by_row_number,
     )
 
 

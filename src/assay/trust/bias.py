@@ -84,9 +84,13 @@ class Correction(Record):
     other_wording: Mapping[str, int] = field(
         default_factory=dict[str, int]
     )  # labels left out, by criterion
+    # Number of labels left out because the run does not have their text, by rollout.
+    changed_text: Mapping[str, int] = field(default_factory=dict[str, int])
     skipped: Mapping[str, int] = field(
         default_factory=dict[str, int]
     )  # labels left out, by what is wrong with them
+    moved: int = 0  # labels whose text is in another row than when they were made
+    by_row_number: int = 0  # labels that were matched by the number of their row alone
 
     @property
     def figures(self) -> tuple[Corrected, ...]:
@@ -148,7 +152,10 @@ def correct(
         ),
         no_score=no_score,
         other_wording=joined.other_wording,
+        changed_text=joined.changed_text,
         skipped=joined.skipped,
+        moved=joined.moved,
+        by_row_number=joined.by_row_number,
     )
 
 

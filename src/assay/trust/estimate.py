@@ -264,7 +264,7 @@ class Clustered:
             return
         # Many kinds are drawn example by example: a multinomial of them is slow.
         kind_of = np.repeat(np.arange(kinds), times.astype(np.intp))
-        for size in pieces(self.resamples, examples):
+        for size in split_draws(self.resamples, examples):
             picks = kind_of[generator.integers(examples, size=(size, examples))]
             picks += np.arange(size)[:, None] * kinds
             counts = np.bincount(picks.ravel(), minlength=size * kinds)
@@ -329,8 +329,8 @@ def clustered_values(values: Sequence[float] | Array, examples: Sequence[str]) -
     return Clustered(sums_by_example(counted, example_numbers(examples)))
 
 
-def pieces(draws: int, width: int) -> Iterator[int]:
-    """How many draws to hold at once, each of so many numbers, until all are drawn."""
+def split_draws(draws: int, width: int) -> Iterator[int]:
+    """Yield how many draws to hold in memory at once, each of `width` numbers, until all are made."""
     step = max(1, _CELLS // width)
     for start in range(0, draws, step):
         yield min(step, draws - start)

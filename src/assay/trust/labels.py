@@ -3,21 +3,38 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from assay.aggregation import group_by_key
+from assay.criterion import hash_json
 from assay.errors import LabelError
-from assay.runs.row import Row
+from assay.messages import read_conversation
+from assay.runs.jsonable import to_jsonable
+from assay.runs.row import Key, Row
+from assay.runs.row_rubrics import RowRubrics
 from assay.tables import rows_of
-from assay.trust.questions import Answer, Question, list_panel_answers
+from assay.trust.questions import Answer, Question, list_panel_answers, read_row_questions
 from assay.wording import format_count, format_value, suggest_word
 
 LABELS = "labels.jsonl"
-"""The file of labels in the folder of a run. Lines are appended; the last label of a key counts."""
+"""The file in the folder of a run that the page appends labels to."""
+LABEL_FILES = "labels*.jsonl"
+"""The files in the folder of a run that hold its labels; exports of reports can be added to them."""
 
 # The fields of a label, and other names of columns that are accepted for them.
-_FIELDS = ("example", "sample", "criterion", "verdict", "rater", "note", "time", "guideline")
+_FIELDS = (
+    "example",
+    "sample",
+    "criterion",
+    "verdict",
+    "rater",
+    "note",
+    "time",
+    "guideline",
+    "text_hash",
+)
 _OTHER_NAMES = {"example_id": "example", "id": "example", "value": "verdict", "label": "verdict"}
 
 LabelKey: TypeAlias = tuple[str, int, str, str]
@@ -25,7 +42,11 @@ LabelKey: TypeAlias = tuple[str, int, str, str]
 
 @dataclass(frozen=True)
 class Label:
-    """One verdict of one person. Its key is the rollout, the criterion and the rater."""
+    """One verdict of one person. Its key is the rollout, the criterion and the rater.
+
+    The hashes say what the person read. A label is not used for a rollout or a criterion that has
+    changed since; see `join`.
+    """
 
     example: str
     criterion: str
@@ -37,11 +58,13 @@ class Label:
     time: str | None = None
     # The hash of the criterion's wording that the person saw; None if it is not known.
     guideline: str | None = None
+    # The hash of the prompt and completion that the person saw (`hash_text`); None if not known.
+    text_hash: str | None = None
 
     @property
     def key(self) -> LabelKey:
-        """The rollout (example and sample), the criterion and the rater."""
-        return self.example, self.sample, self.criterion, self.rater
+        """The rollout (example and sample), the criterion and the rater in any spelling."""
+        return self.example, self.sample, self.criterion, normalise_rater(self.rater)
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> "Label":
@@ -53,9 +76,12 @@ class Label:
             if name not in fields or (is_empty and name != "verdict"):
                 raise LabelError(f"it has no {name!r}: {_suggest_column(row)}")
         texts: dict[str, str] = {}
-        for name in ("example", "criterion", "rater", "note", "time", "guideline"):
+        for name in ("example", "criterion", "note", "time", "guideline", "text_hash"):
             if fields.get(name) not in (None, ""):
                 texts[name] = str(fields[name])
+        rater = str(fields.get("rater") or "").strip()
+        if rater:
+            texts["rater"] = rater
         verdict = _parse_verdict(fields["verdict"])
         sample = _parse_sample(fields.get("sample"))
         return cls(verdict=verdict, sample=sample, **texts)
@@ -114,30 +140,105 @@ def _parse_sample(value: Any) -> int:
     return int(number)
 
 
-def read_labels(source: object, *, mapping: Mapping[str, str] | None = None) -> list[Label]:
-    """Read labels from a CSV or JSONL file, or from rows; the last label of each key counts.
+def normalise_rater(name: str) -> str:
+    """Return the name by which a person is recognised: case and surrounding space do not matter.
 
-    `mapping={"verdict": "grade"}` reads the verdicts from the column `grade`.
+    >>> normalise_rater(" Anna") == normalise_rater("anna")
+    True
+    """
+    return name.strip().casefold()
+
+
+def hash_text(prompt: object, completion: object) -> str:
+    """Return the hash of what a person reads of a rollout: its prompt and its completion.
+
+    A text has the same hash as a chat of one message with this text.
+
+    >>> hash_text("2+2?", "4") == hash_text([{"role": "user", "content": "2+2?"}], "4")
+    True
+    """
+    messages = {
+        "prompt": read_conversation(prompt, "user"),
+        "completion": read_conversation(completion, "assistant"),
+    }
+    return hash_json({"format": "assay.labelled-text/1", **to_jsonable(messages)})
+
+
+def hash_row_text(row: Row) -> str:
+    """Return the hash of the prompt and completion of a row of a run."""
+    return hash_text(row.fields.get("prompt"), row.fields.get("completion"))
+
+
+def read_labels(*sources: object, mapping: Mapping[str, str] | None = None) -> list[Label]:
+    """Read labels from CSV or JSONL files, or from rows, and merge them.
+
+    If a person labelled a question more than once, the label with the latest `time` counts; the
+    last one, if not both have a time. `mapping={"verdict": "grade"}` reads the verdicts from the
+    column `grade`. Raise `LabelError` if a row is not a label, or if no label is left.
 
     >>> row = {"example": 1, "criterion": "polite"}
-    >>> rows = [{**row, "verdict": "MET"}, {**row, "verdict": "UNMET"}]
-    >>> [label.verdict for label in read_labels(rows)]
+    >>> monday = [{**row, "verdict": "MET", "rater": "anna"}]
+    >>> tuesday = [{**row, "verdict": "UNMET", "rater": "Anna"}]
+    >>> [label.verdict for label in read_labels(monday, tuesday)]
     ['UNMET']
     """
-    source_name = str(source) if isinstance(source, str | Path) else "the given data"
-    labels: dict[LabelKey, Label] = {}
-    for number, row in enumerate(rows_of(source, mapping=mapping), start=1):
-        try:
-            label = row if isinstance(row, Label) else Label.from_row(row)
-        except LabelError as error:
-            raise LabelError(f"{source_name}: label {number}: {error}") from None
-        labels.pop(label.key, None)
-        if label.verdict is not None:
-            labels[label.key] = label
+    labels = _merge_labels(sources, mapping)
     if not labels:
+        names = " and ".join(_name_source(source) for source in sources)
         required_and_usual = ", ".join(_FIELDS[:5])
-        raise LabelError(f"{source_name} holds no labels: a label has {required_and_usual}")
-    return list(labels.values())
+        raise LabelError(f"{names} holds no labels: a label has {required_and_usual}")
+    return labels
+
+
+def find_label_files(folder: Path) -> list[Path]:
+    """Return the files with labels in the folder of a run, with the one that the page writes first."""
+    paths = sorted(folder.glob(LABEL_FILES))
+    paths.sort(key=lambda path: path.name != LABELS)
+    return paths
+
+
+def read_run_labels(folder: Path) -> list[Label]:
+    """Read and merge all files with labels in the folder of a run. Empty if there are none."""
+    return _merge_labels(find_label_files(folder), None)
+
+
+def _merge_labels(sources: Sequence[object], mapping: Mapping[str, str] | None) -> list[Label]:
+    """Return the label that counts for each key; withdrawn labels are left out."""
+    # Withdrawn labels stay here until all are read: an older copy of the label may follow.
+    latest: dict[LabelKey, Label] = {}
+    for source in sources:
+        for number, row in enumerate(rows_of(source, mapping=mapping), start=1):
+            try:
+                label = Label.from_row(row)
+            except LabelError as error:
+                raise LabelError(f"{_name_source(source)}: label {number}: {error}") from None
+            known = latest.get(label.key)
+            if known is None or not _is_older(label, known):
+                latest.pop(label.key, None)
+                latest[label.key] = label
+    return [label for label in latest.values() if label.verdict is not None]
+
+
+def _name_source(source: object) -> str:
+    return str(source) if isinstance(source, str | Path) else "the given data"
+
+
+def _is_older(label: Label, other: Label) -> bool:
+    """Whether a label was given before another one; False if that is not known."""
+    time = _parse_time(label.time)
+    other_time = _parse_time(other.time)
+    return time is not None and other_time is not None and time < other_time
+
+
+def _parse_time(text: str | None) -> datetime | None:
+    """Return an ISO 8601 time, in UTC if it has no time zone; None for other texts."""
+    if text is None:
+        return None
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -162,8 +263,15 @@ class Joined:
     questions: Mapping[str, Question]
     # Number of labels left out because they are about another wording, by criterion.
     other_wording: Mapping[str, int] = field(default_factory=dict[str, int])
+    # Number of labels left out because the run does not have their text, by rollout.
+    changed_text: Mapping[str, int] = field(default_factory=dict[str, int])
     # Number of labels left out because they do not fit, by what is wrong with them.
     skipped: Mapping[str, int] = field(default_factory=dict[str, int])
+    # Number of labels whose text is in another row of this run than in the run they were made for.
+    moved: int = 0
+    # Number of labels without a hash of their text on rows without an id: if rows were added or
+    # removed since, these labels are about other rows.
+    by_row_number: int = 0
 
 
 def join(
@@ -176,99 +284,192 @@ def join(
 ) -> Joined:
     """Join labels with the rows that they are about.
 
+    A label with a `text_hash` belongs to the row with its example and sample if that row has this
+    prompt and completion, else to another row that has them. If there is none, the label is left
+    out. A label without a hash belongs to the row with its example and sample.
+
     Labels about an unknown example or criterion, or with a verdict that was not offered, raise an
     error that counts them; `skip_unknown` leaves them out. Labels about another wording of the
     criterion are left out; `any_wording` uses them.
     """
-    matcher = _LabelMatcher(questions, labels, any_wording=any_wording)
+    matcher = _LabelMatcher(questions, labels)
     for row in rows:
         matcher.match_row(row)
-    misfits = matcher.collect_misfits()
+    matcher.match_moved_labels()
+    reader = _LabelReader(questions, labels, any_wording=any_wording)
+    items = [
+        item for row, row_labels in matcher.matched for item in reader.read_items(row, row_labels)
+    ]
+    misfits = {
+        "unknown criterion": matcher.unknown_criteria,
+        "unknown example": matcher.unknown_examples,
+        "verdict not on offer": reader.wrong_verdicts,
+    }
+    misfits = {kind: details for kind, details in misfits.items() if details}
     if misfits and not skip_unknown:
         raise LabelError(_describe_misfits(misfits))
-    skipped = {kind: len(details) for kind, details in misfits.items()}
-    if not matcher.items and matcher.other_wording:
-        count = sum(matcher.other_wording.values())
-        raise LabelError(
-            f"{format_count(count, 'label')}, all made for another wording of their criteria: "
-            "label again, or use them with any_wording=True (--any-wording)"
-        )
-    if not matcher.items:
-        counts = ", ".join(f"{count} × {kind}" for kind, count in skipped.items())
-        raise LabelError(f"no label fits this run ({counts or 'there are none'})")
-    return Joined(
-        items=tuple(matcher.items),
+    joined = Joined(
+        items=tuple(items),
         questions=questions,
-        other_wording=dict(matcher.other_wording),
-        skipped=skipped,
+        other_wording=dict(reader.other_wording),
+        changed_text=dict(matcher.changed_text),
+        skipped={kind: len(details) for kind, details in misfits.items()},
+        moved=matcher.moved,
+        by_row_number=matcher.by_row_number,
     )
+    if not items:
+        raise LabelError(_describe_nothing_joined(joined))
+    return joined
 
 
 class _LabelMatcher:
-    """Matches labels with rows, and collects what does not fit."""
+    """Finds the row that each label is about."""
 
-    def __init__(
-        self, questions: Mapping[str, Question], labels: Sequence[Label], *, any_wording: bool
-    ) -> None:
-        self.items: list[LabelledItem] = []
-        self.other_wording: Counter[str] = Counter()
-        self._questions = questions
-        self._any_wording = any_wording
-        # Labels whose row has not been seen yet, by example and sample.
-        self._unmatched: dict[tuple[str, int], list[Label]] = {}
-        # For each label that does not fit, what is wrong with it.
-        self._unknown_criteria: list[str] = []
-        self._wrong_verdicts: list[str] = []
+    def __init__(self, questions: Mapping[str, Question], labels: Sequence[Label]) -> None:
+        self.changed_text: Counter[str] = Counter()
+        self.moved = 0
+        self.by_row_number = 0
+        # For each label that does not fit, the name that the run does not have.
+        self.unknown_criteria: list[str] = []
+        self.unknown_examples: list[str] = []
+        # Rows with their labels, by example and sample.
+        self._matched: dict[Key, tuple[Row, list[Label]]] = {}
+        # Labels whose row has not been seen yet, or has another text than the label is about.
+        self._unmatched: dict[Key, list[Label]] = {}
+        # For each text that was labelled, the rollouts that it was labelled as.
+        self._rollouts_by_text: dict[str, set[Key]] = {}
+        # Rows with a text that was labelled: those that have no label about it, and the others.
+        self._free_rows: dict[str, list[Row]] = {}
+        self._labelled_rows: dict[str, list[Row]] = {}
         for label in labels:
-            if label.criterion in questions:
-                self._unmatched.setdefault((label.example, label.sample), []).append(label)
-            else:
-                self._unknown_criteria.append(format_value(label.criterion))
+            if label.criterion not in questions:
+                self.unknown_criteria.append(format_value(label.criterion))
+                continue
+            key = (label.example, label.sample)
+            self._unmatched.setdefault(key, []).append(label)
+            if label.text_hash is not None:
+                self._rollouts_by_text.setdefault(label.text_hash, set()).add(key)
+
+    @property
+    def matched(self) -> Iterable[tuple[Row, list[Label]]]:
+        """The rows with labels, each with its labels."""
+        return self._matched.values()
 
     def match_row(self, row: Row) -> None:
-        """Add an item for each criterion of a row that has labels."""
-        row_labels = self._unmatched.pop((row.example, row.sample), [])
-        labels_by_criterion = group_by_key((label.criterion, label) for label in row_labels)
-        for name, labels in labels_by_criterion.items():
-            question = self._questions[name]
-            people = self._read_answers(question, labels)
-            if people:
-                self.items.append(_build_item(row, question, people))
+        """Match the labels with the example and sample of a row, unless its text has changed."""
+        text_hash = hash_row_text(row) if self._rollouts_by_text else None
+        has_label_about_text = False
+        changed: list[Label] = []
+        for label in self._unmatched.pop(row.key, []):
+            if label.text_hash is None:
+                self._match(row, label)
+                self.by_row_number += _is_known_by_number(row)
+            elif label.text_hash == text_hash:
+                self._match(row, label)
+                has_label_about_text = True
+            else:
+                changed.append(label)
+        if changed:
+            self._unmatched[row.key] = changed
+        if text_hash not in self._rollouts_by_text:
+            return
+        if has_label_about_text:
+            self._labelled_rows.setdefault(text_hash, []).append(row)
+            return
+        free_rows = self._free_rows.setdefault(text_hash, [])
+        # More rows than this with the same text are never needed.
+        if len(free_rows) < len(self._rollouts_by_text[text_hash]):
+            free_rows.append(row)
 
-    def _read_answers(self, question: Question, labels: Sequence[Label]) -> dict[str, Answer]:
-        """Return the answers of people to a question, by rater."""
-        people: dict[str, Answer] = {}
-        for label in labels:
-            if not self._any_wording and _has_other_wording(label, question):
-                self.other_wording[question.name] += 1
-                continue
-            try:
-                people[label.rater] = question.parse_answer(label.verdict)
-            except ValueError as error:
-                self._wrong_verdicts.append(f"{question.name!r}: {error}")
-        return people
+    def match_moved_labels(self) -> None:
+        """Match the labels that are left with rows that have their text; call it after all rows.
 
-    def collect_misfits(self) -> dict[str, list[str]]:
-        """Return what is wrong with each label that does not fit, by kind; call it after all rows."""
-        unknown_examples: list[str] = []
+        If several rows have the text, each rollout that was labelled gets one of them, in the order
+        of the run, and rows without labels come first.
+        """
+        moved_rollouts: Counter[str] = Counter()
         for (example, sample), labels in self._unmatched.items():
             rollout = repr(example)
             if sample:
                 rollout += f" (sample {sample})"
-            unknown_examples += [rollout] * len(labels)
-        misfits = {
-            "unknown criterion": self._unknown_criteria,
-            "unknown example": unknown_examples,
-            "verdict not on offer": self._wrong_verdicts,
+            labels_by_text = group_by_key((label.text_hash, label) for label in labels)
+            for text_hash, same_text in labels_by_text.items():
+                if text_hash is None:
+                    self.unknown_examples += [rollout] * len(same_text)
+                    continue
+                rows = [
+                    *self._free_rows.get(text_hash, []),
+                    *self._labelled_rows.get(text_hash, []),
+                ]
+                if not rows:
+                    self.changed_text[rollout] += len(same_text)
+                    continue
+                row = rows[moved_rollouts[text_hash] % len(rows)]
+                moved_rollouts[text_hash] += 1
+                self.moved += len(same_text)
+                for label in same_text:
+                    self._match(row, label)
+
+    def _match(self, row: Row, label: Label) -> None:
+        _, labels = self._matched.setdefault(row.key, (row, []))
+        labels.append(label)
+
+
+def _is_known_by_number(row: Row) -> bool:
+    """Whether a row came without an id, so that its example is its number in the data."""
+    has_id = row.fields.get("example_id") is not None or row.fields.get("id") is not None
+    return not has_id and row.example.isdecimal()
+
+
+class _LabelReader:
+    """Reads the answers that labels hold, and collects those that cannot be used."""
+
+    def __init__(
+        self, questions: Mapping[str, Question], labels: Sequence[Label], *, any_wording: bool
+    ) -> None:
+        self.other_wording: Counter[str] = Counter()
+        self.wrong_verdicts: list[str] = []  # for each such label, what is wrong with it
+        self._questions = questions
+        self._any_wording = any_wording
+        self._row_rubrics = RowRubrics()
+        # How the name of each rater is spelled: as it was the first time.
+        self._rater_names: dict[str, str] = {}
+        for label in labels:
+            self._rater_names.setdefault(normalise_rater(label.rater), label.rater.strip())
+
+    def read_items(self, row: Row, row_labels: Sequence[Label]) -> list[LabelledItem]:
+        """Return an item for each criterion of a row that has labels which can be used."""
+        # A row may bring criteria of its own, in other words than those of other rows.
+        row_questions = {
+            question.name: question for question in read_row_questions(row, self._row_rubrics)
         }
-        return {kind: details for kind, details in misfits.items() if details}
+        items: list[LabelledItem] = []
+        labels_by_criterion = group_by_key((label.criterion, label) for label in row_labels)
+        for name, labels in labels_by_criterion.items():
+            question = self._questions[name]
+            guidelines = row_questions.get(name, question).guidelines
+            people = self._read_answers(question, guidelines, labels)
+            if people:
+                items.append(_build_item(row, question, people))
+        return items
 
-
-def _has_other_wording(label: Label, question: Question) -> bool:
-    """Whether a label is about another wording than the question's; False if that is not known."""
-    if label.guideline is None or not question.guidelines:
-        return False
-    return label.guideline not in question.guidelines
+    def _read_answers(
+        self, question: Question, guidelines: frozenset[str], labels: Sequence[Label]
+    ) -> dict[str, Answer]:
+        """Return the answers of people to a question, by rater."""
+        people: dict[str, Answer] = {}
+        for label in labels:
+            # Labels and runs may not know the wording.
+            has_both = label.guideline is not None and guidelines
+            if has_both and label.guideline not in guidelines and not self._any_wording:
+                self.other_wording[question.name] += 1
+                continue
+            rater = self._rater_names[normalise_rater(label.rater)]
+            try:
+                people[rater] = question.parse_answer(label.verdict)
+            except ValueError as error:
+                self.wrong_verdicts.append(f"{question.name!r}: {error}")
+        return people
 
 
 def _build_item(row: Row, question: Question, people: Mapping[str, Answer]) -> LabelledItem:
@@ -293,13 +494,47 @@ def _build_item(row: Row, question: Question, people: Mapping[str, Answer]) -> L
     return replace(item, judge=judge, members=members)
 
 
+def _describe_nothing_joined(joined: Joined) -> str:
+    """Return a message that says why no label could be used, and what to do."""
+    other_wording = sum(joined.other_wording.values())
+    changed_text = sum(joined.changed_text.values())
+    if changed_text and not other_wording:
+        return (
+            f"{format_count(changed_text, 'label')}, all made for texts that this run does not "
+            f"have ({quote_some(list(joined.changed_text))}): label again, or name the run that "
+            "the labels were made for"
+        )
+    if other_wording and not changed_text:
+        return (
+            f"{format_count(other_wording, 'label')}, all made for another wording of their "
+            "criteria: label again, or use them with any_wording=True (--any-wording)"
+        )
+    counts = dict(joined.skipped)
+    if other_wording and changed_text:
+        counts |= {"another wording": other_wording, "another text": changed_text}
+    listed = ", ".join(f"{count} × {kind}" for kind, count in counts.items())
+    return f"no label fits this run ({listed or 'there are none'})"
+
+
 # How a message describes the labels of each kind of misfit.
 _MISFIT_DESCRIPTIONS = {
     "unknown criterion": "about criteria it does not have",
     "unknown example": "about examples it does not have",
     "verdict not on offer": "with a verdict that was not offered",
 }
-_MAX_QUOTED_MISFITS = 3  # per kind
+_MAX_QUOTED = 3
+
+
+def quote_some(names: Sequence[str]) -> str:
+    """Return the first few names, and how many more there are.
+
+    >>> quote_some(["'1'", "'2'", "'3'", "'4'", "'5'"])
+    "'1', '2', '3' and 2 more"
+    """
+    quoted = ", ".join(names[:_MAX_QUOTED])
+    if len(names) > _MAX_QUOTED:
+        quoted += f" and {len(names) - _MAX_QUOTED:,} more"
+    return quoted
 
 
 def _describe_misfits(misfits: Mapping[str, Sequence[str]]) -> str:
@@ -308,11 +543,8 @@ def _describe_misfits(misfits: Mapping[str, Sequence[str]]) -> str:
     verb = "does" if count == 1 else "do"
     lines = [f"{format_count(count, 'label')} {verb} not fit this run:"]
     for kind, details in misfits.items():
-        distinct = list(dict.fromkeys(details))
-        quoted = ", ".join(distinct[:_MAX_QUOTED_MISFITS])
-        if len(distinct) > _MAX_QUOTED_MISFITS:
-            quoted += f" and {len(distinct) - _MAX_QUOTED_MISFITS:,} more"
         description = _MISFIT_DESCRIPTIONS[kind]
+        quoted = quote_some(list(dict.fromkeys(details)))
         lines.append(f"  {format_count(len(details), 'label')} {description}: {quoted}")
     lines.append("correct them, or leave them out with skip_unknown=True (--skip-unknown)")
     return "\n".join(lines)

@@ -10,8 +10,8 @@ from assay.criterion import BINARY_CHOICES, NOT_APPLICABLE
 from assay.errors import RubricError
 from assay.report import CriterionReport
 from assay.runs import Run
-from assay.runs.metadata import CriterionAbout
-from assay.runs.row import COLUMN, Row
+from assay.runs.metadata import CriterionAbout, RubricAbout
+from assay.runs.row import Row, own_rubric
 from assay.runs.row_rubrics import RowRubrics
 from assay.wording import format_value
 
@@ -120,7 +120,7 @@ def questions_of(run: Run) -> dict[str, Question]:
             questions[criterion.name] = _build_question(criterion)
     row_rubrics = RowRubrics()
     for row in run.rows():
-        for question in _read_row_questions(row, row_rubrics):
+        for question in read_row_questions(row, row_rubrics):
             # Rows may bring questions of one name in several wordings.
             known = questions.get(question.name, question)
             guidelines = known.guidelines | question.guidelines
@@ -149,15 +149,23 @@ def _build_question(criterion: CriterionAbout) -> Question:
     )
 
 
-def _read_row_questions(row: Row, row_rubrics: RowRubrics) -> list[Question]:
-    """Return the questions of the rubric that a row brings; none if it brings no valid rubric."""
-    if row.fields.get(COLUMN) is None:
-        return []
+def read_row_criteria(
+    row: Row, rubric: RubricAbout | None, row_rubrics: RowRubrics
+) -> tuple[CriterionAbout, ...]:
+    """Return the criteria that a row was scored by: those it brings, else those of the run."""
+    if own_rubric(row.fields) is None:
+        return () if rubric is None else rubric.criteria
     try:
-        rubric, _ = row_rubrics.of(row.fields)
+        own, _ = row_rubrics.of(row.fields)
     except RubricError:
-        return []  # the report of the row holds this error
-    return [_build_question(CriterionAbout.of(criterion)) for criterion in rubric.criteria]
+        return ()  # the report of the row holds this error
+    return tuple(CriterionAbout.of(criterion) for criterion in own.criteria)
+
+
+def read_row_questions(row: Row, row_rubrics: RowRubrics) -> list[Question]:
+    """Return the questions of the rubric that a row brings; none if it brings no valid rubric."""
+    criteria = read_row_criteria(row, None, row_rubrics)
+    return [_build_question(criterion) for criterion in criteria]
 
 
 def _is_value_of_choice(line: CriterionReport, question: Question) -> bool:

@@ -12,9 +12,10 @@ from assay.parsers import XMLParser, extract_boxed_answer, extract_hash_answer
 from assay.report import Citation, CriterionReport
 from assay.runs import Row, Summary
 from assay.runs.jsonable import encodable
+from assay.runs.metadata import CriterionAbout
 from assay.runs.stats import MeanEstimate
 from assay.runs.summary import CriterionSummary
-from assay.trust.labels import Label
+from assay.trust.labels import Label, hash_row_text
 from assay.viewer.row_index import RowIndex
 
 _TAGS = XMLParser(["answer"])
@@ -56,7 +57,13 @@ def overview(index: RowIndex, summary: Summary) -> dict[str, Any]:
     }
 
 
-def whole_row(index: RowIndex, number: int, row: Row, labels: Sequence[Label]) -> dict[str, Any]:
+def whole_row(
+    index: RowIndex,
+    number: int,
+    row: Row,
+    labels: Sequence[Label],
+    criteria: Sequence[CriterionAbout],
+) -> dict[str, Any]:
     """All of one rollout; what judges were asked and said stands under the criterion it was about."""
     fields = dict(row.fields)
     completion = fields.pop("completion", "")
@@ -64,7 +71,8 @@ def whole_row(index: RowIndex, number: int, row: Row, labels: Sequence[Label]) -
     parts = read_parts(fields.get("prompt"), completion)
     about = index.run.about.rubric
     asked = () if about is None else about.criteria
-    hashes = {criterion.name: criterion.hash for criterion in asked}
+    # The hashes of the wording that a label may hold; a new label gets the first one.
+    guidelines = {criterion.name: [criterion.guideline, criterion.hash] for criterion in criteria}
     names = {criterion.question: criterion.name for criterion in asked}
     return {
         "number": number,
@@ -72,6 +80,7 @@ def whole_row(index: RowIndex, number: int, row: Row, labels: Sequence[Label]) -
         "prompt": _messages(fields.pop("prompt", ""), "user"),
         "completion": _messages(completion, "assistant"),
         "text": text,
+        "text_hash": hash_row_text(row),
         "parsed": _parsed(text),
         "answer": fields.pop("answer", None),
         "info": fields.pop("info", None) or None,
@@ -79,7 +88,7 @@ def whole_row(index: RowIndex, number: int, row: Row, labels: Sequence[Label]) -
         **picked(row.report, "vetoed_by reason shown"),
         "lines": [
             _line(line, text, [label for label in labels if label.criterion == line.name], parts)
-            | {"hash": hashes.get(line.name)}
+            | {"guidelines": guidelines.get(line.name, [])}
             for line in row.report.lines
         ],
         "media": [_media(part) for part in parts if part.kind in MEDIA_KINDS],

@@ -78,6 +78,9 @@ def _told(viewed: ViewedRuns) -> dict[str, Any]:
         "runs": [run.heading() for run in viewed.runs.values()],
         "overviews": {key: run.overview() for key, run in viewed.runs.items()},
         "tables": {key: _table(run) for key, run in viewed.runs.items()},
+        "labels": {
+            key: [label.to_dict() for label in run.labels()] for key, run in viewed.runs.items()
+        },
         "compares": compares,
     }
 

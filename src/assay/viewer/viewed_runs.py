@@ -14,14 +14,15 @@ from typing import Any, Final
 
 from assay import trust
 from assay.advantage import advantages
-from assay.errors import AssayError, LabelError
+from assay.errors import AssayError
 from assay.messages import ALLOWED_MEDIA, media_access
 from assay.redaction import get_logger
 from assay.runs import Row, Run, RunError
 from assay.runs.folder import Lock, is_held
 from assay.runs.metadata import media_folders
-from assay.runs.row import own_rubric
-from assay.trust.labels import LABELS, Label, read_labels
+from assay.runs.row_rubrics import RowRubrics
+from assay.trust.labels import LABELS, Label, find_label_files, hash_row_text, read_run_labels
+from assay.trust.questions import read_row_criteria
 from assay.viewer import page_data
 from assay.viewer.row_index import RowIndex
 
@@ -44,7 +45,10 @@ class ViewedRun:
         self.rows = 0
         self._looked = float("-inf")
         self._looking = threading.Lock()
-        self._labels: tuple[float, list[Label]] = (-1.0, [])
+        self._labels: list[Label] = []
+        # The files that the labels were read from: name, time of the last change, and size.
+        self._label_files: list[tuple[str, int, int]] = []
+        self._row_rubrics = RowRubrics()
 
     @property
     def live(self) -> bool:
@@ -105,7 +109,8 @@ class ViewedRun:
         row = self._found(number)
         said = [label for label in self.labels() if (label.example, label.sample) == row.key]
         with media_access(ALLOWED_MEDIA.get().folders or media_folders(self.run.about)):
-            return page_data.whole_row(self.index, number, row, said)
+            criteria = read_row_criteria(row, self.run.about.rubric, self._row_rubrics)
+            return page_data.whole_row(self.index, number, row, said, criteria)
 
     def _found(self, number: int) -> Row:
         row = self.index.row(number)
@@ -129,38 +134,47 @@ class ViewedRun:
         return {"example": rows[0]["example"], "prompt": rows[0]["prompt"], "rows": held}
 
     def labels(self) -> list[Label]:
-        """What people said about this run; read again when the file has changed."""
-        path = self.run.path / LABELS
-        changed = path.stat().st_mtime if path.exists() else -1.0
-        if changed != self._labels[0]:
-            try:
-                self._labels = (changed, read_labels(path) if changed >= 0 else [])
-            except LabelError:
-                self._labels = (changed, [])  # every label in it was taken back
-        return self._labels[1]
+        """Return the labels about this run; read them again if their files have changed."""
+        files: list[tuple[str, int, int]] = []
+        for path in find_label_files(self.run.path):
+            status = path.stat()
+            files.append((path.name, status.st_mtime_ns, status.st_size))
+        if files != self._label_files:
+            self._labels = read_run_labels(self.run.path)
+            self._label_files = files
+        return self._labels
 
     def add_label(self, number: int, criterion: str, verdict: Any, note: str, rater: str) -> Label:
         """Write what a person says beside the run; what the judge said stays."""
         row = self._found(number)
-        about = self.run.about.rubric
-        known = {} if about is None else {asked.name: asked.hash for asked in about.criteria}
-        if own_rubric(row.fields) is not None:
-            known = {line.name: None for line in row.report.lines}
-        if criterion not in known:
+        criteria = read_row_criteria(row, self.run.about.rubric, self._row_rubrics)
+        guidelines = {asked.name: asked.guideline for asked in criteria}
+        if criterion not in guidelines:
             raise NotFoundError(
-                f"there is no criterion {criterion!r}: there are {', '.join(known)}"
+                f"there is no criterion {criterion!r}: there are {', '.join(guidelines)}"
             )
-        told = {
+        fields = {
             "example": row.example,
             "sample": row.sample,
             "criterion": criterion,
             "verdict": verdict,
+            "rater": rater,
+            "note": note,
+            "time": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
+            "guideline": guidelines[criterion],
+            "text_hash": hash_row_text(row),
         }
-        told |= {"rater": rater, "note": note, "time": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"}
-        label = Label.from_row({**told, "guideline": known[criterion]})
-        with (self.run.path / LABELS).open("ab") as file:
-            # In ASCII, which also holds half characters, so that a label names its rollout exactly.
-            file.write(json.dumps(label.to_dict()).encode() + b"\n")
+        label = Label.from_row(fields)
+        # In ASCII, which also holds half characters, so that a label names its rollout exactly.
+        line = json.dumps(label.to_dict()).encode() + b"\n"
+        with (self.run.path / LABELS).open("ab+") as file:
+            # A file that was written by hand may lack the end of its last line.
+            file.seek(0, os.SEEK_END)
+            if file.tell():
+                file.seek(-1, os.SEEK_END)
+                if file.read(1) != b"\n":
+                    line = b"\n" + line
+            file.write(line)
         self.index.label([row.key])
         return label
 

@@ -58,7 +58,7 @@
       return { rows: this.#data.overviews[run].rows, live: false };
     }
 
-    /** The labels that were given in this page about one run, as the lines of a labels.jsonl. */
+    /** The labels about one run, those of the run and those given in this page, as the lines of a file. */
     exported(run) {
       return this.#runs.get(run).labels.lines();
     }
@@ -73,7 +73,7 @@
       this.size = data.chunk;
       this.table = new assay.EmbeddedTable(data.tables[id]);
       this.places = new Map(this.table.numbers.map((number, place) => [number, place]));
-      this.labels = new assay.KeptLabels(id);
+      this.labels = new assay.KeptLabels(id, data.labels[id]);
     }
 
     async rows({ query = "", sort = "number", descending = false, offset = 0, limit = 100 }, signal) {

@@ -7,7 +7,7 @@
   /** The lines of a row. `label(line, place)` opens what overrules a verdict; null where that is not possible. */
   function lines(row, { label, find }) {
     if (!row.lines.length) return element("p.note", {}, row.reason ? foreign(row.reason) : "No criterion was asked.");
-    return element("ol.lines", {}, row.lines.map((line, place) => lineOf(line, place, { label, find })));
+    return element("ol.lines", {}, row.lines.map((line, place) => lineOf(line, place, { label, find, textHash: row.text_hash })));
   }
 
   function lineOf(line, place, how) {
@@ -25,7 +25,7 @@
       missingOf(line),
       citedOf(line, place, how),
       votesOf(line, place, how),
-      labelsOf(line));
+      labelsOf(line, how.textHash));
   }
 
   function verdictOf(line, place, { label }) {
@@ -92,14 +92,17 @@
   }
 
   /** What people said. The judge's verdict above stays as it is. */
-  function labelsOf(line) {
+  function labelsOf(line, textHash) {
+    const hasOtherWording = ({ guideline }) => guideline && line.guidelines?.length && !line.guidelines.includes(guideline);
+    const hasOtherText = (label) => label.text_hash && label.text_hash !== textHash;
     if (!line.labels?.length) return null;
     return element("ul.labels", { "aria-label": "Labels" }, line.labels.map((label) => element("li", {},
       element("span.flag", { "aria-hidden": "true" }, "✎"),
       assay.verdicts.chip(String(label.verdict), line),
       element("span", {}, " by ", foreign(label.rater || "human")),
       label.time ? element("time.note", { datetime: label.time }, assay.words.time(label.time)) : null,
-      label.guideline && line.hash && label.guideline !== line.hash ? element("span.badge", { title: "the criterion was worded otherwise then" }, "older wording") : null,
+      hasOtherWording(label) ? element("span.badge", { title: "the criterion had another wording when this label was given" }, "older wording") : null,
+      hasOtherText(label) ? element("span.badge", { title: "the prompt or the completion was another one when this label was given" }, "other text") : null,
       label.note ? element("div", {}, foreign(label.note)) : null)));
   }
 

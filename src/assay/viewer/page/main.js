@@ -6,7 +6,7 @@
   const SOON = 700;
   const main = document.getElementById("main");
   const top = document.getElementById("header");
-  const page = { source: null, runs: [], run: null, shown: {}, turn: 0 };
+  const page = { source: null, runs: [], run: null, hash: "", shown: {}, turn: 0 };
 
   /** Views by the first word after the run in the address. */
   const VIEWS = { "": "overview", rows: "table", row: "rollout", group: "group" };
@@ -15,6 +15,7 @@
     page.source = (await assay.EmbeddedSource.here()) ?? new assay.HttpSource();
     page.runs = await page.source.runs();
     addEventListener("hashchange", show);
+    addEventListener("beforeunload", (event) => assay.labelling.unsavedForms(main).length && event.preventDefault());
     // By hand, since the address after # names a view.
     document.querySelector(".skip").addEventListener("click", (event) => {
       event.preventDefault();
@@ -28,6 +29,14 @@
   /** Show what the address names; an older answer that comes late is dropped. */
   async function show() {
     const turn = ++page.turn;
+    if (page.shown.leave && location.hash !== page.hash && !(await page.shown.leave())) {
+      // What was chosen could not be saved, so the view stays, and says why.
+      assay.routes.go(page.hash, { replace: true });
+      return;
+    }
+    if (turn !== page.turn) return;
+    page.hash = location.hash;
+    page.shown.leave = null;
     const wanted = where(assay.routes.read(location.hash));
     page.run = wanted.run;
     assay.header(top, { runs: page.runs, run: wanted.run, view: wanted.view });

@@ -8,7 +8,7 @@
     const made = new Rollout(source, run, Number(parts[0]), asked);
     await made.load();
     made.show(main);
-    return { title: `Row ${parts[0]}`, keys: made.keys(), refresh: null };
+    return { title: `Row ${parts[0]}`, keys: made.keys(), refresh: null, leave: () => assay.labelling.saveChoices(main) };
   }
 
   class Rollout {
@@ -41,13 +41,15 @@
 
     show(main) {
       this.main = main;
+      // Made once: a form that is open in it keeps what was chosen when the rest is made anew.
+      this.verdicts ??= this.lines();
       const { row } = this;
       const judged = assay.said.judgedMessage(row.completion);
       fill(main, element("div.rollout", {},
         this.heading(),
         element("div.said", {}, section("Prompt", {}, this.said(row.prompt, 1)),
           section("Completion", {}, row.completion.length ? this.said(row.completion, row.prompt.length + 1, judged) : element("p.note", {}, "The model said nothing."))),
-        element("div.found", {}, this.answers(), section("Verdicts", { note: "click a verdict to overrule it" }, this.lines()),
+        element("div.found", {}, this.answers(), section("Verdicts", { note: "click a verdict to overrule it" }, this.verdicts),
           this.judgeLog(), this.facts())));
     }
 
@@ -68,7 +70,7 @@
           element("a.button", { href: this.back() }, "Rows"),
           element("a.button", { href: assay.routes.group(run.id, row.example) }, "Same prompt"),
           button(this.raw ? "Rendered" : "Raw text", () => this.toggleRaw(), { "aria-pressed": String(this.raw), title: "key r" }),
-          this.source.savesLabels ? null : button("Export labels", () => assay.labelling.download("labels.jsonl", this.source.exported(run.id)))),
+          this.source.savesLabels ? null : button("Export labels", () => this.exportLabels())),
         row.error ? element("p.banner.error", { role: "alert" }, element("span.sign", { "aria-hidden": "true" }, "!"), foreign(row.error)) : null,
         row.vetoed_by?.length ? element("p.banner.quiet", {}, "The score is capped: ", foreign(row.vetoed_by.join(", ")), " failed and is required.") : null,
         row.shown ? element("p.banner.quiet", {}, "Judges did not read all of it: ", foreign(row.shown), ".") : null,
@@ -94,11 +96,10 @@
       const save = async (label) => {
         await this.source.label(this.run.id, { row: this.number, ...label });
         await this.reload();
-        const { scrollY } = window;
-        this.show(this.main);
-        scrollTo(0, scrollY);
         const place = this.row.lines.findIndex((line) => line.name === label.criterion);
-        this.main.querySelector(`[data-line="${place}"] .overrule`)?.focus();
+        const labelled = this.lines().querySelector(`[data-line="${place}"]`);
+        this.verdicts.querySelector(`[data-line="${place}"]`).replaceWith(labelled);
+        labelled.querySelector(".overrule")?.focus();
       };
       const known = (line) => ({ choices: this.known.get(line.name)?.choices, allow_na: this.known.get(line.name)?.allow_na, ...line });
       return assay.lines({ ...this.row, lines: this.row.lines.map(known) }, { label: (line, _, opener) => assay.labelling.labelForm(line, opener, save), find: (line, part) => this.find(line, part) });
@@ -155,6 +156,13 @@
       const extra = [...(row.info ? [["info", row.info]] : []), ...Object.entries(row.columns || {})];
       return section("Facts", {}, element("dl.facts", {}, known.map(([name, value]) => [element("dt", {}, name), element("dd", {}, value)])),
         extra.map(([name, value]) => element("details", {}, element("summary", {}, foreign(name)), assay.messages.value(value))));
+    }
+
+    /** Hand over all labels as a file, whose name is new: a file that is there is not replaced. */
+    async exportLabels() {
+      if (!(await assay.labelling.saveChoices(this.main))) return;
+      const time = new Date().toISOString().replace(/\.\d+Z$/, "").replace(/[T:]/g, "-");
+      assay.labelling.download(`labels-${time}.jsonl`, this.source.exported(this.run.id));
     }
 
     toggleRaw() {
