@@ -42,6 +42,7 @@ class MathEqual(BuiltinCheck):
     tolerance: Number = 0.0
     units: Flag = True
     ordered_tuples: Flag = True
+    percent: Flag = False
     assignments: Flag = True
     rename_variables: Flag = False
     positive: Flag = False

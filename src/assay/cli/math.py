@@ -43,6 +43,7 @@ class MathRules(cli.CommandOptions):
     tolerance: float | None = cli.value_of(cli.number(0))
     units: bool | None = cli.value_of()
     ordered_tuples: bool | None = cli.value_of()
+    percent: bool | None = cli.value_of()
     assignments: bool | None = cli.value_of()
     rename_variables: bool | None = cli.value_of()
     positive: bool | None = cli.value_of()

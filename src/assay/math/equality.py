@@ -165,6 +165,8 @@ def compare_listings(gold: tree.Node, answer: tree.Node, options: MathOptions) -
         return different(f"{len(one)} parts and {len(two)} parts")
     if len(one) > _MOST_ITEMS:
         return undecided("very long lists")
+    if _is_unordered(gold) and _is_point_or_interval(answer):
+        return different("one is a set of numbers, the other a point or an interval")
     if len(one) == 2 and kinds == {"square", "round"}:
         return different("one interval has its ends, the other has not")
     if (
@@ -194,6 +196,17 @@ def compare_listings(gold: tree.Node, answer: tree.Node, options: MathOptions) -
 
 def _kind(node: tree.Node) -> str:
     return node.kind if isinstance(node, tree.Listing) else ""
+
+
+def _is_unordered(node: tree.Node) -> bool:
+    return _kind(node) == "set" or _is_choice(node)
+
+
+def _is_point_or_interval(node: tree.Node) -> bool:
+    """Return True for two values in brackets: `(0, 1)` and `[0, 1]`, but not `((1, 2), (3, 4))`."""
+    if not isinstance(node, tree.Listing) or node.kind not in ("round", "square"):
+        return False
+    return len(node.items) == 2 and not any(isinstance(item, tree.Listing) for item in node.items)
 
 
 def _is_choice(node: tree.Node) -> bool:
@@ -321,14 +334,22 @@ def compare_grids(gold: tree.Node, answer: tree.Node, options: MathOptions) -> E
 
 
 def _multiplied_out(node: tree.Node) -> tree.Node:
-    if (
-        not isinstance(node, tree.Product)
-        or sum(isinstance(factor, tree.Grid) for factor in node.factors) != 1
-    ):
+    """Return a multiple of a matrix, or a sum of matrices, as one matrix."""
+    if isinstance(node, tree.Sum):
+        terms = [_multiplied_out(term) for term in node.terms]
+        grids = [term for term in terms if isinstance(term, tree.Grid)]
+        if len(grids) == len(terms) and len({_shape(grid) for grid in grids}) == 1:
+            cells = zip(*map(tree.children, grids), strict=True)
+            return tree.rebuilt(grids[0], tuple(tree.Sum(terms_of_cell) for terms_of_cell in cells))
         return node
-    grid = next(factor for factor in node.factors if isinstance(factor, tree.Grid))
-    rest = tuple(factor for factor in node.factors if factor is not grid)
-    return tree.rebuilt(grid, tuple(tree.Product((*rest, cell)) for cell in tree.children(grid)))
+    if not isinstance(node, tree.Product):
+        return node
+    grids = [factor for factor in node.factors if isinstance(factor, tree.Grid)]
+    if len(grids) != 1:
+        return node
+    rest = tuple(factor for factor in node.factors if factor is not grids[0])
+    cells = tuple(tree.Product((*rest, cell)) for cell in tree.children(grids[0]))
+    return tree.rebuilt(grids[0], cells)
 
 
 def _shape(node: tree.Node) -> tuple[int, int]:
@@ -379,15 +400,18 @@ def _left_to_do(gold: tree.Node, answer: tree.Node) -> str | None:
             return "the inequality is not solved"
         if is_solved_gold and tree.is_equation(answer):
             if (
-                tree.symbols_of(gold)
-                and tree.is_assignment(gold)
+                tree.is_assignment(gold)
+                and not _is_line(gold)
                 and not _gives(answer, gold.sides[0])
             ):
                 return "the equation is not solved"
-            value = answer.sides[-1]
-            if isinstance(value, tree.Symbol):  # `5 = x` says what `x = 5` says
-                value = answer.sides[-2]
-            return _left_to_do(gold.sides[-1] if tree.is_assignment(gold) else gold, value)
+            value = gold.sides[-1] if tree.is_assignment(gold) else gold
+            # `5 = x` and `5 = 2 + 3` say what `x = 5` says.
+            sides = [side for side in answer.sides if not isinstance(side, tree.Symbol)]
+            findings = [_left_to_do(value, side) for side in sides]
+            if not findings or None in findings:
+                return None
+            return findings[-1]
         return None
     if isinstance(answer, tree.SetOperation | tree.Listing):
         if (
@@ -411,10 +435,45 @@ def _left_to_do(gold: tree.Node, answer: tree.Node) -> str | None:
 
 
 def _is_isolated(relation: tree.Relation) -> bool:
-    """Whether every side is one letter or has none: `x > 4`, `1 < x < 2`, but not `2x > 8`."""
-    return all(
-        isinstance(side, tree.Symbol) or not tree.symbols_of(side) for side in relation.sides
-    )
+    """Whether every side is one letter or has none: `x > 4`, `1 < x < 2`, `|x| < 2`, but not `2x > 8`."""
+    for side in relation.sides:
+        is_bare = isinstance(side, tree.Symbol) or not tree.symbols_of(side)
+        match side:
+            case tree.Apply("abs", (tree.Symbol(),)):
+                continue
+            case _ if not is_bare:
+                return False
+            case _:
+                continue
+    return True
+
+
+_COORDINATES: Final = frozenset("xyz")
+
+
+def _is_line(equation: tree.Relation) -> bool:
+    """Return True for the equation of a line or plane, such as `y = 2x + 1`.
+
+    It may be written in any form: `2x - y + 1 = 0` is as good an answer.
+    """
+    names = tree.symbols_of(equation)
+    return len(names) > 1 and names <= _COORDINATES and all(map(_is_linear, equation.sides))
+
+
+def _is_linear(node: tree.Node) -> bool:
+    """Return True if an expression has no powers, functions or products of variables."""
+    if not tree.symbols_of(node) or isinstance(node, tree.Symbol):
+        return True
+    match node:
+        case tree.Sum(terms):
+            return all(map(_is_linear, terms))
+        case tree.Product(factors):
+            variable_factors = [factor for factor in factors if tree.symbols_of(factor)]
+            return len(variable_factors) == 1 and _is_linear(variable_factors[0])
+        case tree.Quotient(top, bottom):
+            return _is_linear(top) and not tree.symbols_of(bottom)
+        case _:
+            return False
 
 
 def _gives(equation: tree.Relation, name: tree.Node) -> bool:
@@ -429,9 +488,9 @@ def _gives(equation: tree.Relation, name: tree.Node) -> bool:
 
 
 def _is_literal(node: tree.Node) -> bool:
-    """Whether a number is written out: `5`, `-1/2`, `2.5%`, `3 cm`."""
+    """Whether a number is written out: `5`, `-1/2`, `2.5%`, `3 cm`, `1011_2`."""
     match node:
-        case tree.Number():
+        case tree.Number() | tree.Based():
             return True
         case tree.Percent(value) | tree.Quantity(value):
             return _is_literal(value)

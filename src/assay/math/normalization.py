@@ -101,17 +101,29 @@ def _numbers(gold: Plain, answer: Plain, options: MathOptions) -> MathVerdict | 
 
 
 def same_number(gold: Plain, answer: Plain, options: MathOptions) -> bool:
-    """Whether two literals are the same number; a whole percentage also equals its bare number."""
-    both = (gold, answer)
-    whole = [number.bottom == 1 and not number.is_decimal for number in both]
-    if gold.is_percent != answer.is_percent and all(whole) and gold.top == answer.top:
-        return True
-    one, two = ((number.top, number.bottom * (100 if number.is_percent else 1)) for number in both)
-    bare = any(
-        is_whole and not number.is_percent for is_whole, number in zip(whole, both, strict=True)
+    """Return True if two literals are the same number.
+
+    A gold of `9%` equals 9 as well as 0.09; a gold of 9 equals `9%` only with `options.percent`.
+    A percentage below 1 equals its hundredth alone: 0.5 is rather a half than `0.5%`.
+    """
+    if gold.is_percent != answer.is_percent and (gold.is_percent or options.percent):
+        are_same_digits = gold.top * answer.bottom == answer.top * gold.bottom
+        if are_same_digits and abs(gold.top) >= gold.bottom:
+            return True
+    has_whole = any(number.is_whole for number in (gold, answer))
+    return agree(
+        _value_of(gold),
+        _value_of(answer),
+        is_decimal=(gold.is_decimal or answer.is_decimal) and not has_whole,
+        options=options,
     )
-    is_decimal = (gold.is_decimal or answer.is_decimal) and not bare
-    return agree(one, two, is_decimal=is_decimal, options=options)
+
+
+def _value_of(number: Plain) -> tuple[int, int]:
+    """Return a literal as a fraction; a percentage is a hundredth."""
+    if number.is_percent:
+        return number.top, number.bottom * 100
+    return number.top, number.bottom
 
 
 def _shown(top: int, bottom: int, *, is_decimal: bool) -> str:

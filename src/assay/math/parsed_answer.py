@@ -10,6 +10,7 @@ from flint import fmpq
 from assay.math.answer_text import DEEPEST, LONGEST, depth_of, unwrapped, without_markup
 from assay.math.grammar import TOO_DEEP, UnreadableError, is_expression, parsed
 from assay.math.tree import (
+    Based,
     Constant,
     Listing,
     NamedSet,
@@ -158,6 +159,9 @@ def read(answer: str) -> ParsedAnswer:
     clock = _TEXT.sub(lambda match: match[1], text)
     if _CLOCK.fullmatch(clock):
         return ParsedAnswer(text, Words(re.sub(r"[\s.]", "", clock.casefold())))
+    numeral = _read_numeral_with_letters(text)
+    if numeral is not None:
+        return ParsedAnswer(text, numeral)
     words = _as_words(text)
     if words is not None:
         return ParsedAnswer(text, words)
@@ -170,6 +174,22 @@ def read(answer: str) -> ParsedAnswer:
             return read(counted)
         return ParsedAnswer(text, None, str(error), is_too_large=str(error) == TOO_DEEP)
     return ParsedAnswer(text, tree, is_ambiguous=is_ambiguous)
+
+
+_NUMERAL_WITH_LETTERS: Final = re.compile(r"([0-9][0-9a-zA-Z]*|[A-F]{2,})_\{?(\d{2})\}?")
+
+
+def _read_numeral_with_letters(text: str) -> Based | None:
+    """Return a numeral in a base above 10, such as `2B_{16}`, or None."""
+    match = _NUMERAL_WITH_LETTERS.fullmatch(text)
+    if match is None or match[1].isdigit():
+        return None
+    digits, base = match[1].lower(), int(match[2])
+    try:
+        int(digits, base)
+    except ValueError:
+        return None
+    return Based(digits, base)
 
 
 def _mended(text: str) -> str:

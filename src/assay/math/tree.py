@@ -301,7 +301,7 @@ def rewritten(gold: Node, answer: Node, options: MathOptions) -> tuple[Node, Nod
     ):
         return gold, answer.sides[-1]
     is_open = options.assignments and not is_equation(answer) and not is_inequality(answer)
-    if is_open and is_equation(gold) and (is_assignment(gold) or not symbols_of(gold)):
+    if is_open and is_equation(gold) and (_names_value(gold.sides[0]) or not symbols_of(gold)):
         return gold.sides[-1], answer
     return gold, answer
 
@@ -313,14 +313,21 @@ def renamed(node: Node, rename: Callable[[str], str]) -> Node:
 
 
 def _with_one_case(gold: Node, answer: Node) -> tuple[Node, Node]:
-    """Variables that differ in case alone are the same, unless a letter is used in both cases."""
-    one, two = symbols_of(gold), symbols_of(answer)
-    if one == two:
+    """Return both with x, y and z in lower case, if neither uses one of them in both cases.
+
+    Other letters are different quantities in different cases: R and r are two radii.
+    """
+    gold_names, answer_names = symbols_of(gold), symbols_of(answer)
+    if gold_names == answer_names:
         return gold, answer
-    first, second = ({name.lower() for name in names} for names in (one, two))
-    if len(first) != len(one) or len(second) != len(two) or len(first | second) == len(one | two):
-        return gold, answer
-    return renamed(gold, str.lower), renamed(answer, str.lower)
+    for names in (gold_names, answer_names):
+        if any({letter, letter.upper()} <= names for letter in "xyz"):
+            return gold, answer
+    return renamed(gold, _lower_coordinate), renamed(answer, _lower_coordinate)
+
+
+def _lower_coordinate(name: str) -> str:
+    return name.lower() if name in ("X", "Y", "Z") else name
 
 
 def _with_one_parameter(gold: Node, answer: Node) -> tuple[Node, Node]:
@@ -466,6 +473,17 @@ def is_assignment(node: Node) -> TypeGuard[Relation]:
     return is_equation(node) and _only_names(node.sides[0])
 
 
+def _names_value(node: Node) -> bool:
+    """Return True if the left side of a reference only names the value on its right side.
+
+    `x`, `f(x)`, `AB` and `P(A)` are such names. `x + y` and `xy` are not: `x + y = 5` is the
+    equation of a line, which no number equals.
+    """
+    if isinstance(node, Product | Quotient):
+        return _only_names(node) and all(name[0].isupper() for name in symbols_of(node))
+    return not isinstance(node, Sum) and _only_names(node)
+
+
 def _only_names(node: Node) -> bool:
     """Whether an expression only names what the other side says: `x`, `f(x)`, `x + y`, `|AB|`."""
     if isinstance(node, Symbol | Words):
@@ -474,7 +492,7 @@ def _only_names(node: Node) -> bool:
         return node.function.endswith("()") or (
             node.function == "abs" and _only_names(node.arguments[0])
         )
-    if isinstance(node, Listing) and node.kind != "round":
+    if isinstance(node, Listing) and node.kind not in ("round", "ratio"):
         return False
     parts = children(node)
     return (

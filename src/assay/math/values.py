@@ -30,6 +30,9 @@ def compare_values(gold: tree.Node, answer: tree.Node, options: MathOptions) -> 
     names = sorted(tree.symbols_of(gold) | tree.symbols_of(answer))
     if not names:
         return compare_constants(gold, answer, options)
+    if not tree.symbols_of(gold):
+        # `(u+4)(u-1) - (u-3)(u+6)` is 14, but whoever writes it has not computed that.
+        return different("the answer has variables, and the gold is a number")
     found = _told_apart(gold, answer, names, options, tries=2)
     if found.equal is False:
         return found
@@ -139,11 +142,14 @@ def _needs_whole(node: tree.Node) -> bool:
 
 def compare_constants(gold: tree.Node, answer: tree.Node, options: MathOptions) -> Equality:
     """Whether two numbers are the same, by the rules for decimals where one is written so."""
-    for one, two in ((gold, answer), (answer, gold)):
-        if (
-            isinstance(one, tree.Percent) and _is_whole(one.value) and one.value == two
-        ):  # `9%` and `9`
-            return Equality(True, "equal as percentages")
+    if isinstance(gold, tree.Percent) and _is_same_without_percent(gold.value, answer):
+        return Equality(True, "equal as percentages")
+    if (
+        options.percent
+        and isinstance(answer, tree.Percent)
+        and _is_same_without_percent(answer.value, gold)
+    ):
+        return Equality(True, "equal as percentages")
     one, two = tree.rational_of(gold), tree.rational_of(answer)
     is_decimal = _is_decimal(gold, answer)
     if one is not None and two is not None:
@@ -180,6 +186,15 @@ def _is_undefined(node: tree.Node) -> bool:
             if exponent is not None and exponent <= 0:
                 return True
     return False
+
+
+def _is_same_without_percent(percentage: tree.Node, number: tree.Node) -> bool:
+    """Return True if a number is that of a percentage, such as 9 of `9%`.
+
+    Below 1 it is not: 0.5 is rather a half than the number of `0.5%`.
+    """
+    one, two = tree.rational_of(percentage), tree.rational_of(number)
+    return one is not None and one == two and abs(one) >= 1
 
 
 def _is_whole(node: tree.Node) -> bool:
@@ -258,7 +273,7 @@ def shown(value: acb) -> str:
 def compare_quantities(gold: tree.Node, answer: tree.Node, options: MathOptions) -> Equality:
     """Values with their units: converted where both are known, ignored where one has none."""
     if isinstance(gold, tree.Based) or isinstance(answer, tree.Based):
-        return _compare_based(gold, answer, options)
+        return _compare_based(gold, answer)
     try:
         gold, answer = _with_one_unit(gold), _with_one_unit(answer)
     except UndefinedError as error:
@@ -320,19 +335,16 @@ def _compare_converted(
     return compare_values(left, right, options)
 
 
-def _compare_based(gold: tree.Node, answer: tree.Node, options: MathOptions) -> Equality:
+def _compare_based(gold: tree.Node, answer: tree.Node) -> Equality:
     """Numerals in a base; one without a base is read in the other's."""
     if isinstance(gold, tree.Based) and isinstance(answer, tree.Based) and gold.base != answer.base:
-        try:
-            values = [tree.Number(fmpq(int(side.digits, side.base))) for side in (gold, answer)]
-        except ValueError:
-            return undecided("a digit that its base has not")
-        return compare_constants(values[0], values[1], options)
-    # A gold without a base is no numeral in another.
+        # A numeral in another base than the gold's is a conversion that was not done.
+        return different(f"numerals in base {gold.base} and in base {answer.base}")
+    # A gold without a base is in base 10.
     if isinstance(answer, tree.Based) and isinstance(gold, tree.Number):
         if gold.value.q != 1:
             return different("only one is whole")
-        return _compare_based(tree.Based(str(gold.value), 10), answer, options)
+        return _compare_based(tree.Based(str(gold.value), 10), answer)
     one, two = _digits(gold), _digits(answer)
     if one is None or two is None:
         return undecided("a numeral in another base against something else")

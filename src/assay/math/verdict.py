@@ -54,6 +54,7 @@ class MathOptions:
     ordered_tuples: bool = (
         True  # whether `(1, 2)` differs from `(2, 1)`. Sets and bare lists have no order.
     )
+    percent: bool = False  # whether `7%` equals `7`. A gold of `7%` equals both 7 and 0.07.
     assignments: bool = True  # whether `x = 3` equals `3`
     rename_variables: bool = False  # whether `2x + 1` equals `2y + 1`
     positive: bool = (
