@@ -165,7 +165,7 @@ class BaseRubric(ABC):
 
         If the reward is None, `partial_reward` is there too.
         """
-        self._refuse_single_rollout()
+        self._raise_if_group_needed()
         rollouts = _rollouts_from_columns(
             {
                 "prompt": [prompt],
@@ -232,7 +232,7 @@ class BaseRubric(ABC):
         `partial_reward`. Group functions need `score_group`.
         """
         await self._prepare()
-        self._refuse_single_rollout()
+        self._raise_if_group_needed()
         [report] = await self._score_states([state], "score_rollout")
         return report
 
@@ -262,7 +262,7 @@ class BaseRubric(ABC):
         estimator: Estimator | None = None,
     ) -> list[EvaluationReport]:
         """Score states and write the results into them; with an estimator, advantages too."""
-        _refuse_wrong_states(states)
+        _check_states(states)
         started = time.perf_counter()
         rollouts = [Rollout.from_state(state) for state in states]
         reports = await self.score_all(rollouts, autograder, called)
@@ -335,7 +335,7 @@ class BaseRubric(ABC):
         """Load what has to be known before scoring, such as the description of a remote rubric."""
 
     @abstractmethod
-    def _refuse_single_rollout(self) -> None:
+    def _raise_if_group_needed(self) -> None:
         """Raise RubricError if a rollout cannot be scored without the others of its group."""
 
     @abstractmethod
@@ -380,7 +380,8 @@ def _rollouts_from_columns(columns: Mapping[str, Sequence[Any]]) -> list[Rollout
     return rollouts
 
 
-def _refuse_wrong_states(states: object) -> None:
+def _check_states(states: object) -> None:
+    """Raise TypeError unless this is a list of states."""
     if not hasattr(states, "__len__") or isinstance(states, Mapping):
         raise TypeError(
             f"score_group takes a list of states, not {format_value(cast('object', states))}"

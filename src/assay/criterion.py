@@ -225,7 +225,8 @@ class Criterion(BaseModel):
 
     @field_validator("weight")
     @classmethod
-    def _refuse_tiny_weight(cls, weight: float) -> float:
+    def _check_weight(cls, weight: float) -> float:
+        """Raise if the weight is neither 0 nor large enough to compute with."""
         # Products with a smaller weight could be rounded to 0, and quotients could overflow.
         smallest = 1 / MAX_MAGNITUDE
         if 0 < abs(weight) < smallest:
@@ -236,7 +237,8 @@ class Criterion(BaseModel):
 
     @field_validator("requirement")
     @classmethod
-    def _refuse_blank_requirement(cls, requirement: str | None) -> str | None:
+    def _check_requirement(cls, requirement: str | None) -> str | None:
+        """Raise if the requirement is blank."""
         if requirement is not None and not requirement.strip():
             raise ValueError(f"requirement {requirement!r} is blank: write what must hold")
         return requirement
@@ -244,6 +246,7 @@ class Criterion(BaseModel):
     @field_validator("choices")
     @classmethod
     def _check_choices(cls, choices: tuple[str, ...]) -> tuple[str, ...]:
+        """Raise unless there are at least two choices, which a judge can tell apart."""
         # Labels that differ only in case or surrounding spaces count as equal.
         folded = [choice.strip().casefold() for choice in choices]
         has_duplicates = len(set(folded)) < len(folded)
@@ -257,6 +260,7 @@ class Criterion(BaseModel):
 
     @model_validator(mode="after")
     def _check_way_to_answer(self) -> "Criterion":
+        """Raise unless either a check or a requirement is given, and a check can be called."""
         if self.check is None and self.requirement is None:
             raise ValueError("a criterion needs a check or a requirement: give one of them")
         if self.check is not None and self.requirement is not None:
@@ -274,7 +278,7 @@ class Criterion(BaseModel):
 
     @model_validator(mode="after")
     def _check_scope(self) -> "Criterion":
-        """Refuse `combine` and `credit` where they have no effect; "all" is the default."""
+        """Raise if `combine` or `credit` is set where it has no effect; "all" is the default."""
         if self.scope == "rollout" and self.combine != "all":
             raise ValueError(
                 f"combine is {self.combine!r}, but the criterion is asked about the whole rollout: "
@@ -289,6 +293,7 @@ class Criterion(BaseModel):
 
     @model_validator(mode="after")
     def _check_isolation(self) -> "Criterion":
+        """Raise if `isolate` is set for a check that cannot be isolated, or `timeout` without it."""
         if not self.isolate and self.timeout != DEFAULT_TIMEOUT:
             raise ValueError(
                 f"timeout is {self.timeout:g}, but only an isolated check can be stopped: "
@@ -308,6 +313,7 @@ class Criterion(BaseModel):
 
     @model_validator(mode="after")
     def _fill_in_name(self) -> "Criterion":
+        """Derive the name of a criterion that was given none."""
         if not self.name:
             object.__setattr__(self, "name", _derive_name(self))  # the model is frozen
         return self
@@ -422,6 +428,7 @@ def get_check_name(check: object) -> str:
 
 
 def _is_unnamed_partial(check: object) -> bool:
+    """Whether a check is a `partial` without a `__name__` of its own."""
     return isinstance(check, partial) and "__name__" not in vars(cast("object", check))
 
 

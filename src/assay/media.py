@@ -120,29 +120,36 @@ def read_medium(part: Part, data: bytes | None = None) -> Medium:
     return medium
 
 
-def _check_media_type(part: Part, declared: str, detected: str, data: bytes) -> None:
-    """Raise `MediaError` if the detected media type is unknown, or not the declared one.
+def _check_media_type(part: Part, declared_type: str, detected_type: str, data: bytes) -> None:
+    """Raise `MediaError` unless the type that the bytes show is supported and as declared.
 
-    Without a declared type, it has to be a type of the part's kind; a part of the kind "file" may
-    be of any type.
+    A part declares a media type, such as `image/png`, or only its kind. A part of the kind "file"
+    may be of any supported type. Both types are empty if they are not known.
     """
-    # `audio/x-wav` and `audio/vnd.wave` are other names of `audio/wav`.
-    declared_type = re.sub(r"/(x-|vnd\.)", "/", declared.lower())
-    declared_type = _ALIASES.get(declared_type, declared_type)
+    declared_type = _normalise_media_type(declared_type)
     if declared_type:
-        is_as_declared = detected == declared_type
+        is_as_declared = detected_type == declared_type
     else:
-        is_as_declared = part.kind in ("file", KIND_BY_MEDIA_TYPE.get(detected))
-    if detected and is_as_declared:
+        is_as_declared = part.kind in ("file", KIND_BY_MEDIA_TYPE.get(detected_type))
+    if detected_type and is_as_declared:
         return
-    if detected:
-        actual = f"its bytes are those of {detected}"
+    if detected_type:
+        actual = f"its bytes are those of {detected_type}"
     else:
         actual = f"its bytes begin with {data[:12]!r}"
     raise MediaError(
         f"{part.address} is declared as {declared_type or part.kind}, but {actual}: "
         f"give one of {', '.join(KIND_BY_MEDIA_TYPE)}"
     )
+
+
+def _normalise_media_type(media_type: str) -> str:
+    """Return the usual name of a media type: `audio/wav` for `audio/x-wav` and `audio/wave`.
+
+    The result is empty if the type says nothing about the content.
+    """
+    name = re.sub(r"/(x-|vnd\.)", "/", media_type.lower())
+    return _ALIASES.get(name, name)
 
 
 def _get_scheme(location: str) -> str:
@@ -215,6 +222,7 @@ class Medium:
 
     @property
     def kind(self) -> Kind:
+        """Its kind: image, audio or file."""
         return KIND_BY_MEDIA_TYPE[self.media_type]
 
     @cached_property
@@ -266,6 +274,7 @@ class Medium:
 
 
 def _count_image_tokens(maker: str, width: int, height: int) -> int:
+    """Estimate the tokens of an image of this size, by the rules of the model's maker."""
     if maker == "anthropic":
         return min(1600, ceil(width * height / 750))
     if maker == "gemini":
@@ -279,6 +288,7 @@ def _count_image_tokens(maker: str, width: int, height: int) -> int:
 
 
 def _count_audio_tokens(maker: str, media_type: str, data: bytes) -> int:
+    """Estimate the tokens of an audio clip from its length in seconds."""
     bytes_per_second = 0
     if media_type == "audio/wav":
         bytes_per_second = int.from_bytes(data[28:32], "little")  # a field of the WAV header
@@ -305,6 +315,7 @@ def _read_image_size(media_type: str, data: bytes) -> tuple[int, int]:
 
 
 def _read_webp_size(data: bytes) -> tuple[int, int]:
+    """Return width and height of a WebP image, which has one of three headers."""
     chunk_type = data[12:16]
     if chunk_type == b"VP8X":  # extended: each side minus 1, in 24 bits
         width = int.from_bytes(data[24:27], "little") + 1
@@ -325,6 +336,7 @@ _JPEG_FRAME: Final = re.compile(
 
 
 def _read_jpeg_size(data: bytes) -> tuple[int, int]:
+    """Return width and height of a JPEG image; (0, 0) if no frame is found."""
     # A photograph may hold a thumbnail too, so the largest frame is the image.
     sizes = [struct.unpack(">HH", size) for size in _JPEG_FRAME.findall(data)]
     height, width = max(sizes, default=(0, 0))
@@ -352,7 +364,7 @@ async def read_message_media(message: Message) -> Message:
 
 
 def _is_from_column(original: object) -> bool:
-    """Return True for a part in the format that `_read_cell` writes."""
+    """Return True if a part was written by `_read_cell`: it has a path, a URL or data."""
     return isinstance(original, Mapping) and any(
         name in original for name in ("path", "url", "data")
     )
@@ -467,6 +479,7 @@ def _encode(value: Any) -> bytes:
 
 
 def _encode_png(image: Any) -> bytes:
+    """Return a Pillow image as the content of a PNG file."""
     if image.mode in ("CMYK", "YCbCr", "LAB", "HSV", "F"):  # PNG cannot store these
         image = image.convert("RGB")
     file = BytesIO()
@@ -475,7 +488,7 @@ def _encode_png(image: Any) -> bytes:
 
 
 def _encode_wav(samples: Any, sampling_rate: int) -> bytes:
-    """Return samples between -1 and 1 as mono audio with 16 bits per sample."""
+    """Return samples between -1 and 1 as a WAV file: mono, with 16 bits per sample."""
     has_channels = len(getattr(samples, "shape", ())) > 1
     if has_channels:
         samples = samples.mean(0)

@@ -61,11 +61,11 @@ class OverrideCall:
 
     def find_base_result(self, state: State) -> BaseResult | None:
         """Return what the base class found about a state; None if it was not called."""
-        found = self.base_results.get(id(state))
-        if found is None:
+        state_and_result = self.base_results.get(id(state))
+        if state_and_result is None:
             return None
-        _, base = found
-        return base
+        _, result = state_and_result
+        return result
 
 
 _CURRENT: ContextVar[OverrideCall | None] = ContextVar("override_call", default=None)
@@ -74,7 +74,9 @@ _CURRENT: ContextVar[OverrideCall | None] = ContextVar("override_call", default=
 def current_call(rubric: "BaseRubric") -> OverrideCall | None:
     """Return the call of this rubric's override that is in progress; None if there is none."""
     call = _CURRENT.get()
-    return call if call is not None and call.rubric is rubric else None
+    if call is None or call.rubric is not rubric:
+        return None
+    return call
 
 
 def install_overrides(cls: type["BaseRubric"], base: type["BaseRubric"]) -> frozenset[str]:
@@ -131,7 +133,10 @@ async def score_by_override(
 
 
 def _as_state(rollout: Rollout) -> State:
-    """Return the rollout's own state if that has all fields, so that it sees what is written."""
+    """Return the state that an override is called with.
+
+    It is the rollout's own state if that has all fields of the rollout, and a copy otherwise.
+    """
     if rollout.is_state and isinstance(rollout.state, MutableMapping):
         return rollout.state
     return {**rollout.state, **rollout.fields}
@@ -185,7 +190,7 @@ async def _call_override(
     returned: list[Any] = []
     try:
         with set_variable(_CURRENT, call):
-            returned = await _call_method(call.rubric, method, states)
+            returned = await _call_scoring_method(call.rubric, method, states)
     except FAILURES as failure:
         is_fault_of_rubric = isinstance(failure, SignatureError | RubricError)
         if call.rubric.on_error == "raise" or is_stop_request(failure) or is_fault_of_rubric:
@@ -202,20 +207,27 @@ async def _call_override(
     return reports
 
 
-async def _call_method(
+async def _call_scoring_method(
     rubric: "BaseRubric", method: ScoringMethod, states: Sequence[State]
 ) -> list[Any]:
-    """Call the subclass's `score_group` on all states, or its `score_rollout` on the only one.
+    """Call `score_group` with all states, or `score_rollout` with the only one.
 
-    Return what it returned as a list; an empty one if `score_group` returned None.
+    Return what it returned for each state; an empty list if `score_group` returned None. The method
+    of a subclass need not be async, nor return reports.
     """
-    argument = states if method == "score_group" else states[0]
-    returned: Any = getattr(rubric, method)(argument)
-    if inspect.isawaitable(returned):
-        returned = await returned
+    scoring_method: Any = getattr(rubric, method)
     if method == "score_rollout":
-        return [returned]
+        [state] = states
+        return [await _await_if_needed(scoring_method(state))]
+    returned = await _await_if_needed(scoring_method(states))
     return list(returned or ())
+
+
+async def _await_if_needed(result: Any) -> Any:
+    """Return what a plain function returned, or what an async one returns in the end."""
+    if inspect.isawaitable(result):
+        return await result
+    return result
 
 
 def _report_on_state(
@@ -227,17 +239,18 @@ def _report_on_state(
 ) -> EvaluationReport:
     """Return the report on a state that an override has scored.
 
-    The override may have raised `error`, returned a report, called the base class (`base`) and
-    written into the state. The first of these counts: an error, a reward in the state, metrics
-    in the state, the returned report, the report of the base class.
+    `name` is how errors call the override. It may have raised `error`, returned a report, called
+    the base class, which found `base`, and written into the state. The first of these counts: an
+    error, a reward in the state, metrics in the state, the returned report, the report of the base
+    class.
     """
-    known = returned
-    if known is None and base is not None:
-        known = base.report
+    known_report = returned
+    if known_report is None and base is not None:
+        known_report = base.report
     if error is not None:
         # An override often fails because the base class found no reward, which says more.
-        if known is not None and not known.scored:
-            return known
+        if known_report is not None and not known_report.scored:
+            return known_report
         return _report_error(name, error)
     if base is None:
         wrote_reward = "reward" in state
@@ -245,31 +258,32 @@ def _report_on_state(
     else:
         wrote_reward = state.get("reward") != base.reward
         wrote_metrics = state.get("metrics") != base.metrics
-    if known is not None and not wrote_reward and not wrote_metrics:
-        return known
-    error = _find_wrong_output(name, state, needs_reward=wrote_reward or known is None)
+    if known_report is not None and not wrote_reward and not wrote_metrics:
+        return known_report
+    error = _find_wrong_output(name, state, needs_reward=wrote_reward or known_report is None)
     if error is not None:
         return _report_error(name, error)
     metrics: Mapping[str, Any] = state.get("metrics") or {}
-    if known is not None and not wrote_reward:
-        return known.model_copy(update={"report": _make_metric_lines(metrics, known)})
+    if known_report is not None and not wrote_reward:
+        return known_report.model_copy(update={"report": _make_metric_lines(metrics, known_report)})
     reward = cast("float", to_finite_float(state["reward"]))
-    if known is not None and base is not None and _lacks_answer(known, base):
-        lines = _make_metric_lines(metrics, known)
-        return known.model_copy(update={"report": lines, "partial_reward": reward})
-    return _report_written_reward(reward, metrics, known)
+    if known_report is not None and base is not None and _lacks_answer(known_report, base):
+        lines = _make_metric_lines(metrics, known_report)
+        return known_report.model_copy(update={"report": lines, "partial_reward": reward})
+    return _report_written_reward(reward, metrics, known_report)
 
 
-def _lacks_answer(known: EvaluationReport, base: BaseResult) -> bool:
+def _lacks_answer(known_report: EvaluationReport, base: BaseResult) -> bool:
     """Return whether a criterion has no answer although the base class wrote a number.
 
     `assay.compat.verifiers` does that: it writes the sum of what was answered. What an override
     makes of that number is not a score either.
     """
-    return known.asked > 0 and not known.scored and base.reward is not None
+    return known_report.asked > 0 and not known_report.scored and base.reward is not None
 
 
 def _report_error(name: str, error: str) -> EvaluationReport:
+    """Return a report whose only line is this error of the override."""
     return aggregate([CriterionReport(name=name, error=error)])
 
 
@@ -287,13 +301,20 @@ def _find_wrong_output(name: str, state: State, *, needs_reward: bool) -> str | 
 
 
 def _report_written_reward(
-    reward: float, metrics: Mapping[str, Any], known: EvaluationReport | None
+    reward: float, metrics: Mapping[str, Any], known_report: EvaluationReport | None
 ) -> EvaluationReport:
-    """Return the report on a reward and metrics that an override wrote."""
-    if known is not None and known.raw_score == reward and known.metrics == metrics:
-        return known
-    lines = _make_metric_lines(metrics, known)
-    if known is None or not known.asked or not known.scored:
+    """Return the report on a reward and metrics that an override wrote.
+
+    `known_report` is the report that it returned, or that of the base class; None without one.
+    """
+    if (
+        known_report is not None
+        and known_report.raw_score == reward
+        and known_report.metrics == metrics
+    ):
+        return known_report
+    lines = _make_metric_lines(metrics, known_report)
+    if known_report is None or not known_report.asked or not known_report.scored:
         # Nothing says how much could be gained, so the reward itself is the score.
         return EvaluationReport(
             score=reward,
@@ -304,21 +325,21 @@ def _report_written_reward(
             answered=1,
             scale="raw",
         )
-    score = normalise(Totals(reward, known.gain, known.loss), known.scale)
+    score = normalise(Totals(reward, known_report.gain, known_report.loss), known_report.scale)
     # `worth` belonged to the score before.
     changes = {"score": score, "raw_score": reward, "report": lines, "worth": None}
-    return known.model_copy(update=changes)
+    return known_report.model_copy(update=changes)
 
 
 def _make_metric_lines(
-    metrics: Mapping[str, Any], known: EvaluationReport | None
+    metrics: Mapping[str, Any], known_report: EvaluationReport | None
 ) -> list[CriterionReport]:
     """Return one line per metric, and the lines of the known report that have an error.
 
     A metric that the override changed or added has the weight 0. It keeps the error of its old
     line, so that a failed check stays visible.
     """
-    known_lines = {} if known is None else {line.name: line for line in known.lines}
+    known_lines = {} if known_report is None else {line.name: line for line in known_report.lines}
     lines: list[CriterionReport] = []
     for name, value in metrics.items():
         known_line = known_lines.pop(name, None)

@@ -266,6 +266,7 @@ class _Patterns(NamedTuple):
 
 @cache
 def _compile_patterns() -> _Patterns:
+    """Return the patterns of secrets. They are compiled when they are first needed."""
     keys = [
         # OpenAI, Anthropic, Stripe and others
         r"(?<![\w\-])[spr]k-(?=[\w\-]*\d)[\w\-]{16,}",

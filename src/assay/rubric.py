@@ -115,7 +115,7 @@ class Rubric(BaseRubric, Loadable):
         """Return the completion as criteria read it; raise TypeError if it cannot be read."""
         return read_completion(completion)
 
-    def _refuse_single_rollout(self) -> None:
+    def _raise_if_group_needed(self) -> None:
         """Raise RubricError if there are no criteria, or if they need the rest of the group."""
         if self.overridden & {"score_rollout", "score"}:
             return  # the override decides
@@ -128,15 +128,17 @@ class Rubric(BaseRubric, Loadable):
             if planned.function is not None and planned.function.compares:
                 name = planned.criterion.name
                 raise RubricError(f"check {name!r} scores a whole group: use score_group")
-        self._refuse_comparing_shaping()
+        self._raise_if_shaping_compares()
 
-    def _refuse_comparing_shaping(self) -> None:
+    def _raise_if_shaping_compares(self) -> None:
+        """Raise RubricError if the shaping needs all rollouts of a group."""
         for name in self._list_comparing_shapings():
             raise RubricError(
                 f"the shaping {name!r} compares the rollouts of a group: use score_group"
             )
 
     def _list_comparing_shapings(self) -> list[str]:
+        """Return the names of the shaping parts that need all rollouts of a group."""
         return [part.name for part in self.shaping if part.compares]
 
     # Criteria.
@@ -153,7 +155,7 @@ class Rubric(BaseRubric, Loadable):
     def add_reward_func(self, func: RewardFunc, weight: float = 1.0) -> None:
         """Append a check with this weight."""
         added = make_names_unique(self._read_criteria([func], [weight]), self._plan.names)
-        _refuse_cycle(self, [criterion.check for criterion in added])
+        _raise_if_cyclic(self, [criterion.check for criterion in added])
         criteria = (*self._plan.criteria, *added)
         self._plan = Plan(criteria, self.aggregation, planned=self._plan.planned)
 
@@ -318,7 +320,7 @@ def _list_weights(weights: Iterable[float | None] | None, size: int) -> list[flo
     return listed
 
 
-def _refuse_cycle(rubric: Rubric, nested: Sequence[object], above: tuple[int, ...] = ()) -> None:
+def _raise_if_cyclic(rubric: Rubric, nested: Sequence[object], above: tuple[int, ...] = ()) -> None:
     """Raise RubricError if a rubric contains itself, since it could never be scored."""
     above = (*above, id(rubric))
     for inner in nested:
@@ -327,7 +329,7 @@ def _refuse_cycle(rubric: Rubric, nested: Sequence[object], above: tuple[int, ..
                 "a rubric cannot contain itself: remove it from its own criteria or .rubrics"
             )
         if isinstance(inner, Rubric):
-            _refuse_cycle(inner, inner._list_nested(), above)  # pyright: ignore[reportPrivateUsage]
+            _raise_if_cyclic(inner, inner._list_nested(), above)  # pyright: ignore[reportPrivateUsage]
 
 
 class RubricGroup(Rubric):
@@ -412,17 +414,19 @@ class RubricGroup(Rubric):
             {"format": "assay.group/1", "name": self.name, "rubrics": hashes, **options}
         )
 
-    def _refuse_single_rollout(self) -> None:
+    def _raise_if_group_needed(self) -> None:
+        """Raise RubricError if there are no criteria, or if a child needs the rest of the group."""
         children = [child for child in self._check_children() if len(child) or child.own_methods]
         if not children:
-            super()._refuse_single_rollout()
+            super()._raise_if_group_needed()
         for child in children:
-            child._refuse_single_rollout()  # pyright: ignore[reportPrivateUsage]
-        self._refuse_comparing_shaping()
+            child._raise_if_group_needed()  # pyright: ignore[reportPrivateUsage]
+        self._raise_if_shaping_compares()
 
     def _check_children(self) -> list[Rubric]:
+        """Return the rubrics of this group. Raise RubricError if one of them contains the group."""
         # Checked each time, since `rubrics` is the caller's to change.
-        _refuse_cycle(self, self.rubrics)
+        _raise_if_cyclic(self, self.rubrics)
         return self.rubrics
 
     def _list_nested(self) -> list[Rubric]:

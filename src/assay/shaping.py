@@ -212,6 +212,7 @@ class ShapingPart:
 
 
 def _is_valid_reward(reward: object) -> bool:
+    """Whether this is a finite number of a magnitude that can be computed with."""
     return isinstance(reward, int | float) and abs(reward) <= MAX_MAGNITUDE
 
 
@@ -346,8 +347,8 @@ def _shape_group(
 ) -> dict[int, _Result]:
     """Call a part once with all rollouts of a group, and return its results by index.
 
-    If the part fails because of some of the rollouts, only these have an error, and the part is
-    called again with the others. Otherwise all rollouts have the error.
+    If the call fails, and it is known which rollouts made it fail, only these get an error, and the
+    part is called again with the others. If it is not known, all rollouts get the error.
     """
     if not group:
         return {}
@@ -368,9 +369,10 @@ def _shape_group(
 def _find_failing_rollouts(
     part: ShapingPart, group: Mapping[int, Earned]
 ) -> dict[int, CriterionReport]:
-    """Call the part with each rollout alone, and return the errors by index.
+    """Return the error of each rollout for which a part fails, by index.
 
-    This is done for `group_length` only. A function of the caller may need the whole group.
+    They are found by calling the part with each rollout alone. This is done for `group_length`
+    only, since a function of the caller may need the whole group; for others, none are returned.
     """
     if part.function is not group_length:
         return {}

@@ -37,10 +37,10 @@ def about_one_step(criterion: Criterion) -> Criterion:
 
 
 def split_into_steps(rollout: Rollout, criterion: Criterion) -> Iterator[tuple[str, Rollout]]:
-    """Return the address of each step, and the rollout as it stood then, one at a time.
+    """Return an iterator over the address of each step, with the rollout up to that step.
 
-    Each has all messages before its step, so all of them at once may take much memory. Raises
-    RubricError if there are too many steps.
+    The rollouts are made one at a time: each has all messages before its step, so all of them
+    together may take much memory. Raises RubricError at once if there are too many steps.
     """
     steps = read_steps(rollout.fields, criterion.scope)
     if len(steps) > MAX_STEPS:
@@ -70,7 +70,7 @@ def questions_by_step(
     question_hash = criterion.question_hash
     questions: dict[str, Criterion] = {}
     for step in steps:
-        _refuse_hidden_step(criterion, step, steps, judge_input)
+        _raise_if_hidden(criterion, step, steps, judge_input)
         has_address = bool(judge_input.parts)  # a single reply is shown without one
         question = _make_question(criterion, step.address, has_address)
         # Caches and graders have to know which step the question is about.
@@ -94,7 +94,7 @@ def _make_question(criterion: Criterion, address: str, has_address: bool) -> Cri
     )
 
 
-def _refuse_hidden_step(
+def _raise_if_hidden(
     criterion: Criterion,
     step: TrajectoryStep,
     steps: Sequence[TrajectoryStep],
@@ -119,15 +119,21 @@ def join_answers_about_steps(
     questions: Sequence[Mapping[str, Criterion]],
     scores: Sequence[Score],
 ) -> list[Score]:
-    """Return one score per criterion. `scores` has those of all questions, in order."""
+    """Return one score per criterion, from the scores of all its questions.
+
+    `questions` has, for each criterion, its questions by the address of the step. `scores` has one
+    score for each of these questions, in the same order.
+    """
     joined: list[Score] = []
-    remaining = iter(scores)
+    start = 0  # of the scores of this criterion
     for criterion, questions_by_address in zip(criteria, questions, strict=True):
-        own_scores = [next(remaining) for _ in questions_by_address]
+        end = start + len(questions_by_address)
+        criterion_scores = scores[start:end]
+        start = end
         if criterion.scope == "rollout":
-            joined.extend(own_scores)
+            joined.extend(criterion_scores)
         else:
-            answers = [check_score(criterion, score) for score in own_scores]
+            answers = [check_score(criterion, score) for score in criterion_scores]
             joined.append(combine_steps(criterion, list(questions_by_address), answers))
     return joined
 

@@ -228,16 +228,16 @@ def assign_to_turns(
 def _share_failure(
     criterion: Criterion, line: CriterionReport, value: float, turns: Collection[str]
 ) -> dict[str, float]:
-    """Return the value of each turn for a failure that cites some of the turns.
+    """Return the value of each turn if a criterion failed and its reason cites some of the turns.
 
-    The difference between the failure's value and the best value is divided equally among the cited
-    turns. All other turns have the best value. The result is empty if no turn is cited.
+    `value` is that of the failure. What it lacks to the best value is divided equally among the
+    cited turns; all other turns have the best value. If no turn is cited, the result is empty.
     """
     cited_turns: set[str] = set()
     for citation in line.citations:
-        # A citation that could not be found in the rollout has the key "found", with False.
+        is_found = "found" not in citation  # only a citation of what is not there has this key
         turn = _get_turn(citation.get("part", ""))
-        if "found" not in citation and turn in turns:
+        if is_found and turn in turns:
             cited_turns.add(turn)
     if not cited_turns:
         return {}

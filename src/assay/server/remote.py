@@ -271,7 +271,7 @@ class RemoteRubric(BaseRubric):
                 raise ServerRefused(f"{self.url}{tries}: {sentence}", status)
             await asyncio.sleep(wait)
 
-    def _refuse_single_rollout(self) -> None:
+    def _raise_if_group_needed(self) -> None:
         compares = run_sync(self.describe()).compares
         if compares:
             raise RubricError(f"check {compares[0]!r} scores a whole group: use score_group")

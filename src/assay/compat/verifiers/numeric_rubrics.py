@@ -127,7 +127,7 @@ class Rubric(Hooked, assay.Rubric):
         """Score a group of states; each by itself if the evaluation scores independently."""
         if not scores_independently.get():
             return await super().reports_on_group(states, autograder)
-        self._refuse_single_rollout()
+        self._raise_if_group_needed()
 
         async def score_one(state: MutableMapping[str, Any]) -> EvaluationReport:
             [report] = await self._score_states([state], "score_rollout", autograder)
