@@ -418,3 +418,20 @@ class TestTheObject:
         assert again.content_hash == rubric.content_hash
         plain = Rubric.from_dict(data)
         assert await reward(plain, "It is \\boxed{4.1}.") == 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "reward"),
+    [
+        ("The answer is 1.", 1.0),
+        ("Step 2: the answer is 1", 1.0),
+        ("We get 1. So it is 1.", 1.0),
+        ("I get 5, then 1", 0.0),
+        ("First 5. Then 1.", 0.0),
+        ("I get $5$, then $1$", 0.0),
+        ("I get $5$, then 1", 0.0),
+    ],
+)
+def test_the_last_of_several_numbers_is_no_answer(text, reward):
+    """Unless the text says that it is."""
+    assert MathRubric().score_rollout_sync(completion=text, answer="1")["reward"] == reward

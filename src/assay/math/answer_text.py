@@ -1,7 +1,8 @@
 r"""Find the answer in a longer text, and take its wrapping off: boxes, `$`, bold, unicode signs, a full stop.
 
 Every search is linear in the text. The order is math-verify's: a box before words, words before
-formulas, formulas before bare numbers, and of several the last. A bare number must end the text, but for a word.
+formulas, formulas before bare numbers, and of several the last. A bare number must end the text, but for a word, and
+be the only one: a text that names several numbers, and says of none that it is the answer, has no answer.
 """
 
 import re
@@ -114,11 +115,25 @@ def final_answer(text: str) -> str | None:
         number = [None, *_NUMBER.finditer(text)][-1]
         if number and len(_WORD.findall(text, number.end())) > 1:
             number = None
+        if _names_several_numbers(text, formula):
+            return None
     if formula:
-        return (
-            next((part for part in formula.groups() if part), None) if _is_stated(formula) else None
-        )
+        return _formula_text(formula) if _is_stated(formula) else None
     return number[0] if number and _is_stated(number) and _stands_alone(number) else None
+
+
+def _names_several_numbers(text: str, formula: re.Match[str] | None) -> bool:
+    """Whether a text names different numbers, so that none of them is its answer.
+
+    A formula that is more than a number is an answer in itself, whatever else the text names.
+    """
+    if formula is not None and _NUMBER.fullmatch(_formula_text(formula)) is None:
+        return False
+    return len({match[0].strip() for match in _NUMBER.finditer(text)}) > 1
+
+
+def _formula_text(formula: re.Match[str]) -> str:
+    return next((part for part in formula.groups() if part), "").strip()
 
 
 def _is_stated(match: re.Match[str]) -> bool:

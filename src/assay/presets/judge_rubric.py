@@ -106,7 +106,7 @@ class JudgeRubric(Rubric):
         self.judge_sampling_args = dict(judge_sampling_args or {})
         if parser is None and uses_template_options:
             # This parser reads the judge's replies, so an environment must not set its own.
-            parser = Parser()
+            parser = self._default_parser()
         super().__init__(funcs, weights, parser, **rubric)
         # Whether the parser reads the judge's replies, and not the completion.
         self._parses_replies = uses_template_options

@@ -65,7 +65,7 @@ class ToolRubric(Rubric):
         `parser` reads the answer (by default a `ToolParser`), and `env_parser` the `<result>` of
         calls in tags.
         """
-        self.tools = _name_tools(tools)  # by the name that a model calls them by
+        self.tools: Any = _name_tools(tools)  # by the name that a model calls them by
         self.env_parser = env_parser or XMLParser([RESULT_TAG])
         # Each field of an `XMLParser` is a tuple of names: its tag and the alternatives.
         fields = getattr(self.env_parser, "fields", ())
@@ -74,6 +74,10 @@ class ToolRubric(Rubric):
                 f"env_parser is {format_value(env_parser)}, which reads no <{RESULT_TAG}>: "
                 f"give XMLParser([{RESULT_TAG!r}])"
             )
+        super().__init__(self._make_criteria(weights), None, parser, **rubric)
+
+    def _make_criteria(self, weights: Sequence[float] | None) -> list[Criterion]:
+        """Return the three criteria with weights, and the metrics of each tool."""
         answer_weight, execution_weight, format_weight = _check_weights(weights)
         criteria = [
             Criterion.of(self.correct_answer_reward_func, answer_weight),
@@ -83,7 +87,7 @@ class ToolRubric(Rubric):
         for name in self.tools:
             for measure in MEASURES:
                 criteria.append(Criterion.of(ToolMetric(self, name, measure), 0.0))
-        super().__init__(criteria, None, parser, **rubric)
+        return criteria
 
     def _default_parser(self) -> Parser:
         return ToolParser()

@@ -31,11 +31,12 @@ from assay.compat.verifiers.typed_messages import (
     Tool,
     as_said,
     sanitize_tool_calls,
+    to_oai_tool,
     typed,
 )
 from assay.concurrency import set_variable
 from assay.envs.base_env import Given, awaited, called_by_name, cleanup, stop, teardown
-from assay.envs.dataset import first_of
+from assay.envs.dataset import copied, first_of
 from assay.envs.model_under_test import ModelUnderTest
 from assay.envs.multi_turn import TOO_LONG
 from assay.errors import AssayError, NoReply, NotAsked
@@ -118,9 +119,9 @@ class Environment(envs.Environment):
         self.scores_failures = not compat.strict
         self._by_fields = "prompt" in signature(self.rollout).parameters
         self.env_args = given.pop("env_args", None) or {}
-        self.tool_defs: list[Tool] | None = _tools(
-            given.pop("tool_defs", None) or given.pop("oai_tools", None)
-        )
+        tools = given.pop("tool_defs", None) or given.pop("oai_tools", None)
+        if tools is not None:
+            self.tool_defs = tools
         ours = {name: value for name, value in given.items() if name in OURS and value is not None}
         if ours.get("max_turns", 1) < 1:
             ours["max_turns"] = -1  # 0 is no limit there either
@@ -184,6 +185,41 @@ class Environment(envs.Environment):
     build_dataset = partialmethod(getattr, "dataset")
     build_eval_dataset = partialmethod(getattr, "eval_dataset")
 
+    # The tools that the model may call, in two forms. A program may change either list in place.
+
+    _tool_defs: list[Tool] | None = None
+    _oai_tools: list[Any] | None = None
+    _oai_tools_as_given: list[Any] | None = None  # to see whether a program changed the list
+
+    @property
+    def tool_defs(self) -> list[Tool] | None:
+        """The tools in the form used since 0.1.11; None if there are none."""
+        if self._oai_tools != self._oai_tools_as_given:
+            self.tool_defs = self._oai_tools
+        return self._tool_defs
+
+    @tool_defs.setter
+    def tool_defs(self, tools: Sequence[Mapping[str, Any]] | None) -> None:
+        self._tool_defs = _tools(tools)
+        self._oai_tools = None
+        self._oai_tools_as_given = None
+
+    @property
+    def oai_tools(self) -> list[Any] | None:
+        """The tools in OpenAI's form, `{"type": "function", "function": {...}}`."""
+        if self.tool_defs is None:
+            return None
+        forms = [to_oai_tool(tool) for tool in self.tool_defs]
+        if self._oai_tools is None:
+            self._oai_tools = []
+        self._oai_tools[:] = forms
+        self._oai_tools_as_given = copied(forms)
+        return self._oai_tools
+
+    @oai_tools.setter
+    def oai_tools(self, tools: Sequence[Mapping[str, Any]] | None) -> None:
+        self.tool_defs = tools
+
     # What a trainer sets and asks.
 
     def set_kwargs(self, **given: Any) -> None:
@@ -196,7 +232,6 @@ class Environment(envs.Environment):
     set_max_total_completion_tokens = _setter("max_total_completion_tokens")
     set_score_rollouts = _setter("score_rollouts")
     make_dataset = staticmethod(example_data.make_dataset)
-    oai_tools = property(attrgetter("tool_defs"), _setter("tool_defs"))  # their name before 0.1.11
     requires_group_rollouts = property(attrgetter("rubric.compares"))
     provides_advantages = property(attrgetter("rubric.has_advantages"))
 

@@ -1,10 +1,10 @@
 """Rubrics pay a number for every rollout, also for one that is unscored, as programs for `verifiers` expect."""
 
 from collections import ChainMap
-from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
-from functools import partialmethod
+from functools import partial, partialmethod
 from inspect import signature
 from logging import Logger
 from operator import attrgetter
@@ -14,16 +14,25 @@ import assay
 from assay import compat, presets
 from assay.base_rubric import States
 from assay.check_function import CheckFunction
-from assay.compat.verifiers.lenient_parsers import Parser
+from assay.compat.verifiers.lenient_parsers import (
+    MaybeThinkParser,
+    Parser,
+    ThinkParser,
+    XMLParser,
+    extract_boxed_answer,
+)
 from assay.compat.verifiers.records import TASK_INPUT_FIELDS
-from assay.compat.verifiers.typed_messages import as_records
+from assay.compat.verifiers.typed_messages import as_records, convert_func_to_oai_tool
 from assay.concurrency import run_concurrently
 from assay.criterion import Criterion
 from assay.envs.base_env import Hooked, called_by_name
+from assay.envs.tool_use import calls_of, total_tool_calls
 from assay.errors import RubricError
 from assay.graders.grader import Grader
 from assay.overrides import ScoringMethod
+from assay.parsers.text_parsers import identity
 from assay.plan import Plan, make_names_unique
+from assay.presets import tool_rubric
 from assay.redaction import get_logger
 from assay.report import EvaluationReport
 from assay.rollout import PLURALS, Rollout
@@ -31,6 +40,15 @@ from assay.types import INPUT_FIELDS, State
 from assay.wording import describe_error
 
 logger = get_logger("assay")
+# Parsers that return the text of a message unless they are given an `extract_fn`.
+_PLAIN_PARSERS = (
+    assay.Parser,
+    assay.MaybeThinkParser,
+    assay.ThinkParser,
+    Parser,
+    MaybeThinkParser,
+    ThinkParser,
+)
 _SHARED = INPUT_FIELDS | {
     "completion",
     "state",
@@ -386,7 +404,21 @@ class JudgeRubric(Rubric, assay.JudgeRubric):
             self._read_settings()  # a program may ask in other words from then on
 
 
-class MathRubric(Rubric, assay.MathRubric): ...
+class MathRubric(Rubric, assay.MathRubric):
+    """Ours, with the parser of verifiers 0.1.12 and later: an answer must stand in a box.
+
+    With `compat.strict = False` a text without a box is the answer as a whole, as in 0.1.10.
+    """
+
+    def _default_parser(self) -> Parser:
+        needs_box = compat.strict or self._strict
+        return MaybeThinkParser(partial(extract_boxed_answer, strict=needs_box))
+
+    def inherit_parser(self, parser: assay.Parser) -> None:
+        """Use an environment's parser, unless it returns whole texts, in which no answer is marked."""
+        returns_whole_text = type(parser) in _PLAIN_PARSERS and parser.extract_fn is identity
+        if not returns_whole_text:
+            super().inherit_parser(parser)
 
 
 class RubricGroup(Rubric, assay.RubricGroup):
@@ -402,10 +434,75 @@ class RubricGroup(Rubric, assay.RubricGroup):
         super().__init__(rubrics, **options)
 
 
-class ToolRubric(Rubric, presets.ToolRubric): ...
+class ToolRubric(Rubric, presets.ToolRubric):
+    """Counts tool calls, without a weight, as in verifiers 0.1.2 to 0.1.8.
+
+    The metrics are `total_tool_calls` and `{tool}_calls`. With `weights=` it is our own
+    `ToolRubric`, which scores the answer, the calls and the format, as the guide of verifiers says.
+    """
+
+    def __init__(
+        self, tools: Any = None, weights: Sequence[float] | None = None, **options: Any
+    ) -> None:
+        self._counts_calls = weights is None
+        functions = list(tools or ())
+        super().__init__(functions, weights, **options)
+        self.tool_names: list[str] = list(self.tools)
+        if self._counts_calls:
+            self.tools = functions  # verifiers has a list here
+
+    @property
+    def oai_tools(self) -> list[dict[str, Any]]:
+        return [convert_func_to_oai_tool(tool) for tool in self.tools]
+
+    def _make_criteria(self, weights: Sequence[float] | None) -> list[Criterion]:
+        if weights is not None:
+            return super()._make_criteria(weights)
+        criteria = [Criterion.of(self.total_tool_calls, 0.0)]
+        for name in self.tools:
+            criteria.append(Criterion.of(self.get_tool_call_count_func(name), 0.0))
+        return criteria
+
+    def _default_parser(self) -> Parser:
+        return Parser() if self._counts_calls else ToolParser()
+
+    def total_tool_calls(self, completion: Any, **kwargs: Any) -> "AwaitableFloat":
+        """Count the tool calls of all messages."""
+        return AwaitableFloat(total_tool_calls(completion))
+
+    def get_tool_call_count_func(self, tool_name: str) -> Callable[..., "AwaitableFloat"]:
+        """Return a function that counts the calls of one tool."""
+        count_calls = calls_of(tool_name)
+
+        def count(completion: Any, **kwargs: Any) -> AwaitableFloat:
+            return AwaitableFloat(count_calls(completion))
+
+        count.__name__ = count_calls.__name__
+        return count
 
 
-class SmolaToolRubric(ToolRubric, presets.SmolaToolRubric): ...
+class AwaitableFloat(float):
+    """A number that may be awaited: verifiers 0.1.2 returns one, later versions a coroutine."""
+
+    def __await__(self) -> Generator[Any, None, float]:
+        yield from ()
+        return float(self)
+
+
+class ToolParser(XMLParser, tool_rubric.ToolParser):
+    """Our parser of tool calls, as one of verifiers' parsers."""
+
+
+class SmolaToolRubric(ToolRubric, presets.SmolaToolRubric):
+    """Our own rubric for smolagents, also without `weights=`: verifiers 0.1 has none."""
+
+    def __init__(
+        self,
+        tools: Any = None,
+        weights: Sequence[float] = tool_rubric.DEFAULT_WEIGHTS,
+        **options: Any,
+    ) -> None:
+        super().__init__(tools, weights, **options)
 
 
 def warn_unscored(count: int, size: int) -> None:

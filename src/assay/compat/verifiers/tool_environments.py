@@ -21,24 +21,21 @@ from assay.compat.verifiers.records import (
     ToolCallError,
     ToolParseError,
 )
-from assay.compat.verifiers.typed_messages import AttributeRecord, Tool, ToolMessage
+from assay.compat.verifiers.typed_messages import (
+    AttributeRecord,
+    Tool,
+    ToolMessage,
+    convert_func_to_tool_def,
+)
 from assay.concurrency import LoopThread
 from assay.envs.base_env import awaited, cleanup, stop, teardown
 from assay.envs.tool_use import calls_of, total_tool_calls
 from assay.errors import import_extra
 from assay.lazy import read_toml
-from assay.models.callable_tool import CallableTool, get_tool_name
+from assay.models.callable_tool import get_tool_name
 from assay.tools import Interpreter, is_failure
 from assay.types import State
 from assay.wording import describe_error
-
-
-def convert_func_to_tool_def(func: Callable[..., Any], args_to_skip: Sequence[str] = ()) -> Tool:
-    """What a model is told of a function, by its signature and docstring."""
-    told = CallableTool(func, args_to_skip).declared
-    return Tool(
-        name=told.name, description=told.description, parameters=json.loads(told.parameters)
-    )
 
 
 def is_valid_tool_content_parts(value: Any) -> bool:
@@ -69,8 +66,11 @@ class ToolEnv(MultiTurnEnv):
         }
         defined = [convert_func_to_tool_def(tool) for tool in self.tools]
         super().__init__(tool_defs=defined, max_turns=max_turns, **given)
-        counted = [total_tool_calls, *map(calls_of, self.tool_map)]
-        self.tool_monitor_rubric = Rubric(counted, weights=[0.0] * len(counted))
+        # A ToolRubric counts the calls itself; counted here too, the sums would be twice as high.
+        known_metrics = set(self.rubric.get_reward_func_names())
+        counters = [total_tool_calls, *map(calls_of, self.tool_map)]
+        counters = [counter for counter in counters if counter.__name__ not in known_metrics]
+        self.tool_monitor_rubric = Rubric(counters, weights=[0.0] * len(counters))
         self.tool_monitor_rubric.tool_names = self.tool_map.keys()
         self.add_rubric(self.tool_monitor_rubric)
 
@@ -91,8 +91,11 @@ class ToolEnv(MultiTurnEnv):
         ]
         del self.tool_map[name]
         counters = self.tool_monitor_rubric
-        place = counters.get_reward_func_names().index(f"{name}_calls")
-        del counters.funcs[place], counters.weights[place]
+        metrics = counters.get_reward_func_names()
+        if f"{name}_calls" in metrics:
+            index = metrics.index(f"{name}_calls")
+            del counters.funcs[index]
+            del counters.weights[index]
 
     @stop
     async def no_tools_called(self, state: State) -> bool:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self, cast
 from assay.envs.dataset import messages_of
 from assay.errors import import_extra
 from assay.models import Reply
-from assay.models.callable_tool import assistant_message
+from assay.models.callable_tool import CallableTool, assistant_message
 from assay.redaction import get_logger
 
 
@@ -125,19 +125,37 @@ def as_said(message: Mapping[str, Any]) -> AssistantMessage:
 
 
 class Tool(AttributeRecord):
-    """What a model is told of a tool: `name`, `description` and the JSON schema of its `parameters`."""
+    """What a model is told about a tool: `name`, `description` and a JSON schema of `parameters`."""
 
     OPTIONAL = ("strict",)
 
     def __missing__(self, name: str) -> Any:
-        # In OpenAI's form, as before 0.1.11, all stands in a `function`.
-        return (
-            self
-            if name == "function"
-            else "function"
-            if name == "type"
-            else super().__missing__(name)
-        )
+        # Programs for versions before 0.1.11 read `tool["function"]["name"]`.
+        if name == "function":
+            return self
+        if name == "type":
+            return "function"
+        return super().__missing__(name)
+
+
+def convert_func_to_tool_def(func: Callable[..., Any], args_to_skip: Sequence[str] = ()) -> Tool:
+    """Describe a function by its signature and docstring, in the form used since 0.1.11."""
+    declared = CallableTool(func, args_to_skip).declared
+    return Tool(
+        name=declared.name,
+        description=declared.description,
+        parameters=json.loads(declared.parameters),
+    )
+
+
+def convert_func_to_oai_tool(func: Callable[..., Any]) -> dict[str, Any]:
+    """Describe a function by its signature and docstring, in OpenAI's form."""
+    return to_oai_tool(convert_func_to_tool_def(func))
+
+
+def to_oai_tool(tool: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a tool in OpenAI's form, which verifiers used before 0.1.11."""
+    return {"type": "function", "function": dict(tool)}
 
 
 _warn_once = cache(get_logger("assay").warning)
