@@ -425,7 +425,7 @@ class TestTheObject:
     [
         ("The answer is 1.", 1.0),
         ("Step 2: the answer is 1", 1.0),
-        ("We get 1. So it is 1.", 1.0),
+        ("I get 1, then 1", 1.0),
         ("I get 5, then 1", 0.0),
         ("First 5. Then 1.", 0.0),
         ("I get $5$, then $1$", 0.0),

@@ -129,7 +129,7 @@ def _names_several_numbers(text: str, formula: re.Match[str] | None) -> bool:
     """
     if formula is not None and _NUMBER.fullmatch(_formula_text(formula)) is None:
         return False
-    return len({match[0].strip() for match in _NUMBER.finditer(text)}) > 1
+    return len({match[0].strip().rstrip(",") for match in _NUMBER.finditer(text)}) > 1
 
 
 def _formula_text(formula: re.Match[str]) -> str:
