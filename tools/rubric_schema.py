@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from assay import Criterion
 from assay.aggregation import AGGREGATIONS
 from assay.checks import BUILTIN, BuiltinCheck
-from assay.criterion import DEFAULT_TIMEOUT, MAX_MAGNITUDE
+from assay.criterion import DEFAULT_TIMEOUT, MAX_MAGNITUDE, AskJudge
 from assay.loading import SCHEMA_FILE
 from assay.loading.rubric_reader import REFERENCE
 from assay.messages import SHOWS
@@ -43,7 +43,7 @@ _OWN: Final[dict[str, Any]] = {
     "when": {"$ref": "#/$defs/when"},
     **{
         name: {"enum": [*get_args(Criterion.model_fields[name].annotation)]}
-        for name in ("scope", "combine", "credit")
+        for name in ("scope", "combine", "credit", "when_false")
     },
 }
 """Fields that a file may write in more ways than the model has types."""
@@ -112,6 +112,7 @@ def _rubric() -> dict[str, Any]:
         "golden": _golden(),
         "shows": {"$ref": "#/$defs/shows"},
         "shaping": {"$ref": "#/$defs/shaping"},
+        "ask_judge": {"enum": [*get_args(AskJudge)]},
         "$schema": True,
     }
     return _mapping(properties, oneOf=[{"required": [holder]} for holder in holders])

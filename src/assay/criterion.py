@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
-from typing import Any, Literal, NamedTuple, Protocol, TypeGuard, cast
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeGuard, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -29,6 +29,19 @@ _QUESTION_FIELDS = (
     "scope",
     "combine",
 )
+
+
+# When the judge of a rubric is asked: about every rollout, or only about those that pass all
+# checks that count.
+AskJudge: TypeAlias = Literal["always", "if_checks_pass"]
+
+
+def read_ask_judge(value: object) -> AskJudge:
+    """Return the value if it is one of `AskJudge`; raise `RubricError` if it is not."""
+    for choice in get_args(AskJudge):
+        if value == choice:
+            return choice
+    raise RubricError(f"ask_judge is {value!r}: give {' or '.join(get_args(AskJudge))}")
 
 
 class Condition(NamedTuple):
@@ -67,8 +80,11 @@ class Criterion(BaseModel):
     cap: float = Field(default=0.0, allow_inf_nan=False, ge=-MAX_MAGNITUDE, le=MAX_MAGNITUDE)
     # The lowest value that counts as met, for `required`, `when`, `all_pass` and `any_pass`.
     pass_at: float = Field(default=1.0, allow_inf_nan=False, ge=-MAX_MAGNITUDE, le=MAX_MAGNITUDE)
-    # Asked only if all of these conditions hold; otherwise it does not apply.
+    # Asked only if all of these conditions hold; otherwise see `when_false`.
     when: tuple[Condition, ...] = ()
+    # What a criterion is that was not asked because of its `when`: left out of the score, or
+    # answered with the lowest choice.
+    when_false: Literal["not_applicable", "unmet"] = "not_applicable"
     # Criteria with the same tag get a score of their own in the report.
     tags: tuple[str, ...] = ()
     # What it is asked about: the whole rollout, each assistant turn (`step`) or each tool call
@@ -122,6 +138,11 @@ class Criterion(BaseModel):
     def judged(self) -> bool:
         """Whether a model answers, and not code."""
         return self.requirement is not None
+
+    @property
+    def may_not_apply(self) -> bool:
+        """Whether `N/A` is a possible verdict."""
+        return self.allow_na or (bool(self.when) and self.when_false == "not_applicable")
 
     @property
     def counts(self) -> bool:
@@ -273,6 +294,20 @@ class Criterion(BaseModel):
             raise ValueError(
                 "requires_evidence is set, but code answers this criterion: "
                 "only a judge cites evidence, so remove requires_evidence"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_when_false(self) -> "Criterion":
+        if self.when_false == "unmet" and not self.when:
+            raise ValueError(
+                "when_false is 'unmet', but the criterion is always asked: "
+                "give a `when`, or remove when_false"
+            )
+        if self.when_false == "unmet" and self.weight < 0:
+            raise ValueError(
+                f"when_false is 'unmet', but the weight is {self.weight:g}: a fault that was not "
+                "looked for would count as absent, so use not_applicable"
             )
         return self
 

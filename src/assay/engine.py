@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import Any, TypeAlias, cast
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 from assay.aggregation import Scale, normalise_sum, weighted_sum
 from assay.concurrency import FAILURES, is_stop_request, run_concurrently, set_variable
@@ -80,7 +80,15 @@ class ScoringContext:
 class RolloutAnswers:
     """The answers about one rollout while it is scored, one per criterion."""
 
-    __slots__ = ("answers", "grader_report", "judged_as_whole", "rollout", "shown", "unreadable")
+    __slots__ = (
+        "answers",
+        "gate_failure",
+        "grader_report",
+        "judged_as_whole",
+        "rollout",
+        "shown",
+        "unreadable",
+    )
 
     def __init__(self, rollout: Rollout, size: int) -> None:
         self.rollout = rollout
@@ -90,6 +98,8 @@ class RolloutAnswers:
         self.grader_report: EvaluationReport | None = None
         self.judged_as_whole: frozenset[int] = frozenset()
         self.unreadable: str | None = None  # why the completion cannot be read
+        # Why the judge is not asked: see `_find_gate_failure`. "unknown" until that is decided.
+        self.gate_failure: _GateFailure | Literal["unknown"] | None = "unknown"
         self.shown = ""  # what judges were shown, if not everything
 
 
@@ -154,10 +164,17 @@ def _answer_without_asking(
 ) -> Score | None:
     """Return the answer of a criterion that must not be asked; None if it must be asked.
 
-    It is not asked if its `when` does not hold, or if it reads a completion that is unreadable.
+    It is not asked if it is for the judge and a check of the gate failed, if its `when` does not
+    hold, or if it reads a completion that is unreadable.
     """
     plan = context.plan
-    conditions = planned.criterion.when
+    criterion = planned.criterion
+    if plan.gate and planned.asks_model:
+        if result.gate_failure == "unknown":
+            result.gate_failure = _find_gate_failure(result, context)
+        if result.gate_failure is not None:
+            return result.gate_failure.make_answer(criterion)
+    conditions = criterion.when
     if is_dry_run():
         conditions = ()  # nothing is answered, so no condition can be tested: count every question
     for name, verdicts in conditions:
@@ -172,9 +189,55 @@ def _answer_without_asking(
         # Without verdicts, the other criterion has to pass.
         holds = line.verdict in verdicts if verdicts else line.passed
         if not holds:
-            return Score.not_applicable(f"{name!r} is {line.verdict or line.value}")
+            reason = f"{name!r} is {line.verdict or line.value}"
+            if criterion.when_false == "unmet":
+                return _make_unmet(criterion, reason)
+            return Score.not_applicable(reason)
     if result.unreadable is not None and planned.reads_completion:
         return Score.failed(result.unreadable)
+    return None
+
+
+def _make_unmet(criterion: Criterion, reason: str) -> Score:
+    """Return the lowest answer to a criterion that is not asked."""
+    return Score(
+        value=0.0, reason=f"not asked: {reason}", verdict=criterion.choices[0], asked=False
+    )
+
+
+class _GateFailure(NamedTuple):
+    """Why the judge is not asked about a rollout."""
+
+    reason: str  # which check failed
+    error: str | None = None  # set if no check failed, but one has no answer
+
+    def make_answer(self, criterion: Criterion) -> Score:
+        """Return the answer of a criterion that is for the judge."""
+        if self.error is not None:
+            return Score.failed(self.error)
+        if criterion.weight < 0:
+            # The lowest answer would say that the fault is absent.
+            return Score.not_applicable(self.reason)
+        return _make_unmet(criterion, self.reason)
+
+
+def _find_gate_failure(result: RolloutAnswers, context: ScoringContext) -> _GateFailure | None:
+    """Return why the judge is not asked about a rollout; None if all checks of the gate pass.
+
+    A check that does not apply is passed over.
+    """
+    without_answer = ""
+    for planned in context.plan.gate:
+        line = make_line(planned.criterion, result.answers[planned.index])
+        if line.error is not None:
+            without_answer = without_answer or line.name
+        elif line.passed is False:
+            return _GateFailure(f"{line.name!r} is {line.verdict or line.value}")
+    if without_answer:
+        return _GateFailure(
+            reason="",
+            error=f"JudgeError: it depends on {without_answer!r}, which has no answer",
+        )
     return None
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 from assay import isolation  # its modules are loaded when a check is isolated
 from assay.aggregation import AGGREGATIONS, Aggregation, stakes
 from assay.check_function import CheckFunction
-from assay.criterion import NOT_APPLICABLE, Criterion, is_scorer
+from assay.criterion import NOT_APPLICABLE, AskJudge, Criterion, is_scorer
 from assay.errors import MissingExtraError, RubricError
 from assay.graders.grader import Grader
 from assay.report import Score
@@ -75,6 +75,11 @@ class PlannedCriterion:
     def is_single(self) -> bool:
         """Whether a function answers about one rollout at a time."""
         return self.function is not None and not self.function.is_group
+
+    @property
+    def asks_model(self) -> bool:
+        """Whether a model answers, itself or in a nested rubric."""
+        return self.criterion.judged or self.traits.asks
 
     @property
     def compares(self) -> bool:
@@ -188,6 +193,8 @@ class Plan:
         self,
         criteria: Sequence[Criterion],
         aggregation: Aggregation,
+        *,
+        ask_judge: AskJudge = "always",
         planned: Sequence[PlannedCriterion] = (),
     ) -> None:
         """`planned` holds the first of the criteria if they were planned before.
@@ -211,8 +218,12 @@ class Plan:
         # Whether the reward is always the weighted sum of all answers: there is no veto, no
         # condition and no report-only criterion.
         has_exceptions = any(c.required or c.report_only or c.when for c in criteria)
-        self.is_weighted_sum = aggregation.sums and not has_exceptions
-        self.stages = [self._make_stage(names) for names in _split_into_stages(criteria)]
+        # The checks that a rollout has to pass before the judge is asked about it.
+        self.gate: list[PlannedCriterion] = []
+        if ask_judge == "if_checks_pass":
+            self.gate = [p for p in self.planned if p.criterion.counts and not p.asks_model]
+        self.is_weighted_sum = aggregation.sums and not has_exceptions and not self.gate
+        self.stages = [self._make_stage(names) for names in self._split_into_stages()]
 
     def _make_stage(self, names: Collection[str]) -> Stage:
         code: list[CodePart] = []
@@ -233,6 +244,32 @@ class Plan:
                     code.append(sequence)
                 sequence.append(planned, planned.function)
         return Stage(code, judged)
+
+    def _split_into_stages(self) -> Iterator[Collection[str]]:
+        """Yield the names of criteria that can be asked together, after those they depend on."""
+        by_name = {criterion.name: criterion for criterion in self.criteria}
+        gate_names = [planned.criterion.name for planned in self.gate]
+        sorter = TopologicalSorter[str]()
+        for planned in self.planned:
+            criterion = planned.criterion
+            _refuse_impossible_condition(criterion, by_name)
+            sorter.add(criterion.name, *(condition.criterion for condition in criterion.when))
+            if gate_names and planned.asks_model:
+                sorter.add(criterion.name, *gate_names)
+        try:
+            sorter.prepare()
+        except CycleError as error:
+            cycle = ", ".join(map(repr, dict.fromkeys(error.args[1])))
+            if self.gate:
+                raise RubricError(
+                    f"the `when` of {cycle} form a cycle, since ask_judge is 'if_checks_pass': "
+                    "a check that counts cannot depend on the judge"
+                ) from None
+            raise RubricError(f"the `when` of {cycle} form a cycle: break it") from None
+        while sorter:
+            ready = sorter.get_ready()
+            yield ready
+            sorter.done(*ready)
 
     def refuse_missing_grader(self, grader: Grader | None) -> None:
         """Raise RubricError if a model is to judge a criterion and there is no grader."""
@@ -256,27 +293,6 @@ def _refuse_negative_weights_of_tree(
                 f"criterion {criterion.name!r} has the weight {criterion.weight}, but a tree has "
                 "no negative weights: state the requirement positively, or use another aggregation"
             )
-
-
-def _split_into_stages(criteria: Sequence[Criterion]) -> Iterator[Collection[str]]:
-    """Yield the names of criteria that can be asked together, after those they depend on."""
-    by_name = {criterion.name: criterion for criterion in criteria}
-    for criterion in criteria:
-        _refuse_impossible_condition(criterion, by_name)
-    dependencies = {
-        criterion.name: [condition.criterion for condition in criterion.when]
-        for criterion in criteria
-    }
-    sorter = TopologicalSorter(dependencies)
-    try:
-        sorter.prepare()
-    except CycleError as error:
-        cycle = ", ".join(map(repr, dict.fromkeys(error.args[1])))
-        raise RubricError(f"the `when` of {cycle} form a cycle: break it") from None
-    while sorter:
-        ready = sorter.get_ready()
-        yield ready
-        sorter.done(*ready)
 
 
 def _refuse_impossible_condition(criterion: Criterion, by_name: Mapping[str, Criterion]) -> None:

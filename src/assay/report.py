@@ -51,6 +51,7 @@ class Score(NamedTuple):
     disagreement: float | None = None
     # What the reason points at, if a conversation was judged or evidence is required.
     citations: Sequence[Citation] = ()
+    asked: bool = True  # False if the question was decided without asking it
 
     @classmethod
     def failed(cls, error: BaseException | str, reason: str = "") -> "Score":
@@ -112,7 +113,9 @@ class CriterionReport(BaseModel):
     lines: tuple["CriterionReport", ...] = ()
     # The mean distance between two of several answers, 0 to 1; None if there was only one.
     disagreement: float | None = None
-    asked: bool = True  # False if the result was decided without asking this question
+    # False if the question was not asked. Then it either has no value, because the result was
+    # decided without it, or it has the value that the rubric gives it (`when_false: unmet`).
+    asked: bool = True
     step: bool = False  # whether it is about one step of the rollout; the name is its address
     # What this answer is to the line that holds it in `lines`; None if it is a line of its own.
     sub_answer: SubAnswer | None = None
@@ -121,7 +124,7 @@ class CriterionReport(BaseModel):
     @property
     def answered(self) -> bool:
         """Whether the question has an answer; "not applicable" is one."""
-        return self.error is None and self.asked
+        return self.error is None and (self.asked or self.value is not None)
 
     @property
     def applies(self) -> bool:
@@ -130,7 +133,7 @@ class CriterionReport(BaseModel):
     @property
     def short_answer(self) -> str:
         """The answer in a word: the verdict, the number, `error` or `not asked`."""
-        if not self.asked and self.error is None:
+        if not self.answered and self.error is None:
             return "not asked"
         return shorten_answer(self)
 
@@ -150,6 +153,7 @@ class CriterionReport(BaseModel):
             lines=self.lines,
             disagreement=self.disagreement,
             citations=self.citations,
+            asked=self.asked,
         )
 
 
@@ -175,6 +179,7 @@ def make_line(criterion: Criterion, answer: Answer) -> CriterionReport:
         lines=tuple(score.lines),
         disagreement=score.disagreement,
         citations=tuple(score.citations),
+        asked=score.asked,
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any, Self, cast
 
 from assay.aggregation import find_aggregation
 from assay.base_rubric import BaseRubric
-from assay.criterion import Criterion, Scorer, hash_json
+from assay.criterion import AskJudge, Criterion, Scorer, hash_json, read_ask_judge
 from assay.display import Page, Section
 from assay.engine import ScoringContext, ask_criteria, make_reports
 from assay.errors import AssayError, RubricError
@@ -59,6 +59,7 @@ class Rubric(BaseRubric, Loadable):
         name: str = "",
         shows: str | Sequence[str] | None = None,
         shaping: Sequence[Any] = (),
+        ask_judge: AskJudge = "always",
     ) -> None:
         """Build a rubric; whatever is wrong with its criteria is raised here.
 
@@ -66,7 +67,9 @@ class Rubric(BaseRubric, Loadable):
         `aggregation` is a name or a function of report lines. `shows` limits what judges read of
         a rollout, see `messages.SHOWS`; None means the same as in the enclosing rubric, or
         everything if there is none. `shaping` lists the steps that turn the sum of the criteria
-        into the reward, see `assay.shaping`; the score is not affected.
+        into the reward, see `assay.shaping`; the score is not affected. With
+        `ask_judge="if_checks_pass"`, the judge is not asked about a rollout that fails a check
+        that counts, and the judged criteria are unmet.
         """
         if on_error not in ("record", "raise"):
             raise RubricError(f"on_error is {on_error!r}: give 'record' or 'raise'")
@@ -81,7 +84,8 @@ class Rubric(BaseRubric, Loadable):
         self.aggregation = find_aggregation(aggregation)
         self.shows = None if shows is None else read_shows(shows)
         criteria = make_names_unique(self._read_criteria(funcs, weights))
-        self._plan = Plan(criteria, self.aggregation)
+        self.ask_judge = read_ask_judge(ask_judge)
+        self._plan = Plan(criteria, self.aggregation, ask_judge=self.ask_judge)
         # A part of the shaping may name a criterion, which is checked here. A subclass may still
         # add criteria, so its names are not complete yet.
         names = self._plan.names if type(self) is Rubric else None
@@ -157,7 +161,9 @@ class Rubric(BaseRubric, Loadable):
         added = make_names_unique(self._read_criteria([func], [weight]), self._plan.names)
         _raise_if_cyclic(self, [criterion.check for criterion in added])
         criteria = (*self._plan.criteria, *added)
-        self._plan = Plan(criteria, self.aggregation, planned=self._plan.planned)
+        self._plan = Plan(
+            criteria, self.aggregation, ask_judge=self.ask_judge, planned=self._plan.planned
+        )
 
     def add_metric(self, func: RewardFunc, weight: float = 0.0) -> None:
         """Append a check that is reported and, with weight 0, never counted."""

@@ -103,6 +103,7 @@ class VersionedRubric(RubricGroup):
             name=current.name,
             shows=current.shows,
             shaping=current.shaping,
+            ask_judge=current.ask_judge,
         )
 
     @property

@@ -235,7 +235,7 @@ class _Progress:
 
     def _build_lines(self) -> list[CriterionReport]:
         """Return one line per criterion, also for those that were not asked about."""
-        unasked = Score(reason="not asked: the result was decided without it")
+        unasked = Score(reason="not asked: the result was decided without it", asked=False)
         lines: list[CriterionReport] = []
         for index, criterion in enumerate(self.criteria):
             line = make_line(criterion, self.scores.get(index, unasked))

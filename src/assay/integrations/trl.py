@@ -149,6 +149,11 @@ def as_trl_rewards(
     if not isinstance(asked, Rubric):
         raise RubricError(f"{asked!r} cannot be taken apart: use as_trl_reward")
     counted = [criterion for criterion in asked.criteria if criterion.counts]
+    if asked.ask_judge != "always":
+        raise RubricError(
+            f"the rubric has ask_judge {asked.ask_judge!r}, so its judged criteria depend on the "
+            "checks and are not reward functions by themselves: use as_trl_reward"
+        )
     for criterion in counted:
         if criterion.when or criterion.required:
             told = f"{criterion.name!r} depends on others or caps them, so it is no reward function by itself"

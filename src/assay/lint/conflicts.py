@@ -165,8 +165,9 @@ def _why_never(criterion: Criterion, by_name: Mapping[str, Criterion]) -> str:
             continue  # what code answers, it may answer in any way
         passing = (verdict for verdict, value in other.values.items() if other.passes(value))
         wanted = frozenset(condition.verdicts or passing)
-        may_not_apply = other.allow_na or bool(other.when)
-        possible = frozenset((*other.choices, NOT_APPLICABLE) if may_not_apply else other.choices)
+        possible = frozenset(
+            (*other.choices, NOT_APPLICABLE) if other.may_not_apply else other.choices
+        )
         before = left.get(other.name, possible)
         left[other.name] = before & wanted
         if not left[other.name]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import IO, Any, Final, Self
 
 from assay.aggregation import AGGREGATIONS, Aggregation
-from assay.criterion import Criterion, get_file_reference, get_qualified_name, hash_json
+from assay.criterion import AskJudge, Criterion, get_file_reference, get_qualified_name, hash_json
 from assay.errors import RubricError
 from assay.loading.document import LONE_SURROGATE, Node, dump_yaml, read_file, read_text
 from assay.loading.rubric_reader import CriterionEntry, Golden, RubricReader
@@ -34,6 +34,7 @@ class Loadable:
     # What a caller said that judges are shown, which also applies to the rubrics of rows.
     caller_shows: Shows | None = None
     shaping: tuple[ShapingPart, ...] = ()
+    ask_judge: AskJudge = "always"
     # Examples with expected answers. They are not part of the hash of the rubric.
     golden: tuple[Golden, ...] = ()
 
@@ -129,7 +130,7 @@ class Loadable:
         )
 
     def options_to_data(self, *, as_hash: bool = False) -> dict[str, Any]:
-        """Return `shows` and `shaping` as a file holds them, each only if it is set.
+        """Return `shows`, `shaping` and `ask_judge` as a file holds them, each only if it is set.
 
         With `as_hash`, functions that no file can name are allowed.
         """
@@ -138,6 +139,8 @@ class Loadable:
             data["shows"] = self.shows[0] if len(self.shows) == 1 else list(self.shows)
         if self.shaping:
             data["shaping"] = [part.to_data(for_hash=as_hash) for part in self.shaping]
+        if self.ask_judge != "always":
+            data["ask_judge"] = self.ask_judge
         return data
 
 

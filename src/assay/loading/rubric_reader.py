@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from assay.aggregation import AGGREGATIONS
 from assay.checks import check_of
-from assay.criterion import NOT_APPLICABLE, Criterion, is_scorer
+from assay.criterion import NOT_APPLICABLE, Criterion, is_scorer, read_ask_judge
 from assay.errors import RubricError, RubricFileError, SignatureError
 from assay.loading.document import Node
 from assay.messages import read_shows
@@ -40,6 +40,7 @@ _RUBRIC_KEYS: Final = (
     "golden",
     "shows",
     "shaping",
+    "ask_judge",
     "$schema",
 )
 _GROUP_KEYS: Final = ("rubrics", "name", "description", "shows", "shaping", "$schema")
@@ -49,7 +50,15 @@ _CRITERION_KEYS: Final = (*Criterion.model_fields, "rubric")
 _ANSWER_KEYS: Final = ("requirement", "check", "rubric")
 # Options of a rubric that do not apply to the rubrics inside of it. These get their grader from the
 # rubric around them.
-_OUTER_OPTIONS: Final = ("weights", "autograder", "aggregation", "name", "shows", "shaping")
+_OUTER_OPTIONS: Final = (
+    "weights",
+    "autograder",
+    "aggregation",
+    "name",
+    "shows",
+    "shaping",
+    "ask_judge",
+)
 
 
 def select_inner_options(options: dict[str, Any]) -> dict[str, Any]:
@@ -381,6 +390,7 @@ def _read_options(node: Node, *, allow_code: bool) -> dict[str, Any]:
         "aggregation": partial(_read_aggregation, allow_code=allow_code),
         "shows": read_shows,
         "shaping": partial(_read_shaping, allow_code=allow_code),
+        "ask_judge": read_ask_judge,
     }
     options: dict[str, Any] = {}
     if "name" in node.data:
@@ -504,7 +514,7 @@ def _is_chat(value: Any) -> bool:
 def _read_expected(entry: CriterionEntry, criterion: Criterion, answer: object) -> Expected:
     """Return an expected answer, spelled as in the criterion; raise if it can never be given."""
     labels = criterion.choices
-    if criterion.allow_na or criterion.when:  # a criterion that is not asked does not apply
+    if criterion.may_not_apply:
         labels = (*labels, NOT_APPLICABLE)
     if isinstance(answer, str):
         for label in labels:

@@ -162,7 +162,7 @@ class JudgeRubric(Rubric):
             others = [
                 criterion for criterion in self.criteria if criterion.check != self.judge_score
             ]
-            self._plan = Plan(others, self.aggregation)
+            self._plan = Plan(others, self.aggregation, ask_judge=self.ask_judge)
         super().add_reward_func(func, weight)
 
     async def judge(

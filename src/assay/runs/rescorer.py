@@ -158,7 +158,7 @@ def _answers(
     by_name = {criterion.name: criterion for criterion in criteria}
     for line in lines:
         criterion = by_name.get(line.name)
-        if criterion is None or not line.answered:
+        if criterion is None or line.error is not None or not line.asked:
             continue
         if not criterion.judged:
             yield from _answers(line.lines, criterion.inside)

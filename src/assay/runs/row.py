@@ -192,6 +192,7 @@ class SavedAnswer(NamedTuple):
     lines: tuple[CriterionReport, ...] = ()
     disagreement: Number | None = None
     citations: tuple[Citation, ...] = ()
+    asked: bool = True
 
 
 class SavedRow(TypedDict, total=False):
@@ -217,7 +218,7 @@ class SavedRow(TypedDict, total=False):
 class RowForm:
     """Writes and reads the rows of one run, whose criteria are known.
 
-    An answer is a number; or `[value, verdict, reason, error, lines, disagreement, citations]` as far as there is
+    An answer is a number; or `[value, verdict, reason, error, lines, disagreement, citations, asked]` as far as there is
     something to say; or a mapping, for a line that is no answer to the criterion in its place.
     """
 
@@ -352,7 +353,7 @@ class RowForm:
 
 
 def _short(score: Score) -> list[Any]:
-    value, reason, verdict, error, lines, disagreement, citations = score
+    value, reason, verdict, error, lines, disagreement, citations, asked = score
     short = [
         value,
         verdict,
@@ -362,6 +363,8 @@ def _short(score: Score) -> list[Any]:
         disagreement,
         list(citations),
     ]
+    if not asked:
+        return [*short, asked]
     while len(short) > 1 and (short[-1] is None or short[-1] == "" or short[-1] == []):
         short.pop()
     return short

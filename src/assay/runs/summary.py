@@ -226,6 +226,8 @@ class CriterionTally:
     def add_score(self, criterion: Criterion, score: Score, place: int | None) -> None:
         if score.error is not None:
             self.counts["errors"] += 1
+        elif score.value is None and not score.asked:
+            self.counts["unneeded"] += 1
         elif score.value is None:
             self.counts["not_applicable"] += 1
         else:
@@ -237,7 +239,7 @@ class CriterionTally:
     def add_line(self, line: CriterionReport, place: int | None) -> None:
         if line.error is not None:
             self.counts["errors"] += 1
-        elif not line.asked:
+        elif not line.answered:
             self.counts["unneeded"] += 1
         elif line.value is None or line.verdict == NOT_APPLICABLE:
             self.counts["not_applicable"] += 1

@@ -109,7 +109,8 @@ class Rubric(Hooked, assay.Rubric):
                 [known.get(id(func), func) for func, _ in pairs], [w for _, w in pairs]
             )
             judged = [criterion for criterion in plan.criteria if criterion.judged]
-            self._plan = Plan(make_names_unique([*judged, *criteria]), self.aggregation)
+            criteria = make_names_unique([*judged, *criteria])
+            self._plan = Plan(criteria, self.aggregation, ask_judge=self.ask_judge)
         return self._planned[0]
 
     @_plan.setter
