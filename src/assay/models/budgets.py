@@ -457,7 +457,7 @@ class Ledger:
         with self._lock:
             if not queue and try_take():
                 return
-            # Whoever frees dollars calls `_serve_waiting()`, which calls `try_take` again.
+            # Every release of dollars calls `_serve_waiting()`, which calls `try_take` again.
             waiting = _Waiting(try_take)
             queue.append(waiting)
         try:
