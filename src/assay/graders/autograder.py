@@ -50,6 +50,7 @@ class Autograder(Grader):
     _overridden_methods: ClassVar[frozenset[str]] = frozenset()
 
     def __init_subclass__(cls, **options: Any) -> None:
+        """Set how a subclass is asked, by the methods that it overrides."""
         super().__init_subclass__(**options)
         cls._overridden_methods = _find_overridden(cls)
         if cls._overridden_methods:
@@ -58,7 +59,7 @@ class Autograder(Grader):
         if cls._overridden_methods & {"aggregate", "grade"}:
             cls.returns_report = True
         if "grade" in cls._overridden_methods:
-            cls.penalises_itself = True
+            cls.penalises_itself = True  # `grade()` applies the length penalty
 
     @abstractmethod
     async def judge(self, to_grade: str, rubric: list[Criterion], query: str | None = None) -> Any:
@@ -83,12 +84,15 @@ class Autograder(Grader):
     async def grade(
         self, to_grade: ToGrade, rubric: list[Criterion], query: str | None = None
     ) -> EvaluationReport:
-        """Judge and aggregate one response without a `Rubric`. Failures are raised."""
+        """Judge and aggregate one response without a `Rubric`. Failures are raised.
+
+        A subclass may override this method, and call it as `super().grade()`.
+        """
         if not self._overridden_methods:
             return await super().grade(to_grade, rubric, query)
         raise_if_about_steps(rubric)
-        # If an overridden `grade()` calls `super().grade()`, it passes only the text on. The whole
-        # input, with media and fields of the rollout, is still known.
+        # In `super().grade()` only the text is passed on. What else is known about the response,
+        # such as media and fields of the rollout, is looked up.
         judge_input = _find_whole_input(to_grade, query)
         if judge_input is None:
             judge_input = build_judge_input(
@@ -105,13 +109,15 @@ class Autograder(Grader):
     ) -> JudgeAnswer:
         """Answer through the methods that the subclass overrides.
 
-        They return a result for all criteria or raise, so `on_error` makes no difference.
+        An overridden `grade()` is called alone, since it judges and aggregates itself. The methods
+        return a result for all criteria or raise, so `on_error` makes no difference.
         """
-        if "grade" not in self._overridden_methods:
-            return await self._judge_and_aggregate(judge_input, criteria)
-        with set_variable(_current_input, judge_input):
-            report = await self.grade(judge_input.text, criteria, judge_input.query)
-        return self._check_report(report, criteria)
+        if "grade" in self._overridden_methods:
+            # `grade()` gets only text and query; see `_current_input`.
+            with set_variable(_current_input, judge_input):
+                report = await self.grade(judge_input.text, criteria, judge_input.query)
+            return self._check_report(report, criteria)
+        return await self._judge_and_aggregate(judge_input, criteria)
 
     async def _judge_and_aggregate(
         self, judge_input: JudgeInput, criteria: list[Criterion]

@@ -33,6 +33,7 @@ class Composite(BuiltInGrader):
         normalize: bool | None = None,
         length_penalty: LengthPenalty | None = None,
     ) -> None:
+        """`inner` are the graders to ask. For the other options see `WrapOptions`."""
         for grader in inner:
             self._check_grader(grader)
         if not inner:

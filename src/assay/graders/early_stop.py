@@ -75,10 +75,13 @@ class _Progress:
         self._threshold = threshold
 
     def choose_next(self) -> list[int]:
-        """Return the indices of the criteria to ask about next, all at once; none to stop.
+        """Return the indices of the criteria to ask about in the next round; none to stop.
 
-        A criterion is open if it was not asked about yet. Criteria that do not count towards the
-        score are asked about in the last round, in which all open criteria are returned.
+        A criterion is open if it was not asked about yet. Vetoes are asked about first. Without a
+        threshold, all others follow at once; with one, those that could decide the result.
+
+        Criteria that do not count towards the score are asked about in the last round, which has
+        all open criteria.
         """
         open_indices = [index for index in range(len(self.criteria)) if index not in self.scores]
         counted = [index for index in open_indices if self.criteria[index].counts]
@@ -86,9 +89,9 @@ class _Progress:
             return open_indices  # all others have a score, so this is the last round
         if self._is_decided(self._get_known_scores()):
             return []
-        # A failed veto may decide the result, so vetoes come first.
         vetoes = [index for index in counted if self.criteria[index].required]
-        if vetoes and len(vetoes) < len(counted):
+        has_other_criteria = len(vetoes) < len(counted)
+        if vetoes and has_other_criteria:
             return vetoes
         if self._threshold is None:
             return open_indices
@@ -136,8 +139,9 @@ class _Progress:
         counted = [index for index, criterion in enumerate(self.criteria) if criterion.counts]
         if all(index in known for index in counted):
             return True
-        if not all(0 <= (score.value or 0.0) <= 1 for score in known.values()):
-            # The assumed extremes are 0 and 1, and unknown scores may be outside of them too.
+        has_usual_values = all(0 <= (score.value or 0.0) <= 1 for score in known.values())
+        if not has_usual_values:
+            # The unknown scores may be below 0 or above 1 too, so their extremes are not known.
             return False
         results: set[tuple[Any, ...]] = set()
         for assumption in self._list_extremes():
@@ -215,7 +219,11 @@ class _Progress:
         return report.model_copy(update={"score": None, "raw_score": None})
 
     def _build_decided_report(self) -> EvaluationReport:
-        """Return the report if the result is the same whatever the other criteria would get."""
+        """Return the report if the known scores decide the result.
+
+        Criteria without a known score, because they were not asked about or because the question
+        failed, count as "unneeded" and not as errors.
+        """
         lines = self._build_lines()
         # Any assumption about the criteria without an answer leads to the same result.
         report = self._aggregate(self._get_known_scores())
@@ -223,7 +231,7 @@ class _Progress:
         answered = sum(line.answered for line in counted if line.applies)
         changes: dict[str, Any] = {
             "report": lines,
-            # Failed answers are not needed, so only criteria with an answer count as asked.
+            # A report with more questions asked than answered would have no score.
             "asked": answered,
             "answered": answered,
             "unneeded": sum(not line.answered for line in counted),
@@ -252,7 +260,7 @@ class _Progress:
         totals = totals_from_share(float(passes), weights)
         raw_score = totals.raw
         if self._scale == "raw":
-            raw_score = float(passes)
+            raw_score = float(passes)  # on this scale, the raw score is the score
         return {
             "score": float(passes),
             "raw_score": raw_score,

@@ -70,29 +70,38 @@ def citations_of(
     >>> citations_of('It looks [m2: "I look"] and pays [m7].', read_parts("Where?", "I look."))
     [{'part': 'm2', 'quote': 'I look', 'start': 0, 'end': 6}, {'part': 'm7', 'found': False}]
     """
-    citations: list[Citation] = []
-    other_text = ""  # the reason without the citations in brackets
-    end = 0
-    for bracket in _OPENING_BRACKET.finditer(reason[:_MAX_REASON_LENGTH]):
-        if bracket.start() < end:
-            continue  # it is in the quotation of the citation before
-        other_text += reason[end : bracket.start()]
-        address = ""
-        end = bracket.end()
-        while True:
-            item = _CITATION.match(reason, end)
-            if item is None or not (item["address"] or item["quote"]):
-                break
-            # A quotation without an address is from the part before it.
-            address = item["address"] or address
-            quote = (item["quote"] or "").replace("&lt;", "<")
-            citations.append(_look_up(address, quote, parts))
-            end = item.end()
-    other_text += reason[end:]
+    citations, rest_of_reason = _cut_bracketed_citations(reason, parts)
     if quotes:
         response = [part for part in parts if not part.in_prompt]
-        citations += _look_up_quotations(other_text, text, response)
+        citations += _look_up_quotations(rest_of_reason, text, response)
     return citations[:_MAX_CITATIONS]
+
+
+def _cut_bracketed_citations(reason: str, parts: Sequence[Part]) -> tuple[list[Citation], str]:
+    """Return the citations in brackets, such as `[m2: "words", m3]`, and the reason without them.
+
+    A bracket may hold several citations. A quotation without an address is then from the same part
+    as the citation before it.
+    """
+    citations: list[Citation] = []
+    rest_of_reason = ""
+    end = 0  # of the last citation
+    for bracket in _OPENING_BRACKET.finditer(reason[:_MAX_REASON_LENGTH]):
+        if bracket.start() < end:
+            continue  # this bracket is inside the quotation of the last citation
+        rest_of_reason += reason[end : bracket.start()]
+        end = bracket.end()
+        address = ""
+        while True:
+            citation = _CITATION.match(reason, end)
+            if citation is None or not (citation["address"] or citation["quote"]):
+                break
+            address = citation["address"] or address
+            quote = (citation["quote"] or "").replace("&lt;", "<")  # as prompts escape tags
+            citations.append(_look_up(address, quote, parts))
+            end = citation.end()
+    rest_of_reason += reason[end:]
+    return citations, rest_of_reason
 
 
 def is_found(citation: Citation) -> bool:
@@ -223,10 +232,13 @@ class _WordIndex:
         self.line_starts = array("q", accumulate(lengths_with_space, initial=1))
 
     def find(self, words: list[str], start: int) -> tuple[int, int] | None:
-        """Return the span in the text of the first occurrence of these words, from `start` on."""
+        """Return the span in the text of the first occurrence of these words, from `start` on.
+
+        They are looked for as whole words first. If they are not there, the last word may be only
+        the beginning of a word in the text, and the first word only the end of one.
+        """
         wanted = " ".join(words)
-        # Whole words first. Then the quotation may be cut off at its end, and then at its start.
-        patterns = [f" {wanted} "]
+        patterns = [f" {wanted} "]  # a space stands for the end of a word
         if len(wanted) >= _MIN_CUT_AT_END:
             patterns.append(f" {wanted}")
         if len(words) > 1 and len(wanted) >= _MIN_CUT_AT_START:

@@ -148,6 +148,7 @@ def apply_expectation(criterion: Criterion, score: Score, tokens: Sequence[Token
     expected_value = math.fsum(
         probability * values[choice] for choice, probability in probabilities.items()
     )
+    # Between two answers that are drawn at random with these probabilities.
     expected_distance = math.fsum(
         probabilities[first] * probabilities[second] * abs(values[first] - values[second])
         for first, second in product(probabilities, repeat=2)
@@ -177,6 +178,7 @@ def compute_probabilities(
         }
         if not alternatives:
             return None
+        # Give the probability of each alternative to the choice that it leads to.
         for text, probability in alternatives.items():
             if text == token.text:
                 continue
@@ -184,10 +186,11 @@ def compute_probabilities(
             if len(reachable) == 1:
                 probabilities[reachable[0]] += path_probability * probability
 
+        # Read the token. A choice that is now impossible, and that no alternative led to, can only
+        # have been continued by a token that is not listed. Such a token is at most as probable as
+        # the least probable listed one, and as what the listed ones leave of 1.
         path += token.text
         still_possible = _find_reachable(path, possible)
-        # A token that is not listed is at most as probable as the least probable listed one, and
-        # as what the listed ones leave of 1.
         remainder = max(0.0, 1.0 - math.fsum(alternatives.values()))
         largest_unlisted = min(min(alternatives.values()), remainder)
         for choice in possible:

@@ -228,13 +228,13 @@ def complete_report(
     if report.score is not None:
         worth = denormalise(report.score, gain, loss, scale)
     lines = _complete_lines(report, criteria)
-    unanswered = sum(line.counted and not line.answered for line in lines or ())
+    unanswered_lines = [line for line in lines or () if line.counted and not line.answered]
 
     score = report.score
     raw_score = report.raw_score
     if raw_score is None:
         raw_score = worth or 0.0
-    answered = max(0, len(weights) - unanswered)
+    answered = max(0, len(weights) - len(unanswered_lines))
     if not weights or not report.scored:
         score = None
         raw_score = None
@@ -257,9 +257,10 @@ def complete_report(
 def _complete_lines(
     report: EvaluationReport, criteria: Sequence[Criterion]
 ) -> list[CriterionReport] | None:
-    """Return the lines of a report, each with a value and the name of its criterion.
+    """Return the lines of a report; a line that has only a verdict gets the value of the verdict.
 
-    A line may have only a verdict. If there is not one line per criterion, they stay as they are.
+    If there is not one line per criterion, they are returned unchanged. Returns None if the report
+    has no lines.
     """
     if report.report is None:
         return None

@@ -184,6 +184,7 @@ def _build_from_parts(
 
     left_out = _describe_left_out(parts, shown)
     if sections_text is not None or _is_plain(response, "assistant"):
+        # The response is shown as a plain text, without turns.
         text = sections_text or _write_parts(response, "assistant", describes_media)
         return JudgeInput(text, query=query, media=attachments, left_out=left_out, fields=row)
     return JudgeInput(
@@ -239,7 +240,7 @@ _MAX_LISTED_MEDIA = 3  # in an error message
 
 
 def raise_if_media(parts: Sequence[Part], message_start: str) -> None:
-    """Raise a `JudgeError` that lists these media, which a judge does not take; none are fine.
+    """Raise a `JudgeError` if there are parts here: they are media that a judge does not take.
 
     `message_start` says what the judge takes, as in "PerCriterionGrader asks in text".
     """
@@ -309,7 +310,11 @@ def write_transcript(parts: Sequence[Part], describes_media: bool = True) -> str
 
 
 def _write_part(part: Part, describes_media: bool) -> str:
-    """Write a part of a message: its text as it is, anything else in a tag with its address."""
+    """Return a part of a message as text.
+
+    The text of the message itself has the address of the message, and is returned without a tag.
+    Anything else is in a tag with its own address.
+    """
     text = part.text
     if part.kind in MEDIA_KINDS:
         text = f"(not shown: {part.text})" if describes_media else "(attached below)"

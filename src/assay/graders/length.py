@@ -38,6 +38,7 @@ class LengthPenalty(BaseModel):
 
     @model_validator(mode="after")
     def _check_cap(self) -> Self:
+        """Raise unless `max_cap` is above `free_budget`."""
         if self.max_cap <= self.free_budget:
             raise ValueError(
                 f"max_cap {self.max_cap} is not above free_budget {self.free_budget}: "

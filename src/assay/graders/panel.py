@@ -53,7 +53,7 @@ class Panel(Composite):
 
     allows_reports = True
     noun: ClassVar[str] = "judges"  # what reasons and errors call the voters
-    # What each vote is to the line of its criterion, one per judge; empty if all are "vote".
+    # The kind of each vote in the report, one per judge; empty if all are of the kind "vote".
     sub_answers: tuple[SubAnswer, ...] = ()
 
     def __init__(
@@ -143,15 +143,12 @@ class Panel(Composite):
 
     def _combine(self, criterion: Criterion, answers: Sequence[Score]) -> Score:
         """Return the result of the vote on a criterion, given one answer per judge."""
-        sub_answers: tuple[SubAnswer, ...] = self.sub_answers or ("vote",) * len(answers)
         votes: list[Vote] = []
         for index, score in enumerate(answers):
-            vote = Vote(
-                voter=self.names[index],
-                score=score,
-                weight=self.weights[index],
-                sub_answer=sub_answers[index],
-            )
+            vote = Vote(voter=self.names[index], score=score, weight=self.weights[index])
+            if self.sub_answers:
+                # For example "sample": the report says what kind of vote each line is.
+                vote = vote._replace(sub_answer=self.sub_answers[index])
             votes.append(vote)
         return combine_votes(criterion, votes, self.rule, quorum=self.quorum, noun=self.noun)
 
@@ -300,7 +297,7 @@ class Vote(NamedTuple):
     voter: str  # the name of the judge, sample, order or game
     score: Score
     weight: float = 1.0
-    # What the answer is to the line of the criterion.
+    # The kind of its line below the line of the criterion.
     sub_answer: SubAnswer = "vote"
 
 
@@ -403,7 +400,8 @@ def _find_majority(criterion: Criterion, votes: Sequence[Vote]) -> Score:
             leading.append(group[0])
     winner = _find_worst(criterion, leading)
     if winner.verdict in criterion.values:
-        # The value of an `Expectation` is not that of its verdict, which is what was voted on.
+        # The vote was on verdicts. So the result has the value of the verdict, and not the expected
+        # value that an `Expectation` gave its first voter.
         return winner._replace(value=criterion.values[winner.verdict])
     return winner
 
@@ -424,7 +422,8 @@ def _find_mean(criterion: Criterion, votes: Sequence[Vote]) -> Score:
         return Score.not_applicable()
     mean = weighted_sum(weights, values) / total_weight
     verdict = None
-    if any(vote.score.verdict for vote in votes if vote.score.value is not None):
+    has_verdicts = any(vote.score.verdict for vote in votes if vote.score.value is not None)
+    if has_verdicts:
         verdict = find_nearest_choice(criterion, mean)
     return Score(mean, verdict=verdict)
 

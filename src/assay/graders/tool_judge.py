@@ -86,11 +86,14 @@ class ToolJudge(PerCriterionGrader):
         limits: LookLimits = _DEFAULT_LIMITS,
         **options: Unpack[GraderOptions],
     ) -> None:
-        """By default, the judge is also asked about a text without content, unlike other graders.
+        """Offer `tools` to the model, and limit how often it may call them.
 
-        What the model under test made may be in a file.
+        By default, the judge is also asked about a text without content (`degenerate="ask"`),
+        unlike other graders: what the model under test made may be in a file.
         """
-        super().__init__(warm=False, **{"degenerate": "ask", **options})
+        options = {"degenerate": "ask", **options}
+        # Conversations differ after their first turn, so one call need not go before the others.
+        super().__init__(warm=False, **options)
         self.tools = tuple(tools)
         self.limits = limits
         self._tools_by_name: dict[str, CallableTool] = {}
@@ -196,7 +199,7 @@ class _Conversation:
         If there is none within the limits, the error says how many tools the judge called.
         """
         if is_dry_run():
-            await self._count_turns(request)
+            await self._count_turns(request)  # and `_converse()` counts the last turn
         try:
             return await self._converse(request)
         except (Unreadable, BudgetExceeded) as error:

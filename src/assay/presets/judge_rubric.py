@@ -186,7 +186,8 @@ class JudgeRubric(Rubric):
     ) -> Score:
         """Return the mean score of the judges, from 0 to 1.
 
-        Raises a `JudgeError` if a judge gives no clear rating.
+        A response without content scores 0 without a judge, if the rubric is `hardened`. Raises a
+        `JudgeError` if a judge gives no clear rating.
         """
         values = self._collect_values(prompt, completion, answer, {})
         if self._hardened:
@@ -195,8 +196,9 @@ class JudgeRubric(Rubric):
                 return Score(0.0, f"{DEGENERATE_REASON}: {problem}; no judge was asked")
         models = self._models
         if len(models) < 2:
-            # A subclass may override `judge`.
-            return self._read_score(await self.judge(prompt, completion, answer, state))
+            # A single judge is asked through the public method, which a subclass may override.
+            reply = await self.judge(prompt, completion, answer, state)
+            return self._read_score(reply)
 
         user_prompt = self.fill_template(values)
         replies = await run_concurrently(
@@ -309,12 +311,17 @@ _REQUEST_FIELDS = {
 def _split_sampling_args(
     sampling_args: Mapping[str, Any],
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the fields of requests, and the other arguments, which are options of the models."""
+    """Split sampling arguments into fields of a `Request` and options of `model_of`.
+
+    Arguments that are None are left out, except for the temperature: there None means the default
+    of the endpoint.
+    """
     request_settings: dict[str, Any] = {}
     for name, field in _REQUEST_FIELDS.items():
-        value = sampling_args.get(name)
-        # A temperature of None has a meaning: the endpoint's default.
-        if value is not None or (name == "temperature" and name in sampling_args):
+        if name not in sampling_args:
+            continue
+        value = sampling_args[name]
+        if value is not None or name == "temperature":
             request_settings[field] = value
     model_options = {
         name: value
@@ -445,7 +452,7 @@ def _parse_score(reply: str, parser: Parser, points: Points | None) -> Score:
         return _read_xml_score(answer, parser, points)
     parsed: Any = parser.parse(answer)
     if isinstance(parsed, int | float) and not isinstance(parsed, bool):
-        parsed = f"{parsed:f}"
+        parsed = f"{parsed:f}"  # `read_rating()` reads texts
     if not isinstance(parsed, str):
         raise JudgeError(
             f"the parser reads {format_value(parsed)} out of the reply {reply[:SHOWN_LENGTH]!r}: "
@@ -458,19 +465,19 @@ def _read_xml_score(answer: str, parser: XMLParser, points: Points | None) -> Sc
     """Return the score in a reply with XML fields; the other fields are its reason.
 
     The score is in a field of `SCORE_FIELDS`. If the reply has none of them, it is in the parser's
-    answer field, or in its first field.
+    answer field, or in its first field. A reply without any tags is read as plain text.
     """
-    names = list(chain.from_iterable(parser.fields))
+    field_names = list(chain.from_iterable(parser.fields))
+    possible_score_fields = [*SCORE_FIELDS, parser.answer_field, field_names[0]]
     values = vars(parser.parse(answer))
-    candidates = [*SCORE_FIELDS, parser.answer_field, names[0]]
-    score_field = next((name for name in candidates if values.get(name)), None)
-    if score_field is None:
-        has_tags = any(f"<{name}>" in answer for name in names)
+    filled_score_fields = [name for name in possible_score_fields if values.get(name)]
+    if not filled_score_fields:
+        has_tags = any(f"<{name}>" in answer for name in field_names)
         if has_tags:
-            missing = next(name for name in candidates if name in names)
+            [missing, *_] = [name for name in possible_score_fields if name in field_names]
             raise JudgeError(f"the reply has no {missing!r} in its tags: {answer[:SHOWN_LENGTH]!r}")
-        # A reply without any tags may still contain a clear rating.
         return Score(read_rating(answer, points), answer.strip())
+    score_field = filled_score_fields[0]
     rating = read_rating(values[score_field], points)
     # The field may occur several times. All ratings in it have to be the same.
     all_ratings: set[float] = {rating}

@@ -181,6 +181,7 @@ def _write_action(step: object) -> Iterator[Message]:
         for call, result in zip(calls, results, strict=True):
             yield {"role": "tool", "tool_call_id": call.id, "content": result}
     elif text and not all_calls:
+        # The text beside a call of `final_answer` is left out: only the answer follows.
         yield {"role": "assistant", "content": text}
         if error_message:
             yield {"role": "user", "content": failure(error_message)}

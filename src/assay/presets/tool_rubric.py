@@ -165,6 +165,7 @@ class ToolMetric:
         self.__qualname__ = f"ToolMetric.{self.name}"
 
     def __call__(self, completion: Messages, **kwargs: Any) -> float:
+        """Return the number of calls, the number of successful ones, or 1.0 if there is any."""
         uses = [use for use in self.rubric.tool_uses(completion) if use.name == self.tool]
         if self.measure == "attempt":
             return float(len(uses))

@@ -21,7 +21,7 @@ from assay.graders.evidence import evidence_of
 from assay.graders.grader import scores_from
 from assay.graders.guard import INJECTION_REASON
 from assay.graders.judge_input import JudgeInput, build_judge_input, read_to_grade, set_shows
-from assay.graders.model_grader import ModelGrader, reply_model
+from assay.graders.model_grader import ModelGrader, choose_reply_schema
 from assay.graders.prompt_text import get_listed_labels, system_prompt
 from assay.graders.verdicts import failed_score, read_verdict
 from assay.loading.rubric_reader import Golden
@@ -520,7 +520,7 @@ class Bare(PerCriterionGrader):
             listed = f"\nLabels: {', '.join(offered)}" if offered else ""
             question = f"Criterion: {criterion.requirement}{listed}"
             try:
-                reply = await self.get_reply(prefix, question, reply_model(offered))
+                reply = await self.get_reply(prefix, question, choose_reply_schema(offered))
             except FAILURES as error:
                 return failed_score(error, on_error)
             return read_verdict(criterion, reply)
