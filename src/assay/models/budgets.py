@@ -125,10 +125,10 @@ def unknown_price_error(model_id: str) -> BudgetExceeded:
 
 @asynccontextmanager
 async def reserve_dollars(dollars: float) -> AsyncGenerator[None]:
-    """Set dollars aside for the call inside the block, in this ledger and those around it.
+    """Set dollars aside for the call inside the block, in the current ledger and those around it.
 
-    Waits if there are not enough dollars now, but calls in flight may cost less than was set aside
-    for them. Raises `BudgetExceeded` if there are no such calls.
+    If there are not enough dollars, this waits for the calls in flight, which may cost less than
+    was set aside for them. Raises `BudgetExceeded` if there are no such calls.
     """
     ledger = Ledger.current()
     if ledger is None:
@@ -299,19 +299,21 @@ class Ledger:
         return (self, *self._outer)
 
     def count(self, **amounts: Any) -> None:
-        """Add to counts of this ledger and of those around it.
+        """Add to counts of this ledger and of those around it. Each keyword names a count.
 
-        Each keyword is the name of a count. `retries=1` adds 1 to `retries`. For a `Counter` the
-        value is the key that is counted: `errors="Refused"` adds 1 to `errors["Refused"]`, and an
-        empty key is not counted; or it is a `Counter` of another ledger, which is added.
+        - A number is added: `retries=1` adds 1 to `retries`.
+        - For a count that is a `Counter`, a text is the key that is counted: `errors="Refused"`
+          adds 1 to `errors["Refused"]`. An empty text is not counted.
+        - A whole `Counter`, such as that of another ledger, is added key by key.
         """
         for ledger in self.chain():
             with ledger._lock:
                 for name, amount in amounts.items():
                     count = getattr(ledger, name)
+                    if amount == "":
+                        continue
                     if isinstance(amount, str):
-                        if amount:
-                            count[amount] += 1
+                        count[amount] += 1
                     else:
                         setattr(ledger, name, count + amount)
                 if "cost" in amounts:
@@ -396,19 +398,20 @@ class Ledger:
     def _try_start_rollout(self, rollout: RolloutSpending) -> bool:
         """Start a rollout if the dollars cover it; return False if it has to wait.
 
-        If no rollout is in progress, the dollars must cover the mean cost of a rollout; the first
-        one always starts. If some are in progress, see `_covers_another_rollout`. A rollout that
-        can never be covered starts all the same: a cache may answer its calls.
+        The first rollout always starts, since its cost is not known. While others are in progress,
+        see `_covers_another_rollout`. When none is, the dollars must cover the mean cost of those
+        that have ended. If they never will, the rollout starts all the same, but cannot reserve
+        dollars here: only a cache can answer its calls. The ledger is locked.
         """
         if self._active_rollouts:
             if not self._covers_another_rollout():
                 return False
         elif self._ended_rollouts:
             mean_cost = self._ended_dollars / self._ended_rollouts
-            if self.left + _ROUNDING < mean_cost:
-                if self.reserved > 0:
-                    # A call in flight may cost less than was set aside for it.
-                    return False
+            is_affordable = mean_cost <= self.left + _ROUNDING
+            if not is_affordable and self.reserved > 0:
+                return False  # a call in flight may cost less than was set aside for it
+            if not is_affordable:
                 rollout.unaffordable_in.add(self)
                 return True
         self._active_rollouts.add(rollout)
@@ -429,7 +432,7 @@ class Ledger:
         return self.left - still_needed >= rollout_cost
 
     def end_rollout(self, rollout: RolloutSpending) -> None:
-        """Use the cost of a rollout for the estimate of later ones, and let others start."""
+        """End a rollout: learn from its cost what others need, and let those that wait start."""
         with self._lock:
             self._active_rollouts.discard(rollout)
             if rollout.calls:

@@ -90,7 +90,7 @@ class EndpointModel:
             raise
 
     def _count_dry_run(self, request: Request) -> None:
-        """Count the expected cost of a request, and its maximum calls and cost."""
+        """Count what a request is expected to cost, and the calls and dollars in the worst case."""
         expected = self.tokens.estimate(request)
         expected_cost = None
         most_cost = 0.0
