@@ -65,7 +65,8 @@ async def test_tools_in_the_form_of_openai_are_those_of_the_environment():
 
     env = vf.ToolEnv(tools=[add], dataset=[{"question": "2 + 2?", "answer": "4"}])
     assert [tool["function"]["name"] for tool in env.oai_tools] == ["add"]
-    assert env.oai_tools[0]["type"] == "function"
+    assert env.oai_tools == [convert_func_to_oai_tool(add)]
+    assert json.loads(json.dumps(env.oai_tools))[0].keys() == {"type", "function"}
     assert convert_func_to_oai_tool(add)["function"]["parameters"]["required"] == ["a", "b"]
     env.oai_tools.append({"type": "function", "function": {"name": "stop"}})
     with ModelServer("4") as server:

@@ -4,10 +4,14 @@ import asyncio
 import copy
 import importlib
 import json
+import os
 import pickle
+import signal
 import sys
 import types
+from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import datasets
 import openai
@@ -255,6 +259,77 @@ async def test_code_runs_in_the_engine_of_the_interpreter():
     assert shown[2].endswith("ZeroDivisionError: division by zero")
     assert [tool.name for tool in env.tool_defs] == ["python"]
     assert env.tool_defs[0].parameters["properties"].keys() == {"code"}
+
+
+class LocalSandboxes:
+    """A client of sandboxes, each a folder of this machine, with the four methods of verifiers'."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.deleted = []
+
+    async def create(self, request):
+        sandbox_id = f"sandbox-{len(list(self.folder.iterdir()))}"
+        (self.folder / sandbox_id).mkdir()
+        return SimpleNamespace(id=sandbox_id)
+
+    async def wait_for_creation(self, sandbox_id): ...
+
+    async def execute_command(self, sandbox_id, command, working_dir=None, **limits):
+        home = self.folder / sandbox_id
+        process = await asyncio.create_subprocess_exec(
+            "bash",
+            "-c",
+            command,
+            cwd=home,
+            env={**os.environ, "TMPDIR": str(home)},
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        try:
+            stdout, stderr = await asyncio.wait_for(process.communicate(), limits["timeout"])
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+            raise
+        return SimpleNamespace(
+            stdout=stdout.decode(), stderr=stderr.decode(), exit_code=process.returncode
+        )
+
+    async def delete(self, sandbox_id):
+        for pid in (self.folder / sandbox_id).glob("assay-python-*/pid"):
+            with suppress(ProcessLookupError):
+                os.kill(int(pid.read_text()), signal.SIGKILL)
+        self.deleted.append(sandbox_id)
+
+
+async def test_code_runs_in_the_sandbox_of_a_client_of_ones_own(tmp_path):
+    """In one process: what a cell defines stays, and each cell runs once."""
+    env = vf.PythonEnv(dataset=[{"question": "?"}], timeout_per_command_seconds=20)
+    env.sandbox_client = LocalSandboxes(tmp_path)
+    codes = [
+        "x = 6\nopen('log', 'a').write('once ')\nprint('set')",
+        "x * 7",
+        "x / 0",
+        "import sys\nsys.exit(3)",
+        "print('Error: of my own')",
+        "x",
+    ]
+    shown = await said_by_tools(env, *(tool_call("python", code=code) for code in codes))
+    assert shown[:2] == ["set", "Out[2]: 42"]
+    assert shown[2].endswith("ZeroDivisionError: division by zero")
+    assert shown[3].endswith("SystemExit: 3")
+    assert shown[4:] == ["Error: of my own", "Out[6]: 6"]
+    assert (tmp_path / "sandbox-0" / "log").read_text() == "once "
+    assert env.sandbox_client.deleted == ["sandbox-0"]
+
+
+async def test_python_starts_anew_in_a_sandbox_after_code_that_does_not_end(tmp_path):
+    env = vf.PythonEnv(dataset=[{"question": "?"}], timeout_per_command_seconds=3)
+    env.sandbox_client = LocalSandboxes(tmp_path)
+    codes = ["x = 1", "while True: pass", "'x' in globals()"]
+    shown = await said_by_tools(env, *(tool_call("python", code=code) for code in codes))
+    assert shown == ["(no output)", "Error: Command timed out after 3s", "Out[1]: False"]
 
 
 async def test_commands_run_in_a_sandbox_of_the_rollout():

@@ -164,6 +164,40 @@ def test_a_dialogue_that_outgrows_the_model_is_scored_as_it_stands(serve):
     assert (results["reward"], results.metadata["num_errors"]) == ([None], 1)
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        "This model's maximum context length is 8 tokens",
+        "the prompt is longer than the model's context length",
+        "the prompt is longer than the maximum model length of 8",
+        "the prompt exceeds the model's context length",
+        "input tokens exceed the configured limit of 8 tokens",
+        "input length exceeds the configured limit",
+        "Requested token count exceeded model capacity",
+        "prompt_too_long",
+        "context length",
+        "maximum model length",
+        "prompt is too long: 9 tokens",
+        "input length and `max_tokens` exceed context limit",
+        "the request exceeds context limit",
+        "messages: too many total text bytes",
+        "Input is too long for requested model.",
+    ],
+)
+def test_a_prompt_that_is_too_long_is_recognised_in_the_words_of_many_endpoints(serve, message):
+    env = Guess(ROWS, rubric=Rubric([right]))
+    server = serve(counting, faults=[None, Fault.refusing(message)])
+    assert env.evaluate(model=server.model)["stop_condition"] == ["prompt_too_long"]
+
+
+async def test_a_prompt_that_is_too_long_is_recognised_by_the_code_of_the_error(serve):
+    body = '{"error": {"message": "Bad request", "code": "prompt_too_long"}}'
+    server = serve(counting, faults=[None, Fault("refusing", 400, body=body)])
+    async with openai.AsyncOpenAI(base_url=server.url, api_key="k") as client:
+        results = await Guess(ROWS, rubric=Rubric([right])).evaluate(client, "test")
+    assert results["stop_condition"] == ["prompt_too_long"]
+
+
 class Hooked(Guess):
     """Writes down what is called."""
 

@@ -10,6 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from assay import Rubric, State
+from assay.compat import verifiers as vf
 from assay.envs import ToolEnv, ToolError
 from assay.testing import tool_call
 from assay.tools import calculator
@@ -51,6 +52,22 @@ def says(*turns):
 def replies(results):
     """What the tools said in the first rollout."""
     return [m["content"] for m in results["completion"][0] if m["role"] == "tool"]
+
+
+@pytest.mark.parametrize("kind", [ToolEnv, vf.ToolEnv])
+def test_is_completed_of_a_subclass_decides_instead_of_a_turn_without_calls(serve, kind):
+    """As in verifiers. Limits hold all the same: here three turns, of which none calls a tool."""
+
+    class Persistent(kind):
+        def is_completed(self, messages, state, **kwargs):
+            return "42" in messages[-1]["content"]
+
+    server = serve(says("one", "two", "42", "never"))
+    results = Persistent(dataset=ROWS, tools=[add]).evaluate(model=server.model)
+    assert (results["num_turns"], results["stop_condition"]) == ([3.0], ["is_completed"])
+    server = serve(says("one", "two", "three", "never"))
+    results = Persistent(dataset=ROWS, tools=[add], max_turns=3).evaluate(model=server.model)
+    assert (results["num_turns"], results["stop_condition"]) == ([3.0], ["max_turns_reached"])
 
 
 @pytest.mark.parametrize("kind", [openai.OpenAI, openai.AsyncOpenAI, "anthropic", None])

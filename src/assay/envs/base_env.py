@@ -5,7 +5,7 @@ import inspect
 import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import (
@@ -425,14 +425,12 @@ class Environment(Hooked, ABC):
         """Tell whether a stop condition holds. A subclass may have its own, of `(state)` or `(messages, state)`."""
         return self._stopped(named["state"] if "state" in named else told[-1])
 
-    async def _stopped(self, state: State) -> bool:
+    async def _stopped(self, state: State, names: Collection[str] | None = None) -> bool:
+        """Return whether a stop condition holds, or one with these names; note it in the state."""
         for condition in self.hooks["stop"]:
-            holds = condition(state)
-            if (
-                await holds
-                if inspect.iscoroutine(holds)
-                else holds is not False and await awaited(holds)
-            ):
+            if names is not None and condition.__name__ not in names:
+                continue
+            if await awaited(condition(state)):
                 state["stop_condition"] = condition.__name__
                 state["is_completed"] = True
                 return True

@@ -16,8 +16,26 @@ from assay.models.callable_tool import assistant_message
 from assay.rubric import Rubric
 from assay.types import Message, State
 
+# How endpoints say that a prompt is too long; among these are all phrases that verifiers knows.
 TOO_LONG = re.compile(
-    r"context.{0,20}(length|window|size)|maximum.{0,20}(tokens|length)|too (long|many tokens)", re.I
+    r"""
+    context.{0,20}(?:length|window|size|limit)
+    | maximum.{0,20}(?:tokens|length)
+    | too[ _](?:long|many[ ]tokens|many[ ]total[ ]text[ ]bytes)
+    | exceeded[ ]model
+    | exceeds?[ ]the[ ]configured[ ]limit
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+# The stop conditions that hold even if a subclass overrides `is_completed`.
+LIMITS = frozenset(
+    {
+        "has_error",
+        "max_turns_reached",
+        "has_final_env_response",
+        "prompt_too_long",
+        "max_total_completion_tokens_reached",
+    }
 )
 
 
@@ -122,13 +140,19 @@ class MultiTurnEnv(Environment):
             await awaited(self.add_model_response(state, messages, reply))
 
     async def _is_over(self, state: State) -> bool:
+        """Return whether the rollout ends here.
+
+        A subclass that overrides `is_completed` decides that instead of the stop conditions, except
+        for errors and limits.
+        """
         if type(self).is_completed is Environment.is_completed:
             return await self._stopped(state)
-        # A condition of its own says when it is done, and never that an error or a limit is not one.
-        own = await called_by_name(self.is_completed, messages=self._said(state), state=state)
-        if own and state["stop_condition"] is None:
-            state["stop_condition"] = "is_completed"
-        return bool(own) or await self._stopped(state)
+        completed = await called_by_name(self.is_completed, messages=self._said(state), state=state)
+        if completed:
+            if state["stop_condition"] is None:
+                state["stop_condition"] = "is_completed"
+            return True
+        return await self._stopped(state, names=LIMITS)
 
     async def get_prompt_messages(self, state: State) -> list[Message]:
         """What the model is asked next: all that was said, and the environment's response to it."""

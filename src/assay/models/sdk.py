@@ -185,7 +185,11 @@ def _read_error_reply(error: Exception) -> RawReply | None:
         return None
     response = getattr(error, "response", None)
     headers: Mapping[str, str] = getattr(response, "headers", None) or {}
-    return RawReply(status, headers, data=None, text=redact(str(error)))
+    message = str(error)
+    code = getattr(error, "code", None)
+    if isinstance(code, str) and code not in message:
+        message = f"{message} ({code})"  # such as "prompt_too_long", which says more than 400
+    return RawReply(status, headers, data=None, text=redact(message))
 
 
 def _without_retries(client: Any, timeout: float) -> Any:

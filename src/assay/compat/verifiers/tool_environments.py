@@ -1,6 +1,7 @@
 """ToolEnv calls functions for a model, SandboxEnv and PythonEnv run its commands and code, MCPEnv asks servers of tools."""
 
 import asyncio
+import base64
 import json
 import shlex
 import time
@@ -120,7 +121,8 @@ class ToolEnv(MultiTurnEnv):
     async def env_response(self, messages: Any, state: State, **kwargs: Any) -> Any:
         """What each call returned, one after the other in the order that the model asked for them."""
         replies: list[Any] = []
-        for call in messages[-1]["tool_calls"]:
+        # A message without calls comes here if `is_completed` is overridden.
+        for call in messages[-1].get("tool_calls") or ():
             kind = ToolParseError
             try:
                 arguments = self._read_arguments(call["arguments"])
@@ -231,6 +233,10 @@ def sandbox_command_execution_time(state: State) -> float:
     return sum(times) / len(times) if times else 0.0
 
 
+NO_OUTPUT = "(no output)"  # what the model is told if a command prints nothing
+PYTHON_ENDED = "Error: the Python process has ended"  # see `ask_worker` of sandbox_programs.toml
+
+
 class SandboxEnv(StatefulToolEnv):
     """The model may run commands by the tool `bash`, in a sandbox of the rollout's own that `sandbox_client` makes.
 
@@ -318,13 +324,17 @@ class SandboxEnv(StatefulToolEnv):
             execute = self.sandbox_client.execute_command
             done = await execute(sandbox_id, command, working_dir=working_dir, timeout=limit)
         except TimeoutError:
-            return f"Error: Command timed out after {limit}s"
+            return self._timeout_message
         except Exception as error:
             raise SandboxError(str(error)) from error
         finally:
             sandbox_state["command_execution_times"].append(time.monotonic() - started)
         stdout, stderr = done.stdout.strip(), (done.stderr or "").strip()
-        return "\n".join(filter(None, [stdout, stderr and f"stderr:\n{stderr}"])) or "(no output)"
+        return "\n".join(filter(None, [stdout, stderr and f"stderr:\n{stderr}"])) or NO_OUTPUT
+
+    @property
+    def _timeout_message(self) -> str:
+        return f"Error: Command timed out after {self.timeout_per_command_seconds}s"
 
     async def post_rollout(self, state: State) -> None:
         """Look into the sandbox before it is gone. A subclass leaves what it finds in the state."""
@@ -373,29 +383,76 @@ class SandboxEnv(StatefulToolEnv):
 
 
 class PythonEnv(SandboxEnv):
-    """The model may run code by the tool `python`; what a call defines is there in the next."""
+    """The model may run code with the tool `python`; names stay defined from one call to the next.
+
+    With a `sandbox_client` of the caller's own, the code runs in its sandbox, in a Python process
+    that is started there at the first call. The sandbox needs `bash`, `base64` and `python3`.
+    """
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
-        self.add_tool(self.python, args_to_skip=["python_state"])
+        self.add_tool(self.python, args_to_skip=["sandbox_id", "sandbox_state", "python_state"])
         self.remove_tool(self.bash)
 
     async def setup_state(self, state: State, **kwargs: Any) -> Any:
-        state["python_state"] = {"cells": []}
+        state["python_state"] = {"cells": [], "worker": None}
         return await super().setup_state(state, **kwargs)
 
     def update_tool_args(
         self, tool_name: str, tool_args: Any, messages: Any, state: State, **kwargs: Any
     ) -> Any:
-        own = {"python_state": state["python_state"]} if tool_name == "python" else {}
-        return {**super().update_tool_args(tool_name, tool_args, messages, state, **kwargs), **own}
+        arguments = super().update_tool_args(tool_name, tool_args, messages, state, **kwargs)
+        if tool_name != "python":
+            return arguments
+        names = ("sandbox_id", "sandbox_state", "python_state")
+        return {**arguments, **{name: state[name] for name in names}}
 
-    async def python(self, code: str, python_state: Any) -> str:
+    async def python(
+        self, code: str, sandbox_id: str, sandbox_state: Any, python_state: Any
+    ) -> str:
         """Execute `code` inside persistent Python REPL."""
-        cells = [*python_state["cells"], code]
-        printed = await self.sandbox_client.engine.python_async(_program("cells", cells))
-        python_state["cells"] = python_state["cells"] if is_failure(printed) else cells
+        if isinstance(self.sandbox_client, SandboxClient):
+            cells = [*python_state["cells"], code]
+            printed = await self.sandbox_client.engine.python_async(_program("cells", cells))
+            if not is_failure(printed):
+                python_state["cells"] = cells
+            return printed
+
+        if python_state["worker"] is None:
+            python_state["worker"] = await self._start_worker(sandbox_id, sandbox_state)
+        worker = python_state["worker"]
+        ask = _sandbox_program("ask_worker", FOLDER=worker, CELL=_to_base64(code))
+        printed = await self.bash(ask, sandbox_id, sandbox_state)
+        if printed == PYTHON_ENDED or printed == self._timeout_message:
+            # The process is gone, or still busy with this code: the next call starts another one.
+            python_state["worker"] = None
+            stop = _sandbox_program("stop_worker", FOLDER=worker)
+            await self.bash(stop, sandbox_id, sandbox_state)
         return printed
+
+    async def _start_worker(self, sandbox_id: str, sandbox_state: Any) -> str:
+        """Start a Python process in the sandbox; return the shell word for its folder."""
+        folder = f'"${{TMPDIR:-/tmp}}"/assay-python-{uuid4().hex}'
+        start = _sandbox_program("start_worker", FOLDER=folder, WORKER=_sandbox_program("worker"))
+        printed = await self.bash(start, sandbox_id, sandbox_state)
+        if printed != NO_OUTPUT:
+            raise SandboxError(
+                f"Python did not start in sandbox {sandbox_id}: {printed}: the sandbox needs bash, "
+                "base64 and python3"
+            )
+        return folder
+
+
+def _sandbox_program(name: str, **values: str) -> str:
+    """Return a program of `sandbox_programs.toml` with these values in it."""
+    program: str = read_toml("assay.compat.verifiers", "sandbox_programs.toml")[name].strip()
+    for placeholder, value in values.items():
+        program = program.replace(placeholder, value)
+    return program
+
+
+def _to_base64(text: str) -> str:
+    return base64.b64encode(text.encode("utf-8", "surrogateescape")).decode("ascii")
 
 
 # The tools of MCP servers.
