@@ -12,7 +12,7 @@ from hostile import good_pairs, hostile_cases
 
 from assay.isolation import shared_pool
 from assay.isolation.pool import MEMORY
-from assay.math import MathVerdict, verify_many
+from assay.math import MathVerdict, verify, verify_many
 
 LOADED = 256 << 20
 """Bytes that a worker has before its first task, and then some: its limit counts from there."""
@@ -34,6 +34,30 @@ def test_the_table_holds_hundreds_of_cases_and_no_name_twice():
 def test_good_pairs_are_distinct():
     """No cache answers for another."""
     assert len(set(good_pairs(200))) == 200
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        r"1\mathrm{" + " " * 4000 + "1",
+        r"1\mathrm{" + "$" * 4000,
+        r"1\mathrm{" + r"\quad " * 600 + "1",
+        "1" + " " * 4000 + "!",
+        r"\text{" + " " * 4000 + "1",
+    ],
+    ids=["spaces in a font", "dollars in a font", "quads in a font", "spaces", "spaces in text"],
+)
+def test_a_run_of_spaces_is_read_in_linear_time(answer: str):
+    """Three of these took minutes."""
+    assert not verify("7", answer).equal
+
+
+def test_of_a_megabyte_of_boxes_only_the_last_are_read():
+    assert verify("7", r"\boxed{7}" * 100_000).equal
+    assert verify(
+        "7", r"\boxed{8}. So it was wrong, and the answer is \boxed{7}" + "{}" * 100_000
+    ).equal
+    assert not verify("7", r"\boxed{" * 100_000).equal
 
 
 @pytest.mark.slow

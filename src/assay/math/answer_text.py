@@ -7,6 +7,7 @@ be the only one: a text that names several numbers, and says of none that it is 
 
 import re
 import unicodedata
+from collections import deque
 from typing import Final
 
 from assay.math.units import says_what
@@ -47,6 +48,7 @@ _LAST_WORD: Final = re.compile(
 )
 _ENDS: Final = re.compile(r"\s*$|[.,;:!?)\]*\"]*(?:\s+[a-zA-Z(*]|\s*$)|\s*[\\]?\$")
 _MOST_BOXES: Final = 20
+_MOST_OPENINGS: Final = 100  # boxes further from the end are not looked at
 _LAST: Final = 20_000  # only so much of the end of a text is searched
 
 
@@ -71,12 +73,16 @@ def last_box(text: str) -> str | None:
 
 def _boxes(text: str) -> list[tuple[int, int, int]]:
     """Where each complete box starts, opens and closes; of boxes within boxes the outer ones."""
-    openings = {match.end() - 1: match.start() for match in _BOX.finditer(text)}
-    if not openings:
+    last_openings = deque(_BOX.finditer(text), maxlen=_MOST_OPENINGS)
+    if not last_openings:
         return []
+    openings = {match.end() - 1: match.start() for match in last_openings}
+    last_opening = max(openings)
     found: list[tuple[int, int, int]] = []
     stack: list[int] = []
     for match in _BRACE.finditer(text, min(openings)):
+        if not stack and match.start() > last_opening:
+            break
         if match[0] == "{":
             stack.append(match.start())
         elif match[0] == "}" and stack:
@@ -210,6 +216,7 @@ _MARKUP: Final = re.compile(
 )
 _HTML: Final = re.compile(r"<(sup|sub)>([^<>]{1,40})</\1>")
 _BREAK: Final = re.compile(r"[\n\r\t\f\v]+")
+_LONG_SPACE: Final = re.compile(r"\s{3,}")
 
 
 def plain_signs(text: str) -> str:
@@ -226,6 +233,8 @@ def plain_signs(text: str) -> str:
 
 def unwrapped(text: str) -> str:
     r"""The answer itself: signs in one spelling, and no box, dollars, bold or full stop around it."""
+    # A run of spaces costs the patterns behind this the square of its length, or more.
+    text = _LONG_SPACE.sub("  ", text)
     text = _THOUSANDS.sub("", _with_currency(plain_signs(text))).strip()
     for _ in range(_MOST_LAYERS):
         bare = _peeled(text)
@@ -277,11 +286,11 @@ def closing(text: str, start: int) -> int:
 
 
 _NEXT_STATEMENT: Final = re.compile(
-    r"(?<![,;=<>+*/-])\s*\\q?quad(?=\s*\\?[a-zA-Z]+(?:_\{?\w+\}?)?\s*(?:[=<>]|\\[lg]e))"
+    r"(?<![,;=<>+*/-])\\q?quad(?=\s*\\?[a-zA-Z]+(?:_\{?\w+\}?)?\s*(?:[=<>]|\\[lg]e))"
 )
 # Rows of a matrix that ended in one backslash, the other lost on the way.
 _SINGLE_BREAK: Final = re.compile(r"\\(?=[\s\d-])")
-_UNIT_FONT: Final = re.compile(r"(?<=[\d)}\s/])\\(?:mathrm|rm|textrm)\s*\{\s*([^{}]*?)\s*\}")
+_UNIT_FONT: Final = re.compile(r"(?<=[\d)}\s/])\\(?:mathrm|rm|textrm)\s*\{([^{}]*)\}")
 
 
 def without_markup(text: str) -> str:
@@ -298,7 +307,7 @@ def without_markup(text: str) -> str:
             text,
         )
         text = _UNIT_FONT.sub(_unit_or_letter, text)
-    return _BREAK.sub(" ", text)
+    return _LONG_SPACE.sub("  ", _BREAK.sub(" ", text))
 
 
 def depth_of(text: str) -> int:
@@ -314,7 +323,8 @@ def depth_of(text: str) -> int:
 
 def _unit_or_letter(match: re.Match[str]) -> str:
     """Roman letters behind a value are its unit, but for those that stand for e, i and d."""
+    letters = match[1].strip()
     before = match.string[: match.start()].rstrip()[-1:]
-    if not before or before not in "0123456789)}/" or match[1] in ("e", "i", "d") or not match[1]:
+    if not before or before not in "0123456789)}/" or letters in ("", "e", "i", "d"):
         return match[0]
-    return rf"\text{{{match[1]}}}"
+    return rf"\text{{{letters}}}"
