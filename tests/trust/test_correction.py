@@ -116,12 +116,6 @@ class TestTheMean:
         assert (unit.people.high, unit.people.low) == (1.0, open_ended.people.low)
         assert max(unit.best.high, unit.judge.high) <= 1.0
 
-    def test_labels_that_were_picked_are_noticed(self):
-        """The judge says yes to all that was labelled in one half, and to little of the rest."""
-        judge = [1.0] * 50 + [0.0] * 10 + [1.0, 0.0, 0.0, 0.0] * 100
-        people = [1.0] * 45 + [0.0] * 15 + [None] * 400
-        assert "picked, and not drawn at random" in corrected_mean("p", judge, people).warning
-
     def test_lengths_have_to_agree(self):
         """One answer each."""
         with pytest.raises(ValueError, match="2 answers of the judge and 1 of people"):

@@ -27,6 +27,7 @@ from assay.cli.options import argument as argument
 from assay.cli.options import count as count
 from assay.cli.options import declare as declare
 from assay.cli.options import describe_label_use as describe_label_use
+from assay.cli.options import describe_sample as describe_sample
 from assay.cli.options import dollars as dollars
 from assay.cli.options import number as number
 from assay.cli.options import opened as opened

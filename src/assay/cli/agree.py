@@ -126,6 +126,7 @@ def _notes(found: trust.Agreement) -> Iterator[str]:
     if found.overall.ties:
         yield f"people are split on {found.overall.ties:,}, which have no majority and are left out"
     yield from cli.describe_label_use(found)
+    yield from cli.describe_sample(found)
     reasons: dict[str, str] = {}
     for name, estimate in _shown(judge, len(_choices(judge))) if judge.pairs else ():
         if estimate.value is None:

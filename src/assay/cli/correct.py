@@ -94,3 +94,4 @@ def _notes(found: trust.Correction) -> Iterator[str]:
         if each.unanswered:
             yield f"{each.name}: left out {format_count(each.unanswered, 'rollout')} without an answer of the judge"
     yield from cli.describe_label_use(found)
+    yield from cli.describe_sample(found)

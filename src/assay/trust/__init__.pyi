@@ -5,10 +5,6 @@ from assay.graders.evidence import evidence_of as evidence_of
 from assay.trust.agreement import Agreement as Agreement
 from assay.trust.agreement import agree as agree
 from assay.trust.agreement import agreement_of as agreement_of
-from assay.trust.bias import Corrected as Corrected
-from assay.trust.bias import Correction as Correction
-from assay.trust.bias import correct as correct
-from assay.trust.bias import corrected_mean as corrected_mean
 from assay.trust.coefficients import Measures as Measures
 from assay.trust.coefficients import cohen_kappa as cohen_kappa
 from assay.trust.coefficients import krippendorff_alpha as krippendorff_alpha
@@ -16,6 +12,10 @@ from assay.trust.comparison import Comparison as Comparison
 from assay.trust.comparison import Drift as Drift
 from assay.trust.comparison import compare as compare
 from assay.trust.comparison import drift_between as drift_between
+from assay.trust.correction import Corrected as Corrected
+from assay.trust.correction import Correction as Correction
+from assay.trust.correction import correct as correct
+from assay.trust.correction import corrected_mean as corrected_mean
 from assay.trust.estimate import Estimate as Estimate
 from assay.trust.estimate import wilson as wilson
 from assay.trust.golden_run import GoldenReport as GoldenReport
@@ -33,6 +33,7 @@ from assay.trust.labels import read_labels as read_labels
 from assay.trust.labels import read_run_labels as read_run_labels
 from assay.trust.questions import Question as Question
 from assay.trust.questions import questions_of as questions_of
+from assay.trust.selection import Selection as Selection
 from assay.trust.significance import holm as holm
 from assay.trust.significance import mcnemar as mcnemar
 from assay.trust.significance import sign_flip as sign_flip

@@ -1,8 +1,13 @@
-"""Hold a judge against people, beside people against each other, who are the ceiling; and against itself."""
+"""Measure how far a judge agrees with people, how far people agree with each other, and how far the
+judge agrees with itself.
+
+The agreement between people is the ceiling: a judge cannot be expected to agree with people more
+than they agree with each other.
+"""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from statistics import fmean, multimode
 from typing import Literal, TypeAlias, cast
@@ -11,33 +16,33 @@ from assay.aggregation import group_by_key
 from assay.criterion import NOT_APPLICABLE
 from assay.report import Score
 from assay.runs import Run
-from assay.runs.row import Row
+from assay.runs.row import Key, Row
 from assay.trust.coefficients import AnswerPair, AnswerUnit, Measures, measure
-from assay.trust.estimate import Record
+from assay.trust.estimate import Estimate, Record
 from assay.trust.labels import Joined, Label, LabelledItem, join
 from assay.trust.paired_runs import pair_runs
-from assay.trust.questions import Answer, Question, find_repeats, questions_of
+from assay.trust.questions import Answer, Question, RepeatKind, find_repeats, questions_of
+from assay.trust.selection import JudgedRollout, Selection, find_selection, read_judged_rollout
 
-Reference: TypeAlias = Literal[
-    "each", "majority"
-]  # whom a judge is held against: each rater, or what most of them say
+# What a judge is compared with: each person, or the majority of them.
+Reference: TypeAlias = Literal["each", "majority"]
 
 
 class CriterionAgreement(Record):
-    """How far a judge agrees with people on one criterion, or on all; and they with each other."""
+    """How far a judge agrees with people on one criterion or on all, and people with each other."""
 
     name: str
     judge: Measures
-    people: Measures  # one rater in the judge's place, against the others; no pairs when nothing was labelled twice
-    labelled: int = 0  # rollouts with a label on it
-    unanswered: int = (
-        0  # those of them where the judge gave no answer. They are in none of the figures.
-    )
-    ties: int = 0  # those of them where people are split, so that there is no majority
+    # One rater in the place of the judge, against the others; without pairs if no rollout was
+    # labelled twice.
+    people: Measures
+    labelled: int = 0  # rollouts with a label
+    unanswered: int = 0  # labelled rollouts without an answer of the judge; in none of the figures
+    ties: int = 0  # labelled rollouts without a majority, because people are split
 
 
 class RaterAgreement(Record):
-    """One person: how the judge agrees with them, and how they agree with the other people."""
+    """How far the judge agrees with one person, and that person with the others."""
 
     rater: str
     labels: int
@@ -50,40 +55,37 @@ class Consistency(Record):
 
     overall: Measures
     criteria: Mapping[str, Measures]
-    unanswered: int = (
-        0  # times that it was asked and did not answer, which are in none of the figures
-    )
+    unanswered: int = 0  # questions that the judge did not answer; in none of the figures
 
 
 class Agreement(Record):
-    """Whether a judge can stand in for people: their figures side by side."""
+    """Whether a judge can replace people: how far it agrees with them, and they with each other."""
 
-    overall: CriterionAgreement  # all criteria with choices together; those that are answered by numbers are left out
+    # All criteria with choices together. Criteria that are answered by numbers are left out.
+    overall: CriterionAgreement
     criteria: tuple[CriterionAgreement, ...]
     raters: tuple[RaterAgreement, ...]
     reference: Reference = "each"
-    members: Mapping[str, Measures] = field(
-        default_factory=dict[str, Measures]
-    )  # each judge of a panel against people
-    swap: Consistency | None = (
-        None  # the judge against itself in the opposite order; None when that was not asked
-    )
-    retest: Consistency | None = (
-        None  # the judge against itself when asked again; None when it was not
-    )
-    errors: Mapping[str, int] = field(
-        default_factory=dict[str, int]
-    )  # why the judge gave no answer, and how often
-    other_wording: Mapping[str, int] = field(
-        default_factory=dict[str, int]
-    )  # labels left out, by criterion
+    # Each judge of a panel against people.
+    members: Mapping[str, Measures] = field(default_factory=dict[str, Measures])
+    # The judge against itself in the opposite order; None if it was not asked in both orders.
+    swap: Consistency | None = None
+    # The judge against itself when asked again; None if it was asked once.
+    retest: Consistency | None = None
+    # How often the judge gave no answer, by reason.
+    errors: Mapping[str, int] = field(default_factory=dict[str, int])
+    # Number of labels left out because they are about another wording, by criterion.
+    other_wording: Mapping[str, int] = field(default_factory=dict[str, int])
     # Number of labels left out because the run does not have their text, by rollout.
     changed_text: Mapping[str, int] = field(default_factory=dict[str, int])
-    skipped: Mapping[str, int] = field(
-        default_factory=dict[str, int]
-    )  # labels left out, by what is wrong with them
+    # Number of labels left out because they do not fit, by what is wrong with them.
+    skipped: Mapping[str, int] = field(default_factory=dict[str, int])
     moved: int = 0  # labels whose text is in another row than when they were made
     by_row_number: int = 0  # labels that were matched by the number of their row alone
+    # Ways in which the labelled rollouts differ from the others, and what follows from them.
+    selection: tuple[Selection, ...] = ()
+    rollouts: int | None = None  # rollouts of the run; None if the run is not known
+    labelled_rollouts: int = 0  # those of them with a label
 
 
 def agree(
@@ -95,56 +97,136 @@ def agree(
     skip_unknown: bool = False,
     any_wording: bool = False,
 ) -> Agreement:
-    """How far the judge of a run agrees with people, on every criterion and overall.
+    """Measure how far the judge of a run agrees with people, on every criterion and overall.
 
-    `again` is a second run on the same rollouts, whose answers show whether the judge says the same again.
+    `again` is a second run on the same rollouts. It shows whether the judge gives the same answers
+    again. The figures describe the run if the labelled rollouts were drawn at random; `selection`
+    holds what speaks against that.
     """
     questions = questions_of(run)
+    labelled_names = {label.criterion for label in labels}
     repeats = Repeats(questions)
-    rows = map(
-        repeats.noted, run.rows()
-    )  # what rows repeat is noted while they are joined: a run is read once
-    joined = join(rows, questions, labels, skip_unknown=skip_unknown, any_wording=any_wording)
+    judged: list[JudgedRollout] = []
+
+    def read_rows() -> Iterator[Row]:
+        """Yield the rows, and take from them what else is needed: a run is read only once."""
+        for row in run.rows():
+            repeats.add_row(row)
+            judged.append(read_judged_rollout(row, labelled_names))
+            yield row
+
+    joined = join(
+        read_rows(), questions, labels, skip_unknown=skip_unknown, any_wording=any_wording
+    )
     if again is not None:
-        for twice in pair_runs(run, again).answers:
-            repeats.add_answers(twice.example, twice.criterion, (twice.before, twice.after))
-    return agreement_of(joined, reference=reference, repeats=repeats)
+        for pair in pair_runs(run, again).answers:
+            repeats.add_answers(pair.example, pair.criterion, (pair.before, pair.after))
+    agreement = agreement_of(joined, reference=reference, repeats=repeats)
+    labelled_keys = list_labelled_keys(joined)
+    selection = find_selection(judged, questions, labelled_keys)
+    return replace(
+        _withhold_selected_figures(agreement, selection),
+        selection=selection,
+        rollouts=len(judged),
+        labelled_rollouts=len({key for keys in labelled_keys.values() for key in keys}),
+    )
+
+
+def list_labelled_keys(joined: Joined) -> dict[str, set[Key]]:
+    """Return the keys of the labelled rollouts, by criterion."""
+    keys: dict[str, set[Key]] = {}
+    for item in joined.items:
+        keys.setdefault(item.criterion, set()).add((item.example, item.sample))
+    return keys
+
+
+# Figures that follow from the selection alone if all labelled rollouts have one verdict of the
+# judge: whatever people said, kappa is 0 and recall is 0 or 1.
+_NEED_ALL_VERDICTS = (
+    "recall",
+    "kappa",
+    "linear_kappa",
+    "quadratic_kappa",
+    "matthews",
+    "nominal_alpha",
+    "ordinal_alpha",
+    "interval_alpha",
+)
+
+
+def _withhold_selected_figures(agreement: Agreement, selections: Sequence[Selection]) -> Agreement:
+    """Remove figures that say nothing, because only one verdict of the judge was labelled.
+
+    The overall figures lose them if all criteria do.
+    """
+    selection_by_criterion = {
+        selection.criterion: selection for selection in selections if selection.unlabelled_verdicts
+    }
+    criteria: list[CriterionAgreement] = []
+    withheld = 0
+    for criterion in agreement.criteria:
+        selection = selection_by_criterion.get(criterion.name)
+        if selection is None or not _has_one_verdict(criterion.judge):
+            criteria.append(criterion)
+            continue
+        criteria.append(_withhold_figures(criterion, selection))
+        withheld += 1
+    overall = agreement.overall
+    if withheld and withheld == len(criteria):
+        overall = _withhold_figures(overall, next(iter(selection_by_criterion.values())))
+    return replace(agreement, criteria=tuple(criteria), overall=overall)
+
+
+def _has_one_verdict(measures: Measures) -> bool:
+    """Whether the judge gave the same verdict to all labelled rollouts."""
+    if measures.confusion is None:
+        return False
+    counts_by_verdict = zip(*measures.confusion.counts, strict=True)
+    return sum(any(counts) for counts in counts_by_verdict) == 1
+
+
+def _withhold_figures(criterion: CriterionAgreement, selection: Selection) -> CriterionAgreement:
+    listed = " or ".join(selection.unlabelled_verdicts)
+    missing = Estimate(reason=f"no rollout that the judge called {listed} was labelled")
+    judge = replace(criterion.judge, **dict.fromkeys(_NEED_ALL_VERDICTS, missing))
+    return replace(criterion, judge=judge)
 
 
 def agreement_of(
     joined: Joined, *, reference: Reference = "each", repeats: "Repeats | None" = None
 ) -> Agreement:
-    """The same for labels that are put beside the judge's answers already.
+    """Measure the agreement of labels that are joined with the judge's answers already.
 
     >>> from assay.trust import Joined, LabelledItem, Question
-    >>> said = [("MET", "MET"), ("MET", "UNMET"), ("UNMET", "UNMET"), ("UNMET", "UNMET")]
-    >>> items = [LabelledItem(str(n), 0, "polite", {"ann": a}, judge) for n, (a, judge) in enumerate(said)]
-    >>> found = agreement_of(Joined(tuple(items), {"polite": Question("polite")}))
-    >>> found.overall.judge.accuracy.value, found.overall.judge.kappa.value
+    >>> answers = [("MET", "MET"), ("MET", "UNMET"), ("UNMET", "UNMET"), ("UNMET", "UNMET")]
+    >>> items = [
+    ...     LabelledItem(str(number), 0, "polite", people={"ann": label}, judge=verdict)
+    ...     for number, (label, verdict) in enumerate(answers)
+    ... ]
+    >>> agreement = agreement_of(Joined(tuple(items), {"polite": Question("polite")}))
+    >>> agreement.overall.judge.accuracy.value, agreement.overall.judge.kappa.value
     (0.75, 0.5)
     """
-    by_name = group_by_key((item.criterion, item) for item in joined.items)
-    asked = [question for name, question in joined.questions.items() if name in by_name]
-    overall = _Measuring(*pooled_choices(q for q in asked if q.choices), reference)
-    chosen = [item for item in joined.items if joined.questions[item.criterion].choices]
-    members = dict.fromkeys(name for item in chosen for name in item.members)
+    items_by_criterion = group_by_key((item.criterion, item) for item in joined.items)
+    questions = [joined.questions[name] for name in joined.questions if name in items_by_criterion]
+    criteria: list[CriterionAgreement] = []
+    for question in questions:
+        meter = _AgreementMeter(question.choices, ranked=True, reference=reference)
+        criteria.append(meter.measure_criterion(question.name, items_by_criterion[question.name]))
+    choices, ranked = pool_choices(question for question in questions if question.choices)
+    overall_meter = _AgreementMeter(choices, ranked=ranked, reference=reference)
+    items = [item for item in joined.items if joined.questions[item.criterion].choices]
+    raters = sorted({rater for item in items for rater in item.people})
+    error_counts = Counter(item.error for item in joined.items if item.error)
     return Agreement(
-        overall=overall.criterion("overall", chosen),
-        criteria=tuple(
-            _Measuring(q.choices, True, reference).criterion(q.name, by_name[q.name]) for q in asked
-        ),
-        raters=tuple(
-            overall.rater(name, chosen)
-            for name in sorted({rater for i in chosen for rater in i.people})
-        ),
+        overall=overall_meter.measure_criterion("overall", items),
+        criteria=tuple(criteria),
+        raters=tuple(overall_meter.measure_rater(rater, items) for rater in raters),
         reference=reference,
-        members={
-            name: overall.measured(overall.pairs(chosen, lambda i, n=name: i.members.get(n)))
-            for name in members
-        },
-        swap=repeats.consistency("swap") if repeats else None,
-        retest=repeats.consistency("retest") if repeats else None,
-        errors=dict(Counter(item.error for item in joined.items if item.error).most_common()),
+        members=overall_meter.measure_members(items),
+        swap=repeats.measure("swap") if repeats else None,
+        retest=repeats.measure("retest") if repeats else None,
+        errors=dict(error_counts.most_common()),
         other_wording=joined.other_wording,
         changed_text=joined.changed_text,
         skipped=joined.skipped,
@@ -153,165 +235,210 @@ def agreement_of(
     )
 
 
-def pooled_choices(questions: Iterable[Question]) -> tuple[tuple[str, ...], bool]:
-    """The choices of all these questions together, and whether they have one order."""
+def pool_choices(questions: Iterable[Question]) -> tuple[tuple[str, ...], bool]:
+    """Return the choices of all these questions together, and whether they have one order."""
     scales = list(dict.fromkeys(question.choices for question in questions))
     if len(scales) == 1:
         return scales[0], True
-    return tuple(dict.fromkeys(choice for choices in scales for choice in choices)), False
+    choices = dict.fromkeys(choice for scale in scales for choice in scale)
+    return tuple(choices), False
 
 
 @dataclass(frozen=True)
-class _Measuring:
-    """How answers are compared: on which scale, and with whom."""
+class _AgreementMeter:
+    """Measures the agreement of answers on one scale."""
 
     choices: tuple[str, ...]
-    ranked: bool
+    ranked: bool  # whether the choices run from worst to best
     reference: Reference
 
-    def criterion(self, name: str, items: Sequence[LabelledItem]) -> CriterionAgreement:
-        people = [list(item.people.values()) for item in items]
-        units = [
-            AnswerUnit(i.example, said)
-            for i, said in zip(items, people, strict=True)
-            if len(said) > 1
-        ]
-        split = [
-            said for said in people if self.reference == "majority" and consensus(said) is None
-        ]
-        judge = self.measured(self.pairs(items, lambda item: item.judge))
-        ceiling = self.measured(self._between_people(items), units)
-        unanswered = sum(item.judge is None for item in items)
-        return CriterionAgreement(name, judge, ceiling, len(items), unanswered, len(split))
-
-    def rater(self, name: str, items: Sequence[LabelledItem]) -> RaterAgreement:
-        own = [item for item in items if name in item.people]
-        judge = (
-            AnswerPair(item.example, item.people[name], item.judge)
-            for item in own
-            if item.judge is not None
-        )
-        others = self.pairs(own, lambda item: item.people[name], without=name)
-        return RaterAgreement(name, len(own), self.measured(judge), self.measured(others))
-
-    def _between_people(self, items: Sequence[LabelledItem]) -> Iterator[AnswerPair]:
-        """One rater in the judge's place, against the others."""
+    def measure_criterion(self, name: str, items: Sequence[LabelledItem]) -> CriterionAgreement:
+        """Measure how far the judge agrees with people on these items, and people with each other."""
+        judge_pairs: list[AnswerPair] = []
+        people_pairs: list[AnswerPair] = []
+        people_units: list[AnswerUnit] = []
+        unanswered = 0
+        ties = 0
         for item in items:
-            if self.reference == "each":
-                ordered = [item.people[rater] for rater in sorted(item.people)]
-                yield from (AnswerPair(item.example, *two) for two in combinations(ordered, 2))
+            answers = list(item.people.values())
+            if item.judge is None:
+                unanswered += 1
             else:
-                for rater in item.people:
-                    yield from self.pairs(
-                        [item], lambda item, r=rater: item.people[r], without=rater
-                    )
-
-    def pairs(
-        self,
-        items: Iterable[LabelledItem],
-        said: Callable[[LabelledItem], Answer | None],
-        without: str | None = None,
-    ) -> Iterator[AnswerPair]:
-        """An answer about each item beside those of people, or beside what most of them say."""
-        for item in items:
-            answer = said(item)
-            people = [theirs for rater, theirs in item.people.items() if rater != without]
-            agreed = people if self.reference == "each" else [consensus(people)]
-            yield from (
-                AnswerPair(item.example, p, answer)
-                for p in agreed
-                if p is not None and answer is not None
-            )
-
-    def measured(
-        self, pairs: Iterable[AnswerPair], units: Sequence[AnswerUnit] | None = None
-    ) -> Measures:
-        # Against a majority the seats differ; of two raters either may take the judge's.
-        symmetric = units is not None and self.reference == "each"
-        return measure(
-            list(pairs), self.choices, ranked=self.ranked, units=units, symmetric=symmetric
+                judge_pairs += self._pair_answer(item.example, item.judge, answers)
+            if self.reference == "majority" and consensus(answers) is None:
+                ties += 1
+            people_pairs += self._pair_people(item)
+            if len(answers) > 1:
+                people_units.append(AnswerUnit(item.example, answers))
+        return CriterionAgreement(
+            name=name,
+            judge=self._measure(judge_pairs),
+            people=self._measure(
+                people_pairs,
+                units=people_units,
+                # Of two raters, either may take the place of the judge; a majority may not.
+                symmetric=self.reference == "each",
+            ),
+            labelled=len(items),
+            unanswered=unanswered,
+            ties=ties,
         )
+
+    def measure_rater(self, rater: str, items: Sequence[LabelledItem]) -> RaterAgreement:
+        """Measure how far the judge agrees with one person, and that person with the others."""
+        judge_pairs: list[AnswerPair] = []
+        other_pairs: list[AnswerPair] = []
+        labels = 0
+        for item in items:
+            if rater not in item.people:
+                continue
+            labels += 1
+            answer = item.people[rater]
+            if item.judge is not None:
+                judge_pairs.append(AnswerPair(item.example, people=answer, judge=item.judge))
+            others = [item.people[other] for other in item.people if other != rater]
+            other_pairs += self._pair_answer(item.example, answer, others)
+        return RaterAgreement(
+            rater=rater,
+            labels=labels,
+            judge=self._measure(judge_pairs),
+            others=self._measure(other_pairs),
+        )
+
+    def measure_members(self, items: Sequence[LabelledItem]) -> dict[str, Measures]:
+        """Measure how far each judge of a panel agrees with people."""
+        pairs: dict[str, list[AnswerPair]] = {}
+        for item in items:
+            for name, answer in item.members.items():
+                people = list(item.people.values())
+                member_pairs = pairs.setdefault(name, [])
+                member_pairs += self._pair_answer(item.example, answer, people)
+        return {name: self._measure(member_pairs) for name, member_pairs in pairs.items()}
+
+    def _pair_people(self, item: LabelledItem) -> Iterator[AnswerPair]:
+        """Yield pairs with one rater in the place of the judge, against the others."""
+        if self.reference == "each":
+            answers = [item.people[rater] for rater in sorted(item.people)]
+            for first, second in combinations(answers, 2):
+                yield AnswerPair(item.example, people=first, judge=second)
+            return
+        for rater, answer in item.people.items():
+            others = [item.people[other] for other in item.people if other != rater]
+            yield from self._pair_answer(item.example, answer, others)
+
+    def _pair_answer(
+        self, example: str, answer: Answer, people: Sequence[Answer]
+    ) -> Iterator[AnswerPair]:
+        """Yield an answer with the answer of each person, or with that of the majority."""
+        if self.reference == "each":
+            for other in people:
+                yield AnswerPair(example, people=other, judge=answer)
+            return
+        majority = consensus(people)
+        if majority is not None:
+            yield AnswerPair(example, people=majority, judge=answer)
+
+    def _measure(
+        self,
+        pairs: Sequence[AnswerPair],
+        *,
+        units: Sequence[AnswerUnit] | None = None,
+        symmetric: bool = False,
+    ) -> Measures:
+        return measure(pairs, self.choices, ranked=self.ranked, units=units, symmetric=symmetric)
 
 
 def consensus(answers: Sequence[Answer]) -> Answer | None:
-    """The answer that most gave, or the mean of numbers; None when two are given as often."""
+    """Return the most frequent answer, or the mean of numbers; None if two are as frequent."""
     if answers and not any(isinstance(answer, str) for answer in answers):
         return fmean(cast("Sequence[float]", answers))
-    most = multimode(answers)
-    return most[0] if len(most) == 1 else None
+    most_frequent = multimode(answers)
+    return most_frequent[0] if len(most_frequent) == 1 else None
 
 
-def mean_answer(question: Question, answers: Sequence[Answer]) -> Answer:
-    """What a person would say on average: their choice where they agree, else what it is worth.
+def average_answers(question: Question, answers: Sequence[Answer]) -> Answer:
+    """Return the mean answer of people: a choice if the mean is the value of one, else a number.
 
-    To leave out what they are split on would leave out what is hard.
+    `N/A` if most people said so. Rollouts on which people are split are not left out: they are the
+    hard ones.
     """
-    worths = [worth for worth in map(question.get_value, answers) if worth is not None]
-    if 2 * len(worths) < len(answers) or not worths:
+    values: list[float] = []
+    for answer in answers:
+        value = question.get_value(answer)
+        if value is not None:
+            values.append(value)
+    if not values or 2 * len(values) < len(answers):
         return NOT_APPLICABLE
-    return question.find_choice(fmean(worths)) or fmean(worths)
+    mean = fmean(values)
+    return question.find_choice(mean) or mean
 
 
 class Repeats:
-    """Answers of a judge to the same question: in both orders (`swap`), or when it was asked again (`retest`)."""
+    """Collects the answers of a judge that was asked the same question several times.
+
+    The kinds are `swap` (asked in both orders) and `retest` (asked again).
+    """
 
     def __init__(self, questions: Mapping[str, Question]) -> None:
-        self.questions = questions
-        # By kind and criterion, how often each unit of answers came: runs are large, and answers few.
-        self._given: dict[str, dict[str, Counter[tuple[str, tuple[Answer, ...]]]]] = {
+        self._questions = questions
+        # By kind and criterion, how often each example got each sequence of answers. Runs are large
+        # and have few different answers.
+        self._counts: dict[RepeatKind, dict[str, Counter[tuple[str, tuple[Answer, ...]]]]] = {
             "swap": {},
             "retest": {},
         }
-        self._unanswered: Counter[str] = Counter()
+        self._unanswered: Counter[RepeatKind] = Counter()
 
-    def noted(self, row: Row) -> Row:
-        """The row, when what the votes on its judged lines show is taken in."""
-        answers = row.report.answers
-        if answers is not None:
-            # Most runs have no votes, and making lines to find that out would cost more.
-            has_votes = any(isinstance(answer, Score) and answer.lines for answer in answers)
+    def add_row(self, row: Row) -> None:
+        """Add the repeated answers in the report of a row."""
+        scores = row.report.answers
+        if scores is not None:
+            # Most runs have none, and building the lines to find that out would cost more.
+            has_votes = any(isinstance(score, Score) and score.lines for score in scores)
             if not has_votes:
-                return row
-        for line in (
-            line
-            for line in row.report.lines
-            if line.name in self.questions and line.requirement is not None
-        ):
-            question = self.questions[line.name]
+                return
+        for line in row.report.lines:
+            if line.name not in self._questions or line.requirement is None:
+                continue
+            question = self._questions[line.name]
             for kind, votes in find_repeats(line):
-                self.add_answers(
-                    row.example, question.name, [question.read_answer(vote) for vote in votes], kind
-                )
-        return row
+                answers = [question.read_answer(vote) for vote in votes]
+                self.add_answers(row.example, question.name, answers, kind)
 
     def add_answers(
-        self, example: str, criterion: str, answers: Sequence[Answer | None], kind: str = "retest"
+        self,
+        example: str,
+        criterion: str,
+        answers: Sequence[Answer | None],
+        kind: RepeatKind = "retest",
     ) -> None:
-        """Take in what one judge answered to one question."""
+        """Add the answers of one judge to one question; None where it gave no answer."""
         given = tuple(answer for answer in answers if answer is not None)
         self._unanswered[kind] += len(answers) - len(given)
         if len(given) > 1:
-            self._given[kind].setdefault(criterion, Counter())[example, given] += 1
+            counts = self._counts[kind].setdefault(criterion, Counter())
+            counts[example, given] += 1
 
-    def consistency(self, kind: str) -> Consistency | None:
-        """Agreement between the answers of one kind; None when nothing was asked so."""
-        found = self._given[kind]
-
-        def measured(names: Sequence[str]) -> Measures:
-            choices, ranked = pooled_choices(self.questions[name] for name in names)
-            units = [
-                AnswerUnit(*key, times) for name in names for key, times in found[name].items()
-            ]
-            pairs = [
-                AnswerPair(u.example, *two, u.times)
-                for u in units
-                for two in combinations(u.answers, 2)
-            ]
-            return measure(pairs, choices, ranked=ranked, units=units, symmetric=True)
-
-        if not found:
+    def measure(self, kind: RepeatKind) -> Consistency | None:
+        """Measure the agreement between the answers of one kind; None if there are none."""
+        names = list(self._counts[kind])
+        if not names:
             return None
-        chosen = [name for name in found if self.questions[name].choices]
+        names_with_choices = [name for name in names if self._questions[name].choices]
         return Consistency(
-            measured(chosen), {name: measured([name]) for name in found}, self._unanswered[kind]
+            overall=self._measure_criteria(kind, names_with_choices),
+            criteria={name: self._measure_criteria(kind, [name]) for name in names},
+            unanswered=self._unanswered[kind],
         )
+
+    def _measure_criteria(self, kind: RepeatKind, names: Sequence[str]) -> Measures:
+        """Measure the agreement between the answers to these criteria together."""
+        units: list[AnswerUnit] = []
+        pairs: list[AnswerPair] = []
+        for name in names:
+            for (example, answers), times in self._counts[kind][name].items():
+                units.append(AnswerUnit(example, answers, times))
+                for first, second in combinations(answers, 2):
+                    pairs.append(AnswerPair(example, people=first, judge=second, times=times))
+        choices, ranked = pool_choices(self._questions[name] for name in names)
+        return measure(pairs, choices, ranked=ranked, units=units, symmetric=True)

@@ -21,6 +21,8 @@ except ModuleNotFoundError as error:
     ) from None
 
 Array: TypeAlias = NDArray[np.float64]
+BoolArray: TypeAlias = NDArray[np.bool_]
+IntArray: TypeAlias = NDArray[np.intp]
 
 LEVEL = 0.95  # the confidence of every interval unless said otherwise
 _ALONE = "one example alone has no spread, so there is no interval"
