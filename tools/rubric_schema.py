@@ -18,6 +18,8 @@ from assay.criterion import DEFAULT_TIMEOUT, MAX_MAGNITUDE, AskJudge
 from assay.loading import SCHEMA_FILE
 from assay.loading.rubric_reader import REFERENCE
 from assay.messages import SHOWS
+from assay.parsers.named import PARSERS
+from assay.reasoning import Thinking
 from assay.shaping import SHAPINGS, build_options_model
 
 _NUMBER_TEXT: Final = {
@@ -45,6 +47,7 @@ _OWN: Final[dict[str, Any]] = {
         name: {"enum": [*get_args(Criterion.model_fields[name].annotation)]}
         for name in ("scope", "combine", "credit", "when_false")
     },
+    "thinking": {"$ref": "#/$defs/thinking"},
 }
 """Fields that a file may write in more ways than the model has types."""
 
@@ -77,6 +80,8 @@ def rubric_schema() -> dict[str, Any]:
                     {"type": "array", "minItems": 1, "items": {"enum": [*SHOWS]}},
                 ]
             },
+            "thinking": {"enum": [*get_args(Thinking)]},
+            "parser": _parser(),
             "shaping": _shaping(),
             "check": _check(),
             "number": {
@@ -110,12 +115,23 @@ def _rubric() -> dict[str, Any]:
         "description": True,
         "aggregation": {"anyOf": [{"enum": [*AGGREGATIONS]}, _REFERENCE]},
         "golden": _golden(),
+        "parser": {"$ref": "#/$defs/parser"},
         "shows": {"$ref": "#/$defs/shows"},
+        "thinking": {"$ref": "#/$defs/thinking"},
         "shaping": {"$ref": "#/$defs/shaping"},
         "ask_judge": {"enum": [*get_args(AskJudge)]},
         "$schema": True,
     }
     return _mapping(properties, oneOf=[{"required": [holder]} for holder in holders])
+
+
+def _parser() -> dict[str, Any]:
+    names = [name for name in PARSERS if name != "xml"]
+    field = {"anyOf": [_TEXT, _TEXTS]}
+    tags = {"type": "array", "minItems": 1, "items": field}
+    options = _mapping({"fields": tags, "answer_field": _TEXT}, required=["fields"])
+    xml = _mapping({"xml": {"anyOf": [tags, options]}}, required=["xml"])
+    return {"anyOf": [{"enum": names}, xml, _REFERENCE]}
 
 
 def _shaping() -> dict[str, Any]:
@@ -151,6 +167,8 @@ def _group() -> dict[str, Any]:
         "rubrics": parts,
         "name": _TEXT,
         "description": True,
+        "parser": {"$ref": "#/$defs/parser"},
+        "thinking": {"$ref": "#/$defs/thinking"},
         "shows": {"$ref": "#/$defs/shows"},
     }
     properties |= {"shaping": {"$ref": "#/$defs/shaping"}, "$schema": True}

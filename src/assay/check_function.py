@@ -8,6 +8,8 @@ from inspect import Parameter
 from typing import Any, Final, NamedTuple, get_origin
 
 from assay.errors import SignatureError
+from assay.messages import as_messages, visible_text
+from assay.reasoning import THINKING, Thinking
 from assay.rollout import ABSENT, OUTPUTS, PLURALS, SINGULAR, Rollout
 
 # What a check gets for a field that every rollout has, if the rollout leaves it out.
@@ -16,6 +18,15 @@ _FIELD_DEFAULTS: Final[Mapping[str, Callable[[], Any]]] = {
     "task": lambda: "default",
     "info": dict[str, Any],
 }
+
+# Arguments for which the completion must be one that can be read.
+_COMPLETION_NAMES: Final = frozenset({"completion", "text", "messages"})
+# Arguments of checks of single rollouts, and of group functions.
+_SINGLE_NAMES: Final = SINGULAR | {"text"}
+_GROUP_NAMES: Final = {**PLURALS, "texts": "text"}
+# Arguments that are not fields of a rollout: its state, what is made of its completion, and whether
+# a text check reads reasoning.
+_MADE_NAMES: Final = frozenset({"state", "text", "messages", "with_reasoning"})
 
 
 class CheckParameter(NamedTuple):
@@ -41,9 +52,13 @@ class CheckFunction:
     The constructor raises SignatureError if the arguments can never be supplied.
     """
 
-    def __init__(self, function: Callable[..., Any], name: str) -> None:
+    def __init__(
+        self, function: Callable[..., Any], name: str, thinking: Thinking | None = None
+    ) -> None:
+        """`thinking` is what the criterion says about reasoning; None if the rubric says it."""
         self.function = function
         self.name = name
+        self._thinking = thinking
         signature = _read_signature(function, name)
         # Arguments that a partial has bound already are the caller's choice: they are not passed.
         self._bound_names = _find_bound_names(function, signature)
@@ -62,20 +77,21 @@ class CheckFunction:
         # A group function that does not compare its rollouts says so by `independent = True`.
         self.compares = self.is_group and getattr(function, "independent", False) is not True
         self.parameters = {p.name: self._describe_parameter(p) for p in named}
+        self._made_names = [name for name in self.parameters if name in _MADE_NAMES - {"state"}]
         self._positional_names = [p.name for p in named if p.kind is p.POSITIONAL_ONLY]
         # Whether all arguments can be passed as keywords just as they are.
         self._takes_keywords_only = not (self._positional_names or self._bound_names)
 
     def _describe_parameter(self, parameter: Parameter) -> CheckParameter:
         name = parameter.name
-        field = PLURALS.get(name, name) if self.is_group else name
+        field = _GROUP_NAMES.get(name, name) if self.is_group else name
         return CheckParameter(name, field, parameter.default)
 
     @property
     def reads_completion(self) -> bool:
         """Whether it needs a completion that can be read."""
         fields = [parameter.field for parameter in self.parameters.values()]
-        return self.takes_kwargs or "completion" in fields
+        return self.takes_kwargs or not _COMPLETION_NAMES.isdisjoint(fields)
 
     def call(self, rollout: Rollout, class_objects: Mapping[str, Any]) -> Any:
         """Call the function about one rollout.
@@ -88,6 +104,8 @@ class CheckFunction:
             # Everything is passed; Python itself complains if a named argument is missing.
             arguments = rollout.all_fields()
             arguments["state"] = rollout.state
+            for name in self._made_names:
+                arguments[name] = self._find_argument(name, rollout, class_objects)
             arguments.update(class_objects)
         else:
             arguments = {}
@@ -95,7 +113,7 @@ class CheckFunction:
             for name in self.parameters:
                 if name in class_objects:
                     arguments[name] = class_objects[name]
-                elif name in fields and name != "state":  # the usual case, without a call
+                elif name in fields and name not in _MADE_NAMES:  # the usual case, without a call
                     arguments[name] = fields[name]
                 else:
                     arguments[name] = self._find_argument(name, rollout, class_objects)
@@ -104,11 +122,37 @@ class CheckFunction:
         return self._invoke(arguments)
 
     def _find_argument(self, name: str, rollout: Rollout, class_objects: Mapping[str, Any]) -> Any:
-        """Return the state, a field of the input row, or a default."""
-        value = self.parameters[name].find_value(rollout)
+        """Return the state, a field of the input row, what is made of the completion, or a default."""
+        value = self._find_value(self.parameters[name], rollout)
         if value is ABSENT:
             raise self._missing_argument_error(name, rollout, class_objects)
         return value
+
+    def _find_value(self, parameter: CheckParameter, rollout: Rollout) -> Any:
+        """Return the value for a parameter, or its default; ABSENT if there is neither."""
+        field = parameter.field
+        if field not in ("text", "messages", "with_reasoning"):
+            return parameter.find_value(rollout)
+        if field == "with_reasoning":
+            return self._shows_reasoning
+        completion: Any = rollout.find("completion")
+        if completion is ABSENT:
+            return parameter.default
+        column = rollout.find(field)
+        # Some tables call the completion itself `text`.
+        if column is not ABSENT and column != completion:
+            raise SignatureError(
+                f"check {self.name!r} takes {parameter.name!r}, which is made of the completion, "
+                f"but the data have a column {field!r} too: rename the column, or take `state` "
+                "and read it from there"
+            )
+        if field == "text":
+            return visible_text(completion, self._shows_reasoning)
+        return as_messages(completion)
+
+    @property
+    def _shows_reasoning(self) -> bool:
+        return (self._thinking or THINKING.get()) == "shown"
 
     def _missing_argument_error(
         self,
@@ -122,6 +166,8 @@ class CheckFunction:
         if len(known) > 30:
             listed += ", …"
         field = self.parameters[name].field
+        if field in _COMPLETION_NAMES:
+            field = "completion"
         return SignatureError(
             f"check {self.name!r} needs an argument {name!r}, but {rollout_label} has no field "
             f"{field!r}: give the argument a default, call add_class_object({name!r}, ...), "
@@ -149,7 +195,11 @@ class CheckFunction:
             if name in class_objects:
                 arguments[name] = class_objects[name]
                 continue
-            has_field = any(rollout.find(parameter.field) is not ABSENT for rollout in rollouts)
+            if parameter.field == "with_reasoning":
+                arguments[name] = self._shows_reasoning
+                continue
+            field = "completion" if parameter.field in _COMPLETION_NAMES else parameter.field
+            has_field = any(rollout.find(field) is not ABSENT for rollout in rollouts)
             # If no rollout has the field, the function uses its own default.
             if has_field or parameter.default is ABSENT:
                 arguments[name] = self._make_column(parameter, rollouts, class_objects)
@@ -163,7 +213,7 @@ class CheckFunction:
     ) -> list[Any]:
         column: list[Any] = []
         for index, rollout in enumerate(rollouts):
-            value = parameter.find_value(rollout)
+            value = self._find_value(parameter, rollout)
             if value is ABSENT:
                 raise self._missing_argument_error(
                     parameter.name, rollout, class_objects, f"rollout {index} of the group"
@@ -176,7 +226,7 @@ class CheckFunction:
     ) -> SignatureError | None:
         """Return the error about the first argument that a rollout lacks; None if it has all."""
         for name, parameter in self.parameters.items():
-            if name not in class_objects and parameter.find_value(rollout) is ABSENT:
+            if name not in class_objects and self._find_value(parameter, rollout) is ABSENT:
                 return self._missing_argument_error(name, rollout, class_objects)
         return None
 
@@ -231,7 +281,7 @@ def _refuse_unsuppliable(parameters: Sequence[Parameter], check_name: str) -> No
             )
         # The name of a positional-only parameter may be arbitrary (`x`), so only the names of the
         # usual fields are trusted.
-        if parameter.kind is Parameter.POSITIONAL_ONLY and name not in SINGULAR:
+        if parameter.kind is Parameter.POSITIONAL_ONLY and name not in {*_SINGLE_NAMES, "messages"}:
             raise SignatureError(
                 f"check {check_name!r} takes {name!r} by position only, but arguments are passed "
                 f"by name: wrap it, for example `lambda completion: {check_name}(completion)`"
@@ -245,8 +295,8 @@ def _refuse_unsuppliable(parameters: Sequence[Parameter], check_name: str) -> No
 
 def _is_group(signature: inspect.Signature, names: set[str], check_name: str) -> bool:
     """Return whether plural arguments or a `list` return annotation mark a group function."""
-    plurals = sorted(names & PLURALS.keys())
-    singulars = sorted(names & SINGULAR)
+    plurals = sorted(names & _GROUP_NAMES.keys())
+    singulars = sorted(names & _SINGLE_NAMES)
     returns_list = _is_list_annotation(signature.return_annotation)
     if plurals and singulars:
         raise SignatureError(

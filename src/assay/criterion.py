@@ -28,6 +28,7 @@ _QUESTION_FIELDS = (
     "requires_evidence",
     "scope",
     "combine",
+    "thinking",
 )
 
 
@@ -99,6 +100,8 @@ class Criterion(BaseModel):
     # Whether a judge must cite evidence for any verdict but the lowest; without it, the answer is
     # an error.
     requires_evidence: bool = False
+    # Whether a judge or a text check reads the model's reasoning; None means what the rubric says.
+    thinking: Literal["hidden", "shown"] | None = None
     # Answered and shown with its weight, but not counted.
     report_only: bool = False
     # Run the check in a worker process, where it can neither hang nor crash this one.
@@ -489,7 +492,8 @@ def get_qualified_name(thing: object) -> str:
     while isinstance(thing, partial):
         thing = cast("partial[Any]", thing).func
     named: Any = thing if hasattr(thing, "__qualname__") else type(thing)
-    return f"{named.__module__}:{named.__qualname__}"
+    module = getattr(named, "__module__", "builtins")  # methods such as `str.upper` have none
+    return f"{module}:{named.__qualname__}"
 
 
 def get_file_reference(function: object) -> str:

@@ -23,6 +23,7 @@ from assay.graders.verdicts import check_score, score_verdict, to_finite_float
 from assay.models.budgets import is_dry_run, raise_if_price_unknown, rollout_spending
 from assay.models.model import has_room
 from assay.plan import CheckSequence, Plan, PlannedCriterion, Stage
+from assay.reasoning import Thinking
 from assay.redaction import get_logger
 from assay.report import (
     UNASKED,
@@ -529,9 +530,24 @@ async def _judge_rollout(
             result.answers[planned.index] = answer
     if not asked:
         return
+    by_thinking: dict[Thinking | None, list[PlannedCriterion]] = {}
+    for planned in asked:
+        by_thinking.setdefault(planned.criterion.thinking, []).append(planned)
+    for thinking, together in by_thinking.items():  # nearly always one group
+        await _judge_together(together, grader, context, result, thinking)
+
+
+async def _judge_together(
+    asked: Sequence[PlannedCriterion],
+    grader: Grader,
+    context: ScoringContext,
+    result: RolloutAnswers,
+    thinking: Thinking | None,
+) -> None:
+    """Fill in the grader's answers to criteria for which it reads the same text."""
     criteria = [planned.criterion for planned in asked]
     try:
-        reply = await _ask_questions(criteria, grader, context, result)
+        reply = await _ask_questions(criteria, grader, context, result, thinking)
     except FAILURES as error:
         reply = [context.record_failure(error)] * len(asked)
     if isinstance(reply, EvaluationReport):
@@ -548,13 +564,17 @@ async def _ask_questions(
     grader: Grader,
     context: ScoringContext,
     result: RolloutAnswers,
+    thinking: Thinking | None,
 ) -> JudgeAnswer:
     """Return what the grader answers; a criterion about steps is one question per step."""
     rollout = result.rollout
     if rollout.judge_text is None and "completion" not in rollout.fields:
         raise SignatureError("this rollout has no field 'completion' for a model to judge")
     judge_input = build_judge_input(
-        rollout.fields, sections_text=rollout.judge_text, takes_media=grader.takes_media
+        rollout.fields,
+        sections_text=rollout.judge_text,
+        takes_media=grader.takes_media,
+        thinking=thinking,
     )
     if judge_input.left_out:
         result.shown = judge_input.left_out  # says what was shown, and what was left out

@@ -6,7 +6,7 @@ Messages are never changed.
 import json
 import math
 from base64 import b64decode
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from decimal import Decimal
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 from assay.errors import MediaError, RubricError
+from assay.reasoning import SplitText, remove_reasoning, split_reasoning
 from assay.types import Messages
 from assay.wording import format_value, suggest_word
 
@@ -58,13 +59,20 @@ def get_content_text(content: object) -> str:
 
 
 def _get_part_text(part: object) -> str:
-    """Return the text of one part; empty for a part of another kind and for a thought."""
+    """Return the text of one part; empty for a part of another kind and for reasoning."""
     if isinstance(part, str):
         return part
     text = get_field(part, "text")
+    return text if isinstance(text, str) and not _is_reasoning_part(part) else ""
+
+
+# The types of parts that hold reasoning, in the formats of Anthropic, Mistral and OpenAI.
+_REASONING_TYPES: Final = frozenset({"thinking", "redacted_thinking", "reasoning"})
+
+
+def _is_reasoning_part(part: object) -> bool:
     # Gemini marks a thought by a field beside its text.
-    is_thought = get_field(part, "thought") is True
-    return text if isinstance(text, str) and not is_thought else ""
+    return get_field(part, "type") in _REASONING_TYPES or get_field(part, "thought") is True
 
 
 def message_text(message: object) -> str:
@@ -130,6 +138,165 @@ def question_text(prompt: Messages | None) -> str:
     if isinstance(prompt, str):
         return prompt
     return message_text(find_last_with_role(prompt, "user") or "")
+
+
+# Reasoning. It is part of the text, between markers such as `<think>` and `</think>`, or it is in a
+# field or a part of its own, if the endpoint has separated it. Both must give the same scores.
+
+# Providers of open models put reasoning into one of these fields of a message.
+_REASONING_FIELDS: Final = ("reasoning_content", "reasoning")
+
+
+def visible_text(completion: Messages | None, with_reasoning: bool = False) -> str:
+    """Return the text of the assistant's last message, without reasoning unless it is asked for.
+
+    With reasoning, a text is returned as it is, and what is in a field comes first, in `<think>`
+    tags.
+
+    >>> visible_text("<think>17 + 26 = 43</think> I cannot say.")
+    'I cannot say.'
+    """
+    if isinstance(completion, str):
+        return completion if with_reasoning else remove_reasoning(completion)
+    last = None if completion is None else find_last_with_role(completion, "assistant")
+    if last is None:
+        return completion_text(completion)  # a number, or nothing
+    if with_reasoning:
+        return text_with_reasoning(last)
+    return split_message(last).answer
+
+
+def split_message(message: object) -> SplitText:
+    """Return the reasoning of a message, in its text and in its fields, and the rest of its text."""
+    split = split_reasoning(message_text(message))
+    reasoning = _get_separate_reasoning(message)
+    if not reasoning:
+        return split
+    texts = [text for text in (reasoning, split.reasoning) if text]
+    return SplitText("\n".join(texts), split.answer.strip())
+
+
+def read_whole_text(completion: Messages | None) -> str:
+    """Return everything the assistant wrote in its last message, to measure its length.
+
+    Reasoning comes first, without markers, so that its form does not change the length.
+    """
+    if isinstance(completion, str):
+        split = split_reasoning(completion)
+    else:
+        last = None if completion is None else find_last_with_role(completion, "assistant")
+        if last is None:
+            return completion_text(completion)
+        split = split_message(last)
+    return f"{split.reasoning}\n{split.answer}" if split.reasoning else split.answer
+
+
+def text_with_reasoning(message: object, tag: str = "think") -> str:
+    """Return the text of a message; reasoning from a field comes first, in tags.
+
+    The line breaks are those of most chat templates.
+    """
+    text = message_text(message)
+    reasoning = _get_separate_reasoning(message)
+    if not reasoning:
+        return text
+    return f"<{tag}>\n{reasoning}\n</{tag}>\n\n{text.strip()}"
+
+
+def hide_reasoning(completion: Any) -> Any:
+    """Return a completion without reasoning; the same object if it has none."""
+    if isinstance(completion, str):
+        return remove_reasoning(completion)
+    return _rewrite_replies(completion, lambda message: split_message(message).answer)
+
+
+def put_reasoning_in_text(completion: Any) -> Any:
+    """Return a completion with the reasoning of its fields in `<think>` tags."""
+    if isinstance(completion, str):
+        return completion
+    return _rewrite_replies(completion, text_with_reasoning)
+
+
+def _rewrite_replies(completion: Any, write: Callable[[object], str]) -> Any:
+    """Return messages in which the assistant's texts are replaced; the same object if none changes."""
+    messages = list_messages(completion)
+    rewritten: list[Any] = []
+    has_changed = False
+    for message in messages:
+        if get_role(message) == "assistant":
+            text = write(message)
+            if text != message_text(message) or _get_separate_reasoning(message):
+                message = _replace_text(message, text)
+                has_changed = True
+        rewritten.append(message)
+    return rewritten if has_changed else completion
+
+
+def _replace_text(message: object, text: str) -> dict[str, Any]:
+    """Return a message with this text, and without fields for reasoning."""
+    fields: dict[str, Any] = {}
+    if isinstance(message, Mapping):
+        fields.update(cast("Mapping[str, Any]", message))
+    else:
+        calls = get_field(message, "tool_calls")
+        if calls:
+            fields["tool_calls"] = calls
+    for name in (*_REASONING_FIELDS, "parts"):
+        fields.pop(name, None)
+    return {**fields, "role": "assistant", "content": text}
+
+
+def _get_separate_reasoning(message: object) -> str:
+    """Return the reasoning in a field or in parts of a message; empty if there is none."""
+    if message.__class__ is dict:
+        fields = cast("dict[str, Any]", message)
+        # Nearly every message is like this.
+        if fields.get("content").__class__ is str and fields.keys() <= _PLAIN_FIELDS:
+            return ""
+    if isinstance(message, str):
+        return ""
+    texts: list[str] = []
+    for name in _REASONING_FIELDS:
+        reasoning = get_field(message, name)
+        if isinstance(reasoning, str) and reasoning.strip():
+            texts.append(reasoning.strip())
+            break
+    content = _get_content(message)
+    if content is not None and not isinstance(content, str):
+        for piece in _read_content(content):
+            if piece.kind == "thinking" and piece.text != _HIDDEN_REASONING:
+                texts.append(piece.text.strip())
+    return "\n".join(texts)
+
+
+def as_messages(completion: Messages) -> list[Any]:
+    """Return a completion as a list of messages. A text becomes one message of the assistant."""
+    if isinstance(completion, str):
+        return [{"role": "assistant", "content": completion}]
+    number = _format_number(completion)
+    if number is not None:
+        return [{"role": "assistant", "content": number}]
+    messages = list_messages(completion)
+    return messages if isinstance(messages, list) else list(messages)
+
+
+def as_text_if_single(completion: Any) -> Any:
+    """Return the text of a completion that is one message of the assistant; else the completion.
+
+    A message with tool calls or media is not only text, so it stays a message.
+
+    >>> as_text_if_single([{"role": "assistant", "content": "4"}])
+    '4'
+    """
+    if isinstance(completion, str):
+        return completion
+    messages = list_messages(completion)
+    if len(messages) != 1 or get_role(messages[0]) != "assistant":
+        return completion
+    pieces = list(_read_message(messages[0]))
+    if not pieces or any(piece.kind not in ("text", "thinking") for piece in pieces):
+        return completion
+    return text_with_reasoning(messages[0])
 
 
 # Completions, as checks and judges read them.
@@ -269,7 +436,7 @@ def _read_tool_call(entry: object) -> ToolCall | None:
 Shows: TypeAlias = tuple[str, ...]
 # What a judge may be shown of a rollout. Several names narrow it together;
 # `docs/concepts/judging.md` explains each.
-SHOWS: Final = ("all", "last", "transcript", "no_thinking", "no_tools", "no_media", "described")
+SHOWS: Final = ("all", "last", "transcript", "no_tools", "no_media", "described")
 
 
 def read_shows(shows: object) -> Shows:
@@ -278,6 +445,11 @@ def read_shows(shows: object) -> Shows:
     if not isinstance(names, list | tuple) or not names:
         raise RubricError(f"shows is {format_value(shows)}: give one or more of {', '.join(SHOWS)}")
     for name in cast("Sequence[object]", names):
+        if name == "no_thinking":
+            raise RubricError(
+                "shows has no 'no_thinking': remove it, since reasoning is hidden unless "
+                "`thinking: shown` is set"
+            )
         if not isinstance(name, str) or name not in SHOWS:
             raise RubricError(
                 f"there is no way to show {format_value(name)} to a judge: "
@@ -401,7 +573,10 @@ def read_parts(prompt: object, completion: object = None) -> list[Part]:
         in_prompt = number <= prompt_length
         role = _get_sender(message) or ("user" if in_prompt else "assistant")
         counts: dict[str, int] = {}  # how many parts of each kind this message has so far
-        for kind, text, call_id, original in _read_message(message):
+        pieces = _read_message(message)
+        if role == "assistant":
+            pieces = _separate_reasoning(pieces)
+        for kind, text, call_id, original in pieces:
             if kind == "text" and role == "tool":
                 # The text of a tool's message is the result of a call.
                 kind = "result"
@@ -425,6 +600,29 @@ def read_parts(prompt: object, completion: object = None) -> list[Part]:
                 )
             )
     return parts
+
+
+def _separate_reasoning(pieces: Iterable["_Piece"]) -> Iterator["_Piece"]:
+    """Yield the pieces of a message, with reasoning in a text as a piece of its own.
+
+    What the same message would be if its reasoning had come in a field.
+    """
+    has_reasoning = False
+    for piece in pieces:
+        if piece.kind == "thinking":
+            has_reasoning = True
+            yield piece._replace(text=piece.text.strip())
+            continue
+        if piece.kind != "text":
+            yield piece
+            continue
+        split = split_reasoning(piece.text)
+        if split.reasoning:
+            has_reasoning = True
+            yield _Piece("thinking", split.reasoning)
+        answer = split.answer.strip() if has_reasoning else split.answer
+        if answer:
+            yield piece._replace(text=answer)
 
 
 def _make_address(message_number: int, role: str, kind: Kind, count: int) -> str:
@@ -536,8 +734,7 @@ def _read_message(message: object) -> Iterator[_Piece]:
     if content is None and not get_role(message):  # an item of the Responses API
         yield from _read_part(message)
         return
-    # Providers of open models put the reasoning into one of these fields.
-    for name in ("reasoning_content", "reasoning"):
+    for name in _REASONING_FIELDS:
         reasoning = get_field(message, name)
         if isinstance(reasoning, str) and reasoning:
             yield _Piece("thinking", reasoning)
@@ -654,7 +851,7 @@ def _read_part(part: object) -> Iterator[_Piece]:
         body = get_field(part, _GEMINI_FIELDS[part_type])
     if part_type in _MEDIA_TYPES:
         yield from _read_media_part(part, part_type)
-    elif part_type in ("thinking", "redacted_thinking", "reasoning"):
+    elif part_type in _REASONING_TYPES:
         yield _read_reasoning(part, body)
     elif part_type == "refusal" and isinstance(body, str):
         yield _Piece("text", body)
@@ -681,16 +878,20 @@ def _read_text_part(part: object) -> Iterator[_Piece]:
         yield _Piece("thinking" if is_thought else "text", text)
 
 
+# The text of reasoning that a provider has encrypted.
+_HIDDEN_REASONING: Final = "(hidden by the provider)"
+
+
 def _read_reasoning(part: object, body: Any) -> _Piece:
     """Return reasoning. Its text is in one or more of several fields, or hidden by the provider."""
     texts = [
-        body,
+        get_content_text(body),
         get_field(part, "text"),
         get_content_text(get_field(part, "summary")),
         get_content_text(get_field(part, "content")),
     ]
     texts = [text for text in texts if isinstance(text, str) and text]
-    return _Piece("thinking", "\n".join(texts) or "(hidden by the provider)")
+    return _Piece("thinking", "\n".join(texts) or _HIDDEN_REASONING)
 
 
 def _read_media_part(part: object, part_type: str) -> Iterator[_Piece]:

@@ -119,7 +119,7 @@ def _plan_one_step(criterion: Criterion) -> "Plan":
 
 
 def _prepare_function(criterion: Criterion) -> CheckFunction:
-    function = CheckFunction(criterion.check, criterion.name)
+    function = CheckFunction(criterion.check, criterion.name, criterion.thinking)
     if function.compares and criterion.when:
         raise RubricError(
             f"criterion {criterion.name!r} compares the rollouts of a group but has a `when`, "

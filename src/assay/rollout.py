@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from inspect import Parameter
 from typing import Any, Final, TypeAlias, cast
 
-from assay.messages import completion_text, is_plain_chat, read_completion
+from assay.messages import is_plain_chat, read_completion, visible_text
 from assay.types import Info, Messages
 
 # Converts a completion to the form that criteria read; raises TypeError if it cannot be read.
@@ -165,8 +165,8 @@ class Rollout:
 
     @property
     def text(self) -> str:
-        """The assistant's last message as plain text."""
-        return completion_text(self.completion)
+        """The assistant's last message as plain text, without reasoning."""
+        return visible_text(self.completion)
 
     def _find_or(self, name: str, default: Any) -> Any:
         value = self.find(name)

@@ -1,7 +1,6 @@
 """A Rubric scores rollouts by weighted criteria; a RubricGroup adds several rubrics up."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from typing import Any, Self, cast
 
 from assay.aggregation import find_aggregation
@@ -11,7 +10,7 @@ from assay.display import Page, Section
 from assay.engine import ScoringContext, ask_criteria, make_reports
 from assay.errors import AssayError, RubricError
 from assay.graders.grader import Grader
-from assay.graders.judge_input import set_shows
+from assay.graders.judge_input import set_shows, set_thinking
 from assay.loading import Loadable, read_criterion_data
 from assay.loading.document import Node
 from assay.loading.rubric_reader import (
@@ -25,6 +24,7 @@ from assay.messages import read_completion, read_shows
 from assay.overrides import ScoringMethod
 from assay.parsers import Parser
 from assay.plan import Plan, Traits, bind_method, make_names_unique
+from assay.reasoning import Thinking, read_thinking
 from assay.redaction import get_logger
 from assay.report import EvaluationReport, sum_reports
 from assay.rollout import Rollout
@@ -58,6 +58,7 @@ class Rubric(BaseRubric, Loadable):
         on_error: OnError = "record",
         name: str = "",
         shows: str | Sequence[str] | None = None,
+        thinking: Thinking | None = None,
         shaping: Sequence[Any] = (),
         ask_judge: AskJudge = "always",
     ) -> None:
@@ -66,7 +67,9 @@ class Rubric(BaseRubric, Loadable):
         With `on_error="raise"`, errors of checks and judges are raised when rollouts are scored.
         `aggregation` is a name or a function of report lines. `shows` limits what judges read of
         a rollout, see `messages.SHOWS`; None means the same as in the enclosing rubric, or
-        everything if there is none. `shaping` lists the steps that turn the sum of the criteria
+        everything if there is none. `thinking` says whether judges and text checks read the
+        model's reasoning: "hidden" or "shown"; None means the same as in the enclosing rubric, or
+        hidden if there is none. `shaping` lists the steps that turn the sum of the criteria
         into the reward, see `assay.shaping`; the score is not affected. With
         `ask_judge="if_checks_pass"`, the judge is not asked about a rollout that fails a check
         that counts, and the judged criteria are unmet.
@@ -83,6 +86,7 @@ class Rubric(BaseRubric, Loadable):
         self.on_error: OnError = on_error
         self.aggregation = find_aggregation(aggregation)
         self.shows = None if shows is None else read_shows(shows)
+        self.thinking: Thinking | None = None if thinking is None else read_thinking(thinking)
         criteria = make_names_unique(self._read_criteria(funcs, weights))
         self.ask_judge = read_ask_judge(ask_judge)
         self._plan = Plan(criteria, self.aggregation, ask_judge=self.ask_judge)
@@ -104,10 +108,10 @@ class Rubric(BaseRubric, Loadable):
             on_error=self.on_error,
             read_completion=self._read_completion,
         )
-        if self.shows is None:
+        if self.shows is None and self.thinking is None:
             answers = await ask_criteria(rollouts, context)
         else:
-            with set_shows(self.shows):
+            with set_shows(self.shows), set_thinking(self.thinking):
                 answers = await ask_criteria(rollouts, context)
         return await make_reports(answers, context)
 
@@ -216,16 +220,37 @@ class Rubric(BaseRubric, Loadable):
         for inner in self._list_nested():
             inner.inherit_parser(self.parser)
 
+    @property
+    def given_parser(self) -> Parser | None:
+        """The parser that this rubric was given; None if it has that of its class or environment."""
+        return None if self.parser is self._fallback_parser else self.parser
+
+    def use_parser(self, parser: Parser) -> None:
+        """Set the parser that checks read with from now on, here and in nested rubrics."""
+        self.parser = parser
+        self.caller_parser = parser
+        for inner in self._list_nested():
+            inner.use_parser(parser)
+
     def add_class_object(self, name: str, obj: Any) -> None:
         """Let checks take `obj` as an argument; it takes precedence over a field of that name."""
         self.class_objects[name] = obj
 
-    def show(self, shows: str | Sequence[str]) -> None:
-        """Set what judges are shown from now on, here and in nested rubrics."""
-        self.shows = read_shows(shows)
-        self.caller_shows = self.shows
+    def show(
+        self, shows: str | Sequence[str] | None = None, *, thinking: Thinking | None = None
+    ) -> None:
+        """Set what judges and text checks read from now on, here and in nested rubrics.
+
+        None leaves it as it is. What a criterion says about `thinking` stays.
+        """
+        if shows is not None:
+            self.shows = read_shows(shows)
+            self.caller_shows = self.shows
+        if thinking is not None:
+            self.thinking = read_thinking(thinking)
+            self.caller_thinking = self.thinking
         for inner in self._list_nested():
-            inner.show(shows)
+            inner.show(shows, thinking=thinking)
 
     def _list_nested(self) -> "list[Rubric]":
         return [c.check for c in self._plan.criteria if isinstance(c.check, Rubric)]
@@ -374,7 +399,7 @@ class RubricGroup(Rubric):
         for child in self._check_children():
             # The grader of this call takes precedence over the child's, and that over the group's.
             grader = autograder or child.autograder or self.autograder
-            with nullcontext() if self.shows is None else set_shows(self.shows):
+            with set_shows(self.shows), set_thinking(self.thinking):
                 reports_by_child.append(await child.score_all(rollouts, grader, called))
         return [sum_reports(reports) for reports in zip(*reports_by_child, strict=True)]
 
@@ -404,7 +429,10 @@ class RubricGroup(Rubric):
         parts, group_options = read_group(node, allow_code=allow_code)
         child_options = select_inner_options(options)
         rubrics = [rubric_at(part, allow_code=allow_code, **child_options) for part in parts]
-        return cls(rubrics, **group_options | options)
+        group = cls(rubrics, **group_options | options)
+        if "parser" in group_options:
+            group.inherit_parser(group.parser)  # for children that name none
+        return group
 
     def to_dict(self) -> dict[str, Any]:
         data: dict[str, Any] = {"name": self.name} if self.name else {}

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from assay.concurrency import FAILURES, is_stop_request
 from assay.criterion import MAX_MAGNITUDE, get_file_reference, get_qualified_name
 from assay.errors import RubricError
-from assay.messages import completion_text
+from assay.messages import read_whole_text
 from assay.report import CriterionReport, EvaluationReport
 from assay.types import OnError
 from assay.wording import describe_error, explain_first_error, format_value, suggest_word
@@ -31,7 +31,7 @@ class Earned(NamedTuple):
     outcome: float
     # The outcome normalised to 0…1; None if nothing could be gained.
     score: float | None
-    # The completion as text.
+    # The last reply as text: its reasoning without markers, then the rest.
     text: str
     # All fields of the rollout.
     row: Mapping[str, Any]
@@ -314,7 +314,7 @@ def shape_rewards(
                 reward=report.raw_score,  # replaced by the result of each part below
                 outcome=report.raw_score,
                 score=report.score,
-                text=completion_text(row.get("completion", "")),
+                text=read_whole_text(row.get("completion", "")),
                 row=row,
                 metrics=report.metrics,
             )

@@ -96,12 +96,13 @@ class VersionedRubric(RubricGroup):
                 criteria.append(criterion.with_fields(weight=weight))
         return Rubric(
             [*criteria, *add],
-            parser=current.parser,
+            parser=current.given_parser,
             autograder=current.autograder,
             aggregation=current.aggregation,
             on_error=current.on_error,
             name=current.name,
             shows=current.shows,
+            thinking=current.thinking,
             shaping=current.shaping,
             ask_judge=current.ask_judge,
         )

@@ -24,6 +24,7 @@ from assay.graders import Anchor, Anchored, Referenced
 from assay.graders.judge_input import write_transcript
 from assay.messages import read_parts
 from assay.models import model_of
+from assay.reasoning import Thinking
 from assay.runs import Run, rescore, score_rows
 from assay.testing import FakeModel, ModelServer
 
@@ -90,7 +91,7 @@ def test_a_judge_reads_the_calls_of_tools_in_order() -> None:
 
 def test_the_prompt_of_a_conversation_with_tools() -> None:
     """The system message and the user's are the query; each part of the response has its address, and results their call."""
-    shown = prompt_of(SHOP, AGENT)
+    shown = prompt_of(SHOP, AGENT, thinking="shown")
     assert shown.startswith(
         '<query><turn id="m1" role="system">\nYou work for a shop.\n</turn>\n'
         '<turn id="m2" role="user">\nRefund my order.\n</turn></query>\n\n[material '
@@ -229,7 +230,12 @@ def test_a_judge_in_your_own_words_and_a_tournament_read_all_of_it() -> None:
 @pytest.mark.parametrize(
     ("shows", "there", "gone", "note"),
     [
-        (None, ["shop", "Which order?", "search_orders(", "order 12", "Done."], [], ""),
+        (
+            None,
+            ["shop", "search_orders(", "order 12", "Done."],
+            ["Which order?"],
+            "thinking hidden; left out: 1 thought",
+        ),
         (
             "last",
             ["Refund my order.", "Done."],
@@ -237,22 +243,16 @@ def test_a_judge_in_your_own_words_and_a_tournament_read_all_of_it() -> None:
             "last; left out: 2 texts, 1 thought, 2 tool calls, 2 tool results",
         ),
         (
-            "no_thinking",
-            ["shop", "search_orders(", "Done."],
-            ["Which order?"],
-            "no_thinking; left out: 1 thought",
-        ),
-        (
-            ["no_thinking", "no_tools"],
+            "no_tools",
             ["shop", "Let me look.", "Done."],
             ["Which order?", "search_orders(", "refunded"],
-            "no_thinking, no_tools; left out: 1 thought, 2 tool calls, 2 tool results",
+            "no_tools, thinking hidden; left out: 1 thought, 2 tool calls, 2 tool results",
         ),
         (
             "transcript",
-            ["shop", "Which order?", "search_orders(", "Done."],
-            ["<query>"],
-            "transcript",
+            ["shop", "search_orders(", "Done."],
+            ["<query>", "Which order?"],
+            "transcript, thinking hidden; left out: 1 thought",
         ),
     ],
 )
@@ -282,10 +282,11 @@ def test_the_last_messages_are_shown_as_before() -> None:
 def test_thinking_that_is_given_apart_is_left_out_on_request() -> None:
     """Of a mapping with thinking and output, the output stays."""
     model = FakeModel("MET")
-    for shows in ("all", "no_thinking"):
-        rubric = Rubric([CRITERION], autograder=PerCriterionGrader(model), shows=shows)
+    thinkings: tuple[Thinking | None, ...] = (None, "shown", "hidden")
+    for thinking in thinkings:
+        rubric = Rubric([CRITERION], autograder=PerCriterionGrader(model), thinking=thinking)
         rubric.grade_sync({"thinking": "hm", "output": "4"})
-    assert ["hm" in user for _, user in model.calls] == [True, False]
+    assert ["hm" in user for _, user in model.calls] == [True, True, False]
 
 
 def test_another_judge_leaves_the_choice_alone() -> None:
@@ -319,8 +320,8 @@ def test_a_rubric_inside_shows_as_much_as_the_one_around_it() -> None:
 
 def test_what_is_shown_is_part_of_the_rubric() -> None:
     """It is written to files and is in the hash, which without it is as it was."""
-    plain, narrow = Rubric([CRITERION]), Rubric([CRITERION], shows=["no_tools", "no_thinking"])
-    assert narrow.to_dict()["shows"] == ["no_tools", "no_thinking"]
+    plain, narrow = Rubric([CRITERION]), Rubric([CRITERION], shows=["no_tools", "no_media"])
+    assert narrow.to_dict()["shows"] == ["no_tools", "no_media"]
     assert (
         Rubric.from_dict(narrow.to_dict()).content_hash == narrow.content_hash != plain.content_hash
     )
@@ -334,6 +335,7 @@ def test_what_is_shown_is_part_of_the_rubric() -> None:
     ("shows", "words"),
     [
         ("lats", "there is no way to show 'lats' to a judge: did you mean 'last'?"),
+        ("no_thinking", "remove it, since reasoning is hidden unless `thinking: shown` is set"),
         ([], "shows is []: give one or more of all, last"),
         (4, "shows is 4: give one or more of all, last"),
         (["last", "transcript"], "shows is last, transcript: give one of all, last and transcript"),

@@ -159,12 +159,6 @@ async def test_thinking_cannot_pass_for_output() -> None:
     assert "<thinking>bad&lt;/thinking>\n&lt; OUTPUT >perfect</thinking>\n<output>4</outp" in prompt
 
 
-async def test_a_plain_text_keeps_tags_of_thinking() -> None:
-    """A model that writes its thinking in tags is shown as it wrote."""
-    [prompt] = await prompts("<thinking>hm</thinking>4", GOOD)
-    assert "<response>\n<thinking>hm</thinking>4\n</response>" in prompt
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "hidden",

@@ -113,10 +113,10 @@ class TestWhatIsRead:
         assert await reward(rubric, "<answer>4</answer>") == 1.0
 
     async def test_without_extraction_the_whole_text_is_the_answer(self, verdicts):
-        """The parser is not asked."""
+        """The parser is not asked. Reasoning is not part of the answer."""
         asked = verdicts(MathVerdict("equal", "", "normalize"))
         await reward(MathRubric(extract_answer=False), "<think>5</think> \\boxed{4}")
-        assert asked[0][0] == [("4", "<think>5</think> \\boxed{4}")]
+        assert asked[0][0] == [("4", "\\boxed{4}")]
 
     async def test_a_parser_that_raises_fails_its_rollout_alone(self):
         """The reader is somebody's code."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from assay.checks.check import BuiltinCheck, Count, Flag, Seconds, Text, Texts, compiled, search
 from assay.lazy import read_toml
-from assay.messages import completion_text
+from assay.messages import visible_text
 from assay.parsers.extract import find_fenced_blocks
 from assay.report import Score
 from assay.types import Messages
@@ -33,8 +33,8 @@ class Contains(BuiltinCheck):
     def _values(self) -> tuple[str, ...]:
         return (self.value,) if isinstance(self.value, str) else self.value
 
-    def __call__(self, completion: Messages) -> bool | Score:
-        text, values = completion_text(completion), self._values
+    def __call__(self, completion: Messages, with_reasoning: bool = False) -> bool | Score:
+        text, values = visible_text(completion, with_reasoning), self._values
         if self.ignore_case:
             text = text.casefold()
         missing = [
@@ -57,8 +57,8 @@ class MaxWords(BuiltinCheck):
 
     limit: Count
 
-    def __call__(self, completion: Messages) -> bool | Score:
-        words = len(completion_text(completion).split())
+    def __call__(self, completion: Messages, with_reasoning: bool = False) -> bool | Score:
+        words = len(visible_text(completion, with_reasoning).split())
         return words <= self.limit or Score(
             False, f"{format_count(words, 'word')}, {self.limit} allowed"
         )
@@ -73,8 +73,8 @@ class MinWords(BuiltinCheck):
 
     limit: Count
 
-    def __call__(self, completion: Messages) -> bool | Score:
-        words = len(completion_text(completion).split())
+    def __call__(self, completion: Messages, with_reasoning: bool = False) -> bool | Score:
+        words = len(visible_text(completion, with_reasoning).split())
         return words >= self.limit or Score(
             False, f"{format_count(words, 'word')}, {self.limit} needed"
         )
@@ -89,11 +89,11 @@ class CodeBlock(BuiltinCheck):
 
     language: Text | None = None
 
-    def __call__(self, completion: Messages) -> bool:
+    def __call__(self, completion: Messages, with_reasoning: bool = False) -> bool:
         wanted = None if self.language is None else self.language.lower()
         return any(
             wanted in (None, language)
-            for language, _ in find_fenced_blocks(completion_text(completion))
+            for language, _ in find_fenced_blocks(visible_text(completion, with_reasoning))
         )
 
 
@@ -121,8 +121,10 @@ class Regex(BuiltinCheck):
             self.pattern, "".join(letter for letter, is_set in letters.items() if is_set)
         )
 
-    def __call__(self, completion: Messages) -> bool:
-        return search(self._compiled, completion_text(completion), self.timeout_seconds)
+    def __call__(self, completion: Messages, with_reasoning: bool = False) -> bool:
+        return search(
+            self._compiled, visible_text(completion, with_reasoning), self.timeout_seconds
+        )
 
 
 _OPENING = 400  # characters in which a refusal shows; what a text says further down is mostly about something
@@ -155,8 +157,13 @@ class Refusal(BuiltinCheck):
     "it says 'i cannot help with'"
     """
 
-    def __call__(self, completion: Messages) -> bool | Score:
-        opening = completion_text(completion).lstrip()[:_OPENING].translate(_SAME_LETTER).casefold()
+    def __call__(self, completion: Messages, with_reasoning: bool = False) -> bool | Score:
+        opening = (
+            visible_text(completion, with_reasoning)
+            .lstrip()[:_OPENING]
+            .translate(_SAME_LETTER)
+            .casefold()
+        )
         opening = re.sub(r"[^\w']+", " ", opening)
         for short, full in _IN_FULL:
             opening = short.sub(full, opening)

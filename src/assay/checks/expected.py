@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from assay.checks.check import BuiltinCheck, Flag, Number, Text, Texts
 from assay.errors import import_extra
-from assay.messages import completion_text
+from assay.messages import hide_reasoning, put_reasoning_in_text, visible_text
 from assay.parsers import Parser
 from assay.parsers.extract import NUMBER_PATTERN
 from assay.report import Score
@@ -27,10 +27,14 @@ class ExactMatch(BuiltinCheck):
     strip: Flag = True
 
     def __call__(
-        self, completion: Messages, answer: Any, parser: Parser | None = None
+        self,
+        completion: Messages,
+        answer: Any,
+        parser: Parser | None = None,
+        with_reasoning: bool = False,
     ) -> bool | Score:
         expected = required(answer)
-        found = read_answer(completion, parser)
+        found = read_answer(completion, parser, with_reasoning)
         if found is None:
             return _NO_ANSWER
         if isinstance(found, str) or isinstance(expected, str):
@@ -52,8 +56,13 @@ class OneOf(BuiltinCheck):
     values: Texts
     ignore_case: Flag = False
 
-    def __call__(self, completion: Messages, parser: Parser | None = None) -> bool | Score:
-        found = read_answer(completion, parser)
+    def __call__(
+        self,
+        completion: Messages,
+        parser: Parser | None = None,
+        with_reasoning: bool = False,
+    ) -> bool | Score:
+        found = read_answer(completion, parser, with_reasoning)
         if found is None:
             return _NO_ANSWER
         text = str(found).strip()
@@ -78,10 +87,14 @@ class NumericEqual(BuiltinCheck):
     relative: Number = 0.0
 
     def __call__(
-        self, completion: Messages, answer: Any, parser: Parser | None = None
+        self,
+        completion: Messages,
+        answer: Any,
+        parser: Parser | None = None,
+        with_reasoning: bool = False,
     ) -> bool | Score:
         expected = exact(required(answer))
-        found = read_answer(completion, parser)
+        found = read_answer(completion, parser, with_reasoning)
         if found is None:
             return _NO_ANSWER
         try:
@@ -97,8 +110,20 @@ class NumericEqual(BuiltinCheck):
 _NO_ANSWER = Score(False, "the parser reads no answer in it")
 
 
-def read_answer(completion: Messages, parser: Parser | None) -> Any:
-    return completion_text(completion) if parser is None else parser.parse_answer(completion)
+def read_answer(
+    completion: Messages, parser: Parser | None = None, with_reasoning: bool = False
+) -> Any:
+    """Return the answer that a parser reads in a completion; the whole text without a parser.
+
+    A parser that does not read reasoning itself is not shown any, unless `with_reasoning` is set.
+    """
+    if parser is None:
+        return visible_text(completion, with_reasoning)
+    if with_reasoning:
+        return parser.parse_answer(put_reasoning_in_text(completion))
+    if getattr(parser, "reads_reasoning", False):
+        return parser.parse_answer(completion)
+    return parser.parse_answer(hide_reasoning(completion))
 
 
 def required(answer: Any) -> Any:
@@ -172,8 +197,10 @@ class Similarity(BuiltinCheck):
         super().__post_init__()
         _comparison(self.method)
 
-    def __call__(self, completion: Messages, answer: Any = None) -> float:
-        text = completion_text(completion)
+    def __call__(
+        self, completion: Messages, answer: Any = None, with_reasoning: bool = False
+    ) -> float:
+        text = visible_text(completion, with_reasoning)
         other = self.to if self.to is not None else str(required(answer))
         if len(text) * len(other) > _MOST_PAIRS:
             raise ValueError(

@@ -11,7 +11,7 @@ from typing import Any, NoReturn, TypeAlias, cast
 
 from assay.checks.check import BuiltinCheck, Flag, Seconds, compiled, search
 from assay.errors import RubricError, import_extra
-from assay.messages import completion_text
+from assay.messages import visible_text
 from assay.parsers import extract_code
 from assay.parsers.extract import find_json_spans
 from assay.report import Score
@@ -27,9 +27,9 @@ class JsonValid(BuiltinCheck):
 
     fenced: Flag = True
 
-    def __call__(self, completion: Messages) -> bool | Score:
+    def __call__(self, completion: Messages, with_reasoning: bool = False) -> bool | Score:
         try:
-            read_json(completion_text(completion), fenced=self.fenced)
+            read_json(visible_text(completion, with_reasoning), fenced=self.fenced)
         except ValueError as error:
             return Score(False, f"no JSON: {error}")
         except RecursionError:
@@ -64,10 +64,10 @@ class JsonSchema(BuiltinCheck):
     def _validator(self) -> Any:
         return validator_of(self.schema)
 
-    def __call__(self, completion: Messages) -> bool | Score:
+    def __call__(self, completion: Messages, with_reasoning: bool = False) -> bool | Score:
         try:
             try:
-                value = read_json(completion_text(completion), fenced=self.fenced)
+                value = read_json(visible_text(completion, with_reasoning), fenced=self.fenced)
             except ValueError as error:
                 return Score(False, f"no JSON: {error}")
             first = first_error(self._validator, value, self.timeout_seconds)

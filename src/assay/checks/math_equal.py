@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Sequence
 from dataclasses import field, fields
-from functools import cached_property, partial
+from functools import cached_property
 from importlib.util import find_spec
 from typing import Any, ClassVar
 
@@ -13,8 +13,9 @@ from assay.checks.expected import read_answer
 from assay.concurrency import map_with_pauses
 from assay.errors import GradingError, MissingExtraError, import_extra
 from assay.math import MathOptions, MathVerdict
-from assay.messages import completion_text
+from assay.messages import visible_text
 from assay.parsers import MaybeThinkParser, Parser, extract_boxed_answer
+from assay.parsers.named import strictly_boxed
 from assay.redaction import get_logger
 from assay.report import Score
 from assay.types import Messages
@@ -63,11 +64,15 @@ class MathEqual(BuiltinCheck):
         return MathOptions(**{name: getattr(self, name) for name in names})
 
     async def __call__(
-        self, completions: Sequence[Messages], answers: Sequence[Any], parser: Parser | None = None
+        self,
+        completions: Sequence[Messages],
+        answers: Sequence[Any],
+        parser: Parser | None = None,
+        with_reasoning: bool = False,
     ) -> list[Score]:
         def read(completion: Messages) -> Any:
             try:
-                return self.read(completion, parser)
+                return self.read(completion, parser, with_reasoning)
             except Exception as error:  # noqa: BLE001 - the parser is the user's
                 return Score.failed(error)
 
@@ -88,13 +93,18 @@ class MathEqual(BuiltinCheck):
         scores = iter(await map_with_pauses(_score, verdicts))
         return [answer if type(answer) is Score else next(scores) for answer in found]
 
-    def read(self, completion: Messages, parser: Parser | None = None) -> Any:
+    def read(
+        self,
+        completion: Messages,
+        parser: Parser | None = None,
+        with_reasoning: bool = False,
+    ) -> Any:
         """The answer to compare, or a score at once when there is none."""
         if self.strict:
             return _STRICT.parse_answer(completion) or _NO_BOX
         if not self.extract:
-            return completion_text(completion)
-        answer = read_answer(completion, parser)
+            return visible_text(completion, with_reasoning)
+        answer = read_answer(completion, parser, with_reasoning)
         if isinstance(answer, str):
             return extract_boxed_answer(answer) if "\\" in answer else answer
         return "" if answer is None else answer
@@ -107,9 +117,6 @@ def _load() -> None:
         raise MissingExtraError("mathematics", package="math-verify", extra="math")
 
 
-strictly_boxed = partial(
-    extract_boxed_answer, strict=True
-)  # what the last `\boxed{…}` holds; empty without one
 _STRICT = MaybeThinkParser(strictly_boxed)
 _NO_BOX = Score(False, "no boxed answer")
 

@@ -100,9 +100,7 @@ class Autograder(Grader):
             )
         answer = await self._judge_and_aggregate(judge_input, rubric)
         report = report_from(answer, rubric, self.scale)
-        return apply_length_penalty(
-            report, judge_input.assistant_text, self.length_penalty, floor=self.normalize
-        )
+        return apply_length_penalty(report, judge_input, self.length_penalty, floor=self.normalize)
 
     async def answer(
         self, judge_input: JudgeInput, criteria: list[Criterion], *, on_error: OnError

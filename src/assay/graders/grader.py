@@ -128,9 +128,7 @@ async def ask_grader(
     if grader.length_penalty is None or grader.penalises_itself:
         return answer
     report = report_from(answer, criteria, grader.scale)
-    return apply_length_penalty(
-        report, judge_input.assistant_text, grader.length_penalty, floor=grader.normalize
-    )
+    return apply_length_penalty(report, judge_input, grader.length_penalty, floor=grader.normalize)
 
 
 def _check_can_judge(

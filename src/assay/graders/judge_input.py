@@ -16,6 +16,7 @@ from assay.concurrency import set_variable
 from assay.errors import JudgeError
 from assay.graders.fences import escape_turn_tags, make_tag_escaper
 from assay.messages import MEDIA_KINDS, Part, Shows, completion_text, read_completion, read_parts
+from assay.reasoning import THINKING, Thinking, split_reasoning
 from assay.types import Messages
 from assay.wording import format_count, format_value
 
@@ -59,6 +60,8 @@ class JudgeInput:
     # How the text differs from the whole rollout, as in "last; left out: 3 texts"; empty if it does
     # not differ.
     left_out: str = ""
+    # The reasoning that is left out, which length penalties still count.
+    hidden_thinking: str = ""
     # The fields of the rollout; empty if a text is graded without one.
     fields: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
@@ -122,19 +125,33 @@ def set_shows(shows: Shows | None) -> AbstractContextManager[object]:
     return set_variable(_shows, shows or _shows.get())
 
 
+def set_thinking(thinking: Thinking | None) -> AbstractContextManager[object]:
+    """Set whether judges and text checks read reasoning inside the block.
+
+    None keeps what an enclosing rubric has set.
+    """
+    return set_variable(THINKING, thinking or THINKING.get())
+
+
 def build_judge_input(
-    row: Mapping[str, Any], *, sections_text: str | None = None, takes_media: bool = False
+    row: Mapping[str, Any],
+    *,
+    sections_text: str | None = None,
+    takes_media: bool = False,
+    thinking: Thinking | None = None,
 ) -> JudgeInput:
-    """Build what a judge is given about a rollout, as far as `set_shows()` allows.
+    """Build what a judge is given about a rollout, as far as `set_shows()` and `thinking` allow.
 
     A text that answers a text, or one message that answers one, is shown as it is; anything else is
     shown as turns with addresses. Media are attached if the judge takes them; otherwise they raise
     a `JudgeError`.
 
     A response may consist of two sections, thinking and output. Its completion in the row is then
-    only the output, and `sections_text` is both sections in tags, which is what the judge reads.
+    only the output, and `sections_text` is both sections in tags, which is what the judge reads
+    unless `thinking` is "hidden". Other reasoning, in a text or in a field, is left out unless it is
+    "shown". None means what the rubric says.
     """
-    shows = _shows.get()
+    thinking = thinking or THINKING.get()
     prompt = row.get("prompt")
     completion: Any = row.get("completion")
     if isinstance(prompt, bytes | bytearray):  # from a binary column of a Parquet file
@@ -143,18 +160,50 @@ def build_judge_input(
         completion, text = read_to_grade(cast("ToGrade", completion))
         if isinstance(completion, str):  # it was a mapping with sections
             sections_text = text
-    if "no_thinking" in shows:
+    if thinking == "hidden":
         sections_text = None  # the judge reads the completion, which is only the output
+    shows_thinking = thinking == "shown"
     is_plain_query = prompt is None or isinstance(prompt, str)
     if isinstance(completion, str) and is_plain_query:
-        text = completion if sections_text is None else sections_text
         query = cast("str | None", prompt) or None
+        if sections_text is not None:
+            return JudgeInput(sections_text, query=query, fields=row)
+        return _build_from_text(row, completion, query, shows_thinking)
+    return _build_from_parts(
+        row,
+        completion,
+        sections_text,
+        takes_media=takes_media,
+        shows_thinking=shows_thinking,
+    )
+
+
+def _build_from_text(
+    row: Mapping[str, Any], completion: str, query: str | None, shows_thinking: bool
+) -> JudgeInput:
+    """Build the input for a text that answers a text."""
+    split = split_reasoning(completion)
+    if not split.reasoning:
+        return JudgeInput(split.answer, query=query, fields=row)
+    if shows_thinking:
+        _, text = _read_sections({"thinking": split.reasoning, "output": split.answer})
         return JudgeInput(text, query=query, fields=row)
-    return _build_from_parts(row, completion, sections_text, takes_media=takes_media)
+    return JudgeInput(
+        split.answer,
+        query=query,
+        left_out=f"{_THINKING_HIDDEN}; left out: 1 thought",
+        hidden_thinking=split.reasoning,
+        fields=row,
+    )
 
 
 def _build_from_parts(
-    row: Mapping[str, Any], completion: Messages, sections_text: str | None, *, takes_media: bool
+    row: Mapping[str, Any],
+    completion: Messages,
+    sections_text: str | None,
+    *,
+    takes_media: bool,
+    shows_thinking: bool,
 ) -> JudgeInput:
     """Build the input for a rollout that is a conversation, or has media.
 
@@ -163,7 +212,7 @@ def _build_from_parts(
     shows = _shows.get()
     prompt = row.get("prompt")
     parts = read_parts(prompt, completion)
-    shown = _select_parts(parts, shows, has_prompt=bool(prompt))
+    shown = _select_parts(parts, shows, has_prompt=bool(prompt), shows_thinking=shows_thinking)
     media = [part for part in shown if part.kind in MEDIA_KINDS]
     describes_media = "described" in shows  # instead of attaching them
     attachments: tuple[Attachment, ...] = ()
@@ -182,11 +231,24 @@ def _build_from_parts(
         query = _write_parts(prompt_parts, "user", describes_media) or None
         response = [part for part in shown if not part.in_prompt]
 
-    left_out = _describe_left_out(parts, shown)
+    left_out = _describe_left_out(parts, shown, shows_thinking)
+    hidden_thinking = ""
+    if not shows_thinking:
+        thoughts = [p.text for p in parts if p.kind == "thinking" and not p.in_prompt]
+        hidden_thinking = "\n".join(thoughts)
+    if sections_text is None:
+        sections_text = _write_single_reply(response)
     if sections_text is not None or _is_plain(response, "assistant"):
         # The response is shown as a plain text, without turns.
         text = sections_text or _write_parts(response, "assistant", describes_media)
-        return JudgeInput(text, query=query, media=attachments, left_out=left_out, fields=row)
+        return JudgeInput(
+            text,
+            query=query,
+            media=attachments,
+            left_out=left_out,
+            hidden_thinking=hidden_thinking,
+            fields=row,
+        )
     return JudgeInput(
         write_transcript(response, describes_media),
         query=query,
@@ -195,23 +257,42 @@ def _build_from_parts(
         is_transcript=True,
         assistant_text=_join_assistant_text(response),
         left_out=left_out,
+        hidden_thinking=hidden_thinking,
         fields=row,
     )
 
 
+def _write_single_reply(response: Sequence[Part]) -> str | None:
+    """Return a response of one message, which is reasoning and text, as two sections in tags.
+
+    None if it is anything else.
+    """
+    texts: dict[str, list[str]] = {"thinking": [], "text": []}
+    for part in response:
+        is_other_message = part.role != "assistant" or part.message != response[0].message
+        if part.kind not in texts or is_other_message:
+            return None
+        texts[part.kind].append(part.text)
+    if not texts["thinking"]:
+        return None
+    sections = {"thinking": "\n".join(texts["thinking"]), "output": " ".join(texts["text"])}
+    return _read_sections(sections)[1]
+
+
 # The kinds of part that each option hides.
 _HIDDEN_KINDS: Mapping[str, frozenset[str]] = {
-    "no_thinking": frozenset({"thinking"}),
     "no_tools": frozenset({"call", "result"}),
     "no_media": MEDIA_KINDS,
 }
 
 
-def _select_parts(parts: Sequence[Part], shows: Shows, *, has_prompt: bool) -> list[Part]:
+def _select_parts(
+    parts: Sequence[Part], shows: Shows, *, has_prompt: bool, shows_thinking: bool
+) -> list[Part]:
     """Return the parts that are shown to judges. `has_prompt` tells whether the rollout has one."""
     if "last" in shows:
         parts = _select_last(parts, has_prompt=has_prompt)
-    hidden: set[str] = set()
+    hidden: set[str] = set() if shows_thinking else {"thinking"}
     for option in shows:
         hidden.update(_HIDDEN_KINDS.get(option, ()))
     return [part for part in parts if part.kind not in hidden]
@@ -362,14 +443,21 @@ _KIND_NAMES = {
 }
 
 
-def _describe_left_out(parts: Sequence[Part], shown: Sequence[Part]) -> str:
+_THINKING_HIDDEN = "thinking hidden"
+
+
+def _describe_left_out(parts: Sequence[Part], shown: Sequence[Part], shows_thinking: bool) -> str:
     """Return how the `shown` parts differ from all parts, as in "last; left out: 3 texts".
 
     The text is empty if they do not differ.
     """
     shows = _shows.get()
-    options = ", ".join(shows)
     left_out = Counter(part.kind for part in parts) - Counter(part.kind for part in shown)
+    options = ", ".join(shows)
+    is_thinking_hidden = left_out["thinking"] and not shows_thinking
+    if is_thinking_hidden and "last" not in shows:  # which leaves reasoning out anyway
+        narrowing = [name for name in shows if name != "all"]
+        options = ", ".join([*narrowing, _THINKING_HIDDEN])
     if left_out:
         counts = [
             format_count(count, _KIND_NAMES.get(kind, kind)) for kind, count in left_out.items()

@@ -9,7 +9,7 @@ from typing import Literal, Self, TypeAlias, cast
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from assay.aggregation import denormalise
-from assay.graders.judge_input import SECTIONS, ThinkingOutputDict
+from assay.graders.judge_input import SECTIONS, JudgeInput, ThinkingOutputDict
 from assay.report import EvaluationReport
 
 CountFn: TypeAlias = Callable[[str], int]  # returns the length of a text: words, tokens, characters
@@ -48,12 +48,22 @@ class LengthPenalty(BaseModel):
 
 
 def apply_length_penalty(
-    report: EvaluationReport, text: str, penalty: LengthPenalty | None, *, floor: bool
+    report: EvaluationReport,
+    judge_input: JudgeInput,
+    penalty: LengthPenalty | None,
+    *,
+    floor: bool,
 ) -> EvaluationReport:
-    """Return the report with a lower score. With `floor`, the score is at least 0."""
+    """Return the report with a lower score. With `floor`, the score is at least 0.
+
+    Reasoning counts as thinking, whether the judge is shown it or not.
+    """
     if penalty is None or report.score is None:
         return report
-    score = report.score - compute_length_penalty(split_thinking(text), penalty)
+    sections = split_thinking(judge_input.assistant_text)
+    if judge_input.hidden_thinking:
+        sections["thinking"] = judge_input.hidden_thinking
+    score = report.score - compute_length_penalty(sections, penalty)
     if floor:
         score = max(0.0, score)
     worth = denormalise(score, report.gain, report.loss, report.scale)

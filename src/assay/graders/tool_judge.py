@@ -130,6 +130,8 @@ class ToolJudge(PerCriterionGrader):
         if not shown_parts:
             completion = fields.get("completion", judge_input.text)
             shown_parts = read_parts(fields.get("prompt"), completion)
+            if judge_input.hidden_thinking:
+                shown_parts = [part for part in shown_parts if part.kind != "thinking"]
         conversation = _Conversation(
             model=self.model,
             tools_by_name=self._tools_by_name,

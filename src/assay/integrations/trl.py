@@ -162,7 +162,12 @@ def as_trl_rewards(
     for criterion in counted:
         alone = [criterion.with_fields(weight=1.0)]
         single = Rubric(
-            alone, parser=asked.parser, autograder=asked.autograder, name=criterion.name
+            alone,
+            parser=asked.parser,
+            autograder=asked.autograder,
+            name=criterion.name,
+            shows=asked.shows,
+            thinking=asked.thinking,
         )
         rewards.append(as_trl_reward(single, columns=columns, timeout=timeout, unscored=unscored))
     return rewards, [criterion.weight for criterion in counted]

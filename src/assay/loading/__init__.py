@@ -11,6 +11,9 @@ from assay.errors import RubricError
 from assay.loading.document import LONE_SURROGATE, Node, dump_yaml, read_file, read_text
 from assay.loading.rubric_reader import CriterionEntry, Golden, RubricReader
 from assay.messages import Shows
+from assay.parsers import Parser
+from assay.parsers.named import parser_to_data
+from assay.reasoning import Thinking
 from assay.shaping import ShapingPart
 
 __all__ = ["SCHEMA_FILE", "Loadable", "read_criterion_data"]
@@ -33,10 +36,19 @@ class Loadable:
     shows: Shows | None = None
     # What a caller said that judges are shown, which also applies to the rubrics of rows.
     caller_shows: Shows | None = None
+    # Whether judges and text checks read reasoning, and what a caller said about it.
+    thinking: Thinking | None = None
+    caller_thinking: Thinking | None = None
+    # The parser that a caller set, which also applies to the rubrics of rows.
+    caller_parser: Parser | None = None
     shaping: tuple[ShapingPart, ...] = ()
     ask_judge: AskJudge = "always"
     # Examples with expected answers. They are not part of the hash of the rubric.
     golden: tuple[Golden, ...] = ()
+
+    @property
+    def given_parser(self) -> Parser | None:
+        raise NotImplementedError
 
     @property
     def criteria(self) -> tuple[Criterion, ...]:
@@ -80,9 +92,9 @@ class Loadable:
         return RubricReader(cls, options, allow_code).read_rubric(node)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return data that `from_dict` reads back; parser and grader are not part of them.
+        """Return data that `from_dict` reads back; the grader is not part of them.
 
-        Raises `RubricError` if a file cannot name one of the checks.
+        Raises `RubricError` if a file cannot name one of the checks, or the parser.
         """
         data: dict[str, Any] = {}
         if self.name:
@@ -130,18 +142,39 @@ class Loadable:
         )
 
     def options_to_data(self, *, as_hash: bool = False) -> dict[str, Any]:
-        """Return `shows`, `shaping` and `ask_judge` as a file holds them, each only if it is set.
+        """Return parser, `shows`, `thinking`, `shaping` and `ask_judge` as a file holds them.
 
-        With `as_hash`, functions that no file can name are allowed.
+        Each is there only if it is set. With `as_hash`, parsers and functions that no file can name are allowed.
         """
         data: dict[str, Any] = {}
+        parser = self.given_parser
+        if parser is not None:
+            data["parser"] = parser_to_data(parser) or _describe_parser(parser, as_hash)
         if self.shows:
             data["shows"] = self.shows[0] if len(self.shows) == 1 else list(self.shows)
+        if self.thinking:
+            data["thinking"] = self.thinking
         if self.shaping:
             data["shaping"] = [part.to_data(for_hash=as_hash) for part in self.shaping]
         if self.ask_judge != "always":
             data["ask_judge"] = self.ask_judge
         return data
+
+
+def _describe_parser(parser: Parser, as_hash: bool) -> str:
+    """Return the text by which a hash knows a parser that no file can name."""
+    if not as_hash:
+        raise RubricError(
+            f"{parser!r} cannot be written to a file: use a parser that a file can name "
+            "(docs/reference/rubric-files.md), or set it after loading"
+        )
+    settings: list[str] = []
+    for name, value in vars(parser).items():
+        if callable(value):
+            settings.append(f"{name}={get_qualified_name(value)}")
+        elif not name.startswith("_"):
+            settings.append(f"{name}={value!r}")
+    return f"{get_qualified_name(type(parser))}({', '.join(settings)})"
 
 
 def read_criterion_data(

@@ -18,6 +18,8 @@ from assay.criterion import NOT_APPLICABLE, Criterion, is_scorer, read_ask_judge
 from assay.errors import RubricError, RubricFileError, SignatureError
 from assay.loading.document import Node
 from assay.messages import read_shows
+from assay.parsers import Parser, parser_of
+from assay.reasoning import read_thinking
 from assay.shaping import read_shaping
 from assay.wording import describe_error, explain_first_error, format_value, suggest_word
 
@@ -38,12 +40,23 @@ _RUBRIC_KEYS: Final = (
     "description",
     "aggregation",
     "golden",
+    "parser",
     "shows",
+    "thinking",
     "shaping",
     "ask_judge",
     "$schema",
 )
-_GROUP_KEYS: Final = ("rubrics", "name", "description", "shows", "shaping", "$schema")
+_GROUP_KEYS: Final = (
+    "rubrics",
+    "name",
+    "description",
+    "parser",
+    "shows",
+    "thinking",
+    "shaping",
+    "$schema",
+)
 _SECTION_KEYS: Final = ("title", "name", "description", "criteria")
 _CRITERION_KEYS: Final = (*Criterion.model_fields, "rubric")
 # The keys that say what answers a criterion; a criterion has exactly one of them.
@@ -56,6 +69,7 @@ _OUTER_OPTIONS: Final = (
     "aggregation",
     "name",
     "shows",
+    "thinking",
     "shaping",
     "ask_judge",
 )
@@ -98,6 +112,8 @@ class RubricReader:
             rubric = self.build_rubric(criteria, **options)
         except (RubricError, SignatureError) as error:
             raise _locate(error, criteria, entries) from error
+        if "parser" in options:
+            rubric.inherit_parser(rubric.parser)  # for rubrics inside that name none
         if golden_node is not None:
             rubric.golden = _read_golden_examples(golden_node, rubric.criteria)
         return rubric
@@ -388,7 +404,9 @@ def _read_options(node: Node, *, allow_code: bool) -> dict[str, Any]:
     """Return the options of a rubric or a group, as its constructor takes them."""
     readers: dict[str, Callable[[Any], Any]] = {
         "aggregation": partial(_read_aggregation, allow_code=allow_code),
+        "parser": partial(_read_parser, allow_code=allow_code),
         "shows": read_shows,
+        "thinking": read_thinking,
         "shaping": partial(_read_shaping, allow_code=allow_code),
         "ask_judge": read_ask_judge,
     }
@@ -412,6 +430,22 @@ def _read_aggregation(spec: Any, *, allow_code: bool) -> Any:
     raise RubricError(
         f"there is no aggregation {format_value(spec)}: {suggest_word(spec, AGGREGATIONS)}"
     )
+
+
+def _read_parser(spec: Any, *, allow_code: bool) -> Parser:
+    """Return the parser that a file names: a built-in one, or one of a module of the user."""
+    if not isinstance(spec, str) or not is_reference(spec):
+        return parser_of(spec)
+    if not allow_code:
+        raise RubricError(
+            f"{spec!r} names code: pass allow_code=True if you trust this file (--allow-code)"
+        )
+    parser = import_object(spec)
+    if isinstance(parser, type):
+        parser = parser()
+    if not isinstance(parser, Parser):
+        raise RubricError(f"{spec!r} is {format_value(parser)}: name a Parser")
+    return parser
 
 
 def _read_shaping(shaping: Any, *, allow_code: bool) -> Any:

@@ -4,6 +4,7 @@ from assay.parsers.extract import extract_hash_answer as extract_hash_answer
 from assay.parsers.extract import extract_json as extract_json
 from assay.parsers.extract import extract_last_number as extract_last_number
 from assay.parsers.extract import strip_non_numeric as strip_non_numeric
+from assay.parsers.named import parser_of as parser_of
 from assay.parsers.text_parsers import FormatReward as FormatReward
 from assay.parsers.text_parsers import MaybeThinkParser as MaybeThinkParser
 from assay.parsers.text_parsers import Parser as Parser

@@ -2,9 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
-from assay.messages import completion_text, find_last_with_role, message_text, select_role
+from assay.messages import (
+    completion_text,
+    find_last_with_role,
+    message_text,
+    select_role,
+    text_with_reasoning,
+)
+from assay.reasoning import ReasoningSection, remove_answer_markers, split_reasoning
 from assay.types import Messages
 
 OPENING_TAG = "<think>"
@@ -25,6 +32,10 @@ class Parser:
     '4'
     """
 
+    # Whether it finds the answer beside the reasoning itself. Built-in checks and judges show other
+    # parsers a completion without reasoning.
+    reads_reasoning: ClassVar[bool] = False
+
     def __init__(self, extract_fn: Callable[[str], Any] = identity) -> None:
         if not callable(extract_fn):
             raise TypeError(f"extract_fn is {extract_fn!r}: pass a function that takes a text")
@@ -32,7 +43,7 @@ class Parser:
 
     def parse(self, text: Messages) -> Any:
         """Parse one text; of messages, the last one of the assistant."""
-        return self.extract_fn(completion_text(text))
+        return self.extract_fn(self._read_text(text))
 
     def parse_answer(self, completion: Messages | None) -> Any:
         """Return the answer in a plain text or in the last assistant message; None without one."""
@@ -43,7 +54,20 @@ class Parser:
         last_message = find_last_with_role(completion, "assistant")
         if last_message is None:
             return None
-        return self.parse(message_text(last_message))
+        return self.parse(self._read_message(last_message))
+
+    def _read_text(self, completion: Messages) -> str:
+        """Return a text as it is; of messages, the text of the last one of the assistant."""
+        if isinstance(completion, str):
+            return completion
+        last_message = find_last_with_role(completion, "assistant")
+        if last_message is None:
+            return completion_text(completion)
+        return self._read_message(last_message)
+
+    def _read_message(self, message: object) -> str:
+        """Return the text of a message as this parser reads it."""
+        return message_text(message)
 
     def get_assistant_messages(self, messages: Messages) -> list[Any]:
         """Return the messages of the model, in order. A plain text has no messages."""
@@ -97,10 +121,20 @@ class FormatReward:
         return self.parser.format_score(completion)
 
 
-class ThinkParser(Parser):
+class _ReasoningParser(Parser):
+    """Reads messages together with the reasoning in their fields, as if it were in the text."""
+
+    reads_reasoning = True
+
+    def _read_message(self, message: object) -> str:
+        return text_with_reasoning(message)
+
+
+class ThinkParser(_ReasoningParser):
     """Reads the text after the last `</think>`. The opening tag is not required.
 
-    A completion whose reasoning does not end has no answer.
+    The other markers of reasoning that `assay.reasoning` knows are read too. A completion whose
+    reasoning does not end has no answer.
 
     >>> ThinkParser().parse("<think>2+2</think> 4"), ThinkParser().parse("<think>2+2 is 4, so")
     ('4', '')
@@ -108,14 +142,15 @@ class ThinkParser(Parser):
 
     def parse(self, text: Messages) -> Any:
         """Return the stripped text after the reasoning, through `extract_fn`; `""` without one."""
-        _, closing_tag, answer = completion_text(text).rpartition(CLOSING_TAG)
-        if not closing_tag or OPENING_TAG in answer:
+        full_text = self._read_text(text)
+        sections = split_reasoning(full_text).sections
+        if not sections or not sections[-1].is_closed:
             return ""
-        return self.extract_fn(answer.strip())
+        return self.extract_fn(_read_after(full_text, sections[-1]))
 
     def format_score(self, completion: Messages | None) -> float:
         """Return the share of assistant messages that are reasoning followed by an answer."""
-        return average_score(completion, _is_reasoning_then_answer)
+        return average_score(completion, _is_reasoning_then_answer, text_with_reasoning)
 
 
 def _is_reasoning_then_answer(text: str) -> bool:
@@ -125,8 +160,10 @@ def _is_reasoning_then_answer(text: str) -> bool:
     return has_one_pair and starts_with_reasoning and answer != ""
 
 
-class MaybeThinkParser(Parser):
+class MaybeThinkParser(_ReasoningParser):
     """Reads the text after the last `</think>`, or the whole text if there is no reasoning.
+
+    The other markers of reasoning that `assay.reasoning` knows are read too.
 
     `accept_unfinished` says whether reasoning that was cut off is read as the answer.
 
@@ -146,22 +183,39 @@ class MaybeThinkParser(Parser):
 
         That is `""` if the reasoning is unfinished.
         """
-        answer = completion_text(text).rpartition(CLOSING_TAG)[2]
-        if OPENING_TAG in answer and not self.accept_unfinished:
+        full_text = self._read_text(text)
+        split = split_reasoning(full_text)
+        sections = split.sections
+        if self.accept_unfinished:
+            sections = [section for section in sections if section.is_closed]
+            if not sections:
+                return self.extract_fn(full_text.strip())
+        if not sections:
+            return self.extract_fn(split.answer.strip())
+        if not sections[-1].is_closed:
             return ""
-        return self.extract_fn(answer.strip())
+        return self.extract_fn(_read_after(full_text, sections[-1]))
 
 
-def average_score(completion: Messages | None, score: Callable[[str], float]) -> float:
+def _read_after(text: str, section: ReasoningSection) -> str:
+    """Return the stripped text after the last section of reasoning."""
+    return remove_answer_markers(text[section.end :]).strip()
+
+
+def average_score(
+    completion: Messages | None,
+    score: Callable[[str], float],
+    read_text: Callable[[Any], str] = message_text,
+) -> float:
     """Return the mean of `score` over all assistant messages, or for a plain text its score.
 
-    Without an assistant message it is 0.0.
+    Without an assistant message it is 0.0. `read_text` returns the text of a message.
     """
     if completion is None:
         return 0.0
     if isinstance(completion, str):
         return float(score(completion))
-    scores = [score(message_text(message)) for message in select_role(completion, "assistant")]
+    scores = [score(read_text(message)) for message in select_role(completion, "assistant")]
     if not scores:
         return 0.0
     return sum(scores) / len(scores)

@@ -6,8 +6,9 @@ from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any, cast
 
-from assay.messages import completion_text, message_text
+from assay.messages import text_with_reasoning
 from assay.parsers.text_parsers import Parser, average_score, identity
+from assay.reasoning import REASONING_TAGS, remove_reasoning
 from assay.types import Messages
 from assay.wording import suggest_word
 
@@ -37,6 +38,9 @@ class XMLParser(Parser):
     namespace(reasoning='2+2', tool=MISSING, answer='4')
     """
 
+    # A field such as `<think>` is read where it is; all other fields, outside of reasoning.
+    reads_reasoning = True
+
     # Whether the constructor refuses an empty list of fields.
     needs_fields = True
 
@@ -55,6 +59,8 @@ class XMLParser(Parser):
         self.answer_field = answer_field
         self._names = tuple(name for names in self.fields for name in names)
         self._answer_names = self._find_answer_names()
+        # The fields for reasoning. What a message has in a field of its own is put in such a tag.
+        self._reasoning_names = tuple(n for n in self._names if n.lower() in REASONING_TAGS)
         # Matches `<name>` and `</name>`.
         self._tag = re.compile(f"<(/?)({'|'.join(map(re.escape, self._names))})>")
 
@@ -79,24 +85,35 @@ class XMLParser(Parser):
 
     def parse_all(self, text: Messages, strip: bool = True) -> SimpleNamespace:
         """Return a namespace with a list of all texts of each name, in order."""
-        text = completion_text(text)
+        full_text = self._read_text(text)
+        answer_text = remove_reasoning(full_text)
         values: dict[str, list[str]] = {}
         for name in self._names:
-            contents = [text[start:end] for start, end in find_tag_spans(text, name)]
+            source = full_text if name in self._reasoning_names else answer_text
+            contents = [source[start:end] for start, end in find_tag_spans(source, name)]
             values[name] = [content.strip() for content in contents] if strip else contents
         return SimpleNamespace(**values)
+
+    def _read_message(self, message: object) -> str:
+        """Return the text of a message; reasoning from a field is in a tag of this parser."""
+        tag = self._reasoning_names[0] if self._reasoning_names else "think"
+        return text_with_reasoning(message, tag)
 
     def parse_answer(self, completion: Messages | None) -> Any:
         """Return the last answer field of a completion, through `extract_fn`; None without one.
 
-        The assistant messages are searched from the last to the first.
+        The assistant messages are searched from the last to the first. An answer inside of
+        reasoning does not count.
         """
         if isinstance(completion, str):
             texts = [completion]
         else:
             messages = self.get_assistant_messages(completion or [])
-            texts = [message_text(message) for message in reversed(messages)]
+            texts = [self._read_message(message) for message in reversed(messages)]
+        is_in_reasoning = not set(self._answer_names).isdisjoint(self._reasoning_names)
         for text in texts:
+            if not is_in_reasoning:
+                text = remove_reasoning(text)
             spans: list[tuple[int, int]] = []
             for name in self._answer_names:
                 spans.extend(find_tag_spans(text, name))
@@ -157,9 +174,11 @@ class XMLParser(Parser):
         >>> XMLParser(["think", "answer"]).format_score("<think>2+2</think> <answer>4</answer>")
         1.0
         """
-        return average_score(completion, self._score_text)
+        return average_score(completion, self._score_text, self._read_message)
 
     def _score_text(self, text: str) -> float:
+        if not self._reasoning_names:
+            text = remove_reasoning(text)  # it is not part of the format
         text = text.strip()
         # For each tag, "/" or "" and its name.
         tags = cast("list[tuple[str, str]]", self._tag.findall(text))

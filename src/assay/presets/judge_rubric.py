@@ -11,6 +11,7 @@ from statistics import fmean
 from string import Formatter
 from typing import Any, TypeAlias, cast
 
+from assay.checks.expected import read_answer
 from assay.concurrency import run_concurrently
 from assay.criterion import Criterion, Scorer
 from assay.errors import JudgeError, RubricError
@@ -24,6 +25,7 @@ from assay.models.structured import without_thoughts
 from assay.parsers import Parser, XMLParser
 from assay.plan import Plan
 from assay.presets.ratings import SHOWN_LENGTH, Points, check_points, find_points, read_rating
+from assay.reasoning import THINKING
 from assay.report import Score
 from assay.rubric import Rubric
 from assay.types import Message, Messages, RewardFunc
@@ -255,7 +257,7 @@ class JudgeRubric(Rubric):
         question = judge_input.query or ""
         response: Any = judge_input.text
         if not self._parses_replies:  # the parser is for the completion
-            response = self.parser.parse_answer(completion)
+            response = read_answer(completion, self.parser, THINKING.get() == "shown")
         values = {name: str(value) for name, value in fields.items()}
         values["prompt"] = question
         values["question"] = question

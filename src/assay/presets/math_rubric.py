@@ -8,11 +8,12 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from assay import isolation
-from assay.checks.math_equal import MathEqual, strictly_boxed
+from assay.checks.math_equal import MathEqual
 from assay.criterion import Criterion, Scorer
 from assay.errors import GradingError, RubricError
 from assay.math import MathOptions
 from assay.parsers import MaybeThinkParser, Parser, extract_boxed_answer
+from assay.parsers.named import strictly_boxed
 from assay.rubric import Rubric
 from assay.types import Messages, RewardFunc
 from assay.wording import format_value

@@ -8,7 +8,14 @@ from typing import Any, NamedTuple, cast
 from assay.checks.expected import exact, required
 from assay.criterion import Criterion, get_check_name
 from assay.errors import RubricError
-from assay.messages import get_field, get_role, list_messages, message_text, read_tool_calls
+from assay.messages import (
+    get_field,
+    get_role,
+    list_messages,
+    message_text,
+    read_tool_calls,
+    split_message,
+)
 from assay.parsers import Parser, XMLParser
 from assay.parsers.text_parsers import average_score
 from assay.parsers.xml import find_tag_spans
@@ -298,7 +305,7 @@ class ToolParser(XMLParser):
         ]
         if not _has_native_calls(messages) or read_tool_calls(messages[-1]):
             return None
-        return message_text(messages[-1]).strip() or None
+        return split_message(messages[-1]).answer.strip() or None
 
     def format_score(self, completion: Messages | None) -> float:
         """Return the mean format score of the assistant's messages, from 0 to 1.

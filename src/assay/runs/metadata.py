@@ -280,14 +280,14 @@ def _of_all(rubric: Any) -> Any:
 def judge_of(rubric: Any, grader: Grader | None = None) -> str | None:
     """Who answers what a rubric asks of models, a `grader` of the call before its own; None when it asks nothing."""
     of_all = _of_all(rubric)
-    shows = (
-        each.shows
-        for each in (*_rubrics(rubric), *_rubrics(of_all))
-        if getattr(each, "shows", None)
-    )
-    shown = [
-        f"shows {' '.join(names)}" for names in dict.fromkeys(shows)
-    ]  # an answer holds for that alone
+    # An answer holds only for what the judge was shown.
+    views: dict[str, None] = {}
+    for each in (*_rubrics(rubric), *_rubrics(of_all)):
+        if getattr(each, "shows", None):
+            views[f"shows {' '.join(each.shows)}"] = None
+        if getattr(each, "thinking", None):
+            views[f"thinking {each.thinking}"] = None
+    shown = list(views)
     rows_may_ask = rubric is None or rubric is not of_all  # rows may bring their own rubrics
     rubric = of_all
     if grader is not None:

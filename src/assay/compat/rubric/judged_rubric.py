@@ -56,7 +56,8 @@ class Rubric(assay.Rubric):
     """A list of judged criteria. Exceptions of a `generate_fn` are raised to the caller."""
 
     def __init__(self, rubric: Sequence[assay.Criterion]) -> None:
-        super().__init__(rubric, on_error="raise")
+        # The package shows a judge everything.
+        super().__init__(rubric, on_error="raise", thinking="shown")
         self._original_criteria = list(rubric)
 
     @property
