@@ -48,7 +48,8 @@ def test_every_score_carries_the_hash_of_its_version(rubric):
     asyncio.run(rubric.score_group(states))
     assert {state["rubric_version"] for state in states} == {rubric.version} != {first.version}
     assert [state["advantage"] for state in states] == [0.5, -0.5]
-    assert "version" not in Rubric([right]).grade_sync("4").to_dict()
+    plain = Rubric([right])
+    assert plain.grade_sync("4").version == plain.content_hash
 
 
 async def test_what_is_under_way_is_finished_by_its_version():

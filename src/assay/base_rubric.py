@@ -281,6 +281,8 @@ class BaseRubric(ABC):
                 state["advantage"] = advantage
             if shapes_reward:
                 state["outcome"] = report.outcome  # the reward before shaping
+            if self.version:
+                state["rubric_version"] = report.version
             if call is not None:
                 # An override called this method: it may change what is written here.
                 call.base_results[id(state)] = (state, BaseResult(report, reward, metrics))

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeGuard, cas
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from assay.errors import RubricError
+from assay.identity import UNKNOWN, get_qualified_name, identify_or_unknown
 from assay.wording import explain_first_error
 
 BINARY_CHOICES = ("UNMET", "MET")  # the default choices
@@ -188,8 +189,16 @@ class Criterion(BaseModel):
 
     @property
     def content_hash(self) -> str:
-        """A SHA-256 of all fields that differ from their defaults, in any order."""
-        return hash_json({"format": "assay.criterion/1", **self._to_data(for_hash=True)})
+        """A SHA-256 of all fields that differ from their defaults, and of the code of its check.
+
+        It is "unknown" if the check refers to something that cannot be identified, such as a lock.
+        """
+        data: dict[str, Any] = {"format": "assay.criterion/1", **self._to_data(for_hash=True)}
+        if self.check is not None and not _is_fully_named(self.check):
+            data["code"] = identify_or_unknown(self.check)
+        if UNKNOWN in (data.get("code"), data.get("rubric")):
+            return UNKNOWN
+        return hash_json(data)
 
     @property
     def question_hash(self) -> str:
@@ -421,6 +430,18 @@ def _check_to_data(check: Any, *, for_hash: bool) -> dict[str, Any]:
     return {"check": get_file_reference(check)}
 
 
+def _is_fully_named(check: Any) -> bool:
+    """Return whether the data of a check say all about it, so that its code need not be read.
+
+    This is so for rubrics, which have a hash, and for built-in checks without a function of the
+    caller.
+    """
+    if is_scorer(check):
+        return isinstance(getattr(check, "content_hash", None), str)
+    is_builtin = type(check).__module__.startswith("assay.") and hasattr(check, "spec")
+    return is_builtin and getattr(check, "predicate", None) is None
+
+
 def _scorer_to_data(scorer: Any) -> dict[str, Any]:
     """Return a rubric as data of a rubric file; raise `RubricError` if it has no criteria."""
     data: dict[str, Any] = scorer.to_dict() if hasattr(scorer, "to_dict") else {}
@@ -482,18 +503,6 @@ def make_slug(requirement: str, limit: int = 48) -> str:
         whole_words = words[: limit + 1].rpartition(" ")[0]
         words = whole_words or words[:limit]
     return words.replace(" ", "_")
-
-
-def get_qualified_name(thing: object) -> str:
-    """Return the `module:name` of a function or class, or of the class of another object.
-
-    A `partial` has the name of its function.
-    """
-    while isinstance(thing, partial):
-        thing = cast("partial[Any]", thing).func
-    named: Any = thing if hasattr(thing, "__qualname__") else type(thing)
-    module = getattr(named, "__module__", "builtins")  # methods such as `str.upper` have none
-    return f"{module}:{named.__qualname__}"
 
 
 def get_file_reference(function: object) -> str:

@@ -64,6 +64,7 @@ class ScoringContext:
     grader: Grader | None
     on_error: OnError
     read_completion: ReadCompletion
+    version: str = ""  # of the rubric, for the reports
 
     @property
     def scale(self) -> Scale:
@@ -619,6 +620,7 @@ async def make_reports(
             report = _aggregate(result, context)
         if result.shown or plan.is_about_steps:
             report = _add_details(report, result, context)
+        report.version = context.version  # nobody has seen this new report yet
         reports.append(report)
         if index % CHUNK == CHUNK - 1:
             await asyncio.sleep(0)  # let other tasks run

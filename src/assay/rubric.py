@@ -5,7 +5,7 @@ from typing import Any, Self, cast
 
 from assay.aggregation import find_aggregation
 from assay.base_rubric import BaseRubric
-from assay.criterion import AskJudge, Criterion, Scorer, hash_json, read_ask_judge
+from assay.criterion import AskJudge, Criterion, Scorer, read_ask_judge
 from assay.display import Page, Section
 from assay.engine import ScoringContext, ask_criteria, make_reports
 from assay.errors import AssayError, RubricError
@@ -107,6 +107,7 @@ class Rubric(BaseRubric, Loadable):
             grader=self.autograder if autograder is None else autograder,
             on_error=self.on_error,
             read_completion=self._read_completion,
+            version=self._get_version(),
         )
         if self.shows is None and self.thinking is None:
             answers = await ask_criteria(rollouts, context)
@@ -114,6 +115,22 @@ class Rubric(BaseRubric, Loadable):
             with set_shows(self.shows), set_thinking(self.thinking):
                 answers = await ask_criteria(rollouts, context)
         return await make_reports(answers, context)
+
+    def _list_code(self) -> list[object]:
+        code = super()._list_code()
+        # The parser and other objects that a check takes as an argument.
+        for planned in self._plan.planned:
+            if planned.function is not None:
+                names = self.class_objects.keys() & planned.function.parameters.keys()
+                code += [self.class_objects[name] for name in sorted(names)]
+        return code
+
+    def identity_state(self) -> dict[str, Any]:
+        """Return what decides the results of this object's own methods, if they are checks."""
+        state = dict(vars(self))
+        for name in ("_plan", "_version_key", "_known_version", "autograder"):
+            state.pop(name, None)  # the criteria and the judge are identified elsewhere
+        return state
 
     def _find_class_objects(self, rollouts: Sequence[Rollout]) -> Mapping[str, Any]:
         """Return what checks may name besides the fields of these rollouts."""
@@ -251,6 +268,27 @@ class Rubric(BaseRubric, Loadable):
             self.caller_thinking = self.thinking
         for inner in self._list_nested():
             inner.show(shows, thinking=thinking)
+
+    # The version that reports carry.
+
+    # What the last version was computed from, and the version.
+    _version_key: tuple[Any, ...] | None = None
+    _known_version: str = ""
+
+    def _get_version(self) -> str:
+        """Return the content hash, which is computed again only if something has changed."""
+        objects = [id(value) for value in self.class_objects.values()]
+        nested = [inner._get_version() for inner in self._list_nested()]
+        return self._remember_version((*self._list_settings(), *objects, *nested))
+
+    def _list_settings(self) -> tuple[Any, ...]:
+        return (id(self._plan), self.name, self.shows, id(self.shaping))
+
+    def _remember_version(self, key: tuple[Any, ...]) -> str:
+        if self._version_key != key:
+            self._version_key = key
+            self._known_version = self.content_hash
+        return self._known_version
 
     def _list_nested(self) -> "list[Rubric]":
         return [c.check for c in self._plan.criteria if isinstance(c.check, Rubric)]
@@ -401,7 +439,18 @@ class RubricGroup(Rubric):
             grader = autograder or child.autograder or self.autograder
             with set_shows(self.shows), set_thinking(self.thinking):
                 reports_by_child.append(await child.score_all(rollouts, grader, called))
-        return [sum_reports(reports) for reports in zip(*reports_by_child, strict=True)]
+        version = self._get_version()
+        sums: list[EvaluationReport] = []
+        for reports in zip(*reports_by_child, strict=True):
+            report = sum_reports(reports)
+            report.version = version
+            sums.append(report)
+        return sums
+
+    def _get_version(self) -> str:
+        # Its children may change at any time, and each keeps its own version.
+        versions = [child._get_version() for child in self.rubrics]
+        return self._remember_version((*self._list_settings(), *versions))
 
     @property
     def criteria(self) -> tuple[Criterion, ...]:
@@ -442,10 +491,14 @@ class RubricGroup(Rubric):
 
     @property
     def content_hash(self) -> str:
-        hashes = [child.content_hash for child in self._check_children()]
-        options = self.options_to_data(as_hash=True)
-        return hash_json(
-            {"format": "assay.group/1", "name": self.name, "rubrics": hashes, **options}
+        return self._hash_with_code(
+            {
+                "format": "assay.group/1",
+                "name": self.name,
+                "rubrics": [child.content_hash for child in self._check_children()],
+                **self.options_to_data(as_hash=True),
+            },
+            parts="rubrics",
         )
 
     def _raise_if_group_needed(self) -> None:

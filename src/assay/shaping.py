@@ -14,8 +14,9 @@ from typing import Annotated, Any, Final, NamedTuple, TypeAlias, cast
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from assay.concurrency import FAILURES, is_stop_request
-from assay.criterion import MAX_MAGNITUDE, get_file_reference, get_qualified_name
+from assay.criterion import MAX_MAGNITUDE, get_file_reference
 from assay.errors import RubricError
+from assay.identity import get_qualified_name
 from assay.messages import read_whole_text
 from assay.report import CriterionReport, EvaluationReport
 from assay.types import OnError

@@ -32,8 +32,6 @@ def write_outputs(
         state["partial_reward"] = report.partial_reward
     elif "partial_reward" in state:
         del state["partial_reward"]
-    if report.version:
-        state["rubric_version"] = report.version
 
 
 def write_timing(state: MutableMapping[str, Any], elapsed_ms: float) -> None:

@@ -116,7 +116,7 @@ async def test_a_plain_row_takes_one_short_line():
     rubric = Rubric([fixed(True, name="a"), fixed(0.5, name="b")])
     [report] = await rubric.score([make_rollout()])
     row = Row("7", fields={"completion": "x"}, report=report)
-    line = RowForm(rubric.criteria).written(row, holdable(row.fields))
+    line = RowForm(rubric.criteria, rubric.content_hash).written(row, holdable(row.fields))
     assert line == (
         b'{"example":"7","sample":0,"score":0.75,"reward":1.5,"answers":[true,0.5],"fields":{"completion":"x"}}\n'
     )

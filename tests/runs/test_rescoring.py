@@ -19,7 +19,7 @@ KIND, BRIEF, CALM = ({"requirement": f"Is {word}"} for word in ("kind", "brief",
 
 
 def judge(answer="MET"):
-    model = FakeModel(answer)
+    model = FakeModel(answer, judge_id="the judge")
     return model, PerCriterionGrader(model)
 
 

@@ -220,7 +220,7 @@ class ShardedRun:
             told = f"criterion {self._compares!r} compares the rollouts of an example"
             apart = "there are examples whose rollouts do not stand together"
             raise RunRefused(f"{told}, and {apart}: sort the rows by example")
-        tally, form = Tally(), RowForm(self._about.criteria)
+        tally, form = Tally(), RowForm(self._about.criteria, self._about.version)
         # Tallies merge where no example is in two of them. Else, and of earlier sittings, rows are read.
         for part in done:
             if repeated or part.shard not in self._fresh:

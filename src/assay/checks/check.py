@@ -10,8 +10,8 @@ from annotated_types import Ge, Gt, MinLen
 from pydantic import AllowInfNan, BeforeValidator, Strict, TypeAdapter, ValidationError
 from pydantic_core import PydanticCustomError
 
-from assay.criterion import get_qualified_name
 from assay.errors import RubricError, import_extra
+from assay.identity import get_qualified_name
 from assay.wording import explain_first_error
 
 

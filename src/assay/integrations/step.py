@@ -49,7 +49,11 @@ class Scored:
 
     @classmethod
     def of(
-        cls, report: EvaluationReport, names: Iterable[str], value: Value = "reward"
+        cls,
+        report: EvaluationReport,
+        names: Iterable[str],
+        value: Value = "reward",
+        version: str = "",
     ) -> "Scored":
         metrics, score = report.metrics, report.score
         score = (
@@ -63,7 +67,7 @@ class Scored:
                 for n in (OUTCOME, *names)
             },
             error="; ".join(f"{name}: {why}" for name, why in report.why_unscored.items()),
-            version=report.version,
+            version=version,
             steps=None if report.step_rewards is None else [*report.step_rewards.values()],
         )
 
@@ -166,7 +170,8 @@ class Step:
                     thread.stop()
         for places, reports in answered:
             for place, report in zip(places, reports, strict=True):
-                found[place] = Scored.of(report, names, self.value)
+                version = report.version if rubric.version else ""
+                found[place] = Scored.of(report, names, self.value, version)
         if self.monitor is not None:
             await watched(self.monitor, rows, found, groups)
         return found

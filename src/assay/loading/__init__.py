@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import IO, Any, Final, Self
 
 from assay.aggregation import AGGREGATIONS, Aggregation
-from assay.criterion import AskJudge, Criterion, get_file_reference, get_qualified_name, hash_json
+from assay.criterion import AskJudge, Criterion, get_file_reference, hash_json
 from assay.errors import RubricError
+from assay.identity import UNKNOWN, get_qualified_name, identify_or_unknown
 from assay.loading.document import LONE_SURROGATE, Node, dump_yaml, read_file, read_text
 from assay.loading.rubric_reader import CriterionEntry, Golden, RubricReader
 from assay.messages import Shows
@@ -127,9 +128,13 @@ class Loadable:
 
     @property
     def content_hash(self) -> str:
-        """A SHA-256 of its name, options and criteria, whatever the format of its file."""
+        """A SHA-256 of its name, options, criteria and code, whatever the format of its file.
+
+        It is "unknown" if some of its code cannot be identified. Two unknown versions are never
+        the same: compare with `assay.identity.is_same_version`.
+        """
         formula = self.aggregation.formula
-        return hash_json(
+        return self._hash_with_code(
             {
                 "format": "assay.rubric/1",
                 "name": self.name,
@@ -138,8 +143,31 @@ class Loadable:
                 if formula is None
                 else get_qualified_name(formula),
                 "criteria": [criterion.content_hash for criterion in self.criteria],
-            }
+            },
+            parts="criteria",
         )
+
+    def _hash_with_code(self, data: dict[str, Any], *, parts: str) -> str:
+        """Return the hash of data and of users' code; "unknown" if a part or code is unknown.
+
+        `parts` names the entry of the data that lists the hashes of the parts.
+        """
+        code = [identify_or_unknown(thing) for thing in self._list_code()]
+        if UNKNOWN in data[parts] or UNKNOWN in code:
+            return UNKNOWN
+        if code:
+            data = {**data, "code": code}
+        return hash_json(data)
+
+    def _list_code(self) -> list[object]:
+        """Return functions, classes and objects of users that decide the score, besides checks."""
+        code: list[object] = []
+        if self.aggregation.formula is not None:
+            code.append(self.aggregation.formula)
+        code += [part.function for part in self.shaping if not part.is_builtin]
+        if not type(self).__module__.startswith("assay."):
+            code.append(type(self))
+        return code
 
     def options_to_data(self, *, as_hash: bool = False) -> dict[str, Any]:
         """Return parser, `shows`, `thinking`, `shaping` and `ask_judge` as a file holds them.

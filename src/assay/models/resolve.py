@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel
 
-from assay.criterion import get_qualified_name
 from assay.errors import Refused
+from assay.identity import hash_settings, identify_judge
 from assay.messages import MEDIA_KINDS
 from assay.models.budgets import count_call
 from assay.models.endpoint_model import Deduplicated, EndpointModel, SendPayload
@@ -346,6 +346,9 @@ def _make_id(connection: _Connection, extra: Mapping[str, Any]) -> str:
         return model_id
     settings = redact_settings(extra)
     written_settings = [f"{name}={settings[name]!r}" for name in sorted(settings)]
+    if settings != dict(extra):
+        # What is struck out may change the answers too, so it is part of the id as a hash.
+        written_settings.append(f"hash={hash_settings(extra)}")
     return f"{model_id}?{'&'.join(written_settings)}"
 
 
@@ -373,7 +376,7 @@ class FunctionModel:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
-        self.id = get_qualified_name(function)
+        self.id = identify_judge(function)
         keywords = accepted_keywords(function)
         self._takes_keywords = keywords is None or {"system_prompt", "user_prompt"} <= keywords
 

@@ -75,7 +75,7 @@ class Journal(AbstractContextManager["Journal"]):
         else:
             about = self._go_on(about, RunAbout.saved(folder), resume=resume)
         self.about = about
-        self._form = RowForm(about.criteria)
+        self._form = RowForm(about.criteria, about.version)
         about.save(folder)
         if self._tally is not None:
             folder.spending.unlink(missing_ok=True)
@@ -217,7 +217,7 @@ class Run:
         self._folder = folder
         self._file = folder.rollouts
         self.about = about
-        self._form = RowForm(about.criteria)
+        self._form = RowForm(about.criteria, about.version)
         # The byte where each row begins, its line and its place in the data, as far as was looked.
         self._places: dict[Key, tuple[int, int, int | None]] = {}
         self._failed: set[Key] = set()

@@ -2,7 +2,6 @@
 
 import hashlib
 import platform
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, fields, replace
@@ -15,9 +14,17 @@ from typing import Any, cast
 
 from pydantic import ValidationError
 
-from assay.criterion import BINARY_CHOICES, Criterion, get_qualified_name, hash_json, is_scorer
+from assay.criterion import BINARY_CHOICES, Criterion, hash_json, is_scorer
 from assay.errors import RubricError
 from assay.graders.grader import Grader, JudgeOptions
+from assay.identity import (
+    UNKNOWN,
+    get_qualified_name,
+    identify_judge,
+    identify_or_token,
+    identify_or_unknown,
+    is_same_version,
+)
 from assay.plan import Traits
 from assay.redaction import redact_settings
 from assay.runs.folder import Folder, RunError, write_json
@@ -123,7 +130,7 @@ class RubricAbout:
             source = None
         return cls(
             name=str(getattr(rubric, "name", "") or ""),
-            hash=str(getattr(rubric, "content_hash", "") or get_qualified_name(rubric)),
+            hash=str(getattr(rubric, "content_hash", "") or identify_or_unknown(rubric)),
             criteria=tuple(map(CriterionAbout.of, getattr(rubric, "criteria", ()))),
             aggregation=str(getattr(aggregation, "name", "weighted")),
             source=source,
@@ -131,7 +138,15 @@ class RubricAbout:
 
     def differences(self, other: "RubricAbout") -> Iterator[str]:
         """What is not the same in another rubric, in words."""
-        if self.hash == other.hash:
+        if is_same_version(self.hash, other.hash):
+            return
+        if self.hash == other.hash == UNKNOWN:
+            unknown = [c.name for c in self.criteria if c.hash == UNKNOWN]
+            code = f"the code of {', '.join(map(repr, unknown))}" if unknown else "its code"
+            yield (
+                f"the rubric may be another, since {code} cannot be identified (it refers to a "
+                "client, a lock or the like: leave that out of the object's `__getstate__`)"
+            )
             return
         was = {criterion.name: criterion.hash for criterion in self.criteria}
         now = {criterion.name: criterion.hash for criterion in other.criteria}
@@ -140,7 +155,7 @@ class RubricAbout:
         told += [
             f"{name!r} says something else"
             for name in sorted(was.keys() & now.keys())
-            if was[name] != now[name]
+            if not is_same_version(was[name], now[name])
         ]
         more = f", and {len(told) - 3} more" if len(told) > 3 else ""
         why = ", ".join(told[:3]) or "its name, order, aggregation or what it shows changed"
@@ -246,6 +261,11 @@ class RunAbout:
             () if self.rubric is None else tuple(each.criterion() for each in self.rubric.criteria)
         )
 
+    @property
+    def version(self) -> str:
+        """The version of the run's rubric; empty if every row brings its own."""
+        return "" if self.rubric is None else self.rubric.hash
+
     def differences(self, other: "RunAbout") -> list[str]:
         """What makes the other run another one, in words; nothing when it can go on from this one."""
         told: list[str] = []
@@ -323,6 +343,11 @@ def judge_name(grader: Grader) -> str:
     wording = getattr(grader, "wording", None)
     words = [f"{kind}({title})" if inner or not title.startswith(kind) else title]
     words += [wording] if isinstance(wording, str) else []
+    generate_fn = getattr(grader, "generate_fn", None)
+    if generate_fn is not None:
+        words.append(f"function {identify_judge(generate_fn)}")
+    if not type(grader).__module__.startswith("assay."):
+        words.append(f"code {identify_or_token(grader)[:12]}")
     return ", ".join([*words, *_settings(grader)])
 
 
@@ -354,13 +379,10 @@ def _settings(grader: Grader) -> Iterator[str]:
             if getattr(grader, "wording", "").endswith("/own"):
                 yield f"system_prompt {hash_json(value)[:8]}"
         elif value is not parameter.empty and value != usual:
-            told = repr(value)
-            if len(told) > 60 or _ADDRESS.search(told):
-                # Functions inside are told by an address in memory, which is another in every process.
-                known = get_qualified_name(value) if callable(value) else to_jsonable(value)
-                yield f"{name} {hash_json(_ADDRESS.sub('', str(known)))[:8]}"
+            if isinstance(value, str | int | float | bool) and len(repr(value)) <= 60:
+                yield f"{name}={value!r}"
             else:
-                yield f"{name}={told}"
+                yield f"{name} {identify_or_token(value)[:12]}"
     options = held.get("options")
     if isinstance(options, JudgeOptions):
         for each in fields(options):
@@ -368,9 +390,6 @@ def _settings(grader: Grader) -> Iterator[str]:
             # Which of several answers to one question it gives is no setting.
             if each.name != "sample" and value != each.default:
                 yield f"{each.name}={value!r}" if each.name != "examples" else "with examples"
-
-
-_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 _END = 1 << 20

@@ -222,7 +222,8 @@ class RowForm:
     something to say; or a mapping, for a line that is no answer to the criterion in its place.
     """
 
-    def __init__(self, criteria: Sequence[Criterion]) -> None:
+    def __init__(self, criteria: Sequence[Criterion], version: str = "") -> None:
+        """`version` is that of the run's rubric; a row names its own only if it is another."""
         self._criteria = self._same = (
             criteria  # `_same`: those of the last report, found to be ours
         )
@@ -230,7 +231,7 @@ class RowForm:
         size = len(counted)
         self._judged = any(criterion.judged for criterion in criteria)
         gain, loss = stakes([criterion.weight for criterion in counted])
-        self._usual = (gain, loss, size, size, 0, (), "unit", "", None, "", None, None, "")
+        self._usual = (gain, loss, size, size, 0, (), "unit", "", None, "", None, None, version)
 
     def written(self, row: Row, fields: tuple[str, tuple[str, ...]]) -> bytes:
         """One line. The `fields` are the row's, made `holdable`, before a check could touch them."""

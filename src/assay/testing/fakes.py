@@ -8,6 +8,7 @@ import assay
 from assay.criterion import BINARY_CHOICES, Criterion
 from assay.errors import import_extra
 from assay.graders import OneShotOutput, PerCriterionOutput, RubricAsJudgeOutput
+from assay.identity import identify_or_token
 from assay.messages import ToolCall
 from assay.rollout import Rollout
 from assay.types import Messages
@@ -28,7 +29,15 @@ class FakeModel:
     (1.0, 1)
     """
 
-    def __init__(self, answer: Any = "MET", *, reason: str = "because the rule says so") -> None:
+    def __init__(
+        self,
+        answer: Any = "MET",
+        *,
+        reason: str = "because the rule says so",
+        judge_id: str | None = None,
+    ) -> None:
+        """`judge_id` is the name under which its answers are kept; by default, that of the answers."""
+        self.judge_id = judge_id or f"fake {identify_or_token((answer, reason))[:12]}"
         self._answer: object = answer
         self._reason = reason
         self.calls: list[tuple[str, str]] = []  # the system and user prompt of every call, in order
