@@ -197,31 +197,36 @@ class _Identifier:
         self._write("function", function.__module__ or "", function.__qualname__)
         self._add_all(function.__defaults__ or ())
         self._add_mapping(function.__kwdefaults__ or {})
-        cells = function.__closure__ or ()
-        self._write("closure", str(len(cells)))
-        for cell in cells:
-            try:
-                self.add(cell.cell_contents)
-            except ValueError:  # a variable that has no value yet
-                self._write("empty cell")
         self._add_attributes(vars(function))
+        attribute_names = set(_list_names(function.__code__))
+        self._add_variables(_read_closure(function), attribute_names)
         if _is_library(function.__module__):
             return
         self.add(function.__code__)
-        names = set(_list_names(function.__code__))
-        self._add_globals(names, function.__globals__)
+        used = {n: v for n, v in function.__globals__.items() if n in attribute_names}
+        self._add_variables(used, attribute_names)
 
-    def _add_globals(self, names: set[str], namespace: Mapping[str, Any]) -> None:
-        """Describe the global values that code refers to by these names."""
-        for name in sorted(names):
-            if name not in namespace:
-                continue
-            value = namespace[name]
-            self._write("global", name)
+    def _add_variables(
+        self,
+        variables: Mapping[str, Any],
+        attribute_names: set[str],
+        outer_modules: frozenset[str] = frozenset(),
+    ) -> None:
+        """Describe the variables that code refers to.
+
+        `attribute_names` are the names that the code may read from a module. `outer_modules` are
+        those in which these variables were found: modules may refer to each other.
+        """
+        for name in sorted(variables):
+            value = variables[name]
+            self._write("variable", name)
             self.add(value)
-            if isinstance(value, ModuleType) and not _is_library(value.__name__):
-                # The code may use any of these names as attributes of the module.
-                self._add_globals(names - {name}, vars(value))
+            if not isinstance(value, ModuleType) or _is_library(value.__name__):
+                continue
+            if value.__name__ not in outer_modules:
+                inside = {n: v for n, v in vars(value).items() if n in attribute_names}
+                self._add_variables(inside, attribute_names, outer_modules | {value.__name__})
+        self._write("end of variables")
 
     def _add_code(self, code: CodeType) -> None:
         self._write(
@@ -328,6 +333,16 @@ class _Identifier:
 
 
 _CONTAINERS: Final = (list, tuple, dict, set, frozenset, MappingProxyType)
+
+
+def _read_closure(function: FunctionType) -> dict[str, Any]:
+    """Return the variables of enclosing functions that a function refers to, by name."""
+    variables: dict[str, Any] = {}
+    cells = function.__closure__ or ()
+    for name, cell in zip(function.__code__.co_freevars, cells, strict=True):
+        with suppress(ValueError):  # a variable that has no value yet
+            variables[name] = cell.cell_contents
+    return variables
 
 
 def _list_names(code: CodeType) -> Iterator[str]:

@@ -143,7 +143,7 @@ async def test_each_rubric_of_a_group_keeps_its_own_judge(tmp_path):
     """Both graders are the rubrics' own, and neither is asked what it has answered."""
 
     def group(answer, *questions):
-        models = [FakeModel(answer) for _ in questions]
+        models = [FakeModel(answer, judge_id="the judge") for _ in questions]
         rubrics = [
             Rubric([question], autograder=PerCriterionGrader(model))
             for question, model in zip(questions, models, strict=True)

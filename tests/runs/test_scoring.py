@@ -139,20 +139,22 @@ class TestChecks:
 
     async def test_a_check_that_fails_is_an_error_of_its_row(self, tmp_path):
         """The others are scored, and resuming does that row again."""
-        broken = {"Rome": True}
+        down = tmp_path / "down"
+        down.touch()
 
         def check(completion):
-            if broken.get(completion):
+            if completion == "Rome" and down.exists():
                 raise OSError("the disk is away")
             return 1.0
 
         rubric = Rubric([check])
         rows = texts("Paris", "Rome", "Oslo")
-        summary = await score_rows(rubric, rows, folder=tmp_path)
+        folder = tmp_path / "run"
+        summary = await score_rows(rubric, rows, folder=folder)
         assert (summary.unscored, summary.errors) == (1, {"OSError": 1})
-        broken.clear()
+        down.unlink()
         seen = []
-        summary = await score_rows(rubric, rows, folder=tmp_path, resume=True, on_row=seen.append)
+        summary = await score_rows(rubric, rows, folder=folder, resume=True, on_row=seen.append)
         assert [row.example for row in seen] == ["1"]
         assert (summary.rollouts, summary.unscored) == (3, 0)
 
@@ -241,17 +243,20 @@ class TestGroups:
 
     async def test_a_group_is_done_again_whole_and_saved_in_part(self, tmp_path):
         """One of two failed: both are compared again, and the one that failed is written."""
-        fails = [True]
+        down = tmp_path / "down"
+        down.touch()
 
         def check(completions):
+            fails = down.exists()
             return [None if fails and text == "bad" else len(completions) for text in completions]
 
         rubric = Rubric([Criterion(check=check, name="size")])
         rows = [{"id": "a", "completion": "good"}, {"id": "a", "completion": "bad"}]
-        await score_rows(rubric, rows, folder=tmp_path)
-        fails.clear()
-        summary = await score_rows(rubric, rows, folder=tmp_path, resume=True)
-        assert len(lines_of(tmp_path)) == 3
+        folder = tmp_path / "run"
+        await score_rows(rubric, rows, folder=folder)
+        down.unlink()
+        summary = await score_rows(rubric, rows, folder=folder, resume=True)
+        assert len(lines_of(folder)) == 3
         assert (summary.rollouts, summary.reward.mean) == (2, 2.0)
 
 
@@ -362,23 +367,23 @@ class TestStopping:
 
     async def test_a_cancelled_run_keeps_what_is_finished(self, tmp_path):
         """As Ctrl-C leaves it."""
-        finished, never = asyncio.Event(), asyncio.Event()
+        finished, may_end, folder = asyncio.Event(), tmp_path / "may end", tmp_path / "run"
 
         async def check(n):
-            if n:
-                await never.wait()
+            while n and not may_end.exists():
+                await asyncio.sleep(0)
             return 1.0
 
         rubric, rows = Rubric([check]), [{"n": n} for n in range(4)]
         on_row = lambda row: finished.set()  # noqa: E731
-        task = asyncio.create_task(score_rows(rubric, rows, folder=tmp_path, on_row=on_row))
+        task = asyncio.create_task(score_rows(rubric, rows, folder=folder, on_row=on_row))
         await finished.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        never.set()
-        assert len(lines_of(tmp_path)) == 1
-        assert (await score_rows(rubric, rows, folder=tmp_path, resume=True)).rollouts == 4
+        may_end.touch()
+        assert len(lines_of(folder)) == 1
+        assert (await score_rows(rubric, rows, folder=folder, resume=True)).rollouts == 4
 
 
 class TestProgress:

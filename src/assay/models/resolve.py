@@ -8,13 +8,13 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, cast
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel
 
 from assay.errors import Refused
-from assay.identity import hash_settings, identify_judge
+from assay.identity import has_own_name, hash_settings, identify_judge
 from assay.messages import MEDIA_KINDS
 from assay.models.budgets import count_call
 from assay.models.endpoint_model import Deduplicated, EndpointModel, SendPayload
@@ -31,11 +31,19 @@ from assay.models.retry import Endpoint
 from assay.models.sdk import SdkSender, accepted_keywords, format_of_client, read_url_and_key
 from assay.models.structured import read_structured
 from assay.models.wire_format import WireFormat
-from assay.redaction import redact_settings, register_secret, select_searchable, split_login
+from assay.redaction import (
+    get_logger,
+    redact_settings,
+    register_secret,
+    select_searchable,
+    split_login,
+)
 from assay.wording import format_value, suggest_word
 
 # A name, a URL, a model, a function or the client of an SDK.
 ModelSource: TypeAlias = str | Model | Callable[..., Any] | Any
+
+_logger = get_logger("assay")
 
 RESPONSES_SUFFIX = "?api=responses"  # after a name or a URL: call the Responses API
 LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
@@ -56,6 +64,7 @@ def model_of(
     cache: CacheSource = None,
     shared: bool = True,
     media: str | Sequence[str] | None = None,
+    id: str | None = None,
     **extra: Any,
 ) -> Model:
     """Return the model that a name, a URL, a client or a function stands for.
@@ -74,13 +83,27 @@ def model_of(
       default they are sent once.
     - `media` lists the media that the model accepts (`image`, `audio`, `file` for PDF), if they
       are not known by its name.
+    - `id` is the name under which the answers of a function are kept. A function that can be
+      imported needs none. The answers of a method, a closure, a lambda or a callable object are
+      cached, and reused by another process, only if it has one.
     - `api="responses"`, or `?api=responses` after a name or a URL, uses OpenAI's Responses API.
     - Further arguments, such as `reasoning_effort="low"`, are sent with every call.
     """
     verdict_cache = cache_of(cache)
     model = _make_model(source, name, api_key=api_key, limits=limits, price=price, extra=extra)
+    if id is not None:
+        if not isinstance(model, FunctionModel):
+            raise Refused(f"id={id!r} is for a function, and {model.id} is none: leave it out")
+        model = FunctionModel(cast("Callable[..., Any]", source), id)
     if media is not None:
         _set_media(model, media)
+    if isinstance(model, FunctionModel) and not model.has_lasting_id and verdict_cache is not None:
+        _logger.warning(
+            "the answers of %s are not cached, since the function has no name of its own: "
+            "give model_of(..., id=...)",
+            model.id,
+        )
+        verdict_cache = None
     if verdict_cache is not None:
         return Deduplicated(Cached(model, verdict_cache))
     # A model that was passed in is returned as it is.
@@ -374,9 +397,13 @@ class FunctionModel:
     a text.
     """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], id: str | None = None) -> None:
+        """`id` is the name under which its answers are kept; see `identify_judge`."""
         self._function = function
-        self.id = identify_judge(function)
+        self.id = id or identify_judge(function)
+        # Whether the id is the same in another process, so that answers may be kept under it.
+        has_given_id = id is not None or hasattr(function, "judge_id")
+        self.has_lasting_id = has_given_id or has_own_name(function)
         keywords = accepted_keywords(function)
         self._takes_keywords = keywords is None or {"system_prompt", "user_prompt"} <= keywords
 
@@ -410,9 +437,9 @@ def configure(*, model: ModelSource | None = None, **options: Any) -> None:
     `options` are those of `model_of`.
 
     >>> from assay.testing import FakeModel
-    >>> configure(model=FakeModel("MET"))
+    >>> configure(model=FakeModel("MET", judge_id="always met"))
     >>> default_model().id
-    'assay.testing.fakes:FakeModel'
+    'always met'
     >>> configure(model=None)
     """
     _configured.clear()

@@ -1,0 +1,338 @@
+"""What identifies judges, settings, functions and rubrics: whatever can change an answer."""
+
+import asyncio
+import subprocess
+import sys
+import textwrap
+import threading
+from functools import partial
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay import PerCriterionGrader, Rubric, model_of
+from assay.identity import (
+    UNKNOWN,
+    identify,
+    identify_judge,
+    identify_or_unknown,
+    is_same_version,
+)
+from assay.runs import Run, RunRefused, rescore, score_rows
+from assay.testing import ModelServer
+
+LIMIT = 5
+
+
+def within_limit(completion):
+    return len(completion) <= LIMIT
+
+
+def make_check(limit):
+    def check(completion):
+        return len(completion) <= limit
+
+    return check
+
+
+class Judge:
+    def __init__(self, verdict):
+        self.verdict = verdict
+
+    def __call__(self, system_prompt, user_prompt):
+        return self.verdict
+
+    def judge(self, system_prompt, user_prompt):
+        return self.verdict
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner) | st.tuples(inner, inner),
+    max_leaves=10,
+)
+
+
+def are_same(first, second):
+    """Equal, and of the same types throughout: 1, 1.0 and True differ, and so do 0.0 and -0.0."""
+    return repr(first) == repr(second)
+
+
+@given(values, values)
+def test_the_identity_differs_whenever_a_value_differs(first, second):
+    """For values in closures, attributes, defaults and partials alike."""
+    for hold in (make_check, Judge, lambda value: partial(make_check, value)):
+        same = identify(hold(first)) == identify(hold(second))
+        assert same == are_same(first, second)
+
+
+def test_code_constants_globals_and_helpers_are_part_of_a_function(monkeypatch):
+    """Each change of what decides the answer gives another identity."""
+    before = identify(within_limit)
+    assert before == identify(within_limit)
+    monkeypatch.setattr(sys.modules[__name__], "LIMIT", 6)
+    assert identify(within_limit) != before
+    assert identify(lambda c: len(c) <= 100) != identify(lambda c: len(c) <= 5)
+    assert identify(lambda c: len(c) < 5) != identify(lambda c: len(c) > 5)
+    assert identify(lambda c, n=1: n) != identify(lambda c, n=2: n)
+
+
+def test_what_a_module_of_the_user_holds_is_part_of_a_function(tmp_path, monkeypatch):
+    """`settings.LIMIT` in a check is read from the module `settings`."""
+    (tmp_path / "own_settings.py").write_text("LIMIT = 5\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    import own_settings
+
+    def check(completion):
+        return len(completion) <= own_settings.LIMIT
+
+    before = identify(check)
+    own_settings.LIMIT = 6
+    assert identify(check) != before
+
+
+def test_the_identity_is_the_same_in_another_process(tmp_path):
+    """Otherwise no run could be resumed."""
+    (tmp_path / "own_checks.py").write_text(
+        textwrap.dedent(
+            """
+            import re
+            from assay import Criterion, Rubric
+            WORDS = {"kind", "brief"}
+            PATTERN = re.compile("[a-z]+")
+
+            class Check:
+                def __init__(self, words):
+                    self.words = words
+
+                def __call__(self, completion):
+                    return len(self.words & set(PATTERN.findall(completion)))
+
+            def is_short(completion, parser):
+                return len(parser.parse_answer(completion) or "") < 5 or completion in (1, (2, 3))
+
+            rubric = Rubric([Criterion(check=Check(WORDS), name="words"), is_short])
+            """
+        )
+    )
+    program = "import own_checks; print(own_checks.rubric.content_hash)"
+    hashes = set()
+    for _ in range(3):  # the first run compiles, the others read what was compiled
+        result = subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        hashes.add(result.stdout.strip())
+    [content_hash] = hashes
+    assert len(content_hash) == 64
+
+
+class TestRubrics:
+    def test_rubrics_with_different_code_have_different_versions(self):
+        first, second = Rubric([make_check(100)]), Rubric([make_check(5)])
+        assert first.content_hash == Rubric([make_check(100)]).content_hash != second.content_hash
+
+    def test_a_subclass_that_changes_rewards_is_another_rubric(self):
+        class TenTimes(Rubric):
+            async def score_rollout(self, state):
+                await super().score_rollout(state)
+                state["reward"] *= 10
+
+        check = make_check(5)
+        assert TenTimes([check]).content_hash != Rubric([check]).content_hash
+
+    def test_an_object_that_a_check_takes_is_part_of_the_version(self):
+        def check(completion, limit):
+            return len(completion) <= limit
+
+        versions = []
+        for limit in (5, 100):
+            rubric = Rubric([check])
+            rubric.add_class_object("limit", limit)
+            versions.append(rubric.content_hash)
+            assert rubric.grade_sync("short").version == rubric.content_hash
+        assert versions[0] != versions[1]
+
+    def test_what_cannot_be_identified_is_never_the_same(self):
+        lock = threading.Lock()
+
+        def check(completion):
+            with lock:
+                return True
+
+        rubric = Rubric([check])
+        assert rubric.content_hash == rubric.grade_sync("x").version == UNKNOWN
+        assert not is_same_version(rubric.content_hash, rubric.content_hash)
+
+    def test_a_check_that_changes_by_an_addition_changes_the_version_of_reports(self):
+        rubric = Rubric([make_check(5)])
+        before = rubric.grade_sync("x").version
+        rubric.add_reward_func(make_check(6))
+        after = rubric.grade_sync("x").version
+        assert before != after == rubric.content_hash
+
+    async def test_a_run_is_not_resumed_with_other_code(self, tmp_path):
+        rows = [{"completion": "x" * 50}]
+        await score_rows(Rubric([make_check(100)]), rows, folder=tmp_path)
+        with pytest.raises(RunRefused, match="'check'"):
+            await score_rows(Rubric([make_check(5)]), rows, folder=tmp_path, resume=True)
+        await score_rows(Rubric([make_check(100)]), rows, folder=tmp_path, resume=True)
+
+    async def test_a_run_is_not_resumed_with_code_that_cannot_be_identified(self, tmp_path):
+        lock = threading.Lock()
+
+        def check(completion):
+            with lock:
+                return True
+
+        rows = [{"completion": "x"}]
+        await score_rows(Rubric([check]), rows, folder=tmp_path)
+        with pytest.raises(RunRefused, match="the code of 'check' cannot be identified"):
+            await score_rows(Rubric([check]), rows, folder=tmp_path, resume=True)
+
+    def test_a_large_object_is_not_read(self):
+        """Neither a list of a million numbers nor a large array takes longer than it may."""
+        assert identify_or_unknown(list(range(10**6))) == identify_or_unknown(list(range(10**6)))
+        assert identify_or_unknown([[n] for n in range(10**6)]) == UNKNOWN
+        assert identify_or_unknown(b"x" * 10**8) == UNKNOWN
+
+
+def always_met(system_prompt, user_prompt):
+    return '{"explanation": "", "criterion_status": "MET"}'
+
+
+MET, UNMET = (f'{{"explanation": "", "criterion_status": "{v}"}}' for v in ("MET", "UNMET"))
+
+
+def judge_pairs():
+    """Two judges with one path each time, of which the first says MET and the second UNMET."""
+
+    def answering(verdict):
+        def judge(system_prompt, user_prompt):
+            return verdict
+
+        return judge
+
+    def echo(verdict, system_prompt, user_prompt):
+        return verdict
+
+    return {
+        "methods": (Judge(MET).judge, Judge(UNMET).judge),
+        "callable objects": (Judge(MET), Judge(UNMET)),
+        "closures": (answering(MET), answering(UNMET)),
+        "partials": (partial(echo, MET), partial(echo, UNMET)),
+        "lambdas": (lambda s, u: MET, lambda s, u: UNMET),
+    }
+
+
+@pytest.mark.parametrize("kind", judge_pairs())
+class TestFunctionsAsJudges:
+    RUBRIC = Rubric([{"requirement": "Is kind"}])
+
+    def test_they_share_no_cached_verdict(self, kind, tmp_path):
+        verdicts = []
+        for function in judge_pairs()[kind]:
+            grader = PerCriterionGrader(model=model_of(function, cache=tmp_path / "cache.db"))
+            verdicts.append(self.RUBRIC.grade_sync("x", grader).score)
+        assert verdicts == [1.0, 0.0]
+
+    async def test_rescoring_asks_the_other_one(self, kind, tmp_path):
+        first, second = judge_pairs()[kind]
+        await score_rows(
+            self.RUBRIC,
+            [{"completion": "x"}],
+            folder=tmp_path / "a",
+            grader=PerCriterionGrader(model=first),
+        )
+        summary = await rescore(
+            Run.open(tmp_path / "a"),
+            self.RUBRIC,
+            tmp_path / "b",
+            grader=PerCriterionGrader(model=second),
+        )
+        assert summary.score.mean == 0.0
+
+    async def test_a_run_is_not_resumed_with_the_other_one(self, kind, tmp_path):
+        first, second = map(PerCriterionGrader, judge_pairs()[kind])
+        rows = [{"completion": "x"}]
+        await score_rows(self.RUBRIC, rows, folder=tmp_path, grader=first)
+        with pytest.raises(RunRefused, match="judge was"):
+            await score_rows(self.RUBRIC, rows, folder=tmp_path, grader=second, resume=True)
+        # The same object is the same judge.
+        await score_rows(self.RUBRIC, rows, folder=tmp_path, grader=first, resume=True)
+
+
+def test_a_function_without_a_name_is_cached_if_it_is_given_an_id(tmp_path):
+    """The second one is not asked, because the ids are the same."""
+    asked = []
+
+    def make(verdict):
+        def judge(system_prompt, user_prompt):
+            asked.append(verdict)
+            return verdict
+
+        return judge
+
+    rubric = Rubric([{"requirement": "Is kind"}])
+    for verdict in (MET, UNMET):
+        model = model_of(make(verdict), id="judge 1", cache=tmp_path / "cache.db")
+        assert rubric.grade_sync("x", PerCriterionGrader(model=model)).score == 1.0
+    assert asked == [MET]
+
+
+def test_a_function_with_a_name_is_cached_until_its_code_changes(tmp_path):
+    (tmp_path / "own_judge.py").write_text("def judge(system_prompt, user_prompt): return 'MET'\n")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "own_judge.py").write_text(
+        "def judge(system_prompt, user_prompt): return 'UNMET'\n"
+    )
+    program = "import own_judge; from assay.identity import identify_judge; print(identify_judge(own_judge.judge))"
+    ids = [
+        subprocess.run(
+            [sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, check=True
+        ).stdout
+        for folder in (tmp_path, tmp_path, tmp_path / "other")
+    ]
+    assert ids[0] == ids[1] != ids[2]
+    assert all(line.startswith("own_judge:judge@") for line in ids)
+
+
+def test_an_id_is_only_for_functions():
+    with pytest.raises(Exception, match="id='x' is for a function"):
+        model_of("http://127.0.0.1:9/v1#name", id="x")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ({"adapter_key": "medical"}, {"adapter_key": "legal"}),
+        ({"lora_token": "a"}, {"lora_token": "b"}),
+        ({"extra_headers": {"x-style-key": "a"}}, {"extra_headers": {"x-style-key": "b"}}),
+        ({"style": "sk-proj-0123456789abcdef"}, {"style": "sk-proj-0123456789abcdee"}),
+    ],
+)
+def test_settings_that_look_like_secrets_are_part_of_the_key_but_not_written(settings):
+    models = [model_of("http://127.0.0.1:9/v1#name", **each) for each in settings]
+    again = model_of("http://127.0.0.1:9/v1#name", **settings[0])
+    assert models[0].id == again.id != models[1].id
+    for model in models:
+        for secret in ("medical", "legal", "0123456789"):
+            assert secret not in model.id
+
+
+def test_two_adapters_share_no_verdict(tmp_path):
+    """Only the third model is one that was asked before."""
+    rubric = Rubric([{"requirement": "Is kind"}])
+    with ModelServer(lambda system, user: "MET") as server:
+        for adapter in ("medical", "legal", "medical"):
+            model = model_of(server.model, adapter_key=adapter, cache=tmp_path / "cache.db")
+            asyncio.run(rubric.grade("x", PerCriterionGrader(model=model)))
+        assert server.calls == 2
+
+
+def test_a_module_level_function_keeps_its_path_in_its_id():
+    assert identify_judge(always_met).startswith(f"{__name__}:always_met@")
