@@ -370,7 +370,7 @@ class TestStopping:
         finished, may_end, folder = asyncio.Event(), tmp_path / "may end", tmp_path / "run"
 
         async def check(n):
-            while n and not may_end.exists():  # noqa: ASYNC110, ASYNC240 - the file is outside of the code
+            while n and not may_end.exists():  # noqa: ASYNC110 - the file is outside of the code
                 await asyncio.sleep(0)
             return 1.0
 
