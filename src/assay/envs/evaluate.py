@@ -346,7 +346,7 @@ class Evaluator(pipeline.Pipeline):
             write_outputs(state, report, report.raw_score, report.metrics)
             if report.unshaped is not None:
                 state["outcome"] = report.outcome
-            if self._rubric.version:
+            if self._rubric is not None and self._rubric.version:
                 state["rubric_version"] = report.version
             write_step_rewards(state, report.raw_score, None, report.step_rewards)
         for example in groups.keys() & self._sampled:
