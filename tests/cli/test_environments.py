@@ -37,7 +37,8 @@ def assay(tmp_path, monkeypatch, capsys):
     def run(*arguments, as_verifiers="1"):
         monkeypatch.setenv("ASSAY_AS_VERIFIERS", as_verifiers)
         code = main(list(arguments))
-        return SimpleNamespace(code=code, err=capsys.readouterr().err)
+        printed = capsys.readouterr()
+        return SimpleNamespace(code=code, out=printed.out, err=printed.err)
 
     yield run
     for name in set(sys.modules) - before:
@@ -60,6 +61,30 @@ def test_an_environment_is_evaluated_into_an_ordinary_run(assay, tmp_path, name,
     assert [row.reward for row in rows] == [1.5, 1.0]
     assert [row.fields["stop_condition"] for row in rows] == ["sold", "max_turns_reached"]
     assert [line.name for line in rows[0].report.lines] == ["turns_left", "num_turns"]
+
+
+def test_a_run_is_resumed_only_with_the_same_arguments_of_its_environment(assay):
+    """They are part of what the run is, and it shows them."""
+    arguments = ["eval", "environments/sell-it", "-o", "run", "-q", "--env-args"]
+    with ModelServer(answer) as server:
+        arguments[2:2] = ["-m", server.model]
+        assert assay(*arguments, '{"max_turns": 2}').code == 0
+        other = assay(*arguments, '{"max_turns": 3}', "--resume")
+        assert other.code == 2
+        assert "env_args was {'max_turns': 2}, and is {'max_turns': 3}" in other.err
+        assert assay(*arguments, '{"max_turns": 2}', "--resume").code == 0
+    shown = assay("show", "run").out
+    assert 'environment environments/sell-it; with {"max_turns": 2}' in shown
+
+
+def test_pass_at_k_is_by_the_threshold_of_the_environment(assay):
+    """By the reward from 0.5 on, as in verifiers: each rollout of the first question is worth 1.5, of the other 1.0."""
+    with ModelServer(answer) as server:
+        arguments = ["-m", server.model, "--samples", "2", "-o", "run"]
+        ended = assay("eval", "environments/sell-it", *arguments)
+    assert "k, reward ≥ 0.5" in ended.out
+    assert Run.open("run").summary().passes[2].any == 1.0
+    assert Run.open("run").work_out().pass_measure == "reward"
 
 
 @pytest.mark.parametrize(

@@ -622,3 +622,19 @@ class TestRubricsOfRows:
         results = SingleTurnEnv(rows).evaluate(model=server.model)
         assert results["reward"] == [None, 1.0]
         assert "contians" in results["errors"][0]["rubric"]
+
+
+def test_a_rollout_passes_by_the_threshold_of_its_environment(serve):
+    """Two of three words are worth 0.67; by default a rollout passes with the whole score."""
+    rubric = Rubric([lambda completion: len(set(completion.split()) & {"a", "b", "c"}) / 3])
+    env = SingleTurnEnv([{"prompt": "?"}], rubric=rubric)
+    rates = []
+    for threshold, measure in [(1.0, "score"), (0.6, "score"), (0.6, "reward")]:
+        env.pass_threshold = threshold
+        env.pass_measure = measure
+        results = env.evaluate(model=serve("a b").model, rollouts_per_example=2)
+        rates.append((results.summary.passes[2].any, results.summary.threshold))
+    assert rates == [(0.0, 1.0), (1.0, 0.6), (1.0, 0.6)]
+    env.pass_threshold = "high"
+    with pytest.raises(ValueError, match="pass_threshold is 'high': give a number"):
+        env.evaluate(model=serve("a b").model)

@@ -114,7 +114,7 @@ def command(options: EvalOptions) -> int:
             )
             return results.summary
 
-        return cli.Runner(options, rubric, grader).run(work)
+        return cli.Runner(options, rubric, grader, environment.pass_rule).run(work)
 
 
 def _find_row_rubrics(

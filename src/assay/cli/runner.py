@@ -1,6 +1,7 @@
 """Run the work of a command: show progress, hear Ctrl-C, keep to the budget, print, and give the exit code."""
 
 import asyncio
+import json
 import logging
 import shlex
 import signal
@@ -30,6 +31,7 @@ from assay.runs import Progress, Row, Run, RunAbout, Spending, Summary
 from assay.runs.folder import Folder
 from assay.runs.metadata import judge_name, judge_of
 from assay.runs.pipeline import OnProgress
+from assay.runs.stats import DEFAULT_PASS_RULE, PassRule
 from assay.runs.summary import Tally
 from assay.wording import format_count
 
@@ -215,12 +217,17 @@ def say_budget(spent: Ledger, hint: str = "", *, quiet: bool) -> None:
 class RowPrinter:
     """Prints rows in the order of the data, and notes which are below the threshold for every rollout."""
 
-    def __init__(self, format: Format | None, display: DisplayOptions) -> None:
+    def __init__(
+        self,
+        format: Format | None,
+        display: DisplayOptions,
+        pass_rule: PassRule = DEFAULT_PASS_RULE,
+    ) -> None:
         self.low: list[str] = []
         self.printed = 0
         self._format = format or Format("")  # which prints nothing
         self._thresholds = display.thresholds
-        self._tally = Tally()
+        self._tally = Tally(pass_rule=pass_rule)
         self._next = 0
         self._early: dict[int, Row] = {}  # rows that are finished before one that comes before them
         # A run that is kept may have more rows waiting than memory has room for.
@@ -264,6 +271,7 @@ class Runner:
     options: RunOptions
     rubric: Rubric | None
     grader: Grader | None = None
+    pass_rule: PassRule = DEFAULT_PASS_RULE
     printer: RowPrinter | None = (
         None  # None where rows of earlier sittings or of workers are read from the folder
     )
@@ -279,7 +287,7 @@ class Runner:
                 dollars=self.options.budget, spent=run.spent().cost or 0.0, rollout=run.dearest()
             )
         if not (resumes or by_workers or self.options.dry_run):
-            self.printer = RowPrinter(self._format(), self.options)
+            self.printer = RowPrinter(self._format(), self.options, self.pass_rule)
         return run_work(
             work,
             self._show,
@@ -366,6 +374,10 @@ def saved_format(
     parts = [f"{about.kind}, {about.created}"]
     if about.rubric is not None:
         parts.append(f"rubric {about.rubric.name or about.rubric.hash[:12]}")
+    if "env_id" in about.config:
+        parts.append(f"environment {about.config['env_id']}")
+    if "env_args" in about.config:
+        parts.append(f"with {json.dumps(about.config['env_args'], ensure_ascii=False)}")
     parts += [f"model {about.model}"] if about.model else []
     parts += [f"judge {about.judge}"] if about.judge else []
     criteria = (

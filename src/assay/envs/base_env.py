@@ -33,6 +33,7 @@ from assay.models.model import Tool
 from assay.parsers import Parser
 from assay.redaction import get_logger
 from assay.rubric import Rubric, RubricGroup
+from assay.runs.stats import Measure, PassRule
 from assay.types import Message, Messages, State
 from assay.wording import describe_error, format_value
 
@@ -139,6 +140,9 @@ class Environment(Hooked, ABC):
     )
     asks: Mapping[str, Any] = {}  # more fields of the `Asking` that makes prompts of rows
     env_args: Mapping[str, Any] = {}  # what `load_environment` was given to make it
+    # A rollout passes, for pass@k, if its score (or its reward) reaches the threshold.
+    pass_threshold: float = 1.0
+    pass_measure: Measure = "score"
     scores_failures = (
         False  # whether a rollout that failed is scored nevertheless, by what was said until then
     )
@@ -213,6 +217,11 @@ class Environment(Hooked, ABC):
         return next(
             (rows for rows in map(self._examples_of, names) if rows is not None), list[Example]()
         )
+
+    @property
+    def pass_rule(self) -> PassRule:
+        """When a rollout passes, for pass@k."""
+        return PassRule(self.pass_threshold, self.pass_measure)
 
     # The rubric.
 

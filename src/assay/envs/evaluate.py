@@ -5,7 +5,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from hashlib import blake2b
 from itertools import groupby
@@ -388,7 +388,8 @@ async def carry_out(
     """Ask the model about every example, score what it says, and save the rows if a folder is named."""
     started = time.monotonic()
     rubric = environment.scoring
-    about = RunAbout.of("evaluate")
+    pass_rule = asdict(environment.pass_rule)
+    about = RunAbout.of("evaluate", options={"pass_rule": pass_rule})
     times, folder, resume = (
         options.get("rollouts_per_example", 1),
         options.get("run"),
@@ -405,10 +406,14 @@ async def carry_out(
             judge=_find_judge(environment, data, options.get("grader")),
             model=under_test.name,
             config={
-                "environment": type(environment).__name__,
+                **_describe_environment(environment),
                 "sampling_args": under_test.sampling_args,
             },
-            options={"rollouts_per_example": times, "max_concurrent": under_test.at_once},
+            options={
+                "rollouts_per_example": times,
+                "max_concurrent": under_test.at_once,
+                "pass_rule": pass_rule,
+            },
             data={"rows": len(data), "fingerprint": digest.hexdigest()},
         )
     jobs = jobs_of(examples, times=times)
@@ -464,6 +469,16 @@ def _find_judge(
     if any(example.get(COLUMN) is not None for example in data):
         return judge_of(pipeline.RowRubrics(rubric, shows=environment.rubric.caller_shows), grader)
     return None if rubric is None else judge_of(rubric, grader)
+
+
+def _describe_environment(environment: "Environment") -> dict[str, Any]:
+    """Return what identifies an environment: its class, its name, and the arguments it was made with."""
+    description: dict[str, Any] = {"environment": type(environment).__name__}
+    if environment.env_id:
+        description["env_id"] = environment.env_id
+    if environment.env_args:
+        description["env_args"] = dict(environment.env_args)
+    return description
 
 
 def _restore(

@@ -26,7 +26,7 @@ from assay.runs.jsonable import as_text, holdable
 from assay.runs.metadata import RunAbout
 from assay.runs.row import Key, Row, RowForm, Seen, data_of, opening_of
 from assay.runs.spending import Spending, SpendingLog, larger, spent_by
-from assay.runs.summary import Summary, Tally, summarize
+from assay.runs.summary import Summary, Tally
 
 SYNC_SECONDS = 1.0  # how long a written row may wait for the disk; a power cut can take that much, a kill nothing
 
@@ -69,7 +69,7 @@ class Journal(AbstractContextManager["Journal"]):
         self._size = self.rows = 0
         self._tally: Tally | None = None
         if not folder.has_rows:
-            self._tally = Tally(alone=True)
+            self._tally = Tally(pass_rule=about.pass_rule, alone=True)
         elif not folder.run_json.exists():
             raise RunRefused(f"{folder.rollouts} belongs to no run: name another folder")
         else:
@@ -152,7 +152,8 @@ class Journal(AbstractContextManager["Journal"]):
         return self._count() if self._tally is None else self._tally
 
     def _count(self) -> Tally:
-        return Tally().add_all(Run(self._folder, self.about).rows())
+        tally = Tally(pass_rule=self.about.pass_rule)
+        return tally.add_all(Run(self._folder, self.about).rows())
 
     def finish(self, *, complete: bool = True, models: Iterable[str] = ()) -> Summary:
         """Work out the summary and write it to summary.json, and the ids of the `models` to run.json."""
@@ -309,7 +310,8 @@ class Run:
 
     def work_out(self) -> Summary:
         """The summary, from the rows. It is `complete` when the run was finished and nothing came after."""
-        saved, found = self._saved_summary(), summarize(self.rows())
+        saved = self._saved_summary()
+        found = Tally(pass_rule=self.about.pass_rule).add_all(self.rows()).summary()
         spent = larger(found.spent, spent_by(self._folder.spending))
         return replace(found, complete=saved is not None and saved.complete, spent=spent)
 

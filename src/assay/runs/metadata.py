@@ -29,6 +29,7 @@ from assay.plan import Traits
 from assay.redaction import redact_settings
 from assay.runs.folder import Folder, RunError, write_json
 from assay.runs.jsonable import form_of, to_jsonable
+from assay.runs.stats import PassRule
 from assay.wording import explain_first_error, format_value
 
 FORMAT = "assay.run/1"
@@ -253,6 +254,12 @@ class RunAbout:
             raise RunError(
                 f"{folder.run_json} cannot be read ({explain_first_error(error)[1]}): restore it"
             ) from error
+
+    @property
+    def pass_rule(self) -> PassRule:
+        """When a rollout of this run passes, for pass@k."""
+        rule = self.options.get("pass_rule")
+        return PassRule() if rule is None else PassRule(**rule)
 
     @cached_property
     def criteria(self) -> tuple[Criterion, ...]:

@@ -27,6 +27,7 @@ from assay.runs.metadata import RunAbout, data_about
 from assay.runs.row import LARGEST_SAMPLE, Key, Row, Seen
 from assay.runs.row_rubrics import RowRubrics, unreadable
 from assay.runs.spending import Spending
+from assay.runs.stats import DEFAULT_PASS_RULE, PassRule
 from assay.runs.summary import Summary, Tally
 from assay.wording import format_count, format_value
 
@@ -207,11 +208,17 @@ class Sink:
     """A journal, or a tally where nothing is saved; and the callback that sees each row."""
 
     def __init__(
-        self, journal: Journal | None, on_row: OnRow | None, watch: Watch, *, alone: bool = False
+        self,
+        journal: Journal | None,
+        on_row: OnRow | None,
+        watch: Watch,
+        *,
+        pass_rule: PassRule = DEFAULT_PASS_RULE,
+        alone: bool = False,
     ) -> None:
         """`alone`: each example comes once."""
         self._journal = journal
-        self._tally = Tally(alone=alone)
+        self._tally = Tally(pass_rule=pass_rule, alone=alone)
         self._on_row = on_row
         self._watch = watch
         self._done = Seen() if journal is None else journal.done
@@ -271,7 +278,7 @@ def opened_sink(
     with nullcontext() if folder is None else Journal.open(folder, about, resume=resume) as journal:
         if journal is not None:
             journal.count_spending(watch.ledger)
-        yield Sink(journal, on_row, watch, alone=alone)
+        yield Sink(journal, on_row, watch, pass_rule=about.pass_rule, alone=alone)
 
 
 _NO_TRAITS = Traits()

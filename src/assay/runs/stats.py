@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import comb
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
+from assay.report import EvaluationReport
 from assay.wording import format_count
 
 Z = 1.959963984540054  # 95 % of a normal distribution lie within so many standard deviations
@@ -174,6 +175,36 @@ class Mean:
         squares = self._squares - 2 * part * self._cross + part * part * self._sizes
         spread = Spread(mean, squares, self.count, self.examples, self._binary)
         return MeanEstimate(mean, *spread.bounds(), self.count, self.examples)
+
+
+Measure: TypeAlias = Literal["score", "reward"]
+
+
+@dataclass(frozen=True)
+class PassRule:
+    """When a rollout passes: its score, or its reward, reaches a threshold."""
+
+    threshold: float = 1.0
+    measure: Measure = "score"
+
+    def __post_init__(self) -> None:
+        if type(self.threshold) not in (int, float) or not math.isfinite(self.threshold):
+            raise ValueError(f"pass_threshold is {self.threshold!r}: give a number")
+        if self.measure not in get_args(Measure):
+            raise ValueError(f"pass_measure is {self.measure!r}: give 'score' or 'reward'")
+
+    def __str__(self) -> str:
+        return f"{self.measure} ≥ {self.threshold:g}"
+
+    def is_passed(self, report: EvaluationReport) -> bool | None:
+        """Return whether a rollout passes; None if it has no score, or no reward."""
+        value = report.score if self.measure == "score" else report.raw_score
+        if value is None:
+            return None
+        return not is_below(value, self.threshold)
+
+
+DEFAULT_PASS_RULE = PassRule()
 
 
 @dataclass(frozen=True)

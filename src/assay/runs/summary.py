@@ -17,7 +17,16 @@ from assay.runs.folder import write_json
 from assay.runs.jsonable import form_of
 from assay.runs.row import Row, own_rubric
 from assay.runs.spending import NOTHING, Spending
-from assay.runs.stats import NO_ESTIMATE, Mean, MeanEstimate, Passes, PassRates
+from assay.runs.stats import (
+    DEFAULT_PASS_RULE,
+    NO_ESTIMATE,
+    Mean,
+    MeanEstimate,
+    Measure,
+    Passes,
+    PassRates,
+    PassRule,
+)
 from assay.wording import format_count
 
 
@@ -75,9 +84,10 @@ class Summary:
     # The score over the criteria of each tag alone.
     tags: Mapping[str, MeanEstimate] = field(default_factory=dict[Any, Any])
     tasks: Mapping[str, TaskSummary] = field(default_factory=dict[Any, Any])
-    # pass@k and pass^k by k, a rollout being a success when its score reaches `threshold`.
+    # pass@k and pass^k by k. A rollout passes if its score, or its reward, reaches `threshold`.
     passes: Mapping[int, PassRates] = field(default_factory=dict[Any, Any])
     threshold: float = 1.0
+    pass_measure: Measure = "score"
     spent: Spending = NOTHING
     # Seconds by part, added up over the rollouts that were timed.
     timing: Mapping[str, float] = field(default_factory=dict[Any, Any])
@@ -148,7 +158,8 @@ class Summary:
             passes = [
                 (f"{k}", rates.any, rates.all, rates.examples) for k, rates in self.passes.items()
             ]
-            yield Section(("k", "pass@k", "pass^k", "examples"), passes)
+            rule = PassRule(self.threshold, self.pass_measure)
+            yield Section((f"k, {rule}", "pass@k", "pass^k", "examples"), passes)
 
     def save(self, path: Path, size: int) -> None:
         """Write it to a file, with how many bytes of rows it tells of."""
@@ -284,15 +295,19 @@ def names_of(lines: Sequence[CriterionReport | Criterion], *, is_own: bool) -> l
 _KIND = re.compile(r"[A-Za-z_][\w.]*(?=:|$)")
 
 
-def summarize(rows: Iterable[Row], *, threshold: float = 1.0) -> Summary:
-    """What rows come to, in one pass. A rollout succeeds when its score reaches the threshold.
+def summarize(
+    rows: Iterable[Row], *, threshold: float = 1.0, pass_measure: Measure = "score"
+) -> Summary:
+    """Return what rows come to, in one pass.
+
+    For pass@k, a rollout passes if its score, or its reward, reaches the threshold.
 
     Keeps a few numbers an example, and no row.
 
     >>> summarize([Row("0"), Row("1", error="Overloaded: try later")]).errors
     {'Overloaded': 1}
     """
-    return Tally(threshold=threshold).add_all(rows).summary()
+    return Tally(pass_rule=PassRule(threshold, pass_measure)).add_all(rows).summary()
 
 
 @dataclass(slots=True)
@@ -321,7 +336,7 @@ class _TaskTally:
 class Tally:
     """Counts and sums over rows."""
 
-    def __init__(self, *, threshold: float = 1.0, alone: bool = False) -> None:
+    def __init__(self, *, pass_rule: PassRule = DEFAULT_PASS_RULE, alone: bool = False) -> None:
         """`alone`: each example comes once, so nothing is kept of it. If one does not, it `repeats`, and has to be
         counted anew."""
         self._all = _TaskTally()
@@ -330,7 +345,7 @@ class Tally:
         self._by_criterion: dict[str, Counter[str]] = {}
         self._spent = NOTHING
         self._timing: Counter[str] = Counter()
-        self._threshold = threshold
+        self._pass_rule = pass_rule
         self._places: dict[str, int] | None = None if alone else {}
         self._elsewhere = 0  # examples that came with a merge
         self.repeats = False  # whether an example that should have come once came again
@@ -390,10 +405,11 @@ class Tally:
             for tag, score in report.tag_scores.items():
                 if score is not None:
                     self._tags.setdefault(tag, Mean()).add(score, place)
-        if report.score is not None:
-            if report.scale != "unit":
-                self._unit = False
-            self._passes.add(report.score >= self._threshold - 1e-9, place)
+        if report.score is not None and report.scale != "unit":
+            self._unit = False
+        is_passed = self._pass_rule.is_passed(report)
+        if is_passed is not None:
+            self._passes.add(is_passed, place)
 
     def _add_lines(self, row: Row, place: int | None) -> None:
         report = row.report
@@ -486,7 +502,8 @@ class Tally:
             tags={name: mean.estimate().within(*bounds) for name, mean in self._tags.items()},
             tasks=tasks,
             passes=self._passes.rates(),
-            threshold=self._threshold,
+            threshold=self._pass_rule.threshold,
+            pass_measure=self._pass_rule.measure,
             spent=self._spent,
             timing=dict(self._timing),
             altered=self._altered,

@@ -51,6 +51,7 @@ def overview(index: RowIndex, summary: Summary) -> dict[str, Any]:
             if k > 1 or len(summary.passes) > 1
         ],
         "threshold": summary.threshold,
+        "pass_measure": summary.pass_measure,
         "spent": summary.spent.to_dict(),
         "slowest": index.most("seconds"),
         "dearest": index.most("cost"),

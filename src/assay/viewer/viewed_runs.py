@@ -92,6 +92,8 @@ class ViewedRun:
             "id": self.identity,
             "name": self.run.path.resolve().name,
             **page_data.picked(about, "kind created model judge resolved"),
+            "environment": about.config.get("env_id"),
+            "env_args": about.config.get("env_args"),
             "rubric": None if rubric is None else {"name": rubric.name, "hash": rubric.hash},
             **page_data.picked(self, "rows live"),
         }

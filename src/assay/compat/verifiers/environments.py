@@ -101,9 +101,8 @@ class Environment(envs.Environment):
     logger: Logger = get_logger("assay")
     max_seq_len: int | None = None
     score_rollouts = True
-    pass_threshold = (
-        0.5  # the reward from which on a rollout counts for `pass_at_k` and `pass_all_k`
-    )
+    pass_threshold = 0.5
+    pass_measure = "reward"
     concurrency: int | None = (
         None  # the rollouts under way at once, where `max_concurrent` does not say
     )

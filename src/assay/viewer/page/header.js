@@ -27,8 +27,9 @@
     return [element("span.run-name", {}, select), live];
   }
 
-  function aboutLine({ model, judge, resolved, rubric, created, kind }) {
+  function aboutLine({ model, judge, resolved, rubric, created, kind, environment, env_args }) {
     const known = [
+      ["environment", environment], ["arguments", env_args && JSON.stringify(env_args)],
       ["model", model], ["judge", judge], ["answered as", (resolved || []).join(", ")],
       ["rubric", rubric && `${rubric.name || "unnamed"} ${String(rubric.hash).slice(0, 8)}`],
       [kind || "run", created && assay.words.time(created)],

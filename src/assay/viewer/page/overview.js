@@ -97,9 +97,9 @@
         element("td.number.note", {}, plural(one.rows ?? one.count, "rollout")))))));
   }
 
-  function passes({ pass, threshold }) {
+  function passes({ pass, threshold, pass_measure }) {
     const head = ["k", "pass@k: one of k succeeds", "pass^k: all k succeed", "examples"];
-    return section("Passes", { note: `a rollout succeeds with a score of ${threshold} or more` }, element("table.figures", {},
+    return section("Passes", { note: `a rollout passes with a ${pass_measure} of ${threshold} or more` }, element("table.figures", {},
       element("thead", {}, element("tr", {}, head.map((name) => element("th", { scope: "col" }, name)))),
       element("tbody", {}, pass.map((rate) => element("tr", {}, element("th", { scope: "row" }, rate.k),
         element("td", {}, percent(rate.any)), element("td", {}, percent(rate.all)), element("td.note", {}, count(rate.examples)))))));
