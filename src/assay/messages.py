@@ -294,8 +294,10 @@ def as_text_if_single(completion: Any) -> Any:
     if len(messages) != 1 or get_role(messages[0]) != "assistant":
         return completion
     pieces = list(_read_message(messages[0]))
-    if not pieces or any(piece.kind not in ("text", "thinking") for piece in pieces):
+    if any(piece.kind not in ("text", "thinking") for piece in pieces):
         return completion
+    if not pieces and not isinstance(_get_content(messages[0]), str):
+        return completion  # without any text: scoring says that it cannot be read
     return text_with_reasoning(messages[0])
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from assay import Rubric
+from assay import Rubric, XMLParser
 from assay.server import RewardServer
 
 
@@ -304,3 +304,17 @@ def test_json_that_clients_write_by_default_is_taken(server):
     """With spaces and escapes, as Python's own."""
     body = json.dumps({"prompt": "2+2?", "response": "4", "label": "4", "é": "ü"}).encode()
     assert server.ask("/slime", body).data == 3.5
+
+
+def test_reasoning_items_of_nemo_gym_count_as_reasoning_in_the_text(asking):
+    """A text check does not read them, and a format reward does, also of a reply that was cut off."""
+    parser = XMLParser(["think", "answer"])
+    thought = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "5?"}]}
+    rubric = Rubric([{"check": {"contains": "5"}}, parser.get_format_reward_func()], parser=parser)
+    text = [{"type": "output_text", "text": "<answer>4</answer>"}]
+    message = {"type": "message", "role": "assistant", "content": text}
+    with RewardServer(rubric) as server:
+        whole = ROW | {"response": {"output": [thought, message]}}
+        assert asking(server.url, "/verify", whole).data["reward"] == 1.0
+        cut = ROW | {"response": {"output": [thought]}}
+        assert asking(server.url, "/verify", cut).data["reward"] == 0.6

@@ -17,7 +17,7 @@ from assay.aggregation import group_by_key
 from assay.errors import RubricError
 from assay.graders.degenerate import explain_degenerate
 from assay.lazy import read_toml
-from assay.messages import completion_text
+from assay.messages import read_whole_text
 from assay.redaction import get_logger
 from assay.shaping import measure_repetition
 from assay.wording import describe_error
@@ -161,7 +161,7 @@ class RewardMonitor:
         step, paid, members, values = (list(column) for column in zip(*taken, strict=True))
         names = dict.fromkeys(name for one in values for name in one)
         columns = {name: [one.get(name) for one in values] for name in names}
-        texts = [completion_text(row.get("completion", "")) for row in step]
+        texts = [read_whole_text(row.get("completion", "")) for row in step]
         signs = self.observe(texts, paid, groups=[repr(group) for group in members], parts=columns)
         if self.second is not None:
             try:

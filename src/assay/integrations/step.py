@@ -12,6 +12,7 @@ from assay.base_rubric import BaseRubric
 from assay.concurrency import LoopThread, run_concurrently
 from assay.errors import AssayError, RubricError
 from assay.integrations.monitor import RewardMonitor
+from assay.messages import as_text_if_single
 from assay.plan import Traits
 from assay.report import EvaluationReport
 from assay.rubric import Rubric
@@ -202,7 +203,14 @@ class Step:
         scorer = (
             rubric if getattr(rubric, "reads_row_rubrics", False) else self._rows.around(rubric)
         )
-        return await scorer.score([dict(row) for row in rows])
+        rollouts: list[dict[str, Any]] = []
+        for row in rows:
+            rollout = dict(row)
+            # Trainers hand over the same reply as a text or as a message, depending on the data.
+            if "completion" in rollout:
+                rollout["completion"] = as_text_if_single(rollout["completion"])
+            rollouts.append(rollout)
+        return await scorer.score(rollouts)
 
 
 async def watched(

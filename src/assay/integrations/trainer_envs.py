@@ -40,7 +40,7 @@ class Dialogue:
 
     `respond(messages, row)`, plain or async, says what the environment replies: messages, or a text as the user's; nothing
     ends the rollout, and so do `max_turns` of the model, unless they are 0. The `row` belongs to this rollout: checks can name
-    what `respond` leaves in it. When it fails, the rollout is over and has no score. Without it there is one reply, a text.
+    what `respond` leaves in it. When it fails, the rollout is over and has no score. Without it there is one reply.
     """
 
     def __init__(
@@ -79,12 +79,7 @@ class Dialogue:
     ) -> Scored:
         """What is found about the rollout as it stands, up to the last turn of the model."""
         step = rubric if isinstance(rubric, Step) else Step(rubric)
-        said = (
-            [*self._said]
-            if self._respond is not None
-            else "".join(str(m["content"]) for m in self._said)
-        )
-        row = {**self.row, "prompt": self.prompt, "completion": said}
+        row = {**self.row, "prompt": self.prompt, "completion": [*self._said]}
         if why := self._error or ("" if self._said else SILENT):
             found = step.without_score(why)
         else:

@@ -155,13 +155,10 @@ def agent_loop_of(
                     message["role"] == "assistant"
                 ):  # verl leaves the special tokens in what the model wrote
                     message["content"] = without_end(message["content"], self.tokenizer)
-            completion = (
-                said[0]["content"] if len(said) == 1 and "tool_calls" not in said[0] else said
-            )
             spec: Mapping[str, Any] = row.get("reward_model") or {}
             asked = _row(
                 row.get("data_source", ""),
-                completion,
+                said,
                 spec.get("ground_truth", ""),
                 row.get("extra_info"),
             )

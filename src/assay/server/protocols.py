@@ -16,7 +16,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from assay.aggregation import Policy, fill_unscored, group_by_key
 from assay.integrations.reward_functions import fields_of_label, response_of, rewards_of
 from assay.integrations.step import Scored
-from assay.messages import completion_text
+from assay.messages import as_text_if_single, split_message
 from assay.report import EvaluationReport
 from assay.rollout import Rollout
 from assay.server.service import RubricService
@@ -322,7 +322,7 @@ def _read_verify(value: Any) -> Asked:
     asked, info = body.responses_create_params.input, row.get("info")
     rollout = Rollout(
         prompt=asked if isinstance(asked, str) else _chat(asked),
-        completion=_written(_chat(body.response.output)),
+        completion=as_text_if_single(_chat(body.response.output)),
         answer=next((row[name] for name in ANSWERS if row.get(name) is not None), ""),
         info=cast("dict[str, Any]", info) if isinstance(info, dict) else {},
         columns=row,
@@ -331,27 +331,35 @@ def _read_verify(value: Any) -> Asked:
 
 
 def _chat(items: Chat) -> Chat:
-    """Items of the Responses API as messages of a chat; reasoning is left out."""
+    """Return items of the Responses API as messages of a chat.
+
+    Reasoning belongs to the message or call that follows it.
+    """
     chat: Chat = []
+    reasoning: dict[str, Any] = {}
     for item in items:
         kind = item.get("type", "message")
-        if kind == "function_call":
+        if kind == "reasoning":
+            text = split_message({"role": "assistant", "content": [item]}).reasoning
+            reasoning = {"reasoning_content": text} if text else {}
+        elif kind == "function_call":
             call = {"name": item.get("name"), "arguments": item.get("arguments")}
             calls = [{"id": item.get("call_id"), "type": "function", "function": call}]
-            chat.append({"role": "assistant", "content": None, "tool_calls": calls})
+            message = {"role": "assistant", "content": None, "tool_calls": calls}
+            chat.append(message | reasoning)
+            reasoning = {}
         elif kind == "function_call_output":
             chat.append(
                 {"role": "tool", "tool_call_id": item.get("call_id"), "content": item.get("output")}
             )
         elif kind == "message":
-            chat.append({"role": item.get("role", "assistant"), "content": item.get("content")})
-    return chat
-
-
-def _written(chat: Chat) -> str | Chat:
-    """A single reply as its text, as other trainers send it; what holds calls of tools stays messages."""
-    if len(chat) == 1 and chat[0].get("role") == "assistant" and not chat[0].get("tool_calls"):
-        return completion_text(chat) or chat
+            message = {"role": item.get("role", "assistant"), "content": item.get("content")}
+            if message["role"] == "assistant":
+                message |= reasoning
+                reasoning = {}
+            chat.append(message)
+    if reasoning:  # it was cut off before the answer
+        chat.append({"role": "assistant", "content": ""} | reasoning)
     return chat
 
 
