@@ -413,7 +413,7 @@ def _errors(rows: Sequence[dict[str, Any]]) -> tuple[list[Check], Table]:
     for kind in kinds:
         free = [row[kind] == 1 for row in rows]
         ours, theirs = (
-            value_of(matthews.alone(confusion_matrix(whole, free).astype(float))),
+            value_of(matthews.estimate(confusion_matrix(whole, free).astype(float))),
             matthews_corrcoef(whole, free),
         )
         checks.append(same(f"FRANK {kind}: Matthews (scikit-learn)", (ours,), (float(theirs),), 6))

@@ -8,7 +8,7 @@ import pytest
 
 from assay.trust import krippendorff_alpha
 from assay.trust.coefficients import coincidences, number_alpha, number_sums, table_alpha
-from assay.trust.estimate import Clustered
+from assay.trust.estimate import ExampleSums
 
 _ = None
 # Krippendorff (2011), "Computing Krippendorff's Alpha-Reliability", section C: four observers, twelve units.
@@ -81,9 +81,9 @@ def test_nothing_answered_twice_has_no_alpha():
 def test_resampling_whole_units_puts_an_interval_round_it():
     """By tables as by sums of numbers: the same figure, and by other draws nearly the same interval."""
     places = [[int(a) - 1 for a in unit if a is not None] for unit in UNITS]
-    tables = Clustered(np.stack([coincidences(unit, 5) for unit in places]))
-    sums = Clustered(np.stack([number_sums(unit) for unit in places]))
-    by_table = tables.estimate(table_alpha("interval", worths=range(5)))
+    tables = ExampleSums(np.stack([coincidences(unit, 5) for unit in places]))
+    sums = ExampleSums(np.stack([number_sums(unit) for unit in places]))
+    by_table = tables.estimate(table_alpha("interval", values=range(5)))
     by_sums = sums.estimate(number_alpha)
     assert by_table.value == pytest.approx(by_sums.value)
     assert (by_table.low, by_table.high) == pytest.approx((by_sums.low, by_sums.high), abs=0.03)

@@ -87,7 +87,7 @@ def table_of(first, second, categories=(0, 1)):
 class TestMatthews:
     def test_the_usual_example(self):
         """6 of 8 cats and 3 of 4 dogs known: (6·3 - 1·2) / √(7·8·4·5) = 0.478."""
-        found = matthews.alone(np.array([[3.0, 1.0], [2.0, 6.0]])).value
+        found = matthews.estimate(np.array([[3.0, 1.0], [2.0, 6.0]])).value
         assert found == pytest.approx(16 / math.sqrt(7 * 8 * 4 * 5))
         assert round(found, 3) == 0.478
 
@@ -96,12 +96,12 @@ class TestMatthews:
         draw = random.Random(2)
         first = [draw.randrange(3) for _ in range(200)]
         second = [one if draw.random() < 0.6 else draw.randrange(3) for one in first]
-        found = matthews.alone(table_of(first, second, range(3))).value
+        found = matthews.estimate(table_of(first, second, range(3))).value
         assert found == pytest.approx(matthews_corrcoef(first, second))
 
     def test_one_side_that_never_varies_has_no_correlation(self):
         """Scikit-learn says 0, which reads as "unrelated"."""
-        found = matthews.alone(table_of([1, 0, 1], [1, 1, 1]))
+        found = matthews.estimate(table_of([1, 0, 1], [1, 1, 1]))
         assert (found.value, found.reason) == (
             None,
             "one side gives one verdict throughout, so nothing correlates",
@@ -115,19 +115,19 @@ class TestShares:
         people = [int(draw.random() < 0.3) for _ in range(200)]
         judge = [one if draw.random() < 0.8 else 1 - one for one in people]
         table = table_of(people, judge)
-        assert precision(1, "MET").of(table) == pytest.approx(precision_score(people, judge))
-        assert recall(1, "MET").of(table) == pytest.approx(recall_score(people, judge))
-        assert macro_f1.of(table) == pytest.approx(f1_score(people, judge, average="macro"))
+        assert precision(1, "MET").compute(table) == pytest.approx(precision_score(people, judge))
+        assert recall(1, "MET").compute(table) == pytest.approx(recall_score(people, judge))
+        assert macro_f1.compute(table) == pytest.approx(f1_score(people, judge, average="macro"))
 
     def test_accuracy_and_bias_by_hand(self):
         """3 of 4 agree; the judge says MET twice, people once: a quarter too high."""
         table = table_of([1, 0, 0, 0], [1, 1, 0, 0])
-        assert ACCURACY.of(table) == 0.75
-        assert bias([0.0, 1.0]).of(table) == 0.25
+        assert ACCURACY.compute(table) == 0.75
+        assert bias([0.0, 1.0]).compute(table) == 0.25
 
     def test_what_is_never_said_has_no_precision(self):
         """Not a number here; the estimate gives None and the reason."""
-        assert math.isnan(precision(1, "MET").of(table_of([1, 0], [0, 0])))
+        assert math.isnan(precision(1, "MET").compute(table_of([1, 0], [0, 0])))
 
 
 def test_a_verdict_outside_the_categories_is_refused():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from assay.trust.bias import Observed, beats_chance, clustered_rogan_gladen, prediction_powered
-from assay.trust.estimate import mean_of
+from assay.trust.estimate import estimate_mean
 
 RUNS = 400
 ROLLOUTS = 600
@@ -95,7 +95,7 @@ def test_what_is_rare_is_covered_where_rollouts_are_many_and_examples_few(preval
         judge = np.where(draw.random(1600) < 0.9, people, 1 - people)
         labelled = np.arange(1600) < labels
         found = Observed(judge, np.where(labelled, people, np.nan), examples)
-        by_labels = mean_of(people[labelled], examples[labelled])
+        by_labels = estimate_mean(people[labelled], examples[labelled])
         alone += by_labels.low <= prevalence <= by_labels.high
         if beats_chance(found):
             kept += 1

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import binomtest
 
 from assay.trust import wilson
-from assay.trust.estimate import clustered_wilson, difference_of
+from assay.trust.estimate import clustered_wilson, subtract_shares
 
 
 def ends(estimate):
@@ -23,7 +23,7 @@ def test_wilson_is_that_of_scipy(successes, trials):
 
 def test_the_published_difference():
     """Newcombe (1998), Statistics in Medicine 17:873, 56/70 - 48/80 by method 10: 0.0524 to 0.3339."""
-    found = difference_of(wilson(56, 70), wilson(48, 80))
+    found = subtract_shares(wilson(56, 70), wilson(48, 80))
     assert found.value == pytest.approx(0.2)
     assert [round(end, 4) for end in ends(found)] == [0.0524, 0.3339]
 
@@ -32,7 +32,7 @@ def test_nothing_counted_has_no_share():
     """Not 0."""
     assert wilson(0, 0).reason == "nothing was counted"
     assert wilson(0, 0).value is None
-    assert difference_of(wilson(0, 0), wilson(1, 2)).value is None
+    assert subtract_shares(wilson(0, 0), wilson(1, 2)).value is None
 
 
 class TestClusters:

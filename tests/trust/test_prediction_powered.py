@@ -5,7 +5,7 @@ import pytest
 import statsmodels.api as sm
 
 from assay.trust.bias import Observed, correlation, label_budget, power_tuning, prediction_powered
-from assay.trust.estimate import mean_of
+from assay.trust.estimate import estimate_mean
 
 
 def half_width(estimate):
@@ -33,7 +33,7 @@ def test_a_constant_bias_is_taken_out():
     found, people = scores(2000, 100, noise=1e-6)
     estimate = prediction_powered(found)
     assert estimate.value == pytest.approx(people.mean(), abs=1e-3)
-    assert half_width(estimate) < 1.1 * half_width(mean_of(people, np.arange(2000.0)))
+    assert half_width(estimate) < 1.1 * half_width(estimate_mean(people, np.arange(2000.0)))
 
 
 def test_the_tuning_is_the_slope_of_people_on_judge():
@@ -58,7 +58,7 @@ def test_a_judge_that_knows_nothing_leaves_the_labels_alone():
     draw = np.random.default_rng(4)
     people = np.where(np.arange(1000) < 200, draw.uniform(size=1000), np.nan)
     found = observed(draw.uniform(size=1000), people)
-    alone = mean_of(people[:200], np.arange(200.0))
+    alone = estimate_mean(people[:200], np.arange(200.0))
     assert power_tuning(found) < 0.1
     assert half_width(prediction_powered(found)) == pytest.approx(half_width(alone), rel=0.05)
 

@@ -34,7 +34,7 @@ from assay.report import Score
 from assay.rubric import Rubric, rubrics_inside
 from assay.runs.pipeline import OnProgress, Watch
 from assay.runs.spending import NOTHING, Spending
-from assay.trust.estimate import Estimate, Record, clustered_wilson, plain
+from assay.trust.estimate import Estimate, Record, clustered_wilson, to_plain_data
 from assay.types import OnError
 from assay.wording import format_value
 
@@ -199,9 +199,9 @@ class ProbeReport(Record):
             "false_alarms": {"alarms": alarms, "texts": texts},
         }
         return (
-            {name: plain(getattr(self, name)) for name in names}
+            {name: to_plain_data(getattr(self, name)) for name in names}
             | counts
-            | {"trials": plain(self.everything)}
+            | {"trials": to_plain_data(self.everything)}
         )
 
 

@@ -32,7 +32,7 @@ from assay.rubric import Rubric
 from assay.runs.pipeline import OnProgress, Watch
 from assay.runs.spending import NOTHING, Spending
 from assay.tables import rows_of
-from assay.trust.estimate import Estimate, Record, clustered_wilson, plain
+from assay.trust.estimate import Estimate, Record, clustered_wilson, to_plain_data
 from assay.wording import describe_error, format_value
 
 MOST = 12  # criteria that are judged, unless said otherwise
@@ -131,8 +131,8 @@ class Suggestion(Record):
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
         names = ("source", "kept", "dropped", "golden", "errors", "spent")
-        return {name: plain(getattr(self, name)) for name in names} | {
-            "findings": plain(self.findings())
+        return {name: to_plain_data(getattr(self, name)) for name in names} | {
+            "findings": to_plain_data(self.findings())
         }
 
 

@@ -86,7 +86,7 @@ def beats_chance(observed: Observed) -> bool:
     false_alarm_rate = _estimate_share(
         observed, observed.judge, weights=1 - observed.people, level=_CHANCE_LEVEL
     )
-    low = estimate.difference_of(hit_rate, false_alarm_rate).low
+    low = estimate.subtract_shares(hit_rate, false_alarm_rate).low
     return low is not None and low > 0
 
 
@@ -208,7 +208,7 @@ def clustered_rogan_gladen(observed: Observed) -> Estimate:
         - rate * people_yes * (observed.judge - hit_rate) / rates.people_yes
         - (1 - rate) * people_no * (observed.judge - false_alarm_rate) / rates.people_no
     )
-    design_effect = estimate.design_effect(influence, observed.examples)
+    design_effect = estimate.measure_design_effect(influence, observed.examples)
     return rogan_gladen(rates, design_effect=design_effect)
 
 
@@ -221,7 +221,7 @@ def standardise_by_verdict(observed: Observed) -> Estimate:
     It holds if the labelled rollouts of each verdict were drawn at random, however many they are.
     The interval combines those of the parts (MOVER, Zou and Donner 2008).
     """
-    judge_rate = estimate.mean_of(observed.judge, observed.examples)
+    judge_rate = estimate.estimate_mean(observed.judge, observed.examples)
     rate_if_yes = _estimate_share(observed, observed.people, weights=observed.judge)
     rate_if_no = _estimate_share(observed, observed.people, weights=1 - observed.judge)
     share = judge_rate.value or 0.0
@@ -278,13 +278,13 @@ def prediction_powered(observed: Observed) -> Estimate:
         residuals / observed.labels,
         tuning * (observed.judge - mean_of_others) / max(1, len(others)),
     )
-    variance *= estimate.design_effect(influence, observed.examples)
+    variance *= estimate.measure_design_effect(influence, observed.examples)
     degrees_of_freedom = max(1, observed.labelled_examples - 2)
     half_width = estimate.t_quantile((1 + LEVEL) / 2, degrees_of_freedom) * variance**0.5
     corrected = Estimate(
         value, low=min(centre - half_width, value), high=max(centre + half_width, value)
     )
-    return corrected.within(0.0, 1.0) if observed.is_binary else corrected
+    return corrected.clamp(0.0, 1.0) if observed.is_binary else corrected
 
 
 def power_tuning(observed: Observed) -> float:

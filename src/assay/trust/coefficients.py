@@ -1,53 +1,45 @@
-"""Measure how far two sides agree: accuracy, kappa, alpha and the rest, from pairs of their answers.
+"""Measure how far two sides agree: accuracy, kappa, alpha and others, from pairs of their answers.
 
-Every coefficient is worked out from a table of counts, or from sums, that add up over examples. So whole examples
-can be resampled, and one figure be had for thousands of resamples at once.
+Every coefficient is computed from tables of counts, or from sums, that add up over examples. So
+whole examples can be resampled, and a figure is computed for thousands of resamples at once.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 from assay.criterion import NOT_APPLICABLE
-from assay.trust import estimate
 from assay.trust.estimate import (
     MEAN,
     Array,
-    Clustered,
     Estimate,
+    ExampleSums,
     Record,
     Statistic,
+    divide,
+    make_share,
     np,
-    ratio,
-    share,
+    number_examples,
+    sums_by_example,
 )
 from assay.trust.questions import Answer
 
-# How much worse a verdict two ranks away is than the next one: no worse, twice, four times.
+# How much worse a verdict two ranks away is than one a rank away: as bad, twice, or four times.
 Weights: TypeAlias = Literal["none", "linear", "quadratic"]
-Level: TypeAlias = Literal[
-    "nominal", "ordinal", "interval"
-]  # what is between answers: nothing, ranks, or a distance
-_NONE = "there are no pairs"
-_NO_PAIRS = Estimate(reason=_NONE)
-_NUMBERS = Estimate(reason="the answers are numbers, and not choices")
+# What is known about the distance of two answers: nothing, their ranks, or their difference.
+Level: TypeAlias = Literal["nominal", "ordinal", "interval"]
+
+_WITHOUT_PAIRS = "there are no pairs"
+_NO_PAIRS = Estimate(reason=_WITHOUT_PAIRS)
+_ARE_NUMBERS = Estimate(reason="the answers are numbers, and not choices")
+_SAME_ANSWERS = "all answers are the same, so there is no disagreement to expect"
 UNRANKED = Estimate(reason="the criteria have different choices, which have no common order")
 """Stands for a figure that needs an order of the choices."""
-_OF_RANKS = (
-    "precision",
-    "recall",
-    "linear_kappa",
-    "quadratic_kappa",
-    "ordinal_alpha",
-    "interval_alpha",
-    "bias",
-)
-_SAME_ANSWERS = "all answers are the same, so there is no disagreement to expect"
 
 
 class AnswerPair(NamedTuple):
-    """Two answers to one question about one rollout of an example, and how often they were given."""
+    """Two answers to a question about a rollout of an example, and how often they were given."""
 
     example: str
     people: Answer
@@ -56,7 +48,7 @@ class AnswerPair(NamedTuple):
 
 
 class AnswerUnit(NamedTuple):
-    """All answers of people to one question about one rollout of an example, and how often just these came."""
+    """All answers to a question about a rollout of an example, and how often they were given."""
 
     example: str
     answers: Sequence[Answer]
@@ -64,23 +56,24 @@ class AnswerUnit(NamedTuple):
 
 
 class Confusion(Record):
-    """A table of counts: a row a verdict of people, a column a verdict of the judge."""
+    """A table of counts, with a row for each verdict of people, and a column for each of the judge."""
 
     categories: tuple[str, ...]
     counts: tuple[tuple[int, ...], ...]
 
     def __str__(self) -> str:
-        lines = [("", *self.categories)]
-        lines += [(c, *map(str, row)) for c, row in zip(self.categories, self.counts, strict=True)]
+        lines: list[tuple[str, ...]] = [("", *self.categories)]
+        for category, counts in zip(self.categories, self.counts, strict=True):
+            lines.append((category, *map(str, counts)))
         width = max(len(cell) for line in lines for cell in line)
         return "\n".join("  ".join(cell.rjust(width) for cell in line) for line in lines)
 
 
 class Measures(Record):
-    """How far two sides agree. A figure that is not defined has no value, and a reason.
+    """How far two sides agree. A figure that is undefined has no value, and a reason.
 
-    `precision` and `recall` are those of the best choice (`MET`); `bias` is how much higher the judge values
-    than people do, on average. There is no `confusion` of numbers.
+    `precision` and `recall` are those of the best choice (`MET`). `bias` is how much higher the
+    values of the judge are than those of people, on average. Numbers have no `confusion`.
     """
 
     pairs: int = 0
@@ -100,9 +93,13 @@ class Measures(Record):
     bias: Estimate = _NO_PAIRS
 
     def figures(self) -> dict[str, Estimate]:
-        """The figures by name."""
-        named = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: value for name, value in named.items() if isinstance(value, Estimate)}
+        """Return the figures by name."""
+        figures: dict[str, Estimate] = {}
+        for record_field in fields(self):
+            value = getattr(self, record_field.name)
+            if isinstance(value, Estimate):
+                figures[record_field.name] = value
+        return figures
 
 
 def measure(
@@ -113,145 +110,226 @@ def measure(
     units: Sequence[AnswerUnit] | None = None,
     symmetric: bool = False,
 ) -> Measures:
-    """All figures of these pairs. Without `choices` the answers are numbers.
+    """Return all figures of these pairs. Without `choices` the answers are numbers.
 
-    `ranked` says whether the choices run from worst to best. Alpha is worked out over `units` where they
-    are given, and else over the pairs. With `symmetric`, precision and recall take each pair both ways round.
+    `ranked` says whether the choices run from worst to best. Alpha is computed from `units` if they
+    are given, else from the pairs. With `symmetric`, each pair counts in both directions for
+    precision and recall.
     """
     if not pairs:
         return Measures()
     if not choices:
-        return _number_measures(pairs, units)
-    said = {answer for pair in pairs for answer in (pair.people, pair.judge)}
-    categories = [*choices, *([NOT_APPLICABLE] if NOT_APPLICABLE in said else [])]
-    places: dict[Answer, int] = {category: place for place, category in enumerate(categories)}
-    rows = estimate.example_numbers([pair.example for pair in pairs])
-    tables = np.zeros((max(rows) + 1, len(categories), len(categories)))
-    people, judge = [places[pair.people] for pair in pairs], [places[pair.judge] for pair in pairs]
-    np.add.at(tables, (rows, people, judge), [float(pair.times) for pair in pairs])
-    both_ways = tables + tables.transpose(0, 2, 1)
-
-    def coincident(size: int) -> Clustered:
-        if units is None:
-            return Clustered(both_ways[:, :size, :size])
-        listed = [[places.get(answer, size) for answer in unit.answers] for unit in units]
-        known = [[place for place in unit if place < size] for unit in listed]
-        found = [
-            unit.times * coincidences(each, size) for unit, each in zip(units, known, strict=True)
-        ]
-        return Clustered(_summed(units, found))
-
-    whole, size = Clustered(tables), len(choices)
-    by_rank = dict.fromkeys(_OF_RANKS, UNRANKED)
+        return _measure_numbers(pairs, units)
+    tables = _PairTables.build(pairs, choices, units)
+    all_verdicts = ExampleSums(tables.counts)
+    counts = tuple(tuple(map(int, row)) for row in tables.counts.sum(axis=0))
+    nominal = ExampleSums(tables.count_coincidences(len(tables.categories)))
+    figures = dict.fromkeys(_RANKED_FIGURES, UNRANKED)
     if ranked:
-        # In figures that need an order `N/A` has no place, but for the shares of the best choice.
-        seats = Clustered(both_ways if symmetric else tables)
-        ordered, paired = Clustered(tables[:, :size, :size]), coincident(size)
-        worths = [rank / (size - 1) for rank in range(size)]
-        by_rank |= {
-            "precision": seats.estimate(precision(size - 1, choices[-1])),
-            "recall": seats.estimate(recall(size - 1, choices[-1])),
-            "linear_kappa": ordered.estimate(kappa(size, "linear")),
-            "quadratic_kappa": ordered.estimate(kappa(size, "quadratic")),
-            "ordinal_alpha": paired.estimate(table_alpha("ordinal")),
-            "interval_alpha": paired.estimate(table_alpha("interval", worths)),
-            "bias": ordered.estimate(bias(worths)),
-        }
+        figures = _measure_ranked(tables, symmetric=symmetric)
     return Measures(
         pairs=sum(pair.times for pair in pairs),
-        examples=len(tables),
-        confusion=Confusion(tuple(categories), tuple(tuple(map(int, row)) for row in whole.total)),
-        accuracy=whole.estimate(ACCURACY),
-        macro_f1=whole.estimate(macro_f1),
-        kappa=whole.estimate(kappa(len(categories))),
-        matthews=whole.estimate(matthews),
-        nominal_alpha=coincident(len(categories)).estimate(table_alpha("nominal")),
-        **by_rank,
+        examples=len(tables.counts),
+        confusion=Confusion(tables.categories, counts),
+        accuracy=all_verdicts.estimate(ACCURACY),
+        macro_f1=all_verdicts.estimate(macro_f1),
+        kappa=all_verdicts.estimate(kappa(len(tables.categories))),
+        matthews=all_verdicts.estimate(matthews),
+        nominal_alpha=nominal.estimate(table_alpha("nominal")),
+        **figures,
     )
 
 
-def _summed(given: Sequence[AnswerPair] | Sequence[AnswerUnit], parts: Sequence[Array]) -> Array:
-    return estimate.sums_by_example(
-        np.stack(parts), estimate.example_numbers([each.example for each in given])
+@dataclass(frozen=True)
+class _PairTables:
+    """Counts of pairs of verdicts, for each example."""
+
+    choices: Sequence[str]
+    categories: tuple[str, ...]  # the choices, and `N/A` last if somebody said so
+    counts: Array  # by example, verdict of people, and verdict of the judge
+    units: Sequence[AnswerUnit] | None
+
+    @classmethod
+    def build(
+        cls,
+        pairs: Sequence[AnswerPair],
+        choices: Sequence[str],
+        units: Sequence[AnswerUnit] | None,
+    ) -> "_PairTables":
+        """Count the pairs of each example."""
+        categories = tuple(choices)
+        if any(NOT_APPLICABLE in (pair.people, pair.judge) for pair in pairs):
+            categories = (*categories, NOT_APPLICABLE)
+        indices: dict[Answer, int] = {name: index for index, name in enumerate(categories)}
+        examples = number_examples([pair.example for pair in pairs])
+        people = [indices[pair.people] for pair in pairs]
+        judge = [indices[pair.judge] for pair in pairs]
+        times = [float(pair.times) for pair in pairs]
+        counts = np.zeros((max(examples) + 1, len(categories), len(categories)))
+        np.add.at(counts, (examples, people, judge), times)
+        return cls(choices, categories, counts, units)
+
+    @property
+    def symmetric_counts(self) -> Array:
+        """The counts with each pair in both directions."""
+        return self.counts + self.counts.transpose(0, 2, 1)
+
+    def count_coincidences(self, size: int) -> Array:
+        """Return the table of coincidences of each example, for the first categories."""
+        if self.units is None:
+            return self.symmetric_counts[:, :size, :size]
+        indices: dict[Answer, int] = {
+            name: index for index, name in enumerate(self.categories[:size])
+        }
+        tables: list[Array] = []
+        for unit in self.units:
+            known = [indices[answer] for answer in unit.answers if answer in indices]
+            tables.append(unit.times * coincidences(known, size))
+        return sums_by_example(
+            np.stack(tables), number_examples([unit.example for unit in self.units])
+        )
+
+
+# Figures that need an order of the choices.
+_RANKED_FIGURES = (
+    "precision",
+    "recall",
+    "linear_kappa",
+    "quadratic_kappa",
+    "ordinal_alpha",
+    "interval_alpha",
+    "bias",
+)
+
+
+def _measure_ranked(tables: _PairTables, *, symmetric: bool) -> dict[str, Estimate]:
+    """Return the figures that need an order of the choices.
+
+    `N/A` has no rank, so it only counts for precision and recall.
+    """
+    size = len(tables.choices)
+    best = size - 1
+    best_name = tables.choices[best]
+    counts = tables.symmetric_counts if symmetric else tables.counts
+    all_verdicts = ExampleSums(counts)
+    ranked_verdicts = ExampleSums(tables.counts[:, :size, :size])
+    ranked_units = ExampleSums(tables.count_coincidences(size))
+    values = [rank / (size - 1) for rank in range(size)]
+    return {
+        "precision": all_verdicts.estimate(precision(best, best_name)),
+        "recall": all_verdicts.estimate(recall(best, best_name)),
+        "linear_kappa": ranked_verdicts.estimate(kappa(size, "linear")),
+        "quadratic_kappa": ranked_verdicts.estimate(kappa(size, "quadratic")),
+        "ordinal_alpha": ranked_units.estimate(table_alpha("ordinal")),
+        "interval_alpha": ranked_units.estimate(table_alpha("interval", values)),
+        "bias": ranked_verdicts.estimate(bias(values)),
+    }
+
+
+def _measure_numbers(pairs: Sequence[AnswerPair], units: Sequence[AnswerUnit] | None) -> Measures:
+    """Return the figures of answers that are numbers: interval alpha and bias."""
+    if not units:
+        units = [AnswerUnit(pair.example, (pair.people, pair.judge), pair.times) for pair in pairs]
+    unit_sums = [unit.times * number_sums(cast("Sequence[float]", unit.answers)) for unit in units]
+    alpha_sums = sums_by_example(
+        np.stack(unit_sums), number_examples([unit.example for unit in units])
     )
+    gaps: list[Array] = []
+    for pair in pairs:
+        gap = float(pair.judge) - float(pair.people)
+        gaps.append(pair.times * np.array([gap, 1.0]))
+    gap_sums = sums_by_example(np.stack(gaps), number_examples([pair.example for pair in pairs]))
+    figures: dict[str, Any] = dict.fromkeys(Measures().figures(), _ARE_NUMBERS)
+    figures["interval_alpha"] = ExampleSums(alpha_sums).estimate(number_alpha)
+    figures["bias"] = ExampleSums(gap_sums).estimate(MEAN)
+    return Measures(pairs=sum(pair.times for pair in pairs), examples=len(gap_sums), **figures)
 
 
-def _number_measures(pairs: Sequence[AnswerPair], units: Sequence[AnswerUnit] | None) -> Measures:
-    taken = units or [AnswerUnit(p.example, (p.people, p.judge), p.times) for p in pairs]
-    sums = [unit.times * number_sums(cast("Sequence[float]", unit.answers)) for unit in taken]
-    gaps = [pair.times * np.array([float(pair.judge) - float(pair.people), 1.0]) for pair in pairs]
-    differences = Clustered(_summed(pairs, gaps))
-    named: dict[str, Any] = dict.fromkeys(Measures().figures(), _NUMBERS)
-    named["interval_alpha"] = Clustered(_summed(taken, sums)).estimate(number_alpha)
-    named["bias"] = differences.estimate(MEAN)
-    return Measures(
-        pairs=sum(pair.times for pair in pairs), examples=len(differences.sums), **named
-    )
+# Figures of tables of counts: the last two dimensions are verdicts of people and of the judge.
 
 
-# Figures of a table of counts.
-
-
-def _size(tables: Array) -> Array:
+def _total(tables: Array) -> Array:
     return tables.sum((-2, -1))
 
 
-ACCURACY = share(
-    lambda t: (np.trace(t, axis1=-2, axis2=-1), _size(t)), _NONE
-)  # the share of pairs that agree
+def _count_agreeing(tables: Array) -> tuple[Array, Array]:
+    return np.trace(tables, axis1=-2, axis2=-1), _total(tables)
 
 
-def precision(place: int, name: str) -> Statistic:
-    """Of what the judge called so, the share that people call so."""
-    return share(
-        lambda t: (t[..., place, place], t[..., :, place].sum(-1)), f"the judge never says {name}"
-    )
+# The share of pairs that agree.
+ACCURACY = make_share(_count_agreeing, _WITHOUT_PAIRS)
 
 
-def recall(place: int, name: str) -> Statistic:
-    """Of what people call so, the share that the judge calls so."""
-    return share(
-        lambda t: (t[..., place, place], t[..., place, :].sum(-1)), f"people never say {name}"
-    )
+def precision(index: int, name: str) -> Statistic:
+    """Return the share of a verdict of the judge that people confirm."""
+
+    def count(tables: Array) -> tuple[Array, Array]:
+        return tables[..., index, index], tables[..., :, index].sum(-1)
+
+    return make_share(count, f"the judge never says {name}")
 
 
-@partial(Statistic, undefined=_NONE)
+def recall(index: int, name: str) -> Statistic:
+    """Return the share of a verdict of people that the judge gives too."""
+
+    def count(tables: Array) -> tuple[Array, Array]:
+        return tables[..., index, index], tables[..., index, :].sum(-1)
+
+    return make_share(count, f"people never say {name}")
+
+
+@partial(Statistic, undefined=_WITHOUT_PAIRS)
 def macro_f1(tables: Array) -> Array:
-    """The mean, over the verdicts that occur, of the harmonic mean of precision and recall."""
-    used = tables.sum(-1) + tables.sum(-2)
-    single = ratio(2 * np.diagonal(tables, axis1=-2, axis2=-1), used)
-    return ratio(np.nansum(single, axis=-1), (used > 0).sum(-1).astype(np.float64))
+    """Return the mean F1 (harmonic mean of precision and recall) of the verdicts that occur."""
+    uses = tables.sum(-1) + tables.sum(-2)
+    f1 = divide(2 * np.diagonal(tables, axis1=-2, axis2=-1), uses)
+    verdicts = (uses > 0).sum(-1).astype(np.float64)
+    return divide(np.nansum(f1, axis=-1), verdicts)
 
 
 def kappa(categories: int, weights: Weights = "none") -> Statistic:
-    """Agreement beyond chance: 1 is perfect, 0 is what chance gives (Cohen 1960 and 1968)."""
+    """Return the agreement beyond chance: 1 is perfect, 0 is chance (Cohen 1960 and 1968)."""
     ranks = np.arange(categories, dtype=np.float64)
     gaps = np.abs(ranks[:, None] - ranks[None, :])
-    distances = {"none": (gaps > 0).astype(np.float64), "linear": gaps, "quadratic": gaps**2}[
-        weights
-    ]
+    distances = {
+        "none": (gaps > 0).astype(np.float64),
+        "linear": gaps,
+        "quadratic": gaps**2,
+    }[weights]
 
-    def figure(tables: Array) -> Array:
-        expected = tables.sum(-1)[..., :, None] * tables.sum(-2)[..., None, :]
-        chance = ratio(_size(expected * distances), _size(tables))
-        return 1 - ratio(_size(tables * distances), chance)
+    def compute(tables: Array) -> Array:
+        products = tables.sum(-1)[..., :, None] * tables.sum(-2)[..., None, :]
+        observed = _total(tables * distances)
+        expected = divide(_total(products * distances), _total(tables))
+        return 1 - divide(observed, expected)
 
-    return Statistic(figure, "all verdicts are the same, and chance alone would agree as well")
+    return Statistic(compute, "all verdicts are the same, and chance alone would agree as well")
 
 
 @partial(Statistic, undefined="one side gives one verdict throughout, so nothing correlates")
 def matthews(tables: Array) -> Array:
-    """The correlation of two sequences of verdicts (Matthews 1975; Gorodkin 2004 for several)."""
-    size, rows, columns = _size(tables), tables.sum(-1), tables.sum(-2)
-    joint = np.trace(tables, axis1=-2, axis2=-1) * size - (rows * columns).sum(-1)
-    spreads = (size**2 - (rows**2).sum(-1)) * (size**2 - (columns**2).sum(-1))
-    return ratio(joint, np.sqrt(spreads))
+    """Return the correlation of verdicts (Matthews 1975; Gorodkin 2004 for several)."""
+    total = _total(tables)
+    people = tables.sum(-1)
+    judge = tables.sum(-2)
+    covariance = np.trace(tables, axis1=-2, axis2=-1) * total - (people * judge).sum(-1)
+    people_variance = total**2 - (people**2).sum(-1)
+    judge_variance = total**2 - (judge**2).sum(-1)
+    return divide(covariance, np.sqrt(people_variance * judge_variance))
 
 
-def bias(worths: Sequence[float]) -> Statistic:
-    """How much higher the judge values on average than people do; below 0, how much lower."""
-    worth = np.asarray(worths, dtype=np.float64)
-    return Statistic(lambda t: ratio(((t.sum(-2) - t.sum(-1)) * worth).sum(-1), _size(t)), _NONE)
+def bias(values: Sequence[float]) -> Statistic:
+    """Return how much higher the judge's values are than people's, on average.
+
+    `values` are the values of the choices.
+    """
+    choice_values = np.asarray(values, dtype=np.float64)
+
+    def compute(tables: Array) -> Array:
+        differences = tables.sum(-2) - tables.sum(-1)
+        return divide((differences * choice_values).sum(-1), _total(tables))
+
+    return Statistic(compute, _WITHOUT_PAIRS)
 
 
 def cohen_kappa(
@@ -260,7 +338,7 @@ def cohen_kappa(
     weights: Weights = "none",
     categories: Sequence[Any] = (),
 ) -> Estimate:
-    """Cohen's kappa of two raters, without an interval. `categories` give the order for weights.
+    """Return Cohen's kappa of two raters, without an interval. `categories` is the order for weights.
 
     >>> cohen_kappa([1, 1, 0, 0], [1, 0, 0, 0]).value
     0.5
@@ -270,22 +348,21 @@ def cohen_kappa(
     pairs = list(zip(first, second, strict=True))
     if not pairs:
         return _NO_PAIRS
-    seen = {verdict for pair in pairs for verdict in pair}
-    places = {
-        verdict: place for place, verdict in enumerate(categories or sorted(seen, key=_order))
-    }
-    strays = sorted(seen.difference(places), key=str)
-    if strays:
-        raise ValueError(f"{strays} are not among the categories {list(places)}")
-    table = np.zeros((len(places), len(places)))
-    np.add.at(
-        table, ([places[one] for one, _ in pairs], [places[other] for _, other in pairs]), 1.0
-    )
-    return kappa(len(places), weights).alone(table)
+    verdicts = {verdict for pair in pairs for verdict in pair}
+    categories = categories or sorted(verdicts, key=_sort_key)
+    indices = {category: index for index, category in enumerate(categories)}
+    unknown = sorted(verdicts.difference(indices), key=str)
+    if unknown:
+        raise ValueError(f"{unknown} are not among the categories {list(indices)}")
+    table = np.zeros((len(indices), len(indices)))
+    for verdict, other_verdict in pairs:
+        table[indices[verdict], indices[other_verdict]] += 1.0
+    return kappa(len(indices), weights).estimate(table)
 
 
-# Krippendorff's alpha, for any number of raters and with gaps: Krippendorff (2011), "Computing Krippendorff's
-# Alpha-Reliability". It comes from the table of coincidences: pairs of answers about the same unit.
+# Krippendorff's alpha, for any number of raters and with gaps: Krippendorff (2011), "Computing
+# Krippendorff's Alpha-Reliability". It is computed from the table of coincidences: the pairs of
+# answers about the same unit.
 
 
 def krippendorff_alpha(
@@ -293,76 +370,90 @@ def krippendorff_alpha(
     level: Level = "nominal",
     categories: Sequence[Hashable] | None = None,
 ) -> Estimate:
-    """Krippendorff's alpha, without an interval.
+    """Return Krippendorff's alpha, without an interval.
 
-    A unit holds the answers about one thing, in any order; None stands for a gap. `categories` give the
-    order for `ordinal`, which is else that of the values; `interval` takes numbers.
+    A unit holds the answers about one thing, in any order; None is a missing answer. `categories` is
+    the order for `ordinal`, by default that of the values. `interval` takes numbers.
 
     >>> krippendorff_alpha([["a", "a"], ["b", "b"], ["a", "b", None], ["a"]]).value
     0.4444444444444444
     """
-    answered = ([answer for answer in unit if answer is not None] for unit in units)
-    paired = [unit for unit in answered if len(unit) > 1]
-    if not paired:
+    answered = [[answer for answer in unit if answer is not None] for unit in units]
+    repeated = [unit for unit in answered if len(unit) > 1]
+    if not repeated:
         return Estimate(reason="nothing was answered twice")
     if level == "interval":
-        return number_alpha.alone(
-            np.sum([number_sums(cast("Any", unit)) for unit in paired], axis=0)
-        )
-    seen = {answer for unit in paired for answer in unit}
-    listed = list(categories) if categories is not None else sorted(seen, key=_order)
-    places = {category: place for place, category in enumerate(listed)}
-    found = [coincidences([places[answer] for answer in unit], len(listed)) for unit in paired]
-    return table_alpha(level).alone(np.sum(found, axis=0))
+        sums = np.sum([number_sums(cast("Any", unit)) for unit in repeated], axis=0)
+        return number_alpha.estimate(sums)
+    if categories is None:
+        answers = {answer for unit in repeated for answer in unit}
+        categories = sorted(answers, key=_sort_key)
+    indices = {category: index for index, category in enumerate(categories)}
+    tables = [coincidences([indices[answer] for answer in unit], len(indices)) for unit in repeated]
+    return table_alpha(level).estimate(np.sum(tables, axis=0))
 
 
-def _order(answer: Hashable) -> tuple[bool, Any]:
-    """Numbers by size, and before texts."""
-    return (False, answer) if isinstance(answer, int | float) else (True, str(answer))
+def _sort_key(answer: Hashable) -> tuple[bool, Any]:
+    """Sort numbers by size, and before texts."""
+    if isinstance(answer, int | float):
+        return False, answer
+    return True, str(answer)
 
 
-def coincidences(places: Sequence[int], categories: int) -> Array:
-    """The pairs of answers of one unit, each way round; every answer counts once in all."""
-    counts = np.bincount(np.asarray(places, dtype=np.intp), minlength=categories).astype(np.float64)
-    if len(places) < 2:
+def coincidences(indices: Sequence[int], categories: int) -> Array:
+    """Return the table of pairs of answers of one unit, given by their categories.
+
+    Each pair counts in both directions, with a weight such that every answer counts once in total.
+    """
+    if len(indices) < 2:
         return np.zeros((categories, categories))
-    return (np.outer(counts, counts) - np.diag(counts)) / (len(places) - 1)
+    counts = np.bincount(np.asarray(indices, dtype=np.intp), minlength=categories)
+    counts = counts.astype(np.float64)
+    return (np.outer(counts, counts) - np.diag(counts)) / (len(indices) - 1)
 
 
-def table_alpha(level: Level, worths: Sequence[float] = ()) -> Statistic:
-    """Alpha of tables of coincidences. For `interval`, `worths` are what the categories stand for."""
+def table_alpha(level: Level, values: Sequence[float] = ()) -> Statistic:
+    """Return alpha of tables of coincidences. For `interval`, `values` are those of the categories."""
 
-    def figure(tables: Array) -> Array:
-        margins = tables.sum(-1)
+    def compute(tables: Array) -> Array:
+        totals = tables.sum(-1)  # how often each category was given
         if level == "nominal":
-            gaps = 1 - np.eye(tables.shape[-1])
+            distances = 1 - np.eye(tables.shape[-1])
         else:
-            # The middle rank of a category; two middles are as far apart as the answers between them.
-            middles = np.cumsum(margins, axis=-1) - margins / 2
-            worth = middles if level == "ordinal" else np.asarray(worths, dtype=np.float64)
-            gaps = (worth[..., :, None] - worth[..., None, :]) ** 2
-        chance = margins[..., :, None] * margins[..., None, :]
-        return _alpha(_size(tables * gaps), _size(chance * gaps), margins.sum(-1))
+            if level == "ordinal":
+                # The middle rank of the answers in each category.
+                positions = np.cumsum(totals, axis=-1) - totals / 2
+            else:
+                positions = np.asarray(values, dtype=np.float64)
+            distances = (positions[..., :, None] - positions[..., None, :]) ** 2
+        products = totals[..., :, None] * totals[..., None, :]
+        observed = _total(tables * distances)
+        expected = _total(products * distances)
+        return _compute_alpha(observed, expected, totals.sum(-1))
 
-    return Statistic(figure, _SAME_ANSWERS)
+    return Statistic(compute, _SAME_ANSWERS)
 
 
 def number_sums(values: Sequence[float]) -> Array:
-    """What `number_alpha` needs of one unit: disagreement, answers, their sum and their squares."""
-    array, count = np.asarray(values, dtype=np.float64), len(values)
+    """Return what `number_alpha` needs of a unit: disagreement, count, sum, and sum of squares."""
+    count = len(values)
     if count < 2:
         return np.zeros(4)
-    total, squares = array.sum(), (array**2).sum()
-    return np.array([2 * (count * squares - total**2) / (count - 1), count, total, squares])
+    array = np.asarray(values, dtype=np.float64)
+    total = array.sum()
+    squares = (array**2).sum()
+    disagreement = 2 * (count * squares - total**2) / (count - 1)
+    return np.array([disagreement, count, total, squares])
 
 
 @partial(Statistic, undefined=_SAME_ANSWERS)
 def number_alpha(sums: Array) -> Array:
-    """Alpha of numbers, by the distance between them, from `number_sums`."""
-    found, count, total, squares = np.moveaxis(sums, -1, 0)
-    return _alpha(found, 2 * (count * squares - total**2), count)
+    """Return interval alpha of numbers, from their `number_sums`."""
+    disagreement, count, total, squares = np.moveaxis(sums, -1, 0)
+    return _compute_alpha(disagreement, 2 * (count * squares - total**2), count)
 
 
-def _alpha(found: Array, chance: Array, answers: Array) -> Array:
-    # Rounding leaves a trace of disagreement where all answers are the same.
-    return 1 - (answers - 1) * ratio(found, chance, least=1e-9)
+def _compute_alpha(observed: Array, expected: Array, answers: Array) -> Array:
+    """Return 1 - observed / expected disagreement; NaN if no disagreement is expected."""
+    # Rounding leaves a little disagreement if all answers are the same.
+    return 1 - (answers - 1) * divide(observed, expected, above=1e-9)

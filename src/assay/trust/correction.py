@@ -18,7 +18,7 @@ from assay.runs.row import Key, Row
 from assay.trust import bias, estimate
 from assay.trust.agreement import average_answers, list_labelled_keys
 from assay.trust.bias import Observed
-from assay.trust.estimate import Estimate, Record, example_numbers, np
+from assay.trust.estimate import Estimate, Record, np, number_examples
 from assay.trust.labels import Joined, Label, join, quote_some
 from assay.trust.questions import Answer, Question, questions_of
 from assay.trust.selection import (
@@ -366,7 +366,7 @@ def _observe(
     return Observed(
         judge=np.array(judge, dtype=np.float64),
         people=np.array(people, dtype=np.float64),  # None becomes NaN
-        examples=np.array(example_numbers(examples), dtype=np.float64),
+        examples=np.array(number_examples(examples), dtype=np.float64),
     )
 
 
@@ -383,8 +383,8 @@ def _correct_mean(
     labelled = observed.labelled
     figure = Corrected(
         name=name,
-        judge=estimate.mean_of(observed.judge, observed.examples).within(*bounds),
-        people=estimate.mean_of(observed.people[labelled], observed.examples[labelled]).within(
+        judge=estimate.estimate_mean(observed.judge, observed.examples).clamp(*bounds),
+        people=estimate.estimate_mean(observed.people[labelled], observed.examples[labelled]).clamp(
             *bounds
         ),
         rollouts=len(observed.judge),
@@ -403,7 +403,7 @@ def _correct_mean(
     if refusal:
         return replace(figure, refusal=refusal)
     corrected: dict[Method, Estimate] = {
-        "prediction_powered": bias.prediction_powered(observed).within(*bounds)
+        "prediction_powered": bias.prediction_powered(observed).clamp(*bounds)
     }
     if observed.is_binary:
         corrected["rogan_gladen"] = bias.clustered_rogan_gladen(observed)

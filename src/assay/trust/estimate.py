@@ -1,4 +1,4 @@
-"""Estimate figures with confidence intervals that take whole examples for independent, and never single answers."""
+"""Figures with confidence intervals. Whole examples are independent observations, single answers are not."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -13,7 +13,7 @@ try:
     import numpy as np
     from numpy.typing import NDArray
 
-    # `scipy.stats` has the same functions, and takes half a second longer to import.
+    # `scipy.stats` has the same functions, but takes half a second longer to import.
     special: Any = import_module("scipy.special")
 except ModuleNotFoundError as error:
     raise MissingExtraError(
@@ -24,36 +24,37 @@ Array: TypeAlias = NDArray[np.float64]
 BoolArray: TypeAlias = NDArray[np.bool_]
 IntArray: TypeAlias = NDArray[np.intp]
 
-LEVEL = 0.95  # the confidence of every interval unless said otherwise
-_ALONE = "one example alone has no spread, so there is no interval"
-_NOTHING = "nothing was counted"
-_CELLS = 4_000_000  # random numbers held at once
-FEW = 256  # distinct values up to which it is quicker to draw how often each comes than to draw them one by one
+LEVEL = 0.95  # the default confidence level of all intervals
+MAX_KINDS = 256  # up to this many distinct values, drawing their counts is faster than drawing them
+
+_MAX_CELLS = 4_000_000  # random numbers held in memory at once
+_ONE_EXAMPLE = "one example alone has no spread, so there is no interval"
+_NOTHING_COUNTED = "nothing was counted"
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 class Record:
-    """A frozen dataclass, which a subclass need not say, that turns into plain data field by field."""
+    """Base class of results: subclasses become frozen dataclasses with a method `to_dict`."""
 
     def __init_subclass__(cls) -> None:
         dataclass(frozen=True)(cls)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON."""
-        return {each.name: plain(getattr(self, each.name)) for each in fields(cast("Any", self))}
+        """Return the fields as plain data, ready for JSON."""
+        names = [record_field.name for record_field in fields(cast("Any", self))]
+        return {name: to_plain_data(getattr(self, name)) for name in names}
 
 
-def plain(value: Any) -> Any:
-    """A value as JSON has it: what turns into plain data as that, in mappings and lists too."""
+def to_plain_data(value: Any) -> Any:
+    """Return a value as plain data: objects with `to_dict` are converted, in containers too."""
     if hasattr(value, "to_dict"):
         return value.to_dict()
     if isinstance(value, Mapping):
-        return {key: plain(each) for key, each in cast("Mapping[str, Any]", value).items()}
-    return (
-        [plain(each) for each in cast("Sequence[Any]", value)]
-        if isinstance(value, tuple | list)
-        else value
-    )
+        items = cast("Mapping[str, Any]", value).items()
+        return {key: to_plain_data(item) for key, item in items}
+    if isinstance(value, tuple | list):
+        return [to_plain_data(item) for item in cast("Sequence[Any]", value)]
+    return value
 
 
 @dataclass(frozen=True)
@@ -70,129 +71,158 @@ class Estimate:
     reason: str = ""
 
     def __str__(self) -> str:
-        return self.to_digits(2)
+        return self.format(digits=2)
 
-    def to_digits(self, digits: int) -> str:
-        """The figure with its interval, to so many digits after the point; a dash when there is none."""
+    def format(self, *, digits: int) -> str:
+        """Return the value and its interval as text; a dash if there is no value."""
         if self.value is None:
             return "–"
-        shown = f"{self.value:.{digits}f}"
+        value = f"{self.value:.{digits}f}"
         if self.low is None or self.high is None:
-            return shown
-        return f"{shown} [{self.low:.{digits}f}, {self.high:.{digits}f}]"
+            return value
+        return f"{value} [{self.low:.{digits}f}, {self.high:.{digits}f}]"
 
-    def within(self, least: float, most: float) -> "Estimate":
-        """The same, where nothing outside of these is possible."""
-        ends = (self.value, self.low, self.high)
-        value, low, high = (None if end is None else min(max(end, least), most) for end in ends)
-        return replace(self, value=value, low=low, high=high)
+    def clamp(self, least: float, most: float) -> "Estimate":
+        """Return a copy in which no number is below `least` or above `most`."""
+
+        def clamp_number(number: float | None) -> float | None:
+            return None if number is None else min(max(number, least), most)
+
+        return replace(
+            self,
+            value=clamp_number(self.value),
+            low=clamp_number(self.low),
+            high=clamp_number(self.high),
+        )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data; the reason only where there is one."""
-        ends: dict[str, Any] = {"value": self.value, "low": self.low, "high": self.high}
-        return {**ends, "reason": self.reason} if self.reason else ends
+        """Return plain data; the reason is left out if it is empty."""
+        data: dict[str, Any] = {"value": self.value, "low": self.low, "high": self.high}
+        if self.reason:
+            data["reason"] = self.reason
+        return data
 
 
 # Shares and means.
 
 
 def wilson(successes: float, trials: float, level: float = LEVEL) -> Estimate:
-    """A share of independent trials with Wilson's score interval.
+    """Return a share of independent trials with Wilson's score interval.
 
     >>> print(wilson(9, 10))
     0.90 [0.60, 0.98]
     """
     if not trials:
-        return Estimate(reason=_NOTHING)
+        return Estimate(reason=_NOTHING_COUNTED)
     share = successes / trials
-    return Estimate(share, *wilson_bounds(share, trials, normal_quantile((1 + level) / 2)))
+    low, high = wilson_bounds(share, trials, normal_quantile((1 + level) / 2))
+    return Estimate(share, low, high)
 
 
 def clustered_wilson(clusters: Sequence[tuple[float, float]], level: float = LEVEL) -> Estimate:
-    """A share with Wilson's interval, of clusters given as (successes, trials).
+    """Return a share with Wilson's interval, from clusters of (successes, trials).
 
-    The trials of a cluster may come out alike, so they count for as many independent ones as give the
-    spread that is seen between clusters. Where no spread is seen, since nothing or everything
-    succeeded or there is one cluster alone, each cluster counts as one.
+    The trials of a cluster may depend on each other. They count as many as the independent trials
+    that would have the observed spread between clusters. If there is no spread, because all trials
+    failed or succeeded or there is one cluster, each cluster counts as one trial.
     """
-    counted = [(successes, trials) for successes, trials in clusters if trials]
-    if not counted:
-        return Estimate(reason=_NOTHING)
-    trials = sum(size for _, size in counted)
-    share = sum(successes for successes, _ in counted) / trials
-    if len(counted) == 1:
+    clusters = [(successes, trials) for successes, trials in clusters if trials]
+    if not clusters:
+        return Estimate(reason=_NOTHING_COUNTED)
+    total = sum(trials for _, trials in clusters)
+    share = sum(successes for successes, _ in clusters) / total
+    if len(clusters) == 1:
         return wilson(share, 1, level)
-    squares = sum((successes - share * size) ** 2 for successes, size in counted)
-    return _spread_estimate(Spread(share, squares, trials, len(counted), is_share=True), level)
+    squares = sum((successes - share * trials) ** 2 for successes, trials in clusters)
+    spread = Spread(mean=share, squares=squares, count=total, examples=len(clusters), is_share=True)
+    return _estimate_from_spread(spread, level)
 
 
-def mean_of(values: Array, examples: Array, level: float = LEVEL) -> Estimate:
-    """The mean, with an interval that takes whole examples for independent."""
+def estimate_mean(values: Array, examples: Array, level: float = LEVEL) -> Estimate:
+    """Return the mean of values, with an interval that takes examples as independent.
+
+    `examples` holds the number of the example that each value is of.
+    """
     if not len(values):
         return Estimate(reason="there are no values")
     mean = float(values.mean())
-    together = sums_by_example(values - mean, examples)
-    is_share = bool(np.isin(values, (0.0, 1.0)).all())
-    return _spread_estimate(
-        Spread(mean, float((together**2).sum()), len(values), len(together), is_share), level
+    example_sums = sums_by_example(values - mean, examples)
+    spread = Spread(
+        mean=mean,
+        squares=float((example_sums**2).sum()),
+        count=len(values),
+        examples=len(example_sums),
+        is_share=bool(np.isin(values, (0.0, 1.0)).all()),
     )
+    return _estimate_from_spread(spread, level)
 
 
-def _spread_estimate(spread: Spread, level: float) -> Estimate:
-    upper = (1 + level) / 2
+def _estimate_from_spread(spread: Spread, level: float) -> Estimate:
+    probability = (1 + level) / 2
+    degrees_of_freedom = max(1, spread.examples - 1)
     low, high = spread.bounds(
-        normal_quantile(upper), t_quantile(upper, max(1, spread.examples - 1))
+        z=normal_quantile(probability), t=t_quantile(probability, degrees_of_freedom)
     )
-    return Estimate(spread.mean, low, high, "" if low is not None else _ALONE)
+    reason = _ONE_EXAMPLE if low is None else ""
+    return Estimate(spread.mean, low, high, reason)
 
 
-def difference_of(first: Estimate, second: Estimate) -> Estimate:
-    """The first share less the second, from separate trials, with Newcombe's interval."""
-    one, one_low, one_high = first.value, first.low, first.high
-    other, other_low, other_high = second.value, second.low, second.high
-    if one is None or other is None:
+def subtract_shares(first: Estimate, second: Estimate) -> Estimate:
+    """Return the first share minus the second, from separate trials, with Newcombe's interval."""
+    if first.value is None or second.value is None:
         return Estimate(reason="one of the two shares counts nothing")
-    if one_low is None or one_high is None or other_low is None or other_high is None:
-        return Estimate(one - other, reason="one of the two shares has no interval")
-    below = ((one - one_low) ** 2 + (other_high - other) ** 2) ** 0.5
-    above = ((one_high - one) ** 2 + (other - other_low) ** 2) ** 0.5
-    return Estimate(one - other, one - other - below, one - other + above)
+    difference = first.value - second.value
+    if first.low is None or first.high is None or second.low is None or second.high is None:
+        return Estimate(difference, reason="one of the two shares has no interval")
+    below = ((first.value - first.low) ** 2 + (second.high - second.value) ** 2) ** 0.5
+    above = ((first.high - first.value) ** 2 + (second.value - second.low) ** 2) ** 0.5
+    return Estimate(difference, low=difference - below, high=difference + above)
 
 
-def normal_quantile(share: float) -> float:
-    """The value below which a standard normal falls with this probability."""
-    return float(special.ndtri(share))
+def normal_quantile(probability: float) -> float:
+    """Return the value below which a standard normal variable lies with this probability."""
+    return float(special.ndtri(probability))
 
 
-def t_quantile(share: float, freedom: float) -> float:
-    """The same for Student's t, with so many degrees of freedom."""
-    return float(special.stdtrit(freedom, share))
+def t_quantile(probability: float, degrees_of_freedom: float) -> float:
+    """Return the value below which Student's t lies with this probability."""
+    return float(special.stdtrit(degrees_of_freedom, probability))
 
 
-def ratio(above: Array, below: Array, least: float = 0.0) -> Array:
-    """The quotients; NaN where there is nothing, or no more than `least`, to divide by."""
-    shape = np.broadcast_shapes(np.shape(above), np.shape(below))
-    return np.divide(above, below, out=np.full(shape, np.nan), where=np.asarray(below) > least)
+def divide(numerators: Array, denominators: Array, *, above: float = 0.0) -> Array:
+    """Return the quotients; NaN where the denominator is not larger than `above`."""
+    shape = np.broadcast_shapes(np.shape(numerators), np.shape(denominators))
+    undefined = np.full(shape, np.nan)
+    is_defined = np.asarray(denominators) > above
+    return np.divide(numerators, denominators, out=undefined, where=is_defined)
 
 
-def design_effect(influence: Array, examples: Array) -> float:
-    """How much larger the variance is than of independent rollouts, from what each adds to the estimate; at least 1."""
-    alone = float((influence**2).sum())
-    if alone <= 0:
+def measure_design_effect(influence: Array, examples: Array) -> float:
+    """Return how many times larger the variance is than that of independent rollouts; at least 1.
+
+    `influence` is what each rollout adds to the estimate.
+    """
+    independent = float((influence**2).sum())
+    if independent <= 0:
         return 1.0
-    return max(1.0, float((sums_by_example(influence, examples) ** 2).sum()) / alone)
+    clustered = float((sums_by_example(influence, examples) ** 2).sum())
+    return max(1.0, clustered / independent)
 
 
 def sums_by_example(values: Array, examples: Sequence[int] | Array) -> Array:
-    """The values, or rows of them, added up: a sum for each example, which is given by number."""
-    _, places = np.unique(examples, return_inverse=True)
-    sums = np.zeros((int(places.max(initial=-1)) + 1, *values.shape[1:]))
-    np.add.at(sums, places, values)
+    """Return the sum of the values, or of rows of values, of each example.
+
+    `examples` holds the number of the example that each value is of.
+    """
+    _, indices = np.unique(examples, return_inverse=True)
+    example_count = int(indices.max(initial=-1)) + 1
+    sums = np.zeros((example_count, *values.shape[1:]))
+    np.add.at(sums, indices, values)
     return sums
 
 
-def example_numbers(examples: Sequence[str]) -> list[int]:
-    """The number of each example, counted by first mention."""
+def number_examples(examples: Sequence[str]) -> list[int]:
+    """Return a number for each example, counted from 0 in the order of their first mention."""
     numbers = {example: number for number, example in enumerate(dict.fromkeys(examples))}
     return [numbers[example] for example in examples]
 
@@ -202,137 +232,162 @@ def example_numbers(examples: Sequence[str]) -> list[int]:
 
 @dataclass(frozen=True)
 class Statistic:
-    """A figure worked out from sums, for many resamples at once."""
+    """A figure that is computed from sums, for many resamples at once."""
 
-    of: Callable[
-        [Array], Array
-    ]  # sums of any number of resamples, and the figure of each; NaN where it is not defined
-    undefined: str  # what is so when it is not defined
-    # Of a share, which needs no resampling: how many of how many.
-    parts: Callable[[Array], tuple[Array, Array]] | None = None
+    # Takes sums with any number of resamples in the first dimensions, and returns the figure of
+    # each; NaN where it is undefined.
+    compute: Callable[[Array], Array]
+    undefined: str  # when the figure is undefined
+    # For a share, which needs no resampling: returns successes and trials.
+    count: Callable[[Array], tuple[Array, Array]] | None = None
 
-    def alone(self, sums: Array) -> Estimate:
-        value = float(self.of(sums))
+    def estimate(self, sums: Array) -> Estimate:
+        """Return the figure of one set of sums, without an interval."""
+        value = float(self.compute(sums))
         return Estimate(value) if np.isfinite(value) else Estimate(reason=self.undefined)
 
 
-def share(parts: Callable[[Array], tuple[Array, Array]], undefined: str) -> Statistic:
-    return Statistic(lambda sums: ratio(*parts(sums)), undefined, parts)
+def make_share(count: Callable[[Array], tuple[Array, Array]], undefined: str) -> Statistic:
+    """Return a statistic that is successes over trials."""
+
+    def compute(sums: Array) -> Array:
+        successes, trials = count(sums)
+        return divide(successes, trials)
+
+    return Statistic(compute, undefined, count)
 
 
-# The first sum over the second, of values that are 0 or 1.
-SHARE = share(lambda sums: (sums[..., 0], sums[..., 1]), _NOTHING)
-MEAN = Statistic(SHARE.of, _NOTHING)  # the same of any values
+# The first sum divided by the second, of values that are 0 or 1.
+SHARE = make_share(lambda sums: (sums[..., 0], sums[..., 1]), _NOTHING_COUNTED)
+# The same for any values.
+MEAN = Statistic(SHARE.compute, _NOTHING_COUNTED)
 
 
 @dataclass(frozen=True)
-class Clustered:
-    """The sums of each example. Resampling draws whole examples, with all answers about them."""
+class ExampleSums:
+    """Sums over the answers of each example, from which figures are computed.
 
-    sums: Array  # one row an example; whatever the figures need, summed over the example's answers
+    Resampling draws whole examples, with all answers about them.
+    """
+
+    sums: Array  # the first dimension is the example; the others depend on the figures
     resamples: int = 5000
     seed: int = 0
 
+    @classmethod
+    def of_values(cls, values: Sequence[float] | Array, examples: Sequence[str]) -> "ExampleSums":
+        """Return what `MEAN` and `SHARE` need: the sum and the number of each example's values."""
+        counted = np.stack([np.asarray(values, dtype=np.float64), np.ones(len(values))], axis=1)
+        return cls(sums_by_example(counted, number_examples(examples)))
+
+    def estimate(self, statistic: Statistic) -> Estimate:
+        """Return a figure over all examples: a share with Wilson's interval, others by bootstrap."""
+        estimate = statistic.estimate(self._total)
+        if estimate.value is None:
+            return estimate
+        if statistic.count is not None:
+            successes, trials = statistic.count(self.sums)
+            return clustered_wilson(list(zip(successes.tolist(), trials.tolist(), strict=True)))
+        if len(self.sums) < 2:
+            return Estimate(estimate.value, reason=_ONE_EXAMPLE)
+        resampled = statistic.compute(self.resampled_sums)
+        defined = resampled[np.isfinite(resampled)]
+        if len(defined) < 0.9 * len(resampled):
+            reason = f"no interval: in many resamples {statistic.undefined}"
+            return Estimate(estimate.value, reason=reason)
+        if np.ptp(defined) < 1e-12:
+            # That does not make the figure certain.
+            reason = f"no interval: all {len(self.sums)} examples are alike in this"
+            return Estimate(estimate.value, reason=reason)
+        low, high = self._find_bounds(statistic, estimate.value, defined)
+        return Estimate(estimate.value, low, high)
+
     @cached_property
-    def total(self) -> Array:
+    def _total(self) -> Array:
         return self.sums.sum(axis=0)
 
     @cached_property
-    def distinct(self) -> tuple[Array, Array]:
-        """The sums that occur, and how often. Yes and no leave few, and equal ones are drawn together."""
+    def _kinds(self) -> tuple[Array, Array]:
+        """The distinct sums and how many examples have each. Yes and no make few kinds."""
         scale = float(np.abs(self.sums).max(initial=0.0)) or 1.0
-        # Sums of the same numbers in another order may differ in the last digits.
-        _, places, times = np.unique(
+        # Sums of the same numbers in a different order may differ in the last digits.
+        _, indices, counts = np.unique(
             np.round(self.sums / scale, 12), axis=0, return_index=True, return_counts=True
         )
-        return self.sums[places], times.astype(np.float64)
+        return self.sums[indices], counts.astype(np.float64)
 
     @cached_property
-    def drawn(self) -> Array:
+    def resampled_sums(self) -> Array:
         """The sums of each resample: as many examples as there are, drawn with replacement."""
-        rows, times = self.distinct
-        flat = rows.reshape(len(rows), -1)
-        return np.concatenate([counts @ flat for counts in self._counts(times)]).reshape(
-            -1, *self.sums.shape[1:]
-        )
+        kinds, kind_counts = self._kinds
+        flat_kinds = kinds.reshape(len(kinds), -1)
+        sums = [counts @ flat_kinds for counts in self._draw_kind_counts(kind_counts)]
+        return np.concatenate(sums).reshape(-1, *self.sums.shape[1:])
 
-    def _counts(self, times: Array) -> Iterator[Array]:
-        """How often each of the distinct rows is in each resample, some resamples at a time."""
+    def _draw_kind_counts(self, kind_counts: Array) -> Iterator[Array]:
+        """Yield how many examples of each kind are in each resample, some resamples at a time."""
         generator = np.random.default_rng(self.seed)
-        examples, kinds = len(self.sums), len(times)
-        if kinds <= FEW:
-            counts = generator.multinomial(examples, times / times.sum(), size=self.resamples)
+        example_count = len(self.sums)
+        kind_count = len(kind_counts)
+        if kind_count <= MAX_KINDS:
+            probabilities = kind_counts / kind_counts.sum()
+            counts = generator.multinomial(example_count, probabilities, size=self.resamples)
             yield counts.astype(np.float64)
             return
-        # Many kinds are drawn example by example: a multinomial of them is slow.
-        kind_of = np.repeat(np.arange(kinds), times.astype(np.intp))
-        for size in split_draws(self.resamples, examples):
-            picks = kind_of[generator.integers(examples, size=(size, examples))]
-            picks += np.arange(size)[:, None] * kinds
-            counts = np.bincount(picks.ravel(), minlength=size * kinds)
-            yield counts.reshape(size, kinds).astype(np.float64)
+        # With many kinds, drawing examples one by one is faster than a multinomial.
+        kind_of_example = np.repeat(np.arange(kind_count), kind_counts.astype(np.intp))
+        for draws in split_draws(self.resamples, example_count):
+            examples = generator.integers(example_count, size=(draws, example_count))
+            # Kinds get different numbers in each resample, so that one call counts all of them.
+            numbers = kind_of_example[examples] + np.arange(draws)[:, None] * kind_count
+            counts = np.bincount(numbers.ravel(), minlength=draws * kind_count)
+            yield counts.reshape(draws, kind_count).astype(np.float64)
 
-    def estimate(self, statistic: Statistic) -> Estimate:
-        """The figure over all examples: a share with Wilson's interval, others with the bootstrap's."""
-        found = statistic.alone(self.total)
-        value = found.value
-        if value is None:
-            return found
-        if statistic.parts is not None:
-            counted, of = statistic.parts(self.sums)
-            return clustered_wilson(list(zip(counted.tolist(), of.tolist(), strict=True)))
-        if len(self.sums) < 2:
-            return Estimate(value, reason=_ALONE)
-        drawn = statistic.of(self.drawn)
-        defined = drawn[np.isfinite(drawn)]
-        if len(defined) < 0.9 * len(drawn):
-            return Estimate(value, reason=f"no interval: in many resamples {statistic.undefined}")
-        if np.ptp(defined) < 1e-12:
-            # Which does not make the figure certain.
-            return Estimate(
-                value, reason=f"no interval: all {len(self.sums)} examples are alike in this"
-            )
-        return Estimate(value, *self._interval(statistic, value, defined))
-
-    def _interval(self, statistic: Statistic, value: float, drawn: Array) -> tuple[float, float]:
-        """The ends of the bias-corrected and accelerated interval (Efron's BCa), moved out as Student's t is."""
-        gaps = drawn - value
-        trace = 1e-9 * float(np.abs(gaps).max())
-        below = float((gaps < -trace).mean()) + float((np.abs(gaps) <= trace).mean()) / 2
-        edge = 1 / (2 * len(drawn))
-        bias = normal_quantile(min(max(below, edge), 1 - edge))
-        rows, times = self.distinct
-        skew = _acceleration(statistic.of(self.total - rows), times)
+    def _find_bounds(
+        self, statistic: Statistic, value: float, resampled: Array
+    ) -> tuple[float, float]:
+        """Return the bias-corrected and accelerated interval (Efron's BCa), widened as Student's t."""
+        gaps = resampled - value
+        tolerance = 1e-9 * float(np.abs(gaps).max())
+        share_below = float((gaps < -tolerance).mean())
+        share_equal = float((np.abs(gaps) <= tolerance).mean())
+        smallest_share = 1 / (2 * len(resampled))
+        share = min(max(share_below + share_equal / 2, smallest_share), 1 - smallest_share)
+        bias = normal_quantile(share)
+        kinds, kind_counts = self._kinds
+        acceleration = _measure_acceleration(statistic.compute(self._total - kinds), kind_counts)
         count = len(self.sums)
-        # Few examples spread less than all would (Hesterberg 2015, "What teachers should know").
-        reach = t_quantile((1 + LEVEL) / 2, count - 1) * (count / (count - 1)) ** 0.5
-        ends: list[float] = []
+        # Small samples spread less than the population (Hesterberg 2015, "What teachers should know
+        # about the bootstrap").
+        widening = (count / (count - 1)) ** 0.5
+        reach = t_quantile((1 + LEVEL) / 2, count - 1) * widening
+        probabilities: list[float] = []
         for z in (-reach, reach):
-            stretch = 1 - skew * (bias + z)
-            ends.append(float(special.ndtr(bias + (bias + z) / stretch if stretch > 0 else z)))
-        low, high = np.quantile(drawn, ends)
+            stretch = 1 - acceleration * (bias + z)
+            corrected = bias + (bias + z) / stretch if stretch > 0 else z
+            probabilities.append(float(special.ndtr(corrected)))
+        low, high = np.quantile(resampled, probabilities)
         return float(low), float(high)
 
 
-def _acceleration(without_one: Array, times: Array) -> float:
-    """How unevenly single examples, left out in turn, move the figure."""
-    defined = np.isfinite(without_one)
-    kept, weights = without_one[defined], times[defined]
-    if not len(kept):
+def _measure_acceleration(without_one: Array, counts: Array) -> float:
+    """Return how skewed the influence of single examples is.
+
+    `without_one` holds the figure without one example of each kind, and `counts` how many examples
+    each kind has.
+    """
+    is_defined = np.isfinite(without_one)
+    figures = without_one[is_defined]
+    weights = counts[is_defined]
+    if not len(figures):
         return 0.0
-    gaps = (weights * kept).sum() / weights.sum() - kept
+    gaps = (weights * figures).sum() / weights.sum() - figures
     spread = float((weights * gaps**2).sum()) ** 1.5
     return float((weights * gaps**3).sum()) / (6 * spread) if spread > 0 else 0.0
 
 
-def clustered_values(values: Sequence[float] | Array, examples: Sequence[str]) -> Clustered:
-    """What `MEAN` and `SHARE` need: the sum of each example's values, and how many they are."""
-    counted = np.stack([np.asarray(values, dtype=np.float64), np.ones(len(values))], axis=1)
-    return Clustered(sums_by_example(counted, example_numbers(examples)))
-
-
 def split_draws(draws: int, width: int) -> Iterator[int]:
     """Yield how many draws to hold in memory at once, each of `width` numbers, until all are made."""
-    step = max(1, _CELLS // width)
+    step = max(1, _MAX_CELLS // width)
     for start in range(0, draws, step):
         yield min(step, draws - start)

@@ -23,8 +23,8 @@ from assay.trust.estimate import (
     BoolArray,
     IntArray,
     Record,
-    example_numbers,
     np,
+    number_examples,
     special,
     split_draws,
 )
@@ -198,7 +198,7 @@ class Sample(NamedTuple):
     @classmethod
     def build(cls, rollouts: Sequence[JudgedRollout], labelled: Collection[Key]) -> "Sample":
         """Return which of these rollouts are labelled."""
-        examples = example_numbers([rollout.key[0] for rollout in rollouts])
+        examples = number_examples([rollout.key[0] for rollout in rollouts])
         is_labelled = [rollout.key in labelled for rollout in rollouts]
         return cls.from_arrays(np.array(examples), np.array(is_labelled, dtype=np.bool_))
 

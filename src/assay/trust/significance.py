@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import product
 
-from assay.trust.estimate import FEW, Array, np, special, split_draws, t_quantile
+from assay.trust.estimate import MAX_KINDS, Array, np, special, split_draws, t_quantile
 
 _PERMUTATIONS = 10_000
 # Up to this many differences, their signs are flipped in every possible way. For more of them, a
@@ -47,7 +47,7 @@ def _draw_flipped_sums(values: Array, seed: int) -> Array:
     """Return sums of the values with random signs, one for each permutation."""
     generator = np.random.default_rng(seed)
     sizes, counts = np.unique(np.abs(values), return_counts=True)
-    if len(sizes) <= FEW:
+    if len(sizes) <= MAX_KINDS:
         # How many of the differences of one size are positive is binomial.
         positive = generator.binomial(counts, 0.5, size=(_PERMUTATIONS, len(sizes)))
         signed_counts = 2.0 * positive.astype(np.float64) - counts
