@@ -409,7 +409,7 @@ class TestDialogue:
         """A rollout ends with a turn of the model, wherever it is cut."""
         rollout = Dialogue("?", {}, lambda messages, row: "And?")
         await rollout.add("I look.")
-        found = await rollout.score(Rubric([lambda completion: len(completion)]))
+        found = await rollout.score(Rubric([lambda messages: len(messages)]))
         assert found.reward == 1
 
     @pytest.mark.parametrize("reply", [7, [{"content": "no role"}]])
