@@ -428,3 +428,20 @@ def test_a_check_that_runs_in_a_process_of_its_own_hides_reasoning_too() -> None
     for thinking, expected in (("hidden", 0.0), ("shown", 1.0)):
         data = {"criteria": [{"check": {"contains": "43"}, "isolate": True}], "thinking": thinking}
         assert Rubric.from_dict(data).grade_sync(TEXTS["think"]).score == expected
+
+
+def test_a_reward_server_and_a_run_give_the_same_score() -> None:
+    from assay.runs import score_rows
+    from assay.server import RemoteRubric, RewardServer
+
+    checks = [{"check": {"contains": "43"}}, {"check": {"max_words": 3}}]
+    rows = [{"completion": completion} for completion in FORMS.values()]
+    for thinking, expected in (("hidden", 0.5), ("shown", 0.5)):
+        rubric = Rubric.from_dict({"criteria": checks, "thinking": thinking})
+        with RewardServer(rubric) as server:
+            reports = run(RemoteRubric(server.url).score(rows))
+            assert [report.score for report in reports] == [expected] * len(rows)
+        summary = run(score_rows(rubric, rows))
+        assert summary.score.mean == expected
+        values = [[line.value for line in report.lines] for report in reports]
+        assert values == [[0.0, 1.0] if thinking == "hidden" else [1.0, 0.0]] * len(rows)

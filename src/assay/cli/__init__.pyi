@@ -57,11 +57,13 @@ from assay.cli.runner import say_budget as say_budget
 from assay.cli.runner import shown_progress as shown_progress
 from assay.cli.sources import COMPLETION as COMPLETION
 from assay.cli.sources import LOCAL as LOCAL
+from assay.cli.sources import apply_view as apply_view
 from assay.cli.sources import grader_of as grader_of
 from assay.cli.sources import has_own_grader as has_own_grader
 from assay.cli.sources import judge_of as judge_of
 from assay.cli.sources import judging_with as judging_with
 from assay.cli.sources import opened_cache as opened_cache
+from assay.cli.sources import row_rubrics as row_rubrics
 from assay.cli.sources import rubric_of as rubric_of
 from assay.cli.sources import see_to_engine as see_to_engine
 from assay.cli.sources import texts_of as texts_of

@@ -64,6 +64,8 @@ def command(options: EvalOptions) -> int:
                 f"{unfit[0]} is for a data set: the environment {options.data} has its own"
             )
         environment = envs.load_environment(options.data, **options.env_args)
+        if environment.scoring is not None:
+            cli.apply_view(environment.scoring, options)
     else:
         if options.env_args:
             raise click.UsageError("--env-args is for an environment")
@@ -71,8 +73,7 @@ def command(options: EvalOptions) -> int:
             rubric = cli.rubric_of(options)
         else:
             rubric = assay.Rubric()  # every row has to bring its own
-            if options.shows:
-                rubric.show(options.shows)
+            cli.apply_view(rubric, options)
         # A path is handed on as it is, so that errors name the file and the line.
         data = (
             rows_of(options.data, mapping=dict(options.mapping))

@@ -48,7 +48,8 @@ def command(options: ServeOptions) -> None:
     settings = Settings(**given, key=cli.key_from(options.key_file), bounds=bounds)
     cache = None if options.no_cache else options.cache or str(cli.default_place())
     asked: dict[str, Any] = {
-        name: getattr(options, name) for name in ("grader", "guard", "budget", "shows", "window")
+        name: getattr(options, name)
+        for name in ("grader", "guard", "budget", "shows", "window", "thinking", "parser")
     }
     judge = Judge(options.judge or "local", cache=cache, **asked)
     where = options.rubric

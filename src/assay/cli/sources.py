@@ -25,7 +25,7 @@ from assay.models.providers import propose_model
 from assay.models.resolve import what_to_set
 from assay.plan import Traits
 from assay.rubric import Rubric, rubric_at, rubric_in_python
-from assay.runs import Run
+from assay.runs import RowRubrics, Run
 from assay.runs.folder import Folder
 from assay.runs.metadata import media_folders
 from assay.server.settings import Judge
@@ -45,9 +45,26 @@ def rubric_of(rubrics: RubricOptions) -> Rubric:
         if is_file
         else rubric_in_python(name)
     )
-    if isinstance(rubrics, ViewOptions) and rubrics.shows:
-        rubric.show(rubrics.shows)
+    if isinstance(rubrics, ViewOptions):
+        apply_view(rubric, rubrics)
     return rubric
+
+
+def apply_view(rubric: Rubric, options: ViewOptions) -> None:
+    """Let options replace what a rubric says about what judges and checks read."""
+    rubric.show(options.shows or None, thinking=options.thinking)
+    if options.parser is not None:
+        rubric.use_parser(options.parser)
+
+
+def row_rubrics(rubric: Rubric | None, options: ViewOptions) -> RowRubrics:
+    """Return the rubrics of rows; what options say replaces what the rubrics say."""
+    return RowRubrics(
+        rubric,
+        shows=options.shows or None,
+        thinking=options.thinking,
+        parser=options.parser,
+    )
 
 
 TABLES = (

@@ -138,7 +138,9 @@ class _RowsToScore:
             saved_rubric, _ = self.saved_rubrics.of(row.fields)
         except AssayError:
             return ()  # it could not be read then either, so there are no answers
-        if self.replaces_row_rubrics and saved_rubric.shows != getattr(scorer, "shows", None):
+        saved_view = (saved_rubric.shows, saved_rubric.thinking)
+        view = (getattr(scorer, "shows", None), getattr(scorer, "thinking", None))
+        if self.replaces_row_rubrics and saved_view != view:
             return ()  # the judge read other parts of the rollout
         return [CriterionAbout.of(criterion) for criterion in saved_rubric.criteria]
 

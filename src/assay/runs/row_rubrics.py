@@ -9,7 +9,9 @@ from assay.criterion import hash_json
 from assay.errors import AssayError, RubricError
 from assay.graders.grader import Grader
 from assay.messages import read_shows
+from assay.parsers import Parser
 from assay.plan import Traits
+from assay.reasoning import Thinking
 from assay.report import CriterionReport, EvaluationReport, aggregate
 from assay.rollout import Rollout
 from assay.rubric import Rubric
@@ -40,13 +42,18 @@ class RowRubrics:
         *,
         autograder: Grader | None = None,
         shows: str | Sequence[str] | None = None,
+        thinking: Thinking | None = None,
+        parser: Parser | None = None,
     ) -> None:
         """`rubric` scores the rows that have none of their own; without it such rows are errors.
 
-        `shows`, or what the rubric was told to `show`, goes before what the rubrics of rows say that judges read.
+        `shows`, `thinking` and `parser` replace what the rubrics of rows say; without them, what the
+        rubric was told by `show()` and `use_parser()`.
         """
         self.rubric = rubric
         self.shows = getattr(rubric, "caller_shows", None) if shows is None else read_shows(shows)
+        self.thinking: Thinking | None = thinking or getattr(rubric, "caller_thinking", None)
+        self.parser: Parser | None = parser or getattr(rubric, "caller_parser", None)
         self.autograder = autograder
         self._plan = Traits() if rubric is None else Traits.of(rubric)
         self._ready: dict[str, tuple[Rubric, Traits]] = {}
@@ -81,8 +88,9 @@ class RowRubrics:
         found = self._ready.pop(key, None)
         if found is None:
             rubric = _read(data)
-            if self.shows:
-                rubric.show(self.shows)
+            rubric.show(self.shows, thinking=self.thinking)
+            if self.parser is not None:
+                rubric.use_parser(self.parser)
             found = (rubric, Traits.of(rubric))
             if len(self._ready) >= MOST_KEPT:
                 del self._ready[next(iter(self._ready))]

@@ -76,8 +76,9 @@ class RubricLoader:
             file: Any = io.BytesIO(source.text)
             file.name = source.where  # for what is said about it
             rubric = rubric_at(read_file(file), allow_code=source.allow_code)
-        if self._judge.shows:
-            rubric.show(self._judge.shows)
+        rubric.show(self._judge.shows or None, thinking=self._judge.thinking)
+        if self._judge.parser is not None:
+            rubric.use_parser(self._judge.parser)
         if rubric.autograder is None and Traits.of(rubric).asks:
             rubric.autograder = self._grader
         return rubric

@@ -9,6 +9,8 @@ from typing import Final, Literal
 from assay import graders, models, tools
 from assay.aggregation import POLICIES, Policy
 from assay.errors import AssayError
+from assay.parsers import Parser
+from assay.reasoning import Thinking
 from assay.wording import format_value, suggest_word
 
 KEY: Final = "ASSAY_SERVER_KEY"  # the environment variable that holds the key
@@ -56,6 +58,10 @@ class Judge:
         str, ...
     ] = ()  # what it reads of a rollout, before what a rubric says; the rubric says so when empty
 
+    # Whether judges and text checks read reasoning, and the parser that checks read with; None is
+    # what the rubric says.
+    thinking: Thinking | None = None
+    parser: Parser | None = None
     # Tokens that the model takes in one call; None is what is known of it. A longer text is read in pieces.
     window: int | None = None
     # A folder at whose files it may look before it answers about a criterion; None is none.
