@@ -97,6 +97,7 @@ def _track_calls(method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
     async def wrapper(self: "BaseRubric", *args: Any, **options: Any) -> Any:
         if current_call(self) is not None:
+            # Another override of this rubric called this one, and is tracked already.
             return await method(self, *args, **options)
         call = OverrideCall(self, options.get("autograder"), is_nested=False)
         with set_variable(_CURRENT, call):

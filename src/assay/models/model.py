@@ -367,6 +367,7 @@ async def ask_judge(model: Model, request: Request, logged_messages: int = 0) ->
     messages = tuple(_describe_message(message) for message in new_messages)
 
     def log_call(reply: str, source: Source | Literal["error"]) -> None:
+        """Add this call to the log, with the text of its reply or its error."""
         log.append(
             LoggedCall(
                 judge=redact(model.id),
