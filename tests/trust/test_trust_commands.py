@@ -226,7 +226,7 @@ class TestCompare:
         assert "after against run: 120 examples in both" in out
         assert "-0.250" in out
         assert "MET → UNMET" in out
-        assert "40 rollouts came out otherwise, of which 2 are shown" in out
+        assert "the result of 40 rollouts changed, of which 2 are shown" in out
 
     def test_a_fall_beyond_chance_can_fail(self, run, make_run):
         """100, and only in that direction."""

@@ -9,13 +9,13 @@ from assay.trust.coefficients import Measures as Measures
 from assay.trust.coefficients import cohen_kappa as cohen_kappa
 from assay.trust.coefficients import krippendorff_alpha as krippendorff_alpha
 from assay.trust.comparison import Comparison as Comparison
-from assay.trust.comparison import Drift as Drift
 from assay.trust.comparison import compare as compare
-from assay.trust.comparison import drift_between as drift_between
 from assay.trust.correction import Corrected as Corrected
 from assay.trust.correction import Correction as Correction
 from assay.trust.correction import correct as correct
 from assay.trust.correction import corrected_mean as corrected_mean
+from assay.trust.drift import Drift as Drift
+from assay.trust.drift import drift_between as drift_between
 from assay.trust.estimate import Estimate as Estimate
 from assay.trust.estimate import wilson as wilson
 from assay.trust.golden_run import GoldenReport as GoldenReport

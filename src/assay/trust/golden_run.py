@@ -1,4 +1,4 @@
-"""Score a rubric's golden examples, and compare what it says of them with what it should say."""
+"""Score a rubric's golden examples, and compare the answers with the expected ones."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from assay.criterion import Criterion
 from assay.errors import TrustError
 from assay.graders.grader import Grader
-from assay.loading.rubric_reader import Expected, Golden
+from assay.loading.rubric_reader import Expected
 from assay.models import budget
 from assay.report import CriterionReport
 from assay.rubric import Rubric, rubrics_inside
@@ -15,60 +15,63 @@ from assay.runs.spending import NOTHING, Spending
 
 @dataclass(frozen=True)
 class GoldenResult:
-    """One expectation, and what came of it."""
+    """One expected answer, and the answer that was given."""
 
     example: str
     criterion: str
     expected: Expected
-    got: Expected | None  # the verdict, or the number where one is expected; None without an answer
+    got: Expected | None  # the verdict, or the number if one is expected; None without an answer
     reason: str = ""
     error: str | None = None  # why there is no answer
 
     @property
     def right(self) -> bool | None:
-        """Whether it came out as expected; None without an answer, which is neither."""
+        """Whether the answer is the expected one; None without an answer."""
         if self.error is not None or self.got is None:
             return None
         if isinstance(self.expected, str) or isinstance(self.got, str):
             return self.expected == self.got
-        return abs(self.expected - self.got) <= 1e-9  # for want of digits
+        return abs(self.expected - self.got) <= 1e-9  # numbers may differ by rounding
 
 
 @dataclass(frozen=True)
 class GoldenReport:
-    """What a rubric says of its golden examples."""
+    """How a rubric answers its golden examples."""
 
     results: tuple[GoldenResult, ...]
     spent: Spending = field(default=NOTHING)
 
     @property
     def wrong(self) -> tuple[GoldenResult, ...]:
-        """What came out otherwise than expected."""
+        """The results that differ from what was expected."""
         return tuple(result for result in self.results if result.right is False)
 
     @property
     def errors(self) -> tuple[GoldenResult, ...]:
-        """What has no answer."""
+        """The results without an answer."""
         return tuple(result for result in self.results if result.right is None)
 
     @property
     def examples(self) -> int:
-        """How many examples there are."""
+        """The number of examples."""
         return len({result.example for result in self.results})
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON."""
-        counts = {
+        """Return plain data, ready for JSON."""
+        return {
             "expected": len(self.results),
             "wrong": len(self.wrong),
             "errors": len(self.errors),
+            "results": [{**asdict(result), "right": result.right} for result in self.results],
+            "spent": self.spent.to_dict(),
         }
-        results = [{**asdict(result), "right": result.right} for result in self.results]
-        return {**counts, "results": results, "spent": self.spent.to_dict()}
 
 
 async def run_golden(rubric: Rubric, grader: Grader | None = None) -> GoldenReport:
     """Score a rubric's golden examples, and those of the rubrics inside it.
+
+    `grader` judges them; by default the grader of the rubric does. Raise `TrustError` if there are
+    no golden examples.
 
     >>> import asyncio
     >>> rubric = Rubric.from_dict({
@@ -78,43 +81,63 @@ async def run_golden(rubric: Rubric, grader: Grader | None = None) -> GoldenRepo
     >>> asyncio.run(run_golden(rubric)).wrong
     (GoldenResult(example='golden_1', criterion='max_words', expected='UNMET', got='MET', reason='', error=None),)
     """
-    found: list[GoldenResult] = []
-    with budget() as spent:
-        for inside, each, _ in rubrics_inside(rubric):
-            if not each.golden:
-                continue
-            rollouts = [example.fields for example in each.golden]
-            reports = await each.score(
-                rollouts, autograder=grader or each.autograder or rubric.autograder
+    results: list[GoldenResult] = []
+    with budget() as ledger:
+        for prefix, inner, _ in rubrics_inside(rubric):
+            if inner.golden:
+                judge = grader or inner.autograder or rubric.autograder
+                results += await _score_examples(prefix, inner, judge)
+    if not results:
+        raise TrustError(
+            "the rubric has no golden examples: list some under 'golden', each with a completion "
+            "and what to expect"
+        )
+    return GoldenReport(tuple(results), Spending.of(ledger))
+
+
+async def _score_examples(prefix: str, rubric: Rubric, judge: Grader | None) -> list[GoldenResult]:
+    """Score the golden examples of one rubric. `prefix` names the rubric inside the whole."""
+    rollouts = [example.fields for example in rubric.golden]
+    reports = await rubric.score(rollouts, autograder=judge)
+    criteria = {criterion.name: criterion for criterion in rubric.criteria}
+    results: list[GoldenResult] = []
+    for example, report in zip(rubric.golden, reports, strict=True):
+        lines = {line.name: line for line in report.lines}
+        for name, expected in example.expect.items():
+            line = lines.get(name)
+            result = GoldenResult(
+                example=f"{prefix}{example.name}",
+                criterion=f"{prefix}{name}",
+                expected=expected,
+                got=_read_answer(criteria[name], line, expected),
+                reason="" if line is None else line.reason,
+                error=_find_error(line),
             )
-            criteria = {criterion.name: criterion for criterion in each.criteria}
-            for example, report in zip(each.golden, reports, strict=True):
-                lines = {line.name: line for line in report.lines}
-                found += [
-                    _result(inside, name, criteria[name], lines.get(name), example)
-                    for name in example.expect
-                ]
-    if not found:
-        ways = "list some under 'golden', each with a completion and what to expect"
-        raise TrustError(f"the rubric has no golden examples: {ways}")
-    return GoldenReport(tuple(found), Spending.of(spent))
+            results.append(result)
+    return results
 
 
-def _result(
-    inside: str, name: str, criterion: Criterion, line: CriterionReport | None, example: Golden
-) -> GoldenResult:
-    expected = example.expect[name]
-    got, error = None, None
+def _find_error(line: CriterionReport | None) -> str | None:
+    """Return why a criterion has no answer; None if it has one."""
     if line is None:
-        error = "the judge gave one number for the whole: use a grader that answers each"
-    elif not line.answered:
-        error = line.error or "the judge was not asked"
-    elif line.value is not None and not isinstance(expected, str):
-        got = line.value
-    elif line.verdict is not None or line.value is None:
-        got = line.verdict
-    else:
-        # Code that gives a number says MET from `pass_at` on.
-        got = criterion.choices[-1 if line.value >= criterion.pass_at else 0]
-    reason = "" if line is None else line.reason
-    return GoldenResult(f"{inside}{example.name}", f"{inside}{name}", expected, got, reason, error)
+        return "the judge gave one number for the whole: use a grader that answers each"
+    if not line.answered:
+        return line.error or "the judge was not asked"
+    return None
+
+
+def _read_answer(
+    criterion: Criterion, line: CriterionReport | None, expected: Expected
+) -> Expected | None:
+    """Return the answer on a line in the form of the expected one: a verdict or a number."""
+    if line is None or not line.answered:
+        return None
+    if line.value is None:
+        return line.verdict
+    if not isinstance(expected, str):
+        return line.value
+    if line.verdict is not None:
+        return line.verdict
+    # A check that gives a number is MET from `pass_at` on.
+    passed = line.value >= criterion.pass_at
+    return criterion.choices[-1] if passed else criterion.choices[0]
