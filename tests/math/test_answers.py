@@ -456,7 +456,6 @@ OPEN = [
     (r"\operatorname{sgn}(i)", "0", "the sign is not certain"),
     ("x^3-2", r"\begin{pmatrix}1&2\end{pmatrix}", "a matrix against something else"),
     (r"\sqrt{x}y=1", r"\frac{1}{\sqrt x}", "the equation holds for some signs only"),
-    ("x^{x^{x^{x^{10^9}}}}", "x", "a power is too large to compute"),
     (",".join(map(str, range(41))), ",".join(map(str, reversed(range(41)))), "very long lists"),
     (",".join(map(str, range(20))), ",".join(map(str, range(21))), "very long lists"),
     (r"\max(i,3)", "3", "the order is not certain"),

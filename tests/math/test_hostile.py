@@ -12,7 +12,7 @@ from hostile import good_pairs, hostile_cases
 
 from assay.isolation import shared_pool
 from assay.isolation.pool import MEMORY
-from assay.math import MathVerdict, verify, verify_many
+from assay.math import MathOptions, MathVerdict, verify, verify_many
 
 LOADED = 256 << 20
 """Bytes that a worker has before its first task, and then some: its limit counts from there."""
@@ -34,6 +34,67 @@ def test_the_table_holds_hundreds_of_cases_and_no_name_twice():
 def test_good_pairs_are_distinct():
     """No cache answers for another."""
     assert len(set(good_pairs(200))) == 200
+
+
+TOO_LARGE = (
+    "(-1)^{2^{10^{12}}}",
+    "3^{2^{2^{39}}}",
+    r"\gcd(2^{2^{39}},3)",
+    r"\lcm(2^{2^{39}},3)",
+    r"\binom{7}{2^{2^{39}}}",
+    r"\binom{2^{2^{39}}}{1.5}",
+    r"\sqrt[2^{2^{39}}]{3}",
+    r"\sinh(2^{2^{39}})",
+    r"\sinh(10^{1000})",
+    "<".join("x" * 1000),
+)
+
+
+@pytest.mark.parametrize("answer", TOO_LARGE, ids=lambda answer: answer[:40])
+def test_an_answer_that_is_too_large_is_wrong_and_harms_nothing(answer: str):
+    """Each took gigabytes of memory, or raised."""
+    verdict = verify("(3,2)" if "<" in answer else "7", answer)
+    assert (verdict.status, verdict.equal, verdict.decided) == ("too_large", False, True)
+
+
+@pytest.mark.parametrize(
+    "gold", [*TOO_LARGE[:-1], "x^{x^{x^{x^{10^9}}}}"], ids=lambda gold: gold[:40]
+)
+def test_a_reference_that_is_too_large_is_an_error(gold: str):
+    """No answer can be right or wrong by it."""
+    verdict = verify(gold, "x" if "x" in gold else "7")
+    assert (verdict.status, verdict.decided) == ("gold_unparsable", False)
+    assert "too large" in verdict.reason
+
+
+N = 10**79 + 3 * 10**40 + 1234567891
+
+
+@pytest.mark.parametrize(
+    ("gold", "answer"),
+    [
+        ("-1", rf"10^{{40}}\cos\frac{{\pi}}{{{N}}}-10^{{40}}"),
+        ("0", rf"10^{{40}}\cos\frac{{\pi}}{{{N}}}-10^{{40}}"),
+        ("x", r"\frac{x^{4000}-y^{4000}}{x^{3999}-y^{3999}}"),
+        (
+            r"\frac{x^{4000}-y^{4000}}{x^{3999}-y^{3999}}",
+            r"\frac{x^{4000}-y^{4000}+1-1}{x^{3999}-y^{3999}}+x-y",
+        ),
+        ("x", r"x+0\cdot(((2x)^{4096})^{4096})^{4096}"),
+        ("7", "((((((2^{40})^{40})^{40})^{40})^{40})^{40})^{40}"),
+        ("(3,2)", ",".join(["x<1"] * 900)),
+    ],
+    ids=["factoring", "factoring for a proof", "divisor", "difference", "power", "tower", "list"],
+)
+def test_an_answer_that_would_take_hours_is_not_equal(gold: str, answer: str):
+    verdict = verify(gold, answer, options=MathOptions(symbolic=False))
+    assert not verdict.equal
+    assert verdict.decided
+
+
+def test_large_numbers_are_compared_in_a_worker_process():
+    assert verify("2^{30000}", "4^{15000}").equal
+    assert not verify("2^{30000}", "4^{15001}").equal
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,17 @@ from assay.math.answer_text import final_answer
 from assay.math.equality import compare, unsolved
 from assay.math.normalization import settled, shortened
 from assay.math.parsed_answer import ParsedAnswer, is_mathematics, read
-from assay.math.verdict import Equality, MathOptions, MathVerdict, Open
+from assay.math.size import is_small
+from assay.math.values import is_computable
+from assay.math.verdict import Equality, MathOptions, MathVerdict, Open, read_simplification
 
 _WORD: Final = re.compile(r"(?<![\\a-zA-Z])[a-zA-Z]{3,}")
 _FORMULA: Final = re.compile(r"(?<!\\)\$|\\\(|\\\[")
 
 
-def decided(gold: str, answer: str, options: MathOptions) -> MathVerdict | Open:
+def decided(
+    gold: str, answer: str, options: MathOptions, *, in_worker: bool = False
+) -> MathVerdict | Open:
     one, two = read(gold), _found(answer)
     if two is None:
         return MathVerdict("answer_unparsable", "no answer was found in a text of words", "algebra")
@@ -39,6 +43,10 @@ def decided(gold: str, answer: str, options: MathOptions) -> MathVerdict | Open:
                 "gold_unparsable", f"the gold {shortened(one.text)!r}: {one.problem}", "algebra"
             )
         return MathVerdict("answer_unparsable", f"the answer: {two.problem}", "algebra")
+    gold_is_large = not is_small(one.tree)
+    answer_is_large = not is_small(two.tree)
+    if (gold_is_large or answer_is_large) and not in_worker:
+        return Open(one.text, two.text, True, gold_is_large, answer_is_large)
     finding = _best(one, two, options)
     if undone and finding.equal:
         return not_solved
@@ -47,11 +55,24 @@ def decided(gold: str, answer: str, options: MathOptions) -> MathVerdict | Open:
     is_asked = _is_asked(one, two, options)
     if undone and is_asked:
         return not_solved
-    if finding.reason.startswith("too large"):
-        return MathVerdict("too_large", finding.reason, "algebra")
+    if finding.is_too_large:
+        if is_computable(one.tree) or not is_computable(two.tree):
+            return MathVerdict("too_large", finding.reason, "algebra")
+        return MathVerdict("gold_unparsable", f"the gold is {finding.reason}", "algebra")
     if not is_asked:
         return MathVerdict("different", f"not proven equal: {finding.reason}", "algebra")
     return Open(one.text, two.text, True)
+
+
+def decide_in_worker(gold: str, answer: str, options: MathOptions) -> MathVerdict:
+    """Compare two answers of which one is large; called in a worker process."""
+    verdict = decided(gold, answer, options, in_worker=True)
+    if isinstance(verdict, MathVerdict):
+        return verdict
+    from assay.math.symbolic import compare as simplify_and_compare
+
+    found = simplify_and_compare(verdict.gold, verdict.answer, options.rounding)
+    return read_simplification(verdict, found)
 
 
 def _is_asked(gold: ParsedAnswer, answer: ParsedAnswer, options: MathOptions) -> bool:

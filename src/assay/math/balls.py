@@ -13,6 +13,8 @@ Point = Mapping[str, fmpq | acb]  # what the variables are, as exact numbers or 
 
 _LARGEST_EXPONENT: Final = 1 << 40
 _LARGEST_LOGARITHM: Final = 1 << 44  # values beyond 2 to this power are not computed
+_LARGEST_INTEGER: Final = arb(2) ** 16_384
+_LARGEST_ANGLE: Final = arb(2) ** 1024  # reducing a larger one by π takes as many digits as it has
 
 
 class UndefinedError(ValueError):
@@ -36,7 +38,7 @@ def is_real(value: acb) -> bool:
     return value.imag == 0
 
 
-def is_computable(function: str) -> bool:
+def is_known_function(function: str) -> bool:
     """Return True if the values of this function are known, and not only its name, as in `f(x)`."""
     return function in _FUNCTIONS
 
@@ -113,10 +115,16 @@ def _bounded(exponent: acb, logarithm: arb) -> acb:
 
 
 def _integer(value: acb) -> int | None:
-    if value.imag != 0:
+    """Return the whole number that a ball holds and nothing else; None if it is not a whole number.
+
+    Raises `TooLargeError` before a number such as 2^(2^39) is written out, which takes gigabytes.
+    """
+    if value.imag != 0 or not value.real.is_exact() or not value.is_finite():
         return None
-    found = value.real.unique_fmpz()
-    return int(found) if found is not None and value.real.is_exact() else None
+    if not abs(value.real) < _LARGEST_INTEGER:
+        raise TooLargeError("a whole number is too large to write out")
+    number = value.real.unique_fmpz()
+    return None if number is None else int(number)
 
 
 def _root(radicand: acb, index: acb) -> acb:
@@ -139,10 +147,16 @@ def _factorial(argument: acb) -> acb:
     return (argument + 1).gamma()
 
 
+def _angle_function(function: Callable[[acb], acb], angle: acb) -> acb:
+    if not abs(angle) < _LARGEST_ANGLE:
+        raise TooLargeError("an angle is too large to compute")
+    return function(angle)
+
+
 def _binomial(upper: acb, lower: acb) -> acb:
     whole = _integer(lower)
     if whole is None:
-        return (upper + 1).gamma() / ((lower + 1).gamma() * (upper - lower + 1).gamma())
+        return _factorial(upper) / (_factorial(lower) * _factorial(upper - lower))
     if not 0 <= whole < 1000:
         raise TooLargeError("a binomial coefficient is too large to compute")
     product = acb(1)
@@ -166,6 +180,10 @@ def _rounded(value: acb, *, direction: Callable[[arb], arb]) -> acb:
     return acb(whole)
 
 
+def _absolute_value(value: acb) -> acb:
+    return acb(abs(value))
+
+
 def _sign(value: acb) -> acb:
     if is_real(value) and (value.real > 0 or value.real < 0 or value.real == 0):
         return acb(1 if value.real > 0 else -1 if value.real < 0 else 0)
@@ -182,14 +200,30 @@ def _extreme(best: acb, *others: acb, largest: bool) -> acb:
     return best
 
 
-def _common(*values: acb, divisor: bool) -> acb:
-    numbers = list(map(_integer, values))
-    if None in numbers:
-        raise UndefinedError("gcd and lcm are of whole numbers")
-    return acb(reduce(fmpz.gcd if divisor else fmpz.lcm, [fmpz(number or 0) for number in numbers]))
+def _greatest_common_divisor(*values: acb) -> acb:
+    return acb(reduce(fmpz.gcd, _integers(values)))
 
 
-_OF_ONE: Final[dict[str, Callable[[acb], acb]]] = {
+def _least_common_multiple(*values: acb) -> acb:
+    multiple = fmpz(1)
+    for number in _integers(values):
+        multiple = multiple.lcm(number)
+        if multiple.bit_length() > MOST_BITS:
+            raise TooLargeError("a least common multiple is too large to compute")
+    return acb(multiple)
+
+
+def _integers(values: tuple[acb, ...]) -> list[fmpz]:
+    numbers: list[fmpz] = []
+    for value in values:
+        number = _integer(value)
+        if number is None:
+            raise UndefinedError("gcd and lcm are of whole numbers")
+        numbers.append(fmpz(number))
+    return numbers
+
+
+_ANGLE_FUNCTIONS: Final[dict[str, Callable[[acb], acb]]] = {
     "sin": acb.sin,
     "cos": acb.cos,
     "tan": acb.tan,
@@ -202,6 +236,8 @@ _OF_ONE: Final[dict[str, Callable[[acb], acb]]] = {
     "coth": acb.coth,
     "sech": acb.sech,
     "csch": acb.csch,
+}
+_INVERSE_FUNCTIONS: Final[dict[str, Callable[[acb], acb]]] = {
     "arcsin": acb.asin,
     "arccos": acb.acos,
     "arctan": acb.atan,
@@ -211,10 +247,11 @@ _OF_ONE: Final[dict[str, Callable[[acb], acb]]] = {
     "arccot": lambda value: acb(arb.pi()) / 2 - value.atan(),
     "arcsec": lambda value: (1 / value).acos(),
     "arccsc": lambda value: (1 / value).asin(),
-    "abs": lambda value: acb(abs(value)),
 }
 _FUNCTIONS: Final[dict[str, Callable[..., acb]]] = {
-    **_OF_ONE,
+    **{name: partial(_angle_function, function) for name, function in _ANGLE_FUNCTIONS.items()},
+    **_INVERSE_FUNCTIONS,
+    "abs": _absolute_value,
     "sign": _sign,
     "factorial": _factorial,
     "root": _root,
@@ -224,8 +261,8 @@ _FUNCTIONS: Final[dict[str, Callable[..., acb]]] = {
     "ceil": partial(_rounded, direction=arb.ceil),
     "max": partial(_extreme, largest=True),
     "min": partial(_extreme, largest=False),
-    "gcd": partial(_common, divisor=True),
-    "lcm": partial(_common, divisor=False),
+    "gcd": _greatest_common_divisor,
+    "lcm": _least_common_multiple,
 }
 
 
@@ -240,6 +277,10 @@ _RATIOS: Final = {
     "sec": ("", "cos"),
     "csc": ("", "sin"),
 }
+
+
+# φ(n) is at least √(n/2), so that a larger n has more conjugates than `MOST_BITS` allows. It is not factored.
+_MOST_PARTS: Final = 2 * MOST_BITS**2
 
 
 class Size(NamedTuple):
@@ -295,6 +336,8 @@ class _Field:
                 # are, and so is 2sin, which is 2cos of the angle that makes it a quarter of a circle.
                 turn = _turns(argument) if function == "cos" else fmpq(1, 2) - _turns(argument)
                 self.parts = math.lcm(self.parts, int((turn / 2).q))
+                if self.parts > _MOST_PARTS:
+                    raise UndefinedError("an angle whose cosine has too many conjugates")
                 return Size(1.0, 1.0)
             case tree.Apply(function, (argument,)) if function in _RATIOS:
                 top, bottom = (

@@ -78,6 +78,8 @@ _MOST_WORK: Final = 200_000  # products of terms that one comparison may take: s
 _MOST_SHARED: Final = (
     900  # products of terms of two polynomials up to which their common factor is looked for
 )
+# The degree up to which it is looked for: that of x²⁰⁰⁰ - y²⁰⁰⁰ and x¹⁹⁹⁹ - y¹⁹⁹⁹ takes twelve seconds.
+_HIGHEST_SHARED: Final = 200
 _FACTORED: Final = fmpz(10) ** 30  # larger numbers are not factored
 # Kinds of atoms that are positive, variables by assumption.
 _POSITIVE: Final = frozenset({"symbol", "pi", "e", "exp", "root", "power", "factorial", "abs"})
@@ -95,6 +97,7 @@ _RECIPROCALS: Final = {"arcsec": "arccos", "arccsc": "arcsin"}  # the other func
 _HYPERBOLIC: Final = frozenset({"sinh", "cosh", "tanh", "coth", "sech", "csch"})
 _CIRCULAR: Final = frozenset({"sin", "cos", "tan", "cot", "sec", "csc"})
 _LARGEST_POWER: Final = 4096
+_HIGHEST_DEGREE: Final = 10_000
 _LARGEST_FACTORIAL: Final = 500
 
 
@@ -189,10 +192,12 @@ class Form:
 
     def _cancelled(self, top: Polynomial, bottom: Polynomial) -> Ratio:
         """The quotient without the factors that both sides share, where they are quickly found."""
-        if bottom.is_constant() or len(top) * len(bottom) > _MOST_SHARED:
+        if bottom.is_constant():
             return Ratio(top, bottom)
-        shared = top.gcd(bottom)
-        return Ratio(top, bottom) if shared.is_constant() else Ratio(top / shared, bottom / shared)
+        shared = _shared_factor(top, bottom)
+        if shared.is_constant():
+            return Ratio(top, bottom)
+        return Ratio(top / shared, bottom / shared)
 
     def _canonical(self, ratio: Ratio) -> Ratio:
         """The quotient in lowest terms, with roots above the line where that can be had, and 1 leading below it."""
@@ -228,9 +233,7 @@ class Form:
     def add(self, one: Ratio, two: Ratio) -> Ratio:
         if one.bottom == two.bottom:
             return Ratio(one.top + two.top, one.bottom)
-        shared = ONE
-        if len(one.bottom) * len(two.bottom) < _MOST_SHARED:
-            shared = one.bottom.gcd(two.bottom)
+        shared = _shared_factor(one.bottom, two.bottom)
         left, right = two.bottom / shared, one.bottom / shared
         top = self.times(one.top, left) + self.times(two.top, right)
         return Ratio(self.reduced(top), self.times(one.bottom, left))
@@ -264,6 +267,8 @@ class Form:
             if size * power > MOST_BITS:
                 raise TooComplexError("a power with too many digits")
             return constant(number**power)
+        for polynomial in ratio:
+            self._require_low_power(polynomial, power)
         result, square = constant(1), ratio
         while power:
             if power & 1:
@@ -272,6 +277,13 @@ class Form:
             if power:
                 square = self.multiply(square, square)
         return result
+
+    def _require_low_power(self, polynomial: Polynomial, power: int) -> None:
+        """Raise `TooComplexError` if the power has too high a degree, or too long coefficients."""
+        degree = max(polynomial.degrees())
+        bits = max(value.p.bit_length() + value.q.bit_length() for value in polynomial.coeffs())
+        if degree * power > _HIGHEST_DEGREE or bits * power > 4 * MOST_BITS:
+            raise TooComplexError("a power too high to write out")
 
     def exponential(self, exponent: Ratio) -> Ratio:
         """e to a sum of terms, as a product of atoms with whole powers; e to a logarithm is what it is of."""
@@ -365,7 +377,7 @@ class Form:
             if left:
                 root = self.atom("root", key, index, equation=(index, base.top))
                 result = self.multiply(result, self.raised(root, left))
-        if len(rest) < _MOST_FACTORED:
+        if len(rest) < _MOST_FACTORED and max(rest.degrees()) <= _HIGHEST_SHARED:
             for factor, power in rest.factor_squarefree()[1] if len(rest) > 1 else ():
                 if power >= index:
                     # √(x² + 2x + 1) is |x + 1| for what is real.
@@ -783,6 +795,14 @@ class Form:
             result = self.multiply(result, self.add(upper, constant(-step)))
             result = self.multiply(result, constant(fmpq(1, step + 1)))
         return result
+
+
+def _shared_factor(one: Polynomial, two: Polynomial) -> Polynomial:
+    """Return the greatest common divisor of two polynomials, or 1 where finding it may take long."""
+    degree = max(*one.degrees(), *two.degrees())
+    if len(one) * len(two) > _MOST_SHARED or degree > _HIGHEST_SHARED:
+        return ONE
+    return one.gcd(two)
 
 
 def _primes(number: fmpq) -> list[tuple[fmpz, int]]:

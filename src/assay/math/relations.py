@@ -5,9 +5,10 @@ the other tells two equations apart. Two sets are cut at the same places, the en
 between two places a set holds everything or nothing, so they are equal when they agree at and between all places.
 """
 
+from collections.abc import Sequence
 from functools import cmp_to_key, partial, reduce
 from itertools import groupby
-from typing import Final
+from typing import Final, Literal
 
 from flint import acb, fmpq, fmpq_poly
 
@@ -15,7 +16,7 @@ from assay.math import tree
 from assay.math.balls import Point, TooLargeError, UndefinedError, ball, is_real
 from assay.math.exact import ATOMS, NO_PROOF, ONE, Form, Ratio, TooComplexError, powers_in, slope_in
 from assay.math.values import compare_constants, has_value, points, shown
-from assay.math.verdict import DEFAULT, Equality, different, undecided
+from assay.math.verdict import DEFAULT, Equality, different, too_large, undecided
 
 _TURNED: Final = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "=": "=", "!=": "!="}
 
@@ -29,7 +30,7 @@ def compare_relations(gold: tree.Node, answer: tree.Node) -> Equality:
         if all(has_value(side) for side in sides):
             return finding
     except TooLargeError as error:
-        return undecided(f"too large: {error}")
+        return too_large(error)
     return different("a side of a relation has no value")
 
 
@@ -190,6 +191,7 @@ _INFINITY: Final = tree.Constant("infinity")
 _MINUS_INFINITY: Final = tree.negated(_INFINITY)
 
 
+_MOST_PIECES: Final = 60  # ends of intervals, and conditions, of one set
 _EMPTY: Final = tree.NamedSet("empty")
 
 
@@ -220,7 +222,9 @@ def compare_sets(gold: tree.Node, answer: tree.Node) -> Equality:
         if not any(pieces) and not _is_empty_by_name(gold, answer):
             return different("an interval or condition that holds for no number has no value")
         return Equality(True, "equal as sets of numbers")
-    except (NoSetError, UndefinedError, TooLargeError, TooComplexError) as error:
+    except TooLargeError as error:
+        return too_large(error)
+    except (NoSetError, UndefinedError, TooComplexError) as error:
         return undecided(str(error))
 
 
@@ -256,12 +260,12 @@ def as_set(node: tree.Node) -> tree.Node:
             if not all(isinstance(item, tree.Relation) for item in items):
                 return tree.Listing("set", items)
             operator = "union" if joined == "or" else "intersection"
-            return reduce(partial(tree.SetOperation, operator), map(as_set, items))
+            return _combine(operator, [as_set(item) for item in items])
         case tree.Relation(sides, operators):  # what satisfies every link of the chain
-            return reduce(
-                partial(tree.SetOperation, "intersection"),
-                map(_solved, sides, operators, sides[1:]),
-            )
+            if len(operators) > _MOST_PIECES:
+                raise TooLargeError(f"a chain of {len(operators)} relations")
+            links = zip(sides, operators, sides[1:], strict=False)
+            return _combine("intersection", [_solved(*link) for link in links])
         case tree.Sum((left, tree.Product((tree.Number(value), right)))) if value == -1 and is_set(
             left
         ):
@@ -270,6 +274,12 @@ def as_set(node: tree.Node) -> tree.Node:
             return tree.Listing("set", (node,))
         case _:
             raise NoSetError(f"{type(node).__name__} is no set of real numbers")
+
+
+def _combine(operator: Literal["union", "intersection"], sets: Sequence[tree.Node]) -> tree.Node:
+    if len(sets) > _MOST_PIECES:  # the tree is as deep as this, and is walked by recursion
+        raise TooLargeError(f"a {operator} of {len(sets)} sets")
+    return reduce(partial(tree.SetOperation, operator), sets)
 
 
 def _solved(left: tree.Node, operator: str, right: tree.Node) -> tree.Node:
@@ -298,6 +308,7 @@ def _solved(left: tree.Node, operator: str, right: tree.Node) -> tree.Node:
 
 _MOST_BARS: Final = 4
 _MOST_DEGREES: Final = 40
+_MOST_BITS: Final = 20_000  # of a coefficient
 _HOLDS: Final = {
     "<": (-1,),
     "<=": (-1, 0),
@@ -357,6 +368,8 @@ def fraction_of(node: tree.Node) -> tuple[fmpq_poly, fmpq_poly]:
             top, bottom = fraction_of(base)
             if abs(value.p) * max(1, top.degree(), bottom.degree()) > _MOST_DEGREES:
                 raise NoSetError("too high a degree")
+            if abs(value.p) * max(_bits(top), _bits(bottom)) > _MOST_BITS:
+                raise NoSetError("too large a number")
             top, bottom = top ** abs(int(value.p)), bottom ** abs(int(value.p))
             if value < 0:
                 top, bottom = bottom * bottom, top * bottom
@@ -364,7 +377,15 @@ def fraction_of(node: tree.Node) -> tuple[fmpq_poly, fmpq_poly]:
             raise NoSetError("no rational function")
     if not bottom or max(top.degree(), bottom.degree()) > _MOST_DEGREES:
         raise NoSetError("a division by 0, or too high a degree")
+    if max(_bits(top), _bits(bottom)) > _MOST_BITS:
+        raise NoSetError("too large a number")
     return top, bottom
+
+
+def _bits(polynomial: fmpq_poly) -> int:
+    """Return the length of the longest coefficient."""
+    lengths = [value.p.bit_length() + value.q.bit_length() for value in polynomial.coeffs()]
+    return max(lengths, default=0)
 
 
 def _where(top: fmpq_poly, bottom: fmpq_poly, signs: tuple[int, ...]) -> tree.Node:
@@ -421,7 +442,7 @@ def _ends(node: tree.Node) -> list[tree.Node]:
 
 
 def _ordered(ends: list[tree.Node]) -> list[tree.Node]:
-    if len(ends) > 60:
+    if len(ends) > _MOST_PIECES:
         raise NoSetError("too many pieces")
     return [
         next(same) for _, same in groupby(sorted(ends, key=cmp_to_key(_order)), cmp_to_key(_order))

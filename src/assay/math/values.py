@@ -11,13 +11,13 @@ from assay.math.balls import (
     UndefinedError,
     ball,
     bits_to_prove_zero,
-    is_computable,
+    is_known_function,
     is_real,
 )
 from assay.math.exact import proves_equal
 from assay.math.normalization import agree, shortened
 from assay.math.units import count_other_things, is_generic, unit_of
-from assay.math.verdict import SAME, Equality, MathOptions, different, undecided
+from assay.math.verdict import SAME, Equality, MathOptions, different, too_large, undecided
 
 _PRECISIONS: Final = (64, 320, 1280)
 _NUMERATORS: Final = (137, 211, 59, 307, 83, 401, 173, 263, 97, 349, 113, 229)
@@ -69,7 +69,7 @@ def _told_apart(
         except UndefinedError:
             continue
         except TooLargeError as error:
-            return undecided(str(error))
+            return too_large(error)
         where = ", ".join(f"{name} = {point[name]}" for name in names[:4])
         return different(f"different at {where}: {shown(one)} and {shown(two)}")
     return found
@@ -82,6 +82,17 @@ def has_value(node: tree.Node) -> bool:
     """
     is_infinite = _sign_of_infinity(node) in (-1, 1)
     return is_infinite or any(True for _ in _sample_values(node))
+
+
+def is_computable(node: tree.Node) -> bool:
+    """Return False if a value in the tree is too large to compute."""
+    if not isinstance(node, tree.Quantity) and not tree.is_value(node):
+        return all(is_computable(child) for child in tree.children(node))
+    try:
+        has_value(node)
+    except TooLargeError:
+        return False
+    return True
 
 
 def is_nonzero(node: tree.Node) -> bool:
@@ -107,7 +118,7 @@ def _sample_values(node: tree.Node) -> Iterator[acb]:
 
 def _with_functions_as_variables(node: tree.Node) -> tree.Node:
     """Replace every function of which only the name is known, such as `f(x)`, by a variable."""
-    if isinstance(node, tree.Apply) and not is_computable(node.function):
+    if isinstance(node, tree.Apply) and not is_known_function(node.function):
         return tree.Symbol(node.function)
     parts = tuple(_with_functions_as_variables(child) for child in tree.children(node))
     return tree.rebuilt(node, parts)
@@ -173,7 +184,7 @@ def compare_constants(gold: tree.Node, answer: tree.Node, options: MathOptions) 
     except UndefinedError as error:
         return undecided(str(error))
     except TooLargeError as error:
-        return undecided(f"too large: {error}")
+        return too_large(error)
 
 
 def _is_undefined(node: tree.Node) -> bool:

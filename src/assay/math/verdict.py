@@ -1,5 +1,6 @@
 """Define the options of a comparison and its verdict: equal or different, why, and which tier decided."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
@@ -74,6 +75,7 @@ class Equality(NamedTuple):
 
     equal: bool | None
     reason: str
+    is_too_large: bool = False  # undecided because a value is too large to compute
 
 
 class Open(NamedTuple):
@@ -82,6 +84,23 @@ class Open(NamedTuple):
     gold: str
     answer: str
     gold_is_read: bool  # whether the algebra could read the gold, whatever the worker makes of it
+    # Whether the algebra is left to the worker too, since exact values of the gold, or of the answer, may take long
+    # or need much memory.
+    gold_is_large: bool = False
+    answer_is_large: bool = False
+
+
+def read_simplification(question: Open, found: Mapping[str, bool]) -> MathVerdict:
+    """Return the verdict that `symbolic.compare` comes to."""
+    if found["equal"]:
+        return MathVerdict("equal", "equal by simplification (math-verify)", "symbolic")
+    if not found["gold"] and not question.gold_is_read:
+        reason = "the gold answer cannot be read as mathematics"
+        return MathVerdict("gold_unparsable", reason, "symbolic")
+    if not found["answer"]:
+        reason = "the answer cannot be read as mathematics"
+        return MathVerdict("answer_unparsable", reason, "symbolic")
+    return MathVerdict("different", "not equal after simplification (math-verify)", "symbolic")
 
 
 SAME: Final = Equality(True, "equal as expressions")
@@ -89,6 +108,10 @@ SAME: Final = Equality(True, "equal as expressions")
 
 def undecided(reason: str) -> Equality:
     return Equality(None, reason)
+
+
+def too_large(error: Exception) -> Equality:
+    return Equality(None, f"too large: {error}", is_too_large=True)
 
 
 def different(reason: str) -> Equality:

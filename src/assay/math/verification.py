@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from assay import isolation  # loads its pool when that is used: a number is compared without one
 from assay.errors import MissingExtraError, import_extra
 from assay.math import normalization
 from assay.math.answer_text import last_box
-from assay.math.verdict import DEFAULT, MathOptions, MathVerdict, Open, Status
+from assay.math.verdict import DEFAULT, MathOptions, MathVerdict, Open, read_simplification
 from assay.wording import describe_error
 
 HARD_TIMEOUT: Final = (
@@ -16,7 +16,7 @@ HARD_TIMEOUT: Final = (
 )
 _MOST_KNOWN: Final = 50_000
 # What workers found, so that a group of rollouts asks once. Only what will not change is kept.
-_known: dict[tuple[Open, int], MathVerdict] = {}
+_known: dict[tuple[Open, MathOptions], MathVerdict] = {}
 
 Pair = tuple[object, object]
 
@@ -114,7 +114,7 @@ def _settled(gold: object, answer: object, options: MathOptions) -> MathVerdict 
     except Exception as error:  # noqa: BLE001 - whatever the reading of one answer fails with
         return MathVerdict("error", f"the comparison failed: {describe_error(error)}", "algebra")
     if isinstance(finding, Open):
-        return _known.get((finding, options.rounding), finding)
+        return _known.get((finding, options), finding)
     return finding
 
 
@@ -146,7 +146,9 @@ def _pool() -> "isolation.Pool":
     return isolation.shared_pool("assay.math.symbolic")
 
 
-def _call(question: Open, options: MathOptions) -> tuple[str, str, str, int]:
+def _call(question: Open, options: MathOptions) -> tuple[str, str, str, int | MathOptions]:
+    if _is_large(question):
+        return "assay.math.algebra:decide_in_worker", question.gold, question.answer, options
     return "assay.math.symbolic:compare", question.gold, question.answer, options.rounding
 
 
@@ -154,29 +156,52 @@ def _remembered(
     question: Open, options: MathOptions, outcome: "isolation.Outcome", timeout: float
 ) -> MathVerdict:
     """The verdict that an outcome is, kept when it will be the same next time."""
-    verdict = MathVerdict(*_verdict(question, outcome, timeout), "symbolic")
+    if _is_large(question):
+        verdict = _large_verdict(question, outcome, timeout)
+    else:
+        verdict = _verdict(question, outcome, timeout)
     if outcome.ok:
         if len(_known) >= _MOST_KNOWN:
             _known.clear()
-        _known[question, options.rounding] = verdict
+        _known[question, options] = verdict
     return verdict
 
 
-def _verdict(question: Open, outcome: "isolation.Outcome", timeout: float) -> tuple[Status, str]:
+def _is_large(question: Open) -> bool:
+    return question.gold_is_large or question.answer_is_large
+
+
+def _large_verdict(question: Open, outcome: "isolation.Outcome", timeout: float) -> MathVerdict:
+    """Return the worker's verdict on a pair of which one side is large.
+
+    If the worker failed, the answer is too large, or the gold where only that is large.
+    """
+    if outcome.ok:
+        return MathVerdict(*outcome.value)
+    if outcome.kind == "lost":
+        return MathVerdict("error", f"the worker failed: {outcome.message}", "algebra")
+    if not question.answer_is_large:
+        reason = f"the gold is too large to compare: {outcome.message}"
+        return MathVerdict("gold_unparsable", reason, "algebra")
     if outcome.kind == "timeout":
-        return "out_of_time", f"undecided after {timeout:g} seconds of work"
+        reason = f"undecided after {timeout:g} seconds of work"
+        return MathVerdict("out_of_time", reason, "algebra")
+    reason = f"the answer is too large to compare: {outcome.message}"
+    return MathVerdict("too_large", reason, "algebra")
+
+
+def _verdict(question: Open, outcome: "isolation.Outcome", timeout: float) -> MathVerdict:
+    """Return the verdict of math-verify, or what its failure says about the answer."""
+    if outcome.ok:
+        return read_simplification(question, outcome.value)
+    if outcome.kind == "timeout":
+        reason = f"undecided after {timeout:g} seconds of work"
+        return MathVerdict("out_of_time", reason, "symbolic")
     if outcome.kind == "memory":
-        return "too_large", "the comparison needs more memory than a worker may take"
-    if not outcome.ok:
-        not_installed = outcome.message.startswith(("ImportError", "ModuleNotFoundError"))
-        if outcome.kind == "raised" and not not_installed:
-            return "answer_unparsable", f"math-verify failed: {outcome.message}"
-        return "error", f"the worker failed: {outcome.message}"
-    found: dict[str, Any] = outcome.value
-    if found["equal"]:
-        return "equal", "equal by simplification (math-verify)"
-    if not found["gold"] and not question.gold_is_read:
-        return "gold_unparsable", "the gold answer cannot be read as mathematics"
-    if not found["answer"]:
-        return "answer_unparsable", "the answer cannot be read as mathematics"
-    return "different", "not equal after simplification (math-verify)"
+        reason = "the comparison needs more memory than a worker may take"
+        return MathVerdict("too_large", reason, "symbolic")
+    not_installed = outcome.message.startswith(("ImportError", "ModuleNotFoundError"))
+    if outcome.kind == "raised" and not not_installed:
+        reason = f"math-verify failed: {outcome.message}"
+        return MathVerdict("answer_unparsable", reason, "symbolic")
+    return MathVerdict("error", f"the worker failed: {outcome.message}", "symbolic")
