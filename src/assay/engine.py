@@ -620,7 +620,7 @@ async def make_reports(
             report = _aggregate(result, context)
         if result.shown or plan.is_about_steps:
             report = _add_details(report, result, context)
-        report.version = context.version  # nobody has seen this new report yet
+        report.version = context.version  # the report is new, so no caller has it yet
         reports.append(report)
         if index % CHUNK == CHUNK - 1:
             await asyncio.sleep(0)  # let other tasks run

@@ -92,7 +92,7 @@ async def test_pauses_between_probes_double_up_to_two_seconds(
             clock.now += 0 if probe.done() else 0.125
         assert await probe
         pauses.append(clock.now - start)
-        down.record_failure(down.start_call(), "500: no", is_probe=True)
+        down.record_failed_probe("500: no")
     assert pauses == [0.25, 0.5, 1.0, 2.0, 2.0, 2.0]
 
 
@@ -128,7 +128,7 @@ async def test_when_an_outage_has_lasted_too_long_waiting_calls_fail(
 ) -> None:
     call = down.start_call()
     clock.now = seconds
-    down.record_failure(down.start_call(), "500: no", is_probe=True)
+    down.record_failed_probe("500: no")
     waiting = asyncio.create_task(wait_until_up(down, call))
     await asyncio.sleep(0)
     assert waiting.done() == fails
@@ -146,7 +146,7 @@ async def test_in_a_long_outage_a_new_call_waits_for_one_more_probe(
     waiting = asyncio.create_task(wait_until_up(down))
     await asyncio.sleep(0)
     assert not waiting.done()
-    down.record_failure(down.start_call(), "500: no", is_probe=True)
+    down.record_failed_probe("500: no")
     with pytest.raises(CircuitOpen):
         await waiting
 
@@ -219,9 +219,21 @@ async def test_after_an_outage_the_next_batch_is_answered(
 async def test_a_burst_of_errors_causes_one_short_pause(
     serve: Any, model_at: Any, question: Any
 ) -> None:
-    """Sixteen calls at once fail; one probe is answered, and then all others are."""
+    """Sixteen calls at once fail; a harmless request is answered, and then all others are."""
     server = serve("hello", faults=[Fault.failing()] * 16)
     model = model_at(server, limits=Limits(concurrency=16))
     replies = await asyncio.gather(*(model(question(str(n))) for n in range(64)))
     assert {reply.text for reply in replies} == {"hello"}
-    assert len(server.asked) == 64 + 16
+    assert len(server.asked) <= 64 + 16 + 1
+
+
+@pytest.mark.parametrize("bad", [64, 250])
+async def test_bad_texts_at_the_start_take_no_other_with_them(serve: Any, bad: int) -> None:
+    """No text of theirs is taken for a sign that the endpoint is down."""
+    server = serve(verdict)
+    model = model_of(server.model, limits=Limits(attempts=3, outage=3.0))
+    grader = PerCriterionGrader(model=model)
+    wrong = [Rollout(prompt="q", completion=f"unbearable {n}") for n in range(bad)]
+    clean = [Rollout(prompt="q", completion=f"text {n}") for n in range(256 - bad)]
+    reports = await RUBRIC.score([*wrong, *clean], autograder=grader)
+    assert [report.scored for report in reports] == [False] * bad + [True] * (256 - bad)

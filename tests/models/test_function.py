@@ -67,5 +67,5 @@ async def test_its_text_is_read_or_refused() -> None:
 
 
 def test_it_goes_by_its_name() -> None:
-    """With its module."""
-    assert model_of(named).id.endswith(":named")
+    """With its module, and a hash of its code."""
+    assert ":named@" in model_of(named).id

@@ -100,11 +100,11 @@ async def test_a_complaint_about_something_else_is_told_as_it_was_made(
 async def test_a_wrong_key_is_not_tried_around(
     serve: Any, model_at: Any, question: Any, status: int
 ) -> None:
-    """One call, one error."""
-    server = serve("MET", faults=[Fault.refusing("who are you?", status)])
+    """One call and one harmless request, one error."""
+    server = serve("MET", faults=[Fault.refusing("who are you?", status)] * 2)
     with pytest.raises(Refused, match=f"refused the request \\({status}\\)"):
         await model_at(server)(question(**SCHEMA))
-    assert len(server.asked) == 1
+    assert len(server.asked) == 2
 
 
 async def test_a_failure_that_blames_the_schema_is_a_complaint(

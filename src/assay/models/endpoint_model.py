@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Set
 from dataclasses import replace
+from functools import partial
 
 from assay.errors import ModelError, NoReply, NotAsked, Refused, Unreadable
 from assay.media import Medium
@@ -29,6 +30,10 @@ from assay.models.wire_format import Payload, RawReply, WireFormat, load_prompt
 
 # Sends a payload to the endpoint; raises `TimeoutError` if no reply comes in this many seconds.
 SendPayload = Callable[[Payload, float], Awaitable[RawReply]]
+
+
+# The probe of an endpoint that does not answer, or refuses its first call.
+HARMLESS_REQUEST = Request(({"role": "user", "content": "Reply with the word OK."},))
 
 
 class EndpointModel:
@@ -168,7 +173,7 @@ class EndpointModel:
 
         while True:
             try:
-                reply = await self._call_within_budget(request, send_once)
+                reply = await self._call_within_budget(request, send_once, send)
             except Refused as error:
                 if first_refusal is None:
                     first_refusal = error
@@ -176,7 +181,9 @@ class EndpointModel:
                 if parameter is None:
                     # The refusal has another cause, so the model may accept the parameters.
                     self._suspected_parameters -= omitted
-                    self.endpoint.availability.record_refusal(first_refusal, self.name)
+                    await self.endpoint.record_refusal(
+                        first_refusal, self.name, partial(self._send_probe, send)
+                    )
                     raise first_refusal from None
                 omitted = omitted | {parameter}
                 if mentions_parameter(str(error), parameter):
@@ -194,15 +201,30 @@ class EndpointModel:
         all_omitted = self.refused_parameters | self._suspected_parameters | omitted
         return self._format.write_request(request, self.name, all_omitted)
 
+    async def _send_probe(self, send: SendPayload, seconds: float) -> RawReply:
+        """Send a harmless request, to find out whether the endpoint answers at all."""
+        payload = self._write_payload(HARMLESS_REQUEST, omitted=frozenset())
+        raw_reply = await send(payload, seconds)
+        if raw_reply.status == 200:
+            usage = self.tokens.estimate(HARMLESS_REQUEST, "OK")
+            cost = None if self.price is None else self.price.of(usage)
+            count_call(usage, cost)
+        return raw_reply
+
     async def _call_within_budget(
-        self, request: Request, send_once: Callable[[float], Awaitable[RawReply]]
+        self,
+        request: Request,
+        send_once: Callable[[float], Awaitable[RawReply]],
+        send: SendPayload,
     ) -> Reply:
         """Make one call, within the budget and the rate limit, and count what it used."""
         expected = self.tokens.estimate(request)
         expected_tokens = expected.prompt + expected.completion
         expected_cost = 0.0 if self.price is None else self.price.of(expected)
         async with reserve_dollars(expected_cost):
-            raw_reply = await self.endpoint.ask(send_once, expected_tokens, self.name)
+            raw_reply = await self.endpoint.ask(
+                send_once, expected_tokens, self.name, partial(self._send_probe, send)
+            )
             reply = self._read_reply(raw_reply)
             usage = reply.usage
             if not usage.prompt:
