@@ -806,20 +806,46 @@ async def test_callbacks_are_told_what_is_begun_and_what_is_done(tmp_path, sever
 
 
 async def test_a_model_may_be_named_by_a_configuration(monkeypatch):
-    """By its address and the variable with its key."""
+    """By its address and the variable with its key. It is asked without the SDK of the API."""
     monkeypatch.setenv("OUR_KEY", "secret")
     with ModelServer("4") as server:
         config = vf.ClientConfig(
             api_base_url=server.url, api_key_var="OUR_KEY", extra_headers={"X-Team": "a"}
         )
+        settings = {"top_p": 0.5, "extra_body": {"min_p": 0.1}, "extra_headers": {"X-Call": "b"}}
+        with monkeypatch.context() as patched:
+            patched.setattr(openai, "AsyncOpenAI", None)
+            results = await make_env().evaluate(config, "test", sampling_args=settings)
+        assert results["reward"] == [1.0, 0.0]
         async with vf.OpenAIChatCompletionsClient(config) as client:
-            for given in (config, client):
-                results = await make_env().evaluate(given, "test")
-                assert results["reward"] == [1.0, 0.0]
-                assert results.states[0]["client"].is_closed() == (given is not client)
-    assert server.asked[0].headers["x-team"] == "a"
+            results = await make_env().evaluate(client, "test")
+            assert results["reward"] == [1.0, 0.0]
+    asked = server.asked[0]
+    assert (asked.headers["x-team"], asked.headers["x-call"]) == ("a", "b")
+    assert (asked.body["model"], asked.body["top_p"], asked.body["min_p"]) == ("test", 0.5, 0.1)
     assert {asked.headers["authorization"] for asked in server.asked} == {"Bearer secret"}
     assert (config.client_type, config.timeout) == ("openai_chat_completions", 3600.0)
+
+
+async def test_a_program_may_use_the_sdk_of_a_configuration_itself():
+    """Its client is made when it is first used, and closed at the end."""
+
+    class Asking(vf.SingleTurnEnv):
+        async def setup_state(self, state):
+            messages = [{"role": "user", "content": "?"}]
+            create = state["client"].chat.completions.create
+            state["own"] = (await create(model="raw", messages=messages)).choices[0].message.content
+            other = await self.get_model_response(state, state["prompt"], model="other")
+            state["others"] = other.message.content
+
+    with ModelServer("4") as server:
+        config = vf.ClientConfig(api_base_url=server.url)
+        results = await Asking(dataset=ROWS[:1]).evaluate(
+            config, "test", state_columns=["own", "others"]
+        )
+    assert (results["own"], results["others"]) == (["4"], ["4"])
+    assert [asked.body["model"] for asked in server.asked] == ["raw", "other", "test"]
+    assert results.states[0]["client"].is_closed()
 
 
 @pytest.mark.parametrize(("alone", "said"), [(False, "aabbaabbaa"), (True, "abbaabbaab")])
@@ -847,7 +873,6 @@ async def test_several_endpoints_take_turns(monkeypatch, alone, said):
         [output] = await env.run_group([env.dataset[0]], config, "test")
     assert "".join(row["completion"][-1]["content"] for row in results["outputs"]) == said
     assert results["metadata"]["base_url"] == f"{one.url},{two.url}"
-    assert all(state["client"].is_closed() for state in results.states)
     assert [{asked.headers["x-a"] for asked in server.asked} for server in (one, two)] == [
         {"1"},
         {"2"},

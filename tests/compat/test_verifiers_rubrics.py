@@ -1,5 +1,8 @@
 """The rubric classes of verifiers 0.1: their parsers, metrics and weights."""
 
+from typing import ClassVar
+
+import openai
 import pytest
 from assay.compat.verifiers.utils.tool_utils import convert_func_to_oai_tool
 
@@ -110,3 +113,62 @@ class TestMathRubric:
         )
         with ModelServer("<answer>1</answer>") as server:
             assert env.evaluate(model=server.model)["reward"] == [reward]
+
+
+class TestJudgeRubric:
+    """With `strict = False` the judge is asked as verifiers asks it, to the byte."""
+
+    PROMPT: ClassVar = [
+        {"role": "system", "content": "Only the number."},
+        {"role": "user", "content": "2 + 2?"},
+    ]
+
+    def ask(self, **options):
+        """Score one rollout by the word of the judge; return what the judge was sent."""
+
+        async def says_yes(judge, prompt, completion, answer, state):
+            return float("yes" in await judge(prompt, completion, answer, state))
+
+        with (
+            ModelServer("yes") as server,
+            openai.OpenAI(base_url=server.url, api_key="k") as client,
+        ):
+            rubric = vf.JudgeRubric(judge_client=client, **options)
+            rubric.add_reward_func(says_yes)
+            completion = [{"role": "assistant", "content": "It is 4."}]
+            scores = rubric.score_rollout_sync(self.PROMPT, completion, "4")
+        assert scores["reward"] == 1.0
+        [asked] = server.asked
+        return asked.body
+
+    def test_the_prompt_is_theirs(self, monkeypatch):
+        monkeypatch.setattr(compat, "strict", False)
+        body = self.ask()
+        assert body.keys() == {"model", "messages"}
+        assert body["model"] == "gpt-4.1-nano"
+        assert body["messages"] == [
+            {
+                "role": "user",
+                "content": "Given a ground truth answer and a response, determine if the response "
+                "is correct.\n\nQuestion:\n```\n2 + 2?\n```\n\nGround truth answer:\n```\n4\n```"
+                "\n\nResponse:\n```\nIt is 4.\n```\n\n"
+                'Respond either "yes" or "no" only.',
+            }
+        ]
+
+    def test_settings_and_prompts_of_ones_own_are_kept(self, monkeypatch):
+        monkeypatch.setattr(compat, "strict", False)
+        body = self.ask(
+            judge_model="other",
+            judge_prompt="{question} {response} {answer}",
+            judge_sampling_args={"temperature": 0.3},
+        )
+        assert (body["model"], body["temperature"]) == ("other", 0.3)
+        assert body["messages"] == [{"role": "user", "content": "2 + 2? It is 4. 4"}]
+
+    def test_by_default_the_judge_is_asked_in_our_way(self):
+        """With a system prompt, a fence, the whole conversation as the question, and temperature 0."""
+        body = self.ask()
+        assert body["temperature"] == 0.0
+        assert [message["role"] for message in body["messages"]] == ["system", "user"]
+        assert "Only the number." in body["messages"][1]["content"]

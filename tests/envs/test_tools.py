@@ -55,6 +55,16 @@ def replies(results):
 
 
 @pytest.mark.parametrize("kind", [ToolEnv, vf.ToolEnv])
+def test_a_message_that_only_calls_tools_is_sent_back_without_content(serve, kind):
+    """As null, and not as an empty text."""
+    server = serve(says(tool_call("add", a=2, b=2), "4"))
+    kind(dataset=ROWS, tools=[add]).evaluate(model=server.model)
+    question, calls, result = server.asked[1].body["messages"]
+    assert (calls["role"], calls["content"]) == ("assistant", None)
+    assert (question["content"], result["content"]) == ("2 + 2?", "4")
+
+
+@pytest.mark.parametrize("kind", [ToolEnv, vf.ToolEnv])
 def test_is_completed_of_a_subclass_decides_instead_of_a_turn_without_calls(serve, kind):
     """As in verifiers. Limits hold all the same: here three turns, of which none calls a tool."""
 

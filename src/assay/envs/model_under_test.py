@@ -72,9 +72,36 @@ class ModelUnderTest:
         extra = {
             name: value for name, value in given.items() if name not in (*self._settings, *_LIMITS)
         }
-        self.model = _model(client, model, extra)
+        self.model = self._make_model(client, model, extra)
         if at_once is not None and isinstance(self.model, EndpointModel):
             self.model.endpoint.limiter.expect(at_once)
+
+    def _make_model(self, client: Any, model: Any, extra: dict[str, Any]) -> Model:
+        """Return the model to ask; `extra` are the sampling arguments that a request has no field for."""
+        if client is None and model is None:
+            raise Refused(
+                "no model is named: give model='openai/gpt-5-mini', an address such as "
+                "'http://127.0.0.1:8000/v1#name', or a client and the name of a model"
+            )
+        if client is not None and format_of_client(client) is not None:
+            return model_of(at_home(client), model, shared=False, **extra)
+        source = model if client is None else client
+        if isinstance(source, str):
+            for name in _ABOUT_THE_CALL:
+                if name in extra:
+                    raise Refused(
+                        f"sampling_args has {name!r}, which is for a client of your own: make one, "
+                        "or see to it with model_of(..., limits=Limits(...), headers={...})"
+                    )
+            # `extra_body` is how an SDK is told of more fields of the call.
+            more = extra.pop("extra_body", {})
+            return model_of(source, shared=False, **extra | more)
+        if extra:
+            raise Refused(
+                f"sampling_args has {', '.join(extra)}, and {format_value(source)} is made "
+                "already: give them to model_of(...), or name the model"
+            )
+        return model_of(source)
 
     def __getattr__(self, name: str) -> Any:
         # So that an environment can ask the client of the rollout something else: client.chat.completions.create(...).
@@ -114,26 +141,3 @@ def _checked(given: Mapping[str, Any]) -> dict[str, Any]:
                 f"sampling_args has {name!r}, which the environment gives: leave it out"
             )
     return kept
-
-
-def _model(client: Any, model: Any, extra: dict[str, Any]) -> Model:
-    if client is None and model is None:
-        instead = "an address such as 'http://127.0.0.1:8000/v1#name', or a client and the name of a model"
-        raise Refused(f"no model is named: give model='openai/gpt-5-mini', {instead}")
-    if client is not None and format_of_client(client) is not None:
-        return model_of(at_home(client), model, shared=False, **extra)
-    source = model if client is None else client
-    if isinstance(source, str):
-        for name in _ABOUT_THE_CALL:
-            if name in extra:
-                instead = "make one, or see to it with model_of(..., limits=Limits(...))"
-                raise Refused(
-                    f"sampling_args has {name!r}, which is for a client of your own: {instead}"
-                )
-        # `extra_body` is how an SDK is told of more fields of the call.
-        more = extra.pop("extra_body", {})
-        return model_of(source, shared=False, **extra | more)
-    if extra:
-        told = f"sampling_args has {', '.join(extra)}, and {format_value(source)} is made already"
-        raise Refused(f"{told}: give them to model_of(...), or name the model")
-    return model_of(source)

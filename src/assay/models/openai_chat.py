@@ -132,7 +132,12 @@ def write_messages(request: Request, omitted: Set[str]) -> list[Message]:
     messages = prepare_messages(request, omitted)
     if not request.verbatim:
         messages = merge_neighbours(messages)
-    return [write_parts(message, _write_part) for message in messages]
+    written: list[Message] = []
+    for message in messages:
+        if message.get("tool_calls") and not message.get("content"):
+            message = {**message, "content": None}  # as the endpoint sent it; some refuse ""
+        written.append(write_parts(message, _write_part))
+    return written
 
 
 def _write_part(part: str | Medium) -> dict[str, Any]:

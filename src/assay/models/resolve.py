@@ -65,6 +65,7 @@ def model_of(
     shared: bool = True,
     media: str | Sequence[str] | None = None,
     id: str | None = None,
+    headers: Mapping[str, str] | None = None,
     **extra: Any,
 ) -> Model:
     """Return the model that a name, a URL, a client or a function stands for.
@@ -86,11 +87,20 @@ def model_of(
     - `id` is the name under which the answers of a function are kept. A function that can be
       imported needs none. The answers of a method, a closure, a lambda or a callable object are
       cached, and reused by another process, only if it has one.
+    - `headers` are sent with every call to a model that is given by its name or its URL.
     - `api="responses"`, or `?api=responses` after a name or a URL, uses OpenAI's Responses API.
     - Further arguments, such as `reasoning_effort="low"`, are sent with every call.
     """
     verdict_cache = cache_of(cache)
-    model = _make_model(source, name, api_key=api_key, limits=limits, price=price, extra=extra)
+    model = _make_model(
+        source,
+        name,
+        api_key=api_key,
+        limits=limits,
+        price=price,
+        headers=headers or {},
+        extra=extra,
+    )
     if id is not None:
         if not isinstance(model, FunctionModel):
             raise Refused(f"id={id!r} is for a function, and {model.id} is none: leave it out")
@@ -120,6 +130,7 @@ def _make_model(
     api_key: str | None,
     limits: Limits | None,
     price: Price | None,
+    headers: Mapping[str, str],
     extra: dict[str, Any],
 ) -> Model:
     """Return the model that a source stands for, without a cache in front of it."""
@@ -131,8 +142,13 @@ def _make_model(
         if source.endswith(RESPONSES_SUFFIX):
             source = source.removesuffix(RESPONSES_SUFFIX)
             extra = {**extra, "api": "responses"}
-        connection = _connect_over_http(source, api_key, extra)
+        connection = _connect_over_http(source, api_key, headers, extra)
         return _make_endpoint_model(connection, limits, price, extra)
+    if headers:
+        raise Refused(
+            f"headers= is for a model that is given by its name or its URL, not for "
+            f"{format_value(source)}: set them there"
+        )
     client_format = format_of_client(source)
     # A mock may look like a client and like a model. It is used as a client if a name is given.
     may_be_client = bool(name) or not isinstance(source, Model)
@@ -176,7 +192,9 @@ class _Connection(NamedTuple):
     send: SendPayload
 
 
-def _connect_over_http(source: str, api_key: str | None, extra: Mapping[str, Any]) -> _Connection:
+def _connect_over_http(
+    source: str, api_key: str | None, headers: Mapping[str, str], extra: Mapping[str, Any]
+) -> _Connection:
     """Return the connection to a model that is named, or given by its URL."""
     # Imported only here: it needs aiohttp, which is not needed for clients and functions.
     from assay.models.http import HttpAddress
@@ -197,7 +215,8 @@ def _connect_over_http(source: str, api_key: str | None, extra: Mapping[str, Any
     wire_format = _make_format(format_class, provider, extra)
     url_without_login, login, password = split_login(url)
     register_secret(key, password)
-    address = HttpAddress(url + wire_format.path, wire_format.headers(key or None))
+    all_headers = {**wire_format.headers(key or None), **headers}
+    address = HttpAddress(url + wire_format.path, all_headers)
     return _Connection(
         url=url_without_login,
         provider=provider,

@@ -260,11 +260,12 @@ class Environment(envs.Environment):
     async def init_state(
         self, input: Any, client: Any, model: Any, sampling_args: Any = None
     ) -> State:
+        settings = sampling_args or self.sampling_args
         if own := records.own_client(client):
-            client = records.ClientUnderTest(own, model, sampling_args or self.sampling_args)
-        state = await super().init_state(
-            input, records.resolve_client(client), model, sampling_args
-        )
+            client = records.ClientUnderTest(own, model, settings)
+        elif isinstance(client, records.ClientConfig):
+            client = records.ConfiguredModel(records.resolve_client_config(client), model, settings)
+        state = await super().init_state(input, client, model, sampling_args)
         state["client"] = own or state["client"]
         state["usage"] = {"input_tokens": 0.0, "output_tokens": 0.0}
         if not (self.keeps_text and isinstance(state["prompt"], str)):
@@ -309,8 +310,8 @@ class Environment(envs.Environment):
             )
         if not (client is None and model is None and sampling_args is None):
             settings = state["sampling_args"] if sampling_args is None else sampling_args
-            sdk = client.client if isinstance(client, ModelUnderTest) else client or known.client
-            asked = State(state, client=ModelUnderTest(sdk, model or state["model"], settings))
+            other = self._with_other_settings(client or known, model or state["model"], settings)
+            asked = State(state, client=other)
         tools, prompt = (
             None if tool_defs is None else _declared(tool_defs),
             self.as_messages(prompt, "the prompt"),
@@ -336,6 +337,17 @@ class Environment(envs.Environment):
                 "Model returned no content, reasoning, and did not call any tools"
             )
         return Response.of(reply, state["turn"])
+
+    def _with_other_settings(self, client: Any, model: Any, settings: Any) -> ModelUnderTest:
+        """Return the model to ask by a client, which may be one that a state holds."""
+        if isinstance(client, records.ConfiguredModel):
+            return records.ConfiguredModel(client.config, model, settings)
+        if isinstance(client, records.ClientConfig):
+            config = records.resolve_client_config(client)
+            return records.ConfiguredModel(config, model, settings)
+        if isinstance(client, ModelUnderTest):
+            client = client.client
+        return ModelUnderTest(client, model, settings)
 
     async def _ask(self, client: records.Client, state: State, **asked: Any) -> Response:
         """Ask a client of a program's own class. The call counts as any other, and what it costs is not known."""
@@ -411,10 +423,10 @@ class Environment(envs.Environment):
             if isinstance(client, records.ClientConfig)
             else []
         )
-        clients = [records.resolve_client(each) for each in endpoints or [client]]
+        clients: list[Any] = [*endpoints] or [client]
         asked, choose = clients, None
-        if endpoints[1:] or records.own_client(client):
-            kind = ModelUnderTest if endpoints else records.ClientUnderTest
+        if endpoints or records.own_client(client):
+            kind = records.ConfiguredModel if endpoints else records.ClientUnderTest
             most, settings = (
                 given.get("max_concurrent"),
                 {**self.sampling_args, **given.get("sampling_args", {})},
@@ -435,7 +447,7 @@ class Environment(envs.Environment):
                 held = [_renamed(example, COLUMN, HELD) for example in examples]
                 results = await super()._carry_out(held, data, asked[0], model, given)
         finally:
-            for made in clients if endpoints else ():
+            for made in asked if endpoints else ():
                 await made.close()
         if endpoints[1:]:
             results.metadata["base_url"] = ",".join(endpoint.api_base_url for endpoint in endpoints)

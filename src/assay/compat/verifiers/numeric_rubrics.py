@@ -29,10 +29,12 @@ from assay.envs.base_env import Hooked, called_by_name
 from assay.envs.tool_use import calls_of, total_tool_calls
 from assay.errors import RubricError
 from assay.graders.grader import Grader
+from assay.graders.prompt_text import system_prompt
 from assay.overrides import ScoringMethod
 from assay.parsers.text_parsers import identity
 from assay.plan import Plan, make_names_unique
 from assay.presets import tool_rubric
+from assay.presets.judge_rubric import DEFAULT_CLIENT_MODEL, DEFAULT_JUDGE_PROMPT
 from assay.redaction import get_logger
 from assay.report import EvaluationReport
 from assay.rollout import PLURALS, Rollout
@@ -383,7 +385,13 @@ def zeroed(metrics: Mapping[str, float], problems: Mapping[str, str]) -> dict[st
 
 
 class JudgeRubric(Rubric, assay.JudgeRubric):
-    """Ours, with their order of arguments. A prompt may leave out the answer, for functions that ask by themselves."""
+    """Ours, with their order of arguments.
+
+    A prompt need not show the response, for reward functions that ask the judge themselves. With
+    `compat.strict = False` the judge is asked exactly as in verifiers: with its default prompt and
+    model, the last message as `{question}`, no system prompt, no fence, and the temperature that
+    the endpoint uses if none is given.
+    """
 
     shows_answer = False
 
@@ -392,17 +400,61 @@ class JudgeRubric(Rubric, assay.JudgeRubric):
         parser: Any = None,
         parallelize_scoring: bool = False,
         judge_client: Any = None,
-        **given: Any,
-    ):
+        judge_model: Any = None,
+        judge_prompt: str | None = None,
+        **options: Any,
+    ) -> None:
+        self._asks_as_verifiers = not compat.strict and not _TEMPLATE_OPTIONS & options.keys()
         self.judges_alone = compat.strict
+        options.setdefault("hardened", compat.strict)
+        if self._asks_as_verifiers:
+            if judge_model is None:
+                judge_model = DEFAULT_CLIENT_MODEL
+            if judge_prompt in (None, DEFAULT_JUDGE_PROMPT):
+                judge_prompt = VERIFIERS_JUDGE_PROMPT
         super().__init__(
-            parser=parser, judge_client=judge_client, **{"hardened": compat.strict, **given}
+            parser=parser,
+            judge_client=judge_client,
+            judge_model=judge_model,
+            judge_prompt=judge_prompt,
+            **options,
         )
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
         if name.startswith("judge_") and "_system_prompt" in vars(self):
             self._read_settings()  # a program may ask in other words from then on
+
+    def _read_settings(self) -> None:
+        super()._read_settings()
+        if self._asks_as_verifiers:
+            self._request_settings.setdefault("temperature", None)  # the endpoint's default
+
+    def _collect_values(
+        self, prompt: Any, completion: Any, answer: Any, fields: Mapping[str, Any]
+    ) -> dict[str, str]:
+        values = super()._collect_values(prompt, completion, answer, fields)
+        if self._asks_as_verifiers:
+            values["question"] = _read_last_content(prompt)
+            values["answer"] = str(answer)
+            values["response"] = str(self.parser.parse_answer(completion))
+        return values
+
+
+# Verifiers' own prompt, which was the same in all versions of 0.1.
+VERIFIERS_JUDGE_PROMPT = system_prompt("judge_answer", "assay.compat.verifiers")
+# Options of our JudgeRubric that verifiers does not have.
+_TEMPLATE_OPTIONS = frozenset({"judge_models", "client", "template"})
+
+
+def _read_last_content(prompt: Any) -> str:
+    """Return the content of a prompt's last message, or the prompt itself if it is a text."""
+    if not isinstance(prompt, list):
+        return str(prompt)
+    messages = cast("list[Any]", prompt)
+    if not messages or "content" not in messages[-1]:
+        return ""
+    return str(messages[-1]["content"])
 
 
 class MathRubric(Rubric, assay.MathRubric):

@@ -4,6 +4,7 @@ import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from importlib import import_module
 from operator import attrgetter
 from pkgutil import get_data
@@ -15,6 +16,7 @@ from assay.compat.verifiers.typed_messages import AttributeRecord
 from assay.envs.dataset import copied
 from assay.envs.model_under_test import ModelUnderTest
 from assay.errors import AssayError, Refused
+from assay.models import Limits, Model, model_of
 from assay.redaction import get_logger
 from assay.wording import describe_error, format_value
 
@@ -168,6 +170,60 @@ class ClientUnderTest(ModelUnderTest):
         self.client, self.model, self.name, self.at_once = client, client, str(model), at_once
         # As theirs gives them to a client.
         self.sampling_args: dict[str, Any] = {"n": 1, "extra_body": {}} | dict(sampling_args or {})
+
+
+class ConfiguredModel(ModelUnderTest):
+    """The model that a `ClientConfig` describes, asked through our own client.
+
+    A program that calls `state["client"].chat.completions.create(...)` itself gets the client of an
+    SDK, which is made when it is first used.
+    """
+
+    def __init__(
+        self,
+        config: ClientConfig,
+        model: Any,
+        sampling_args: Any = None,
+        *,
+        at_once: int | None = None,
+    ) -> None:
+        self.config = config
+        super().__init__(None, model, sampling_args, at_once=at_once)
+
+    def _make_model(self, client: Any, model: Any, extra: dict[str, Any]) -> Model:
+        config = self.config
+        if config.client_type == "anthropic_messages":
+            return super()._make_model(self._sdk_client, model, extra)
+        if config.client_type == "openai_responses":
+            extra["api"] = "responses"
+        timeout = extra.pop("timeout", config.timeout)
+        return model_of(
+            f"{config.api_base_url}#{model}",
+            api_key=os.environ.get(config.api_key_var) or "EMPTY",
+            limits=Limits(
+                timeout=timeout,
+                deadline=max(timeout, Limits().deadline),
+                attempts=config.max_retries + 1,
+            ),
+            headers={**config.extra_headers, **extra.pop("extra_headers", {})},
+            shared=False,
+            **extra.pop("extra_body", {}),
+            **extra,
+        )
+
+    @cached_property
+    def _sdk_client(self) -> Any:
+        return resolve_client(self.config)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
+        return getattr(self._sdk_client, name)
+
+    async def close(self) -> None:
+        """Close the client of the SDK, if a program has used it."""
+        if "_sdk_client" in vars(self):
+            await self._sdk_client.close()
 
 
 Client.register(ModelUnderTest)  # what a state has as its client is one
