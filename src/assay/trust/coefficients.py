@@ -123,7 +123,7 @@ def measure(
     tables = _PairTables.build(pairs, choices, units)
     all_verdicts = ExampleSums(tables.counts)
     counts = tuple(tuple(map(int, row)) for row in tables.counts.sum(axis=0))
-    nominal = ExampleSums(tables.count_coincidences(len(tables.categories)))
+    nominal = ExampleSums(tables.count_coincidences(tables.categories))
     figures = dict.fromkeys(_RANKED_FIGURES, UNRANKED)
     if ranked:
         figures = _measure_ranked(tables, symmetric=symmetric)
@@ -174,20 +174,20 @@ class _PairTables:
         """The counts with each pair in both directions."""
         return self.counts + self.counts.transpose(0, 2, 1)
 
-    def count_coincidences(self, size: int) -> Array:
-        """Return the table of coincidences of each example, for the first categories."""
+    def count_coincidences(self, categories: Sequence[str]) -> Array:
+        """Return the table of coincidences of each example.
+
+        `categories` are all categories, or the choices alone; other answers are left out.
+        """
+        size = len(categories)
         if self.units is None:
             return self.symmetric_counts[:, :size, :size]
-        indices: dict[Answer, int] = {
-            name: index for index, name in enumerate(self.categories[:size])
-        }
+        indices: dict[Answer, int] = {name: index for index, name in enumerate(categories)}
         tables: list[Array] = []
         for unit in self.units:
             known = [indices[answer] for answer in unit.answers if answer in indices]
             tables.append(unit.times * coincidences(known, size))
-        return sums_by_example(
-            np.stack(tables), number_examples([unit.example for unit in self.units])
-        )
+        return _sum_examples(self.units, tables)
 
 
 # Figures that need an order of the choices.
@@ -213,7 +213,7 @@ def _measure_ranked(tables: _PairTables, *, symmetric: bool) -> dict[str, Estima
     counts = tables.symmetric_counts if symmetric else tables.counts
     all_verdicts = ExampleSums(counts)
     ranked_verdicts = ExampleSums(tables.counts[:, :size, :size])
-    ranked_units = ExampleSums(tables.count_coincidences(size))
+    ranked_units = ExampleSums(tables.count_coincidences(tables.choices))
     values = [rank / (size - 1) for rank in range(size)]
     return {
         "precision": all_verdicts.estimate(precision(best, best_name)),
@@ -230,19 +230,29 @@ def _measure_numbers(pairs: Sequence[AnswerPair], units: Sequence[AnswerUnit] | 
     """Return the figures of answers that are numbers: interval alpha and bias."""
     if not units:
         units = [AnswerUnit(pair.example, (pair.people, pair.judge), pair.times) for pair in pairs]
-    unit_sums = [unit.times * number_sums(cast("Sequence[float]", unit.answers)) for unit in units]
-    alpha_sums = sums_by_example(
-        np.stack(unit_sums), number_examples([unit.example for unit in units])
-    )
-    gaps: list[Array] = []
+    unit_sums: list[Array] = []
+    for unit in units:
+        numbers = cast("Sequence[float]", unit.answers)
+        unit_sums.append(unit.times * number_sums(numbers))
+    pair_sums: list[Array] = []  # of the differences, and of their number
     for pair in pairs:
-        gap = float(pair.judge) - float(pair.people)
-        gaps.append(pair.times * np.array([gap, 1.0]))
-    gap_sums = sums_by_example(np.stack(gaps), number_examples([pair.example for pair in pairs]))
+        difference = float(pair.judge) - float(pair.people)
+        pair_sums.append(pair.times * np.array([difference, 1.0]))
+    sums_of_differences = _sum_examples(pairs, pair_sums)
     figures: dict[str, Any] = dict.fromkeys(Measures().figures(), _ARE_NUMBERS)
-    figures["interval_alpha"] = ExampleSums(alpha_sums).estimate(number_alpha)
-    figures["bias"] = ExampleSums(gap_sums).estimate(MEAN)
-    return Measures(pairs=sum(pair.times for pair in pairs), examples=len(gap_sums), **figures)
+    figures["interval_alpha"] = ExampleSums(_sum_examples(units, unit_sums)).estimate(number_alpha)
+    figures["bias"] = ExampleSums(sums_of_differences).estimate(MEAN)
+    return Measures(
+        pairs=sum(pair.times for pair in pairs), examples=len(sums_of_differences), **figures
+    )
+
+
+def _sum_examples(
+    items: Sequence[AnswerPair] | Sequence[AnswerUnit], arrays: Sequence[Array]
+) -> Array:
+    """Return the sum of the arrays of each example. There is one array for each item."""
+    examples = number_examples([item.example for item in items])
+    return sums_by_example(np.stack(arrays), examples)
 
 
 # Figures of tables of counts: the last two dimensions are verdicts of people and of the judge.

@@ -15,10 +15,10 @@ from assay.criterion import NOT_APPLICABLE
 from assay.report import CriterionReport, Score, aggregate, make_line
 from assay.runs import Run
 from assay.runs.row import Key, Row
-from assay.trust import bias, estimate
+from assay.trust import bias
 from assay.trust.agreement import average_answers, list_labelled_keys
 from assay.trust.bias import Observed
-from assay.trust.estimate import Estimate, Record, np, number_examples
+from assay.trust.estimate import Estimate, Record, estimate_mean, np, number_examples
 from assay.trust.labels import Joined, Label, join, quote_some
 from assay.trust.questions import Answer, Question, questions_of
 from assay.trust.selection import (
@@ -125,23 +125,26 @@ def correct(
         scores.add_row(row, row_people)
         judged.append(read_judged_rollout(row, columns.keys()))
     selection = find_selection(judged, questions, labelled_keys)
-    # How the labelled rollouts differ from the others: in verdicts, and in anything but the order.
-    selected_by_verdict: dict[str, str] = {}
-    selected = ""
+    # The observations that show a selection: one for each criterion, and one for the score.
+    selected_criteria: dict[str, str] = {}
+    selected_score = ""
     for found in selection:
         if found.by == "verdict":
-            selected_by_verdict[found.criterion] = found.observation
-        if found.by != "order":
-            selected = selected or found.observation
+            selected_criteria[found.criterion] = found.observation
+        if found.by != "order" and not selected_score:
+            selected_score = found.observation
     criteria: list[Corrected] = []
     for name, column in columns.items():
-        is_unit = bool(questions[name].choices)
-        criterion_selected = selected_by_verdict.get(name, "")
-        criteria.append(column.correct(name, is_unit=is_unit, selected=criterion_selected))
+        criterion = column.correct(
+            name,
+            is_unit=bool(questions[name].choices),
+            selected=selected_criteria.get(name, ""),
+        )
+        criteria.append(criterion)
     no_score = scores.find_problem(columns.keys())
     score = None
     if not no_score:
-        score = scores.column.correct("score", is_unit=scores.is_unit, selected=selected)
+        score = scores.column.correct("score", is_unit=scores.is_unit, selected=selected_score)
     return Correction(
         score=score,
         criteria=tuple(criteria),
@@ -197,6 +200,7 @@ class _Column:
             self.add(value, people, row.example)
 
     def correct(self, name: str, *, is_unit: bool, selected: str) -> Corrected:
+        """Correct the mean of the column; see `_correct_mean` for `selected`."""
         return _correct_mean(
             name,
             _observe(self.judge, self.people, self.examples),
@@ -381,12 +385,12 @@ def _correct_mean(
     if is_unit or observed.is_binary:
         bounds = (0.0, 1.0)
     labelled = observed.labelled
+    judge = estimate_mean(observed.judge, observed.examples)
+    people = estimate_mean(observed.people[labelled], observed.examples[labelled])
     figure = Corrected(
         name=name,
-        judge=estimate.estimate_mean(observed.judge, observed.examples).clamp(*bounds),
-        people=estimate.estimate_mean(observed.people[labelled], observed.examples[labelled]).clamp(
-            *bounds
-        ),
+        judge=judge.clamp(*bounds),
+        people=people.clamp(*bounds),
         rollouts=len(observed.judge),
         labels=observed.labels,
         unanswered=unanswered,

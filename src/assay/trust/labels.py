@@ -297,15 +297,17 @@ def join(
         matcher.match_row(row)
     matcher.match_moved_labels()
     reader = _LabelReader(questions, labels, any_wording=any_wording)
-    items = [
-        item for row, row_labels in matcher.matched for item in reader.read_items(row, row_labels)
-    ]
-    misfits = {
-        "unknown criterion": matcher.unknown_criteria,
-        "unknown example": matcher.unknown_examples,
-        "verdict not on offer": reader.wrong_verdicts,
-    }
-    misfits = {kind: details for kind, details in misfits.items() if details}
+    items: list[LabelledItem] = []
+    for row, row_labels in matcher.matched:
+        items += reader.read_items(row, row_labels)
+    misfits: dict[str, list[str]] = {}
+    for kind, details in (
+        ("unknown criterion", matcher.unknown_criteria),
+        ("unknown example", matcher.unknown_examples),
+        ("verdict not on offer", reader.wrong_verdicts),
+    ):
+        if details:
+            misfits[kind] = details
     if misfits and not skip_unknown:
         raise LabelError(_describe_misfits(misfits))
     joined = Joined(
@@ -358,22 +360,25 @@ class _LabelMatcher:
     def match_row(self, row: Row) -> None:
         """Match the labels with the example and sample of a row, unless its text has changed."""
         text_hash = hash_row_text(row) if self._rollouts_by_text else None
-        has_label_about_text = False
-        changed: list[Label] = []
+        is_text_labelled = False
+        other_labels: list[Label] = []
         for label in self._unmatched.pop(row.key, []):
             if label.text_hash is None:
                 self._match(row, label)
                 self.by_row_number += _is_known_by_number(row)
             elif label.text_hash == text_hash:
                 self._match(row, label)
-                has_label_about_text = True
+                is_text_labelled = True
             else:
-                changed.append(label)
-        if changed:
-            self._unmatched[row.key] = changed
-        if text_hash not in self._rollouts_by_text:
-            return
-        if has_label_about_text:
+                other_labels.append(label)
+        if other_labels:
+            self._unmatched[row.key] = other_labels
+        if text_hash in self._rollouts_by_text:
+            self._keep_row_with_text(row, text_hash, is_labelled=is_text_labelled)
+
+    def _keep_row_with_text(self, row: Row, text_hash: str, *, is_labelled: bool) -> None:
+        """Keep a row whose text was labelled, for labels that name another example or sample."""
+        if is_labelled:
             self._labelled_rows.setdefault(text_hash, []).append(row)
             return
         free_rows = self._free_rows.setdefault(text_hash, [])
@@ -456,12 +461,10 @@ class _LabelReader:
     def _read_answers(
         self, question: Question, guidelines: frozenset[str], labels: Sequence[Label]
     ) -> dict[str, Answer]:
-        """Return the answers of people to a question, by rater."""
+        """Return the answers of people to a question, by rater. Labels of other wordings are counted."""
         people: dict[str, Answer] = {}
         for label in labels:
-            # Labels and runs may not know the wording.
-            has_both = label.guideline is not None and guidelines
-            if has_both and label.guideline not in guidelines and not self._any_wording:
+            if not self._any_wording and _has_other_wording(label, guidelines):
                 self.other_wording[question.name] += 1
                 continue
             rater = self._rater_names[normalise_rater(label.rater)]
@@ -470,6 +473,13 @@ class _LabelReader:
             except ValueError as error:
                 self.wrong_verdicts.append(f"{question.name!r}: {error}")
         return people
+
+
+def _has_other_wording(label: Label, guidelines: frozenset[str]) -> bool:
+    """Whether a label is about another wording than the given ones; False if that is not known."""
+    if label.guideline is None or not guidelines:
+        return False
+    return label.guideline not in guidelines
 
 
 def _build_item(row: Row, question: Question, people: Mapping[str, Answer]) -> LabelledItem:

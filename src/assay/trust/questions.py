@@ -1,7 +1,7 @@
 """Find the questions that a run asked, and read the answers that its judges gave to them."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, TypeAlias
@@ -125,17 +125,23 @@ def questions_of(run: Run) -> dict[str, Question]:
             known = questions.get(question.name, question)
             guidelines = known.guidelines | question.guidelines
             questions[question.name] = replace(known, guidelines=guidelines)
-        checks_with_choices = {
-            name for name, question in questions.items() if not question.judged and question.choices
-        }
-        if not checks_with_choices:
-            continue
-        for line in row.report.lines:
-            if line.name in checks_with_choices:
-                question = questions[line.name]
-                if not _is_value_of_choice(line, question):
-                    questions[line.name] = replace(question, choices=())
+        for name in _find_checks_with_numbers(row, questions):
+            questions[name] = replace(questions[name], choices=())
     return questions
+
+
+def _find_checks_with_numbers(row: Row, questions: Mapping[str, Question]) -> list[str]:
+    """Return the checks that gave a number to a row, although they are thought to have choices."""
+    checks_with_choices = {
+        name for name, question in questions.items() if not question.judged and question.choices
+    }
+    if not checks_with_choices:
+        return []  # building the lines of every row would be slow
+    names: list[str] = []
+    for line in row.report.lines:
+        if line.name in checks_with_choices and not _is_value_of_choice(line, questions[line.name]):
+            names.append(line.name)
+    return names
 
 
 def _build_question(criterion: CriterionAbout) -> Question:

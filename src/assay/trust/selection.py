@@ -13,7 +13,7 @@ labelled; if people labelled all rollouts of each example that they labelled, ea
 A selection by anything else, for example by topic, cannot be found.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -204,9 +204,10 @@ class Sample(NamedTuple):
 
     @classmethod
     def from_arrays(cls, examples: Array | IntArray, labelled: BoolArray) -> "Sample":
-        """Return the sample of rollouts with these numbers of examples, counted from 0.
+        """Find out whether whole examples or single rollouts were drawn.
 
-        Whole examples were drawn if all rollouts of each labelled example are labelled.
+        `examples` holds the number of the example that each rollout is of, counted from 0. Whole
+        examples were drawn if all rollouts of each labelled example are labelled.
         """
         examples = examples.astype(np.intp)
         rollout_counts = np.bincount(examples)
@@ -214,7 +215,8 @@ class Sample(NamedTuple):
         is_whole = (label_counts == 0) | (label_counts == rollout_counts)
         if is_whole.all():
             return cls(labelled, units=examples, labelled_units=label_counts > 0)
-        return cls(labelled, units=np.arange(len(labelled)), labelled_units=labelled)
+        rollout_numbers = np.arange(len(labelled))
+        return cls(labelled, units=rollout_numbers, labelled_units=labelled)
 
     @property
     def can_be_compared(self) -> bool:
@@ -222,35 +224,49 @@ class Sample(NamedTuple):
         return bool(self.labelled_rollouts.any()) and not bool(self.labelled_rollouts.all())
 
     def compare_categories(self, values: Array) -> float:
-        """Return the p-value of a chi-square test: do labelled rollouts have each value as often?
+        """Return the p-value of a chi-square test: are the values of labelled rollouts distributed
+        as those of all rollouts?
 
-        The statistic of random draws of as many units is compared with that of the labelled ones.
+        The labelled units are compared with random draws of as many units.
         """
         if not self.can_be_compared:
             return 1.0
+        counts = self._count_values(values)
+        expected_shares = counts.sum(axis=0) / counts.sum()
+
+        def compute_statistic(value_counts: Array) -> Array:
+            """Return Pearson's chi-square statistic of counts, without the factor of their number."""
+            shares = value_counts / value_counts.sum(axis=-1, keepdims=True)
+            return ((shares - expected_shares) ** 2 / expected_shares).sum(axis=-1)
+
+        observed = float(compute_statistic(counts[self.labelled_units].sum(axis=0)))
+        threshold = observed - 1e-9  # equal statistics may differ by rounding
+        as_large = 0
+        for drawn_counts in self._draw_counts(counts):
+            as_large += int((compute_statistic(drawn_counts) >= threshold).sum())
+        return (as_large + 1) / (_DRAWS + 1)
+
+    def _count_values(self, values: Array) -> Array:
+        """Return how often each unit (row) has each distinct value (column)."""
         _, categories = np.unique(values, return_inverse=True)
         counts = np.zeros((len(self.labelled_units), int(categories.max()) + 1))
         np.add.at(counts, (self.units, categories), 1.0)
-        # Units with the same counts are drawn together: there are few kinds of them.
+        return counts
+
+    def _draw_counts(self, counts: Array) -> Iterator[Array]:
+        """Yield the summed counts of random draws of as many units as are labelled.
+
+        A row is a draw; some draws come at a time.
+        """
+        # How many units of each kind are drawn is hypergeometric. Units with the same counts are of
+        # one kind, and there are few kinds.
         kinds, kind_of_unit = np.unique(counts, axis=0, return_inverse=True)
         kind_sizes = np.bincount(kind_of_unit.ravel())
-        expected_shares = counts.sum(axis=0) / counts.sum()
-
-        def measure_distance(totals: Array) -> Array:
-            """Return Pearson's statistic of the shares in each row of totals."""
-            shares = totals / totals.sum(axis=-1, keepdims=True)
-            return ((shares - expected_shares) ** 2 / expected_shares).sum(axis=-1)
-
-        observed = float(measure_distance(counts[self.labelled_units].sum(axis=0)))
-        threshold = observed - 1e-9
         generator = np.random.default_rng(0)
-        drawn_units = int(self.labelled_units.sum())
-        as_large = 0
+        size = int(self.labelled_units.sum())
         for draws in split_draws(_DRAWS, len(kinds)):
-            drawn = generator.multivariate_hypergeometric(kind_sizes, drawn_units, size=draws)
-            distances = measure_distance(drawn.astype(np.float64) @ kinds)
-            as_large += int((distances >= threshold).sum())
-        return (as_large + 1) / (_DRAWS + 1)
+            drawn = generator.multivariate_hypergeometric(kind_sizes, size, size=draws)
+            yield drawn.astype(np.float64) @ kinds
 
     def compare_values(self, values: Array) -> float:
         """Return the p-value of a Kolmogorov-Smirnov test of labelled units and the others.

@@ -93,7 +93,6 @@ def minimum_detectable_effect(
     if smallest_p > alpha or deviation == 0:
         return None
     standard_error = deviation / len(values) ** 0.5
-    quantiles = t_quantile(1 - alpha / 2, degrees_of_freedom) + t_quantile(
-        power, degrees_of_freedom
-    )
-    return quantiles * standard_error
+    for_significance = t_quantile(1 - alpha / 2, degrees_of_freedom)
+    for_power = t_quantile(power, degrees_of_freedom)
+    return (for_significance + for_power) * standard_error
