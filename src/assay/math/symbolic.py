@@ -1,75 +1,131 @@
 # pyright: basic
-"""Compare two answers with math-verify, in a worker process that can be killed: the last tier. Imported there alone."""
+"""Compare two answers with math-verify and sympy: the last tier, imported in worker processes only."""
 
 import logging
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
 from math_verify import LatexExtractionConfig, parse, verify
-from sympy import Basic, Expr, Float, Integer, Product, Rational, Sum, binomial, factorial
+from sympy import (
+    Basic,
+    Expr,
+    Float,
+    Integer,
+    Product,
+    Rational,
+    Sum,
+    binomial,
+    expand,
+    factorial,
+    nan,
+    oo,
+    simplify,
+    zoo,
+)
 
 logging.getLogger("math_verify").setLevel(logging.CRITICAL)
 
-_RELATIVE = 1e-6
-_DIGITS = 30  # to which two values are compared
+_DECIMAL_TOLERANCE = 1e-6  # relative, where one side is written as a decimal
+_DIGITS = 30
+_EXACT_TOLERANCE = Rational(1, 10 ** (_DIGITS - 8))
 _POINTS = (Rational(137, 128), Rational(59, 97), Rational(307, 211))
-_WHOLE_POINTS = (
-    Integer(5),
-    Integer(8),
-    Integer(11),
-)  # for sums and factorials, which fractions make no sense in
+_WHOLE_POINTS = (Integer(5), Integer(8), Integer(11))
+_OF_WHOLE_NUMBERS = (Sum, Product, factorial, binomial)
 _NO_LIMIT: Any = None  # the pool ends what takes too long
 
 
-@lru_cache(maxsize=4096)
-def parsed(text: str) -> tuple[Any, ...]:
-    """What math-verify reads in an answer: a sympy object and the text, or the text alone."""
-    boxed = f"\\boxed{{{text}}}"
-    found = parse(boxed, extraction_config=[LatexExtractionConfig()], parsing_timeout=_NO_LIMIT)
-    if not any(isinstance(thing, Basic) or hasattr(thing, "shape") for thing in found):
-        found = parse(boxed, parsing_timeout=_NO_LIMIT)
-    return tuple(found)
-
-
 def compare(gold: str, answer: str, rounding: int) -> dict[str, bool]:
-    """Whether math-verify takes the two for equal, and which of them it could read."""
-    one, two = parsed(gold), parsed(answer)
-    equal = bool(verify(list(one), list(two), float_rounding=rounding, timeout_seconds=None))
+    """Return whether the two are equal, and whether the gold and the answer could be read.
+
+    math-verify rounds numbers to 15 digits, and calls equal what only reads alike. Its yes counts only if
+    `_is_confirmed` agrees.
+    """
+    gold_reading = read(gold)
+    answer_reading = read(answer)
+    is_equal = verify(
+        list(gold_reading),
+        list(answer_reading),
+        float_rounding=rounding,
+        timeout_seconds=None,
+    )
     return {
-        "equal": equal and _is_confirmed(one, two),
-        "gold": any(not isinstance(thing, str) for thing in one),
-        "answer": any(not isinstance(thing, str) for thing in two),
+        "equal": bool(is_equal) and _is_confirmed(gold_reading, answer_reading),
+        "gold": any(not isinstance(item, str) for item in gold_reading),
+        "answer": any(not isinstance(item, str) for item in answer_reading),
     }
 
 
-def _is_confirmed(one: tuple[Any, ...], two: tuple[Any, ...]) -> bool:
-    """Whether both are expressions whose values agree at points of ours: math-verify rounds numbers to 15 places,
-    and takes for equal what only reads alike.
+@lru_cache(maxsize=4096)
+def read(text: str) -> tuple[Any, ...]:
+    """Return what math-verify reads in an answer: a sympy object and the text, or the text alone."""
+    boxed = f"\\boxed{{{text}}}"
+    reading = parse(boxed, extraction_config=[LatexExtractionConfig()], parsing_timeout=_NO_LIMIT)
+    if not any(isinstance(item, Basic) or hasattr(item, "shape") for item in reading):
+        reading = parse(boxed, parsing_timeout=_NO_LIMIT)
+    return tuple(reading)
+
+
+def _is_confirmed(gold_reading: tuple[Any, ...], answer_reading: tuple[Any, ...]) -> bool:
+    """Return True if both are expressions with values, and their difference is exactly 0.
+
+    A side with a decimal has to agree with the other to six digits.
     """
-    if not (one and two and isinstance(one[0], Expr) and isinstance(two[0], Expr)):
+    if not gold_reading or not answer_reading:
         return False
-    first, second = one[0].doit(), two[0].doit()
-    is_decimal = first.has(Float) or second.has(Float)
-    names = sorted(first.free_symbols | second.free_symbols, key=str)
-    confirmed = False
-    whole = (Sum, Product, factorial, binomial)
-    for point in _WHOLE_POINTS if first.has(*whole) or second.has(*whole) else _POINTS:
-        values: Any = {name: point + place for place, name in enumerate(names)}
-        left, right = first.subs(values), second.subs(values)
-        if not is_decimal and (left - right).is_Rational:
-            if left != right and left - right != 0:
-                return False
-            confirmed = True
-            continue
+    gold, answer = gold_reading[0], answer_reading[0]
+    if not isinstance(gold, Expr) or not isinstance(answer, Expr):
+        return False
+    gold, answer = gold.doit(), answer.doit()
+    if gold.has(nan, oo, zoo) or answer.has(nan, oo, zoo):
+        return False
+    is_decimal = gold.has(Float) or answer.has(Float)
+    if not _agree_at_points(gold, answer, is_decimal=is_decimal):
+        return False
+    return is_decimal or _is_zero(gold - answer)
+
+
+def _is_zero(difference: Any) -> bool:
+    """Return True if an expression is 0 by exact rules. Digits that agree are no proof."""
+    return difference == 0 or expand(difference) == 0 or simplify(difference) == 0
+
+
+def _agree_at_points(gold: Any, answer: Any, *, is_decimal: bool) -> bool:
+    """Return True if the two agree wherever both have a value, and have one at some point."""
+    has_value = False
+    for point in _points(gold, answer):
+        gold_value, answer_value = gold.subs(point), answer.subs(point)
         try:
-            left, right = (
-                complex(side.evalf(_DIGITS)) if is_decimal else side.evalf(_DIGITS)
-                for side in (left, right)
-            )
-            size, apart = max(abs(left), abs(right)), abs(left - right)
-            if apart > (_RELATIVE if is_decimal else Rational(1, 10 ** (_DIGITS - 8))) * size:
-                return False
-            confirmed = True
-        except (TypeError, ValueError, OverflowError):
+            if is_decimal:
+                is_near = _is_near_as_decimal(gold_value, answer_value)
+            else:
+                is_near = _is_near(gold_value, answer_value)
+        except (TypeError, ValueError, OverflowError):  # no value at this point
             continue
-    return confirmed
+        if not is_near:
+            return False
+        has_value = True
+    return has_value
+
+
+def _points(gold: Any, answer: Any) -> Iterator[dict[Any, Any]]:
+    """Yield values for the variables: whole numbers where fractions make no sense."""
+    names = sorted(gold.free_symbols | answer.free_symbols, key=str)
+    needs_whole = gold.has(*_OF_WHOLE_NUMBERS) or answer.has(*_OF_WHOLE_NUMBERS)
+    for first_value in _WHOLE_POINTS if needs_whole else _POINTS:
+        yield {name: first_value + number for number, name in enumerate(names)}
+
+
+def _is_near(gold: Any, answer: Any) -> bool:
+    difference = gold - answer
+    if difference.is_Rational:
+        return difference == 0
+    gold, answer = gold.evalf(_DIGITS), answer.evalf(_DIGITS)
+    size = max(abs(gold), abs(answer))
+    return bool(abs(gold - answer) <= _EXACT_TOLERANCE * size)
+
+
+def _is_near_as_decimal(gold: Any, answer: Any) -> bool:
+    gold, answer = complex(gold.evalf(_DIGITS)), complex(answer.evalf(_DIGITS))
+    size = max(abs(gold), abs(answer))
+    return abs(gold - answer) <= _DECIMAL_TOLERANCE * size
