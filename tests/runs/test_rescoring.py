@@ -1,6 +1,12 @@
 """A saved run by any rubric, without generating or judging again what is known."""
 
+import json
+import re
+from base64 import b64decode
+from io import BytesIO
+
 import pytest
+from PIL import Image
 
 from assay import (
     Criterion,
@@ -9,10 +15,14 @@ from assay import (
     Rubric,
     RubricAsJudgeGrader,
     RubricGroup,
+    ToolJudge,
+    media_access,
+    model_of,
 )
 from assay.graders import LengthPenalty
 from assay.runs import Journal, Row, RowRubrics, Run, RunAbout, RunError, rescore, score_rows
-from assay.testing import FakeModel
+from assay.testing import FakeModel, ModelServer, tool_call
+from assay.tools import Workspace
 
 ROWS = [{"completion": "In Paris."}, {"completion": "In Rome."}]
 KIND, BRIEF, CALM = ({"requirement": f"Is {word}"} for word in ("kind", "brief", "calm"))
@@ -282,3 +292,56 @@ async def test_a_run_is_not_written_over_by_itself(tmp_path):
     run = await saved(tmp_path, Rubric([lambda: 1.0]))
     with pytest.raises(RunError, match="would be written over"):
         await rescore(run, Rubric([lambda: 0.5]), tmp_path / "." / "")
+
+
+def red_or_blue(messages):
+    """Looks into the file first, and then judges by what it was shown."""
+    results = [message["content"] for message in messages if message["role"] == "tool"]
+    if not results:
+        return tool_call("read_file", path="colour.txt")
+    verdict = "MET" if "red" in results[-1] else "UNMET"
+    return json.dumps({"explanation": "", "criterion_status": verdict})
+
+
+async def test_a_file_that_the_judge_read_is_read_again(tmp_path):
+    """The file changed from red to blue; an unchanged one would be answered by the cache."""
+    folder = tmp_path / "files"
+    folder.mkdir()
+    rubric = Rubric([{"requirement": "The file says red"}])
+    with ModelServer(red_or_blue) as server:
+        model = model_of(server.model, cache=tmp_path / "cache.db")
+        grader = ToolJudge([Workspace(folder)], model=model)
+        (folder / "colour.txt").write_text("red")
+        run = await saved(tmp_path / "a", rubric, grader, ROWS[:1])
+        sent = len(server.asked)
+        again = await rescore(run, rubric, tmp_path / "b", grader=grader)
+        assert (again.score.mean, len(server.asked)) == (1.0, sent)
+        (folder / "colour.txt").write_text("blue")
+        changed = await rescore(run, rubric, tmp_path / "c", grader=grader)
+    assert (run.summary().score.mean, changed.score.mean) == (1.0, 0.0)
+
+
+def draw(path, colour):
+    Image.new("RGB", (8, 8), colour).save(path)
+
+
+def is_red(messages):
+    [url] = re.findall(r'"url": "data:image/png;base64,([^"]+)', json.dumps(messages))
+    with Image.open(BytesIO(b64decode(url))) as image:
+        verdict = "MET" if image.getpixel((0, 0)) == (255, 0, 0) else "UNMET"
+    return json.dumps({"explanation": "", "criterion_status": verdict})
+
+
+async def test_a_picture_that_is_given_by_its_path_is_looked_at_again(tmp_path):
+    """The picture is another now, though the row is the same."""
+    picture = tmp_path / "picture.png"
+    part = {"type": "image_url", "image_url": {"url": str(picture)}}
+    rows = [{"prompt": [{"role": "user", "content": [part]}], "completion": "A red square."}]
+    rubric = Rubric([{"requirement": "Names the colour of the picture"}])
+    with ModelServer(is_red) as server, media_access(tmp_path):
+        grader = PerCriterionGrader(model=model_of(server.model, media="image"))
+        draw(picture, "red")
+        run = await saved(tmp_path / "a", rubric, grader, rows)
+        draw(picture, "blue")
+        changed = await rescore(run, rubric, tmp_path / "b", grader=grader)
+    assert (run.summary().score.mean, changed.score.mean) == (1.0, 0.0)

@@ -49,6 +49,7 @@ class Composite(BuiltInGrader):
         self.inner_returns_report = any(grader.returns_report for grader in inner)
         if self.inner_returns_report:
             self.returns_report = True
+        self.reads_outside = any(grader.reads_outside for grader in inner)
 
     @property
     def title(self) -> str:

@@ -59,6 +59,9 @@ class Grader(ABC):
     takes_media: bool = False
     # Whether `answer()` returns one report for all criteria instead of one score for each.
     returns_report: bool = False
+    # Whether its judge reads more than it is given, such as files, which may change between two
+    # scorings of one rollout. Saved answers are then not reused.
+    reads_outside: bool = False
     # Whether `answer()` has already applied the length penalty.
     penalises_itself: bool = False
 

@@ -78,6 +78,7 @@ class ToolJudge(PerCriterionGrader):
     """
 
     prompt = "tool_judge"
+    reads_outside = True
 
     def __init__(
         self,

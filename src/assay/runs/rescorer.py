@@ -13,6 +13,7 @@ from assay.errors import AssayError, JudgeError
 from assay.graders.grader import Grader, JudgeAnswer, ask_grader
 from assay.graders.judge_input import JudgeInput
 from assay.graders.model_grader import hash_question
+from assay.messages import find_media_source
 from assay.models import Model
 from assay.models.budgets import budget
 from assay.plan import Traits
@@ -195,6 +196,9 @@ class ReuseAnswers(Grader):
     ) -> JudgeAnswer:
         fields = judge_input.fields
         saved: Mapping[str, Score] = fields.answers if isinstance(fields, _Recalled) else {}
+        if self._inner is not None and _shows_files(judge_input):
+            # They may have changed. If not, the cache of the judge still has the answer.
+            saved = {}
         known = {c.name: saved[q] for c in criteria if (q := hash_question(c)) in saved}
         rest = [criterion for criterion in criteria if criterion.name not in known]
         if not rest:
@@ -212,10 +216,19 @@ class ReuseAnswers(Grader):
         return [(known | asked)[criterion.name] for criterion in criteria]
 
 
+def _shows_files(judge_input: JudgeInput) -> bool:
+    """Return whether the judge is shown a file or a web page that the rollout only names."""
+    sources = [find_media_source(medium.part.original) for medium in judge_input.media]
+    return any(source.content is None for source in sources)
+
+
 def _reusing(grader: Grader | None) -> Grader:
-    # One that judges as a whole has no answers to keep, and is asked again.
-    if grader is not None and (grader.returns_report or grader.length_penalty is not None):
-        return grader
+    """Return a grader that reuses saved answers, if the given one allows it."""
+    if grader is not None:
+        # A judge of the whole has no answers to keep. What a judge with tools read may have changed.
+        judges_whole = grader.returns_report or grader.length_penalty is not None
+        if judges_whole or grader.reads_outside:
+            return grader
     return ReuseAnswers(grader)
 
 
