@@ -534,23 +534,20 @@ async def _judge_rollout(
     by_thinking: dict[Thinking | None, list[PlannedCriterion]] = {}
     for planned in asked:
         by_thinking.setdefault(planned.criterion.thinking, []).append(planned)
-    for thinking, together in by_thinking.items():  # nearly always one group
-        await _judge_together(together, grader, context, result, thinking)
+    # The criteria of a group read the same text. There is nearly always one group.
+    for thinking, group in by_thinking.items():
+        criteria = [planned.criterion for planned in group]
+        try:
+            reply = await _ask_questions(criteria, grader, context, result, thinking)
+        except FAILURES as error:
+            reply = [context.record_failure(error)] * len(group)
+        _record_reply(reply, group, result)
 
 
-async def _judge_together(
-    asked: Sequence[PlannedCriterion],
-    grader: Grader,
-    context: ScoringContext,
-    result: RolloutAnswers,
-    thinking: Thinking | None,
+def _record_reply(
+    reply: JudgeAnswer, asked: Sequence[PlannedCriterion], result: RolloutAnswers
 ) -> None:
-    """Fill in the grader's answers to criteria for which it reads the same text."""
-    criteria = [planned.criterion for planned in asked]
-    try:
-        reply = await _ask_questions(criteria, grader, context, result, thinking)
-    except FAILURES as error:
-        reply = [context.record_failure(error)] * len(asked)
+    """Fill in the answers to the criteria that were asked, or the report for all of them."""
     if isinstance(reply, EvaluationReport):
         earlier = result.grader_report
         result.grader_report = reply if earlier is None else earlier + reply
