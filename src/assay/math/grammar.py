@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from math import factorial, prod
 from typing import Final, Literal, NamedTuple
 
-from flint import fmpq, fmpq_poly
+from flint import fmpq
 
 from assay.math import tree, words
 from assay.math.answer_text import DEEPEST
-from assay.math.relations import fraction_of
+from assay.math.integrals import NoIntegralError, integrate
 from assay.math.units import is_unit, says_what
 from assay.math.words import (
     CONNECTIVES,
@@ -897,7 +897,7 @@ class Grammar:
             raise UnreadableError("a sum or determinant of too many terms")
 
     def integral(self) -> tree.Node:
-        r"""The integral of a polynomial between two limits, by its antiderivative."""
+        r"""An integral between two limits, as the difference of its antiderivative."""
         self.expect("_")
         low = self.script()
         self.expect("^")
@@ -912,27 +912,12 @@ class Grammar:
         )
         body = inside.sum()
         self.position = end + 1
+        if inside.token.kind != "end":
+            raise UnreadableError("an integral that does not end before its variable")
         try:
-            top, bottom = fraction_of(body)
-        except ValueError:
-            bottom = top = fmpq_poly([0, 1])
-        if (
-            inside.token.kind != "end"
-            or tree.symbols_of(body) - {variable.name}
-            or bottom.degree() != 0
-        ):
-            raise UnreadableError("an integral that is not over a polynomial")
-        whole = [value / bottom.coeffs()[0] for value in top.integral().coeffs()]
-        differences: list[tree.Node] = []
-        for place, value in enumerate(whole):
-            if value != 0:
-                above, below = (
-                    tree.Power(limit, tree.Number(fmpq(place))) for limit in (high, low)
-                )
-                differences.append(
-                    tree.Product((tree.Number(value), tree.Sum((above, tree.negated(below)))))
-                )
-        return tree.Sum(tuple(differences)) if differences else tree.Number(fmpq(0))
+            return integrate(body, variable, low, high)
+        except NoIntegralError as error:
+            raise UnreadableError(str(error)) from None
 
     def environment(self) -> tree.Node:
         r"""A matrix, its determinant, or a choice of cases between `\begin` and `\end`."""
