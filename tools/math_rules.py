@@ -65,7 +65,7 @@ def written() -> str:
 ## Words
 
 The words that an answer may hold, and what each does to the number that it stands beside. A word that is in no row makes the answer a text, which
-equals the same text alone; a plural behind a number says what is counted.
+equals the same text alone.
 
 {table("words", WORDS, "=")}
 

@@ -30,6 +30,21 @@ def test_without_a_box(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        r"\boxed{10}, \boxed{11}, \boxed{12}",
+        r"\boxed{3} \boxed{4}",
+        r"x is \boxed{3} and y is \boxed{4}",
+        r"\boxed{3} \boxed{}",
+    ],
+)
+def test_several_boxes_that_differ_are_no_answer(text: str) -> None:
+    """Nothing in the text says that the last one counts more than the others."""
+    assert extract_boxed_answer(text) == text
+    assert extract_boxed_answer(text, strict=True) == ""
+
+
+@pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("2+2=4\n#### 4", "4"),

@@ -7,7 +7,7 @@ from typing import Final
 from assay.math.answer_text import final_answer
 from assay.math.equality import compare, unsolved
 from assay.math.normalization import settled, shortened
-from assay.math.parsed_answer import ParsedAnswer, is_mathematics, read
+from assay.math.parsed_answer import ParsedAnswer, is_mathematics, parse_answer
 from assay.math.size import is_small
 from assay.math.values import is_computable
 from assay.math.verdict import Equality, MathOptions, MathVerdict, Open, read_simplification
@@ -19,13 +19,18 @@ _FORMULA: Final = re.compile(r"(?<!\\)\$|\\\(|\\\[")
 def decided(
     gold: str, answer: str, options: MathOptions, *, in_worker: bool = False
 ) -> MathVerdict | Open:
-    one, two = read(gold), _found(answer)
+    one, two = parse_answer(gold), _found(answer)
     if two is None:
         return MathVerdict("answer_unparsable", "no answer was found in a text of words", "algebra")
     if one.is_too_large:
         return MathVerdict("gold_unparsable", f"the gold is too large: {one.problem}", "algebra")
     if two.is_too_large:
         return MathVerdict("too_large", f"the answer is too large: {two.problem}", "algebra")
+    contradiction = _find_contradiction(one, two)
+    if contradiction is not None:
+        return MathVerdict("different", contradiction, "algebra")
+    if one.choice == two.choice and (one.is_bare_choice or two.is_bare_choice):
+        return MathVerdict("equal", f"equal as choices: {one.choice}", "algebra")
     if one.text != gold or two.text != answer:
         # What was found in a longer text may be a plain number.
         verdict = settled(one.text, two.text, options)
@@ -75,6 +80,17 @@ def decide_in_worker(gold: str, answer: str, options: MathOptions) -> MathVerdic
     return read_simplification(verdict, found)
 
 
+def _find_contradiction(gold: ParsedAnswer, answer: ParsedAnswer) -> str | None:
+    """Return what tells two answers apart by what their trees do not hold, or None."""
+    if gold.choice and answer.choice and gold.choice != answer.choice:
+        return f"different choices: {gold.choice} and {answer.choice}"
+    if gold.quantifier and answer.quantifier and gold.quantifier != answer.quantifier:
+        return f"one holds for {gold.quantifier}, the other for {answer.quantifier}"
+    if gold.clock_time and answer.clock_time and gold.clock_time != answer.clock_time:
+        return f"different times: {gold.text} and {answer.text}"
+    return None
+
+
 def _is_asked(gold: ParsedAnswer, answer: ParsedAnswer, options: MathOptions) -> bool:
     return options.symbolic and gold.is_expression and answer.is_expression
 
@@ -84,7 +100,7 @@ def _found(answer: str) -> ParsedAnswer | None:
 
     None for a text of words in which nothing looks like an answer.
     """
-    reading = read(answer)
+    reading = parse_answer(answer)
     if reading.tree is not None:
         return reading
     words = [word for word in _WORD.findall(answer) if not is_mathematics(word)]
@@ -92,7 +108,7 @@ def _found(answer: str) -> ParsedAnswer | None:
     if not is_among_words and not _FORMULA.search(answer.strip().strip("$")):
         return reading
     part = final_answer(answer)
-    return None if part is None else read(part)
+    return None if part is None else parse_answer(part)
 
 
 def _best(gold: ParsedAnswer, answer: ParsedAnswer, options: MathOptions) -> Equality:
@@ -102,8 +118,8 @@ def _best(gold: ParsedAnswer, answer: ParsedAnswer, options: MathOptions) -> Equ
     finding = compare(gold.tree, answer.tree, options)
     if finding.equal:
         return finding
-    golds = (gold.tree, *gold.others(answer, is_gold=True))
-    _, *readings = product(golds, (answer.tree, *answer.others(gold, is_gold=False)))
+    golds = (gold.tree, *gold.other_readings(answer, is_gold=True))
+    _, *readings = product(golds, (answer.tree, *answer.other_readings(gold, is_gold=False)))
     for one, two in readings:
         other = compare(one, two, options)
         if other.equal:

@@ -5,22 +5,28 @@ From loosest to tightest: `,` and/or · `= < ∈` · `∪ ∩ \` · `+ − ±` �
 
 import re
 from collections.abc import Callable, Sequence
-from math import factorial, prod
+from itertools import pairwise
+from math import factorial, isfinite, prod
 from typing import Final, Literal, NamedTuple
 
 from flint import fmpq
 
 from assay.math import tree, words
-from assay.math.answer_text import DEEPEST
+from assay.math.balls import TooLargeError, UndefinedError, ball, is_real
 from assay.math.integrals import NoIntegralError, integrate
+from assay.math.markup import MAX_DEPTH
+from assay.math.size import is_small
 from assay.math.units import is_unit, says_what
 from assay.math.words import (
+    BASIS_POINTS,
     CONNECTIVES,
+    DENIALS,
     FUNCTIONS,
     GREEK,
     NO_FACTORS,
     NO_UNITS,
     ORDINALS,
+    PARTS,
     PERCENT,
     SCALES,
     SETS,
@@ -119,7 +125,7 @@ def recurring(text: str) -> tree.Number:
 
 TOO_DEEP: Final = "it nests too deep"
 DEEPEST_TREE: Final = (
-    2 * DEEPEST
+    2 * MAX_DEPTH
 )  # levels: `5!!!…` and `1/2/2/…` have one for each sign, though no bracket opens
 SET_OPERATIONS: Final = words.notations("set operation")
 TIMES, DIVIDED = frozenset(words.notations("times")), frozenset(words.notations("divided"))
@@ -145,6 +151,7 @@ _FENCES: Final = {
 _RAISED_CIRCLES: Final = ((r"\circ",), ("{", r"\circ", "}"), ("{", r"\degree", "}"))
 _DECORATIONS, _FONTS = frozenset(words.notations("decoration")), frozenset(words.notations("font"))
 _VECTORS, _GRIDS = frozenset(words.notations("vector")), frozenset(words.notations("grid"))
+_MAX_DECIMALS: Final = 50  # of an approximation
 _MOST_WRITTEN: Final = 3000  # nodes of the sums and determinants that are written out
 _IS_DIFFERENTIAL: Final = re.compile(r"d[a-zA-Z]").fullmatch
 _LARGEST_DETERMINANT: Final = 4
@@ -321,6 +328,10 @@ class Grammar:
         items = [item for group in groups for item in group]
         if is_logic and not all(isinstance(item, tree.Relation) for item in items):
             raise UnreadableError("logic that joins no relations")
+        if len(items) == 1 and self.take(r"\over"):
+            return _quotient(items[0], self.answer())
+        if len(items) == 1 and self.take(r"\choose"):
+            return tree.Apply("binomial", (items[0], self.answer()))
         return items[0] if len(items) == 1 else tree.Listing("bare", tuple(items), joined)  # pyright: ignore[reportArgumentType]
 
     def connective(self) -> str | None:
@@ -337,22 +348,26 @@ class Grammar:
 
     def statement(self) -> tree.Node:
         """An expression, or a chain of relations."""
-        sides = [self.set_expression()]
+        first = self.set_expression()
+        if isinstance(first, tree.Words) and self.take(":"):
+            return tree.Relation((first, self.set_expression()), ("=",))
+        sides = [self.ratio(first)]
         operators: list[str] = []
-        if isinstance(sides[0], tree.Words) and self.take(":"):
-            return tree.Relation((sides[0], self.set_expression()), ("=",))
         while (meant := words.RELATIONS.get(self.token.value)) is not None:
             self.advance()
             operators.append(meant)
-            sides.append(self.set_expression())
+            sides.append(self.ratio(self.set_expression()))
         if operators[-1:] == ["mod"] and self.starts_modulus():
             sides[-1] = tree.Apply("mod", (sides[-1], self.modulus()))
-        if operators:
-            return _exact_part(sides, operators)
+        return _exact_part(sides, operators) if operators else sides[0]
+
+    def ratio(self, first: tree.Node) -> tree.Node:
+        """The first term with those that follow it after `:` or `to`."""
+        terms = [first]
         while (self.token.value == ":" and not self.in_braces) or self.token.value.strip() == "to":
             self.advance()
-            sides.append(self.sum())
-        return sides[0] if len(sides) == 1 else tree.Listing("ratio", tuple(sides))
+            terms.append(self.sum())
+        return first if len(terms) == 1 else tree.Listing("ratio", tuple(terms))
 
     def modulus(self) -> tree.Node:
         if self.advance().value != "(":
@@ -593,7 +608,7 @@ class Grammar:
         read = _PRIMARIES.get(token.kind)
         if read is not None:
             return read(self, value)
-        if value in "([":
+        if value in "([]":
             return self.bracket(value)
         if value == "{":
             return self.closed(self.answer(), "}")
@@ -627,8 +642,12 @@ class Grammar:
         inside = self.nested()
         token = self.advance()
         closing = {r"\rbrack": "]", r"\rparen": ")"}.get(token.value, token.value)
-        if closing not in (")", "]"):
+        if closing not in (")", "]", "["):
             raise self.unexpected(token)
+        if opening == "]" or closing == "[":  # `]2,5[`, as intervals are written in French
+            if not (isinstance(inside, tree.Listing) and len(inside.items) == 2):
+                raise self.unexpected(token)
+            return tree.Range(*inside.items, opening in "(]", closing in ")[")
         if not (isinstance(inside, tree.Listing) and inside.kind == "bare"):
             if (opening, closing) == ("(", ")"):
                 return inside
@@ -714,7 +733,7 @@ class Grammar:
         known = self.known(value)
         if known is not None or len(value) == 1:
             return known or self.subscripted(letter(value))
-        if len(value) > 3:
+        if len(value) > 3 or value.lower() in DENIALS:
             if self.token.value in ("=", ":"):
                 return tree.Words(value.casefold())
             self.position -= 1
@@ -773,6 +792,12 @@ class Grammar:
         while not self.take("}"):
             parts.append(self.advance().value.strip())
         return "".join(parts)
+
+    def angle_name(self) -> str:
+        r"""The letters of `\angle ABC`, or its group or number."""
+        if self.token.kind == "word":
+            return self.advance().value
+        return self.label()
 
     def command(self, value: str) -> tree.Node:
         name = value[1:]
@@ -1032,11 +1057,67 @@ def _exact_part(sides: list[tree.Node], operators: list[str]) -> tree.Node:
     """A chain up to its first `≈`: what follows only says it again, less exactly."""
     if "about" in operators:
         place = operators.index("about")
+        for exact, rounded in pairwise(sides[place:]):
+            if not _is_near(exact, rounded):
+                raise UnreadableError("a number is not approximately another one")
         if place == 0 and isinstance(sides[0], tree.Symbol | tree.Words):
             operators = ["=" if operator == "about" else operator for operator in operators]
         else:
             sides, operators = sides[: place + 1], operators[:place]
     return tree.Relation(tuple(sides), tuple(operators)) if operators else sides[0]
+
+
+def _is_near(exact: tree.Node, approximation: tree.Node) -> bool:
+    """Return True if the second number is the first one, rounded or cut off at its last digit.
+
+    `2/3 ≈ 0.66` and `12345 ≈ 12000` hold, `3 ≈ 4` does not. A fraction must agree to one per cent.
+    What has no value as a number is not judged.
+    """
+    for node in (exact, approximation):
+        if tree.symbols_of(node) or not is_small(node):
+            return True
+    try:
+        balls = [ball(_without_unit(node), {}, 64) for node in (exact, approximation)]
+    except (UndefinedError, TooLargeError):
+        return True
+    if not all(map(is_real, balls)):
+        return True
+    value, rounded = (float(number.str(17, radius=False)) for number in balls)
+    difference = abs(value - rounded)
+    if not isfinite(difference):
+        return True
+    last_digit = _last_digit(_without_unit(approximation))
+    if last_digit is None:
+        return difference <= abs(value) / 100
+    is_rounded = difference <= last_digit * 0.501
+    is_cut_off = abs(rounded) <= abs(value) and difference < last_digit
+    return is_rounded or is_cut_off
+
+
+def _without_unit(node: tree.Node) -> tree.Node:
+    return node.value if isinstance(node, tree.Quantity) else node
+
+
+def _last_digit(node: tree.Node) -> float | None:
+    """Return the value of the last digit that is not 0: 0.01 for 3.14 and 1000 for 12000.
+
+    None for a number without a last digit, such as 22/7.
+    """
+    number = tree.rational_of(node)
+    if number is None or number == 0:
+        return None
+    unit = fmpq(1)
+    for _ in range(_MAX_DECIMALS):
+        if (number / unit).q == 1:
+            break
+        unit /= 10
+    else:
+        return None
+    for _ in range(_MAX_DECIMALS):
+        if (number / (unit * 10)).q != 1:
+            break
+        unit *= 10
+    return int(unit.p) / int(unit.q)
 
 
 def _quotient(top: tree.Node, bottom: tree.Node) -> tree.Node:
@@ -1080,14 +1161,26 @@ def _times(left: tree.Node, right: tree.Node) -> tree.Node:
 
 
 def _scaled(node: tree.Node, unit: str) -> tree.Node:
-    """The value with its unit; `5 million dollars` is 5,000,000 of them."""
+    """The value with its unit; `5 million dollars` is 5,000,000 of them, `5 twelfths` are 5/12."""
     first, _, rest = unit.partition(" ")
     scale = SCALES.get(first.lower())
+    part = 10_000 if unit.lower() in BASIS_POINTS else PARTS.get(unit.lower())
+    is_singular = part is not None and not unit.endswith("s") and node != tree.ONE
+    if part is not None and not is_singular:
+        return _multiplied(node, fmpq(1, part))
     words = unit if scale is None else rest
     if words and words not in ORDINALS and not says_what(words):
         raise UnreadableError(f"the words {words!r} may make another number of it")
-    value = node if scale is None else tree.Product((node, tree.Number(fmpq(scale))))
+    value = node if scale is None else _multiplied(node, fmpq(scale))
     return tree.Quantity(value, words) if words else value
+
+
+def _multiplied(node: tree.Node, factor: fmpq) -> tree.Node:
+    """The product with a number, written out where the node is a number."""
+    if isinstance(node, tree.Number):
+        value = node.value * factor
+        return tree.Number(value, node.decimal and value.q != 1)
+    return tree.Product((node, tree.Number(factor)))
 
 
 def _is_proper(top: tree.Node, bottom: tree.Node) -> bool:
@@ -1140,6 +1233,7 @@ _COMMANDS: Final[dict[str, Callable[[Grammar], tree.Node]]] = {
     ),
     r"\sqrt": Grammar.root,
     r"\surd": Grammar.surd,
+    r"\angle": lambda grammar: tree.Symbol(f"angle {grammar.angle_name()}"),
     r"\{": Grammar.braces,
     r"\lbrace": Grammar.braces,
     r"\langle": Grammar.angles,

@@ -7,7 +7,7 @@ import re
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from assay.math.answer_text import LONGEST, unwrapped, without_markup
+from assay.math.markup import MAX_LENGTH, remove_markup, unwrap
 from assay.math.units import says_what
 from assay.math.verdict import MathOptions, MathVerdict
 from assay.math.words import PERCENT
@@ -139,9 +139,9 @@ def _shown(top: int, bottom: int, *, is_decimal: bool) -> str:
 @lru_cache(maxsize=65536)
 def written(text: str) -> str:
     """The text without what makes no difference to what it says: spaces, fonts, dollars, case of words."""
-    if len(text) > LONGEST:
+    if len(text) > MAX_LENGTH:
         return text.strip()
-    text = without_markup(unwrapped(text))
+    text = remove_markup(unwrap(text))
     text = _TEXT.sub(lambda m: m[1].casefold() if len(m[1].strip()) > 1 else m[1], text)
     return _SPACE.sub("", text)
 

@@ -1,14 +1,15 @@
-"""Read the text of an answer into a tree: slips of typing mended, words and units marked."""
+"""Parse the text of an answer into a tree: typing slips mended, words, units and choices read."""
 
 import re
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Final
+from typing import Final, Literal, NamedTuple
 
 from flint import fmpq
 
-from assay.math.answer_text import DEEPEST, LONGEST, depth_of, unwrapped, without_markup
 from assay.math.grammar import TOO_DEEP, UnreadableError, is_expression, parsed
+from assay.math.markup import MAX_DEPTH, MAX_LENGTH, measure_depth, remove_markup, unwrap
 from assay.math.tree import (
     Based,
     Constant,
@@ -18,162 +19,196 @@ from assay.math.tree import (
     Number,
     Percent,
     Quantity,
+    Symbol,
     Words,
     is_value,
     symbols_of,
 )
 from assay.math.units import CHINESE, SHAPES, says_what, unit_of
 from assay.math.words import (
+    BASIS_POINTS,
     FUNCTIONS,
     GREEK,
     LEADS,
+    NUMERALS,
+    PARTS,
     PERCENT,
     PHRASES,
     SCALES,
-    SPELLED,
     VERDICTS,
-    spelled,
+    read_number,
     words_of,
 )
 
-_LEADS: Final = "|".join(map(re.escape, sorted(LEADS, key=len, reverse=True)))
-_THEREFORE: Final = r"\\(?:therefore|approx|Rightarrow|implies|sim|because)(?![a-zA-Z])"
-_LEADING: Final = re.compile(
-    rf"(?:(?:{_LEADS})\b\s*:?\s*|{_THEREFORE}\s*|[~≈:=]\s*)+", re.IGNORECASE
-)
-_TRAILING: Final = re.compile(
-    r"(?<=[\d)}\]%\s])\s*((?:[a-zA-Z][a-zA-Z'-]{2,}\.?)(?:[\s,]+[a-zA-Z][a-zA-Z'-]*\.?){0,11})$"
-)
-_LETTER_UNIT: Final = re.compile(
-    r"(?<=[\d})])\s*([a-zA-Z]+(?:\s*/\s*[a-zA-Z]+)?(?:\^\{?-?\d\}?)?)$"
-)
-_DECIMAL_COMMA: Final = re.compile(r"-?\d+,\d+")
-_TIMES_TEN: Final = re.compile(r"(\d)\s*[xX]\s*10(?=\s*\^)")
-_LIBRARY: Final = re.compile(r"\b(?:np|numpy|math|sp|sympy)\.(?=[a-z])")
-_SENTENCE: Final = re.compile(r"(?<![\\a-zA-Z])[a-zA-Z]{2,}\s*$")
-_STRAY_POINT: Final = re.compile(r"(?<=[\d}])\.(?=\s*[\])])")
-_ORDINAL: Final = re.compile(r"(?<=\d)(?:st|nd|rd|th)(?![a-zA-Z])")
-_ENUMERATED: Final = re.compile(r"[,;]?\s*(?<![a-zA-Z\d)])\([a-e]\)\s+(?=[-+.\d\\$])")
-# A quantifier over all numbers of a kind says nothing more; one with a bound (`for all n > 3`) is part of the answer.
-_CONDITION: Final = re.compile(
-    r",?\s*(?:\\text\s*\{\s*,?\s*|\b)(?:for|where)\s+(?:all|any|every|some|each)\b"
-    r"(?:[\s{}$,]|\\text|\b(?:real|positive|negative|integers?|numbers?|whole|natural|reals|values?|of|constants?|[a-zA-Z])\b"
-    r"|\\in(?![a-z])|\\mathbb\s*\{?[RZNQC]\}?)*$"
-)
-_CLOCK: Final = re.compile(
-    r"\d{1,2}:(?:0\d|\d\d\s*[ap]\.?\s*m\.?)(?:\s*[ap]\.?\s*m\.?)?", re.IGNORECASE
-)
-_WORDS_ONLY: Final = re.compile(r"[a-zA-Z][a-zA-Z\s,.'\"!?;:-]*")
-_TEXT: Final = re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mbox)\s*\{([^{}]*)\}")
-_DIGIT: Final = re.compile(r"\d")
-_CHINESE: Final = re.compile(rf"(?<=[\d)}}])\s*({'|'.join(SHAPES)})({'|'.join(CHINESE)})\Z")
-_NUMERAL: Final = re.compile(r"(?:\((\d+)\)|\\(?:text|mathrm)\s*\{(\d+)\})\s*_")
-_SPELLED_BASE: Final = re.compile(r"(?<=\d)_\{\s*\\(?:text|mathrm)\s*\{\s*([a-z]+)\s*\}\s*\}")
-_CALLED_MATRIX: Final = re.compile(r"\A(?:Matrix|array)\s*\((\[\[.*\]\])\)\Z", re.DOTALL)
-# A brace is closed where it was opened: `\frac{4 A}{3}` holds no `4 A 3`.
-_N, _K = (rf"(?P<{name}_brace>\{{)?(?P<{name}>\d+|[a-z])(?({name}_brace)\}})" for name in "nk")
-_SIGN: Final = r"(?P<sign_brace>\\(?:mathrm|text)\s*\{)?(?P<sign>[CPA])(?(sign_brace)\})"
-_COMBINATIONS: Final = (
-    re.compile(rf"(?:\{{\}})?[_^]{_N}\s*{_SIGN}\s*_{_K}"),
-    re.compile(rf"(?<![\w}}]){_SIGN}_{_N}\^{_K}"),
-    re.compile(rf"(?<![\w}}]){_SIGN}\^{_K}_{_N}"),
-    re.compile(rf"(?<![\w}}]){_SIGN}\s*\({_N}\s*,\s*{_K}\)"),
-    re.compile(rf"(?<![\w}}]){_N}\s*{_SIGN}\s*{_K}(?![\w(])"),
-)
+Quantifier = Literal["all", "some"]
 
 
 @dataclass(frozen=True)
 class ParsedAnswer:
-    """What a text says. `tree` is None when it cannot be read, and `problem` says why."""
+    """What a text says. `tree` is None if it cannot be read, and `problem` says why."""
 
-    text: str  # the text as it was read, without its wrapping
+    text: str  # as it was parsed, without its wrapping
     tree: Node | None
     problem: str = ""
     is_too_large: bool = False
     is_ambiguous: bool = False
+    # The letter of a multiple choice, such as C for `(C) 12`, of which `tree` is then the 12.
+    choice: str | None = None
+    # What was said of all numbers, or of some, and is not in `tree`.
+    quantifier: Quantifier | None = None
 
     @cached_property
     def is_expression(self) -> bool:
-        """Whether math-verify may be asked about it: one expression, and no relation, list, logic or words."""
+        """Whether it is one expression, which math-verify may be asked about."""
         is_read = self.tree is not None
-        return is_expression(self.text, is_read=is_read) and (
-            self.tree is None or is_value(self.tree)
-        )
+        is_one_value = self.tree is None or is_value(self.tree)
+        return is_one_value and is_expression(self.text, is_read=is_read)
 
-    def others(self, beside: "ParsedAnswer", *, is_gold: bool) -> tuple[Node, ...]:
-        """Trees of other readings: `1/2x` as half of x, commas between all numbers, a letter as a unit."""
-        if isinstance(self.tree, Words):
-            return ()
-        found = list(self._others)
-        decimal = beside.tree
-        if (
-            not is_gold
-            and isinstance(decimal, Number)
-            and decimal.decimal
-            and _DECIMAL_COMMA.fullmatch(self.text)
-        ):
-            found += _attempt(self.text.replace(",", "."))
-        unit = _LETTER_UNIT.search(self.text)
-        if unit is None or beside.tree is None or unit_of(unit[1]) is None:
-            return tuple(found)
-        # `7 m` is 7 metres where the gold has no m, or where the other has a unit too; `m/s` is a unit in any case.
-        letters = set(re.findall("[a-zA-Z]", unit[1]))
-        is_sure = "/" in unit[1] or isinstance(beside.tree, Quantity)
-        if is_sure or (
-            not is_gold and unit[0][0] == " " and letters.isdisjoint(symbols_of(beside.tree))
-        ):
-            found += _attempt(f"{self.text[: unit.start()]}\\text{{{unit[1]}}}")
-        return tuple(found)
+    @property
+    def is_bare_choice(self) -> bool:
+        """Whether it is the letter of a choice, and nothing else."""
+        if self.choice is None or not isinstance(self.tree, Symbol):
+            return False
+        return self.tree.name.upper() == self.choice
 
     @cached_property
-    def _others(self) -> tuple[Node, ...]:
-        found: list[Node] = []
-        counted = _with_binomials(self.text)
-        if counted != self.text:
-            found += _attempt(counted)
+    def clock_time(self) -> tuple[int, int] | None:
+        """Hours and minutes, if the text could be a time: `4:30` is also the ratio 2:15."""
+        match = _CLOCK_TIME.fullmatch(self.text.strip())
+        return None if match is None else (int(match[1]), int(match[2]))
+
+    def other_readings(self, other: "ParsedAnswer", *, is_gold: bool) -> tuple[Node, ...]:
+        """Return the trees of other readings, some of which depend on the other answer.
+
+        `1/2x` may be half of x, `1,234` two numbers, and a letter behind a number its unit.
+        """
+        if isinstance(self.tree, Words):
+            return ()
+        readings = list(self._readings_of_text)
+        is_decimal = isinstance(other.tree, Number) and other.tree.decimal
+        if not is_gold and is_decimal and _DECIMAL_COMMA.fullmatch(self.text):
+            readings += _parse_if_readable(self.text.replace(",", "."))
+        if other.tree is not None:
+            readings += self._read_letter_unit(other.tree, is_gold=is_gold)
+        return tuple(readings)
+
+    def _read_letter_unit(self, other: Node, *, is_gold: bool) -> list[Node]:
+        """Return the reading of `7 m` as 7 metres, if nothing suggests that m is a variable."""
+        unit = _LETTER_UNIT.search(self.text)
+        if unit is None or unit_of(unit[1]) is None:
+            return []
+        letters = set(re.findall("[a-zA-Z]", unit[1]))
+        is_surely_unit = "/" in unit[1] or isinstance(other, Quantity)
+        is_unknown_to_gold = not is_gold and letters.isdisjoint(symbols_of(other))
+        if is_surely_unit or (is_unknown_to_gold and unit[0][0] == " "):
+            return _parse_if_readable(f"{self.text[: unit.start()]}\\text{{{unit[1]}}}")
+        return []
+
+    @cached_property
+    def _readings_of_text(self) -> tuple[Node, ...]:
+        """Other readings that do not depend on the other answer."""
+        readings: list[Node] = [*_read_compound_quantity(self.text)[1:]]
+        with_binomials = _write_binomials(self.text)
+        if with_binomials != self.text:
+            readings += _parse_if_readable(with_binomials)
+        point = _NAMED_POINT.fullmatch(self.text)
+        if point is not None:
+            readings += _parse_if_readable(f"{point[1]}={point[2]}")
         if self.is_ambiguous:
-            found += _attempt(self.text, loose=True)
+            readings += _parse_if_readable(self.text, loose=True)
         if re.search(r"\d,\d{3}", self.text):
-            lists = _attempt(self.text, grouped=False)
-            found += [tree for tree in lists if isinstance(tree, Listing)]
-        return tuple(tree for tree in found if tree != self.tree)
+            lists = _parse_if_readable(self.text, grouped=False)
+            readings += [tree for tree in lists if isinstance(tree, Listing)]
+        return tuple(tree for tree in readings if tree != self.tree)
 
 
-def _attempt(text: str, *, loose: bool = False, grouped: bool = True) -> list[Node]:
+_CLOCK_TIME: Final = re.compile(r"(\d|[01]\d|2[0-4]):([0-5]\d)")
+_DECIMAL_COMMA: Final = re.compile(r"-?\d+,\d+")
+_LETTER_UNIT: Final = re.compile(
+    r"(?<=[\d})])\s*([a-zA-Z]+(?:\s*/\s*[a-zA-Z]+)?(?:\^\{?-?\d\}?)?)$"
+)
+_NAMED_POINT: Final = re.compile(r"([A-Z])\s?(\([^()=]*,[^()=]*\))")
+
+
+def _parse_if_readable(text: str, *, loose: bool = False, grouped: bool = True) -> list[Node]:
+    """Return a list with the tree of a text, or an empty list."""
     try:
-        return [parsed(text, loose=loose, grouped=grouped)[0]]
+        tree, _ = parsed(text, loose=loose, grouped=grouped)
     except UnreadableError:
         return []
+    return [tree]
 
 
 @lru_cache(maxsize=16384)
-def read(answer: str) -> ParsedAnswer:
-    r"""The reading of an answer; golds are read once, however often they are compared."""
-    if len(answer) > LONGEST:
-        return ParsedAnswer(answer[:LONGEST], None, f"{len(answer)} characters are no answer", True)
-    text = _mended(without_markup(unwrapped(answer)))
+def parse_answer(answer: str) -> ParsedAnswer:
+    """Parse an answer. Golds are parsed once, however often they are compared."""
+    if len(answer) > MAX_LENGTH:
+        return ParsedAnswer(
+            answer[:MAX_LENGTH],
+            None,
+            f"{len(answer)} characters are no answer",
+            is_too_large=True,
+        )
+    text = _mend(remove_markup(unwrap(answer)))
     if not text:
         return ParsedAnswer("", None, "it is empty")
-    if depth_of(text) > DEEPEST:
-        return ParsedAnswer(text, None, f"brackets nest more than {DEEPEST} deep", True)
-    clock = _TEXT.sub(lambda match: match[1], text)
-    if _CLOCK.fullmatch(clock):
-        return ParsedAnswer(text, Words(re.sub(r"[\s.]", "", clock.casefold())))
-    numeral = _read_numeral_with_letters(text)
-    if numeral is not None:
-        return ParsedAnswer(text, numeral)
-    words = _as_words(text)
-    if words is not None:
-        return ParsedAnswer(text, words)
-    text = _with_words_marked(text)
+    if measure_depth(text) > MAX_DEPTH:
+        return ParsedAnswer(
+            text,
+            None,
+            f"brackets nest more than {MAX_DEPTH} deep",
+            is_too_large=True,
+        )
+    choice = _read_choice(text)
+    if choice is None:
+        return _parse_text(text)
+    if not choice.content:
+        return ParsedAnswer(text, Symbol(choice.letter), choice=choice.letter.upper())
+    content = _parse_text(choice.content)
+    return ParsedAnswer(content.text, content.tree, content.problem, choice=choice.letter)
+
+
+def _parse_text(text: str) -> ParsedAnswer:
+    """Parse a text without markup as words, as a numeral or quantity, or by the grammar."""
+    unquantified, quantifier = _split_quantifier(text)
+    tree = _read_without_grammar(unquantified)
+    if tree is not None:
+        return ParsedAnswer(unquantified, tree, quantifier=quantifier)
+    text = _mark_words(unquantified)
     try:
         tree, is_ambiguous = parsed(text)
     except UnreadableError as error:
-        counted = _with_binomials(text)
-        if counted != text:
-            return read(counted)
-        return ParsedAnswer(text, None, str(error), is_too_large=str(error) == TOO_DEEP)
-    return ParsedAnswer(text, tree, is_ambiguous=is_ambiguous)
+        with_binomials = _write_binomials(text)
+        if with_binomials != text:
+            return _parse_text(with_binomials)
+        problem = str(error)
+        return ParsedAnswer(text, None, problem, is_too_large=problem == TOO_DEEP)
+    return ParsedAnswer(text, tree, is_ambiguous=is_ambiguous, quantifier=quantifier)
+
+
+def _read_without_grammar(text: str) -> Node | None:
+    """Return what a text is that is not a formula: a time, a numeral, a quantity or words."""
+    plain = remove_text_commands(text)
+    if _CLOCK.fullmatch(plain):
+        return Words(re.sub(r"[\s.]", "", plain.casefold()))
+    numeral = _read_numeral_with_letters(text)
+    if numeral is not None:
+        return numeral
+    quantities = _read_compound_quantity(text)
+    if quantities:
+        return quantities[0]
+    return _read_words(text)
+
+
+_CLOCK: Final = re.compile(
+    r"\d{1,2}:(?:0\d|\d\d\s*[ap]\.?\s*m\.?)(?:\s*[ap]\.?\s*m\.?)?", re.IGNORECASE
+)
+_TEXT: Final = re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mbox)\s*\{([^{}]*)\}")
+
+
+def remove_text_commands(text: str) -> str:
+    r"""Return `\text{…}` and the like as what they hold."""
+    return _TEXT.sub(r"\1", text)
 
 
 _NUMERAL_WITH_LETTERS: Final = re.compile(r"([0-9][0-9a-zA-Z]*|[A-F]{2,})_\{?(\d{2})\}?")
@@ -192,86 +227,297 @@ def _read_numeral_with_letters(text: str) -> Based | None:
     return Based(digits, base)
 
 
-def _mended(text: str) -> str:
-    """The text without slips of typing that change nothing: doubled backslashes, `√2.]`, `15th`."""
-    text = _LIBRARY.sub("", text.strip().lstrip("#").strip())
-    wrapped = _TEXT.match(text)
-    if wrapped and wrapped.end() == len(text) and _DIGIT.search(text):
-        text = wrapped[1].strip()
-    elif (
-        wrapped
-        and (leads := words_of(wrapped[1]))
-        and LEADS.issuperset(leads)
-        and not _DIGIT.search(wrapped[1])
-    ):
-        text = text[wrapped.end() :].lstrip(" :=")  # `\text{Answer: }7`
-    text = _CHINESE.sub(lambda match: rf"\text{{ {SHAPES[match[1]]} {CHINESE[match[2]]}}}", text)
-    if "\\\\" in text and r"\begin" not in text:
-        text = re.sub(r"\\\\(?=[a-zA-Z])", r"\\", text)
-    text = _STRAY_POINT.sub("", text)
-    text = _ORDINAL.sub("", text)
-    text = _ENUMERATED.sub(r", ", text).lstrip(", ") if _ENUMERATED.match(text) else text
-    text = _NUMERAL.sub(lambda match: f"{match[1] or match[2]}_", text)
-    text = _SPELLED_BASE.sub(
-        lambda match: f"_{{{SPELLED[match[1]]}}}" if match[1] in SPELLED else match[0], text
-    )
-    text = _CALLED_MATRIX.sub(r"\1", text)
-    return _CONDITION.sub("", text).strip()
+# Choices: `(C)`, `C. 12`, `Option C`, `The answer is (C)`.
 
 
-def _with_binomials(text: str) -> str:
-    """The text with combinations and permutations as LaTeX writes them: `9C3`, `C(9,3)`, `C_9^3`, `{}_9P_3`."""
-    if any(sign in text for sign in "CPA"):
-        for pattern in _COMBINATIONS:
-            text = pattern.sub(_counted, text)
-    return text
+class _Choice(NamedTuple):
+    letter: str
+    content: str  # what stands behind the letter; may be empty
 
 
-def _counted(match: re.Match[str]) -> str:
-    n, sign, k = match["n"], match["sign"], match["k"]
-    return rf"\binom{{{n}}}{{{k}}}" if sign == "C" else rf"\frac{{({n})!}}{{({n}-{k})!}}"
+# Words that may announce a choice, whatever their case. A lone letter may be in lower case.
+_ANNOUNCED_CHOICE: Final = re.compile(
+    r"(?i:(?:(?:the|correct|right|final|answer|option|choice|letter|is)\b[\s:]*)*)"
+    r"(?:\(([A-J])\)|([A-J])[.)]?)\.?"
+)
+_LONE_CHOICE: Final = re.compile(r"\(?([A-Ja-d])\)?[.)]?")
+_CHOICE_WITH_CONTENT: Final = re.compile(
+    r"(?i:(?:option|choice) )?(?:\(([A-J])\)|([A-J])(?:\)|\.(?= )|:(?= )))"
+    r" ?(?=[\d\\a-z]|-\d)(.*[\w}].*)",
+)
 
 
-def _as_words(text: str) -> Node | None:
-    """What a text of words alone stands for: a set, a number, or itself."""
-    plain = _TEXT.sub(lambda match: match[1], text)
+def _read_choice(text: str) -> _Choice | None:
+    """Return the letter of a multiple choice and what stands behind it, or None."""
+    plain = " ".join(remove_text_commands(text).split())
+    lone = _LONE_CHOICE.fullmatch(plain)
+    if lone is not None:
+        return _Choice(lone[1], "")
+    announced = _ANNOUNCED_CHOICE.fullmatch(plain)
+    if announced is not None:
+        return _Choice(announced[1] or announced[2], "")
+    with_content = _CHOICE_WITH_CONTENT.fullmatch(plain)
+    if with_content is not None:
+        return _Choice(with_content[1] or with_content[2], with_content[3])
+    return None
+
+
+# Quantities in two units: `2 hours 30 minutes`.
+
+_COMPOUND: Final = re.compile(
+    r"(?:\d+(?:\.\d+)? ?[a-zA-Z]{1,12}\.?(?:,? (?:and )?| ?(?=\d)|$)){2,4}", re.ASCII
+)
+_COMPOUND_PART: Final = re.compile(r"(\d+(?:\.\d+)?) ?([a-zA-Z]+)", re.ASCII)
+
+
+def _read_compound_quantity(text: str) -> list[Node]:
+    """Return a quantity that is the sum of several, once in each of its units.
+
+    `2 hours 30 minutes` is 2.5 hours and 150 minutes. The list is empty for any other text.
+    """
+    plain = " ".join(remove_text_commands(text).split())
+    if _COMPOUND.fullmatch(plain) is None:
+        return []
+    parts = _COMPOUND_PART.findall(plain)
+    units = [unit_of(name) for _, name in parts]
+    first = units[0]
+    if first is None or any(unit is None for unit in units):
+        return []
+    total = Fraction(0)
+    factors: list[Fraction] = []
+    for (amount, _), unit in zip(parts, units, strict=True):
+        is_smaller = not factors or (unit is not None and unit.factor < factors[-1])
+        if unit is None or unit.dimensions != first.dimensions or not is_smaller:
+            return []
+        total += Fraction(amount) * unit.factor
+        factors.append(unit.factor)
+    quantities: list[Node] = []
+    for (_, name), factor in zip(parts, factors, strict=True):
+        amount = total / factor
+        quantities.append(Quantity(Number(fmpq(amount.numerator, amount.denominator)), name))
+    return quantities
+
+
+# Quantifiers.
+
+# A quantifier over all numbers of a kind may be left out. One with a bound (`for all n > 3`) is
+# part of the answer.
+_QUANTIFIER: Final = re.compile(
+    r",? ?(?:\\text ?\{ ?,? ?|\b)(?:for|where) (?P<word>all|any|every|some|each)\b"
+    r"(?:[ {}$,]|\\text"
+    r"|\b(?:real|positive|negative|integers?|numbers?|whole|natural|reals|values?|of|constants?"
+    r"|[a-zA-Z])\b|\\in(?![a-z])|\\mathbb ?\{?[RZNQC]\}?)*$"
+)
+
+
+def _split_quantifier(text: str) -> tuple[str, Quantifier | None]:
+    """Return the text without the quantifier at its end, and which one it was."""
+    match = _QUANTIFIER.search(text)
+    if match is None or match.start() == 0:
+        return text, None
+    return text[: match.start()].strip(), "some" if match["word"] == "some" else "all"
+
+
+# Words.
+
+_WORDS_ONLY: Final = re.compile(r"[a-zA-Z][a-zA-Z\s,.'\"!?;:-]*")
+_NAME_IN_CAPITALS: Final = re.compile(r"(?![XYZ]+\Z)[A-Z]{3,}")
+_REALS_EXCEPT: Final = re.compile(
+    rf"(?:{'|'.join(phrase for phrase, kind in PHRASES.items() if kind == 'R')})"
+    r"(?:,? except(?: for)?|,? excluding|,? but(?: not)?|,? other than) (?:[a-z] ?= ?)?(.{1,60})",
+    re.IGNORECASE,
+)
+
+
+def _read_words(text: str) -> Node | None:
+    """Return what a text of words stands for: a set, a number, or itself; None for a formula."""
+    plain = remove_text_commands(text)
+    reals_except = _REALS_EXCEPT.fullmatch(plain)
+    if reals_except is not None:
+        trees = _parse_if_readable(rf"\mathbb{{R}}\setminus\{{{reals_except[1]}\}}")
+        return trees[0] if trees else Words(plain.casefold())
     if not _WORDS_ONLY.fullmatch(plain):
         return None
     folded = " ".join(plain.casefold().split()).strip(" .,;:!?\"'")
     if folded in PHRASES:
-        meant = PHRASES[folded]
-        return Constant("infinity") if meant == "infinity" else NamedSet(meant)
-    if folded in VERDICTS:
+        return _read_phrase(folded)
+    if folded in VERDICTS or _NAME_IN_CAPITALS.fullmatch(plain.strip()):
         return Words(folded)
     words = words_of(folded)
-    number = spelled(words)
+    number = read_number(words)
     if number is not None:
-        top, bottom, count = number
-        rest = " ".join(words[count:])
-        value = Number(fmpq(top, bottom))
-        if not rest or rest in PERCENT:
-            return Percent(value) if rest else value
+        value = Number(fmpq(number.top, number.bottom))
+        rest = " ".join(words[number.word_count :])
+        if not rest:
+            return value
+        if rest in PERCENT:
+            return Percent(value)
         return Quantity(value, rest) if says_what(rest) else Words(folded)
-    is_text = plain != text and not any(map(is_mathematics, words))
-    if is_text or any(len(word) > 3 and not is_mathematics(word) for word in words):
-        return Words(folded)
-    return None
+    is_marked_as_text = plain != text and not any(map(is_mathematics, words))
+    has_long_word = any(len(word) > 3 and not is_mathematics(word) for word in words)
+    return Words(folded) if is_marked_as_text or has_long_word else None
+
+
+def _read_phrase(phrase: str) -> Node:
+    kind = PHRASES[phrase]
+    if kind == "infinity":
+        return Constant("infinity")
+    if kind == "absent":
+        return Words("does not exist")
+    return NamedSet(kind)
 
 
 def is_mathematics(word: str) -> bool:
     return word in FUNCTIONS or word in GREEK or word in ("sqrt", "cbrt", "infty", "infinity")
 
 
-def _with_words_marked(text: str) -> str:
-    """The text without "the answer is" before it, and with the words behind it marked as text."""
+_LEAD_WORDS: Final = "|".join(map(re.escape, sorted(LEADS, key=len, reverse=True)))
+_THEREFORE: Final = r"\\(?:therefore|approx|Rightarrow|implies|sim|because)(?![a-zA-Z])"
+_LEADING: Final = re.compile(
+    rf"(?:(?:equals? to|{_LEAD_WORDS})\b\s*:?\s*|{_THEREFORE}\s*|[~≈:=]\s*)+", re.IGNORECASE
+)
+_TRAILING: Final = re.compile(
+    r"(?<=[\d)}\]% ]) ?((?:[a-zA-Z][a-zA-Z'-]{2,}\.?|(?:sq|cu)\.?(?= )|bps?\b)"
+    r"(?:[ ,]+[a-zA-Z][a-zA-Z'-]*\.?){0,11})$"
+)
+_ENDS_IN_WORD: Final = re.compile(r"(?<![\\a-zA-Z])[a-zA-Z]{2,}\s?$")
+_TIMES_TEN: Final = re.compile(r"(\d) ?[xX] ?10(?= ?\^)")
+_WORD_FOR_MINUS: Final = re.compile(r"(?:minus|negative) (?=[\d\\.(])", re.IGNORECASE)
+
+
+def _mark_words(text: str) -> str:
+    r"""Return the text without "the answer is" before it, and with words behind it in `\text`."""
     text = _TIMES_TEN.sub(r"\1\\times 10", text)
     leading = _LEADING.match(text)
     if leading and leading.end() < len(text):
         text = text[leading.end() :]
+    text = _WORD_FOR_MINUS.sub("-", text, count=1) if _WORD_FOR_MINUS.match(text) else text
     trailing = _TRAILING.search(text)
-    words = [] if trailing is None else words_of(trailing[1])
-    rest = " ".join(words[1:] if words[:1] and words[0] in SCALES else words)
-    are_words = bool(words) and (not rest or rest in PERCENT or says_what(rest))
-    if trailing and are_words and not _SENTENCE.search(text[: trailing.start()]):
-        text = f"{text[: trailing.start()]}\\text{{{trailing[1]}}}"
+    if trailing is None or not _say_what(words_of(trailing[1])):
+        return text
+    before = text[: trailing.start()]
+    if _ENDS_IN_WORD.search(before):
+        return text
+    return f"{before}\\text{{{trailing[1]}}}"
+
+
+def _say_what(words: list[str]) -> bool:
+    """Return True for words behind a number that are a unit, a label, a scale or a part of it."""
+    if words and words[0] in SCALES:
+        words = words[1:]
+        if not words:
+            return True
+    phrase = " ".join(words)
+    is_part = phrase in PARTS or phrase in BASIS_POINTS
+    return is_part or phrase in PERCENT or says_what(phrase)
+
+
+# Slips of typing, and numerals of other countries.
+
+_LIBRARY: Final = re.compile(r"\b(?:np|numpy|math|sp|sympy)\.(?=[a-z])")
+_STRAY_POINT: Final = re.compile(r"(?<=[\d}])\.(?=\s?[\])])")
+_ORDINAL_ENDING: Final = re.compile(r"(?<=\d)(?:st|nd|rd|th)(?![a-zA-Z])")
+_ENUMERATION: Final = re.compile(r"[,;]? ?(?<![a-zA-Z\d)])\([a-e]\) (?=[-+.\d\\$])")
+_CALLED_MATRIX: Final = re.compile(r"(?:Matrix|array)\s?\((\[\[.*\]\])\)", re.DOTALL)
+_CHINESE_UNIT: Final = re.compile(rf"(?<=[\d)}}])\s?({'|'.join(SHAPES)})({'|'.join(CHINESE)})\Z")
+_MEASURE_OF_ANGLE: Final = re.compile(r"\bm ?(?=\\angle)")
+_QUANTIFIER_SIGN: Final = {r"\forall": r"\text{for all }", r"\exists": r"\text{there exists }"}
+_NUMERAL_IN_BRACKETS: Final = re.compile(r"(?:\((\d+)\)|\\(?:text|mathrm)\s?\{(\d+)\})\s?_")
+_SPELLED_BASE: Final = re.compile(r"(?<=\d)_\{ ?\\(?:text|mathrm)\s?\{ ?([a-z]+) ?\} ?\}")
+_BASE_IN_WORDS: Final = re.compile(r"([0-9A-F]+) (?:in )?\(?(?:in )?base (\d{1,2}|[a-z]+)\)?")
+_DIGITS_WITH_APOSTROPHES: Final = re.compile(r"(?<![\w'.])\d{1,3}(?:'\d{3})+(?![\d'])")
+_DIGITS_WITH_POINTS: Final = re.compile(r"(?<![\d.,])\d{1,3}(?:\.\d{3}){2,}(?![\d.,])")
+_POINTS_AND_COMMA: Final = re.compile(r"([-+]?\d{1,3}(?:\.\d{3})+),(\d+)")
+_POINT_IN_BRACES: Final = re.compile(r"(?<=\d)\{[.,]\}(?=\d)")
+_PERIOD_IN_BRACKETS: Final = re.compile(r"([-+]?\d+\.\d*)\((\d+)\)")
+
+
+def _mend(text: str) -> str:
+    r"""Return the text without slips that change nothing: doubled backslashes, `√2.]`, `15th`."""
+    text = _LIBRARY.sub("", text.strip().lstrip("#").strip())
+    text = _remove_leading_text(text)
+    text = _CHINESE_UNIT.sub(_write_chinese_unit, text)
+    if "\\\\" in text and r"\begin" not in text:
+        text = re.sub(r"\\\\(?=[a-zA-Z])", r"\\", text)
+    for sign, words in _QUANTIFIER_SIGN.items():
+        text = text.replace(sign, words)
+    text = _STRAY_POINT.sub("", text)
+    text = _ORDINAL_ENDING.sub("", text)
+    text = _MEASURE_OF_ANGLE.sub("", text)
+    if _ENUMERATION.match(text):
+        text = _ENUMERATION.sub(", ", text).lstrip(", ")
+    called_matrix = _CALLED_MATRIX.fullmatch(text)
+    if called_matrix is not None:
+        text = called_matrix[1]
+    return _mend_numerals(text).strip()
+
+
+def _remove_leading_text(text: str) -> str:
+    r"""Return the text without `\text{…}` around all of it, or around "Answer:" before it."""
+    wrapped = _TEXT.match(text)
+    if wrapped is None:
+        return text
+    has_digit = re.search(r"\d", wrapped[1]) is not None
+    if wrapped.end() == len(text):
+        return wrapped[1].strip() if has_digit else text
+    words = words_of(wrapped[1])
+    if words and LEADS.issuperset(words) and not has_digit:
+        return text[wrapped.end() :].lstrip(" :=")
     return text
+
+
+def _write_chinese_unit(match: re.Match[str]) -> str:
+    return rf"\text{{ {SHAPES[match[1]]} {CHINESE[match[2]]}}}"
+
+
+def _mend_numerals(text: str) -> str:
+    """Return the text with numerals as LaTeX writes them in English: `1234.5`, `1011_{2}`."""
+    text = _NUMERAL_IN_BRACKETS.sub(lambda match: f"{match[1] or match[2]}_", text)
+    text = _SPELLED_BASE.sub(_write_base, text)
+    base_in_words = _BASE_IN_WORDS.fullmatch(remove_text_commands(text))
+    if base_in_words is not None:
+        digits, base = base_in_words.groups()
+        text = f"{digits}_{{{NUMERALS.get(base, base)}}}"
+    text = _POINT_IN_BRACES.sub(".", text)
+    text = _DIGITS_WITH_APOSTROPHES.sub(lambda match: match[0].replace("'", ""), text)
+    text = _DIGITS_WITH_POINTS.sub(lambda match: match[0].replace(".", ""), text)
+    points_and_comma = _POINTS_AND_COMMA.fullmatch(text)
+    if points_and_comma is not None:
+        whole, decimals = points_and_comma.groups()
+        text = f"{whole.replace('.', '')}.{decimals}"
+    repeating = _PERIOD_IN_BRACKETS.fullmatch(text)
+    if repeating is not None:
+        text = rf"{repeating[1]}\overline{{{repeating[2]}}}"
+    return text
+
+
+def _write_base(match: re.Match[str]) -> str:
+    base = NUMERALS.get(match[1])
+    return match[0] if base is None else f"_{{{base}}}"
+
+
+# A brace is closed where it was opened: `\frac{4 A}{3}` holds no `4 A 3`.
+_N, _K = (rf"(?P<{name}_brace>\{{)?(?P<{name}>\d+|[a-z])(?({name}_brace)\}})" for name in "nk")
+_SIGN: Final = r"(?P<sign_brace>\\(?:mathrm|text)\s?\{)?(?P<sign>[CPA])(?(sign_brace)\})"
+_COMBINATIONS: Final = (
+    re.compile(rf"(?:\{{\}})?[_^]{_N}\s?{_SIGN}\s?_{_K}"),
+    re.compile(rf"(?<![\w}}]){_SIGN}_{_N}\^{_K}"),
+    re.compile(rf"(?<![\w}}]){_SIGN}\^{_K}_{_N}"),
+    re.compile(rf"(?<![\w}}]){_SIGN}\s?\({_N}\s?,\s?{_K}\)"),
+    re.compile(rf"(?<![\w}}]){_N}\s?{_SIGN}\s?{_K}(?![\w(])"),
+)
+
+
+def _write_binomials(text: str) -> str:
+    """Return the text with combinations and permutations as LaTeX: `9C3`, `C(9,3)`, `C_9^3`."""
+    if any(sign in text for sign in "CPA"):
+        for pattern in _COMBINATIONS:
+            text = pattern.sub(_write_combination, text)
+    return text
+
+
+def _write_combination(match: re.Match[str]) -> str:
+    n, k = match["n"], match["k"]
+    if match["sign"] == "C":
+        return rf"\binom{{{n}}}{{{k}}}"
+    return rf"\frac{{({n})!}}{{({n}-{k})!}}"

@@ -374,9 +374,9 @@ def _with_names_of(gold: Node, answer: Node) -> Node:
 def spread(node: Node) -> Node:
     """`(x, y) = (1, 2)` as `x = 1, y = 2`."""
     match node:
-        case Relation((Listing(kind, left), Listing(same, right)), ("=",)) if kind == same and len(
-            left
-        ) == len(right):
+        case Relation((Listing(kind, left), Listing(same, right)), ("=",)) if (
+            kind == same != "ratio" and len(left) == len(right)
+        ):
             return Listing(
                 "bare", tuple(Relation(pair, ("=",)) for pair in zip(left, right, strict=True))
             )

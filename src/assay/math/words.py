@@ -1,4 +1,4 @@
-"""Read the words, notations and units of answers from `tables.toml`: what each does to what it stands beside."""
+"""The words and notations that answers are written with, read from `tables.toml`."""
 
 import re
 from collections.abc import Sequence
@@ -21,69 +21,108 @@ class TableRow(NamedTuple):
 _TABLES: Final[dict[str, Any]] = read_toml("assay.math", "tables.toml")
 
 
-def _rows(name: str) -> tuple[TableRow, ...]:
-    rows = (TableRow(**row) for row in _TABLES[name])
-    return tuple(row._replace(entries=" ".join(row.entries.split())) for row in rows)
+def _read_rows(name: str) -> tuple[TableRow, ...]:
+    rows: list[TableRow] = []
+    for fields in _TABLES[name]:
+        row = TableRow(**fields)
+        rows.append(row._replace(entries=" ".join(row.entries.split())))
+    return tuple(rows)
 
 
-WORDS, NOTATIONS = _rows("words"), _rows("notations")
+WORDS: Final = _read_rows("words")
+NOTATIONS: Final = _read_rows("notations")
 UNIT_TABLES: Final[dict[str, Any]] = _TABLES["units"]
 
 
 def meanings(rows: Sequence[TableRow], kinds: Sequence[str], separator: str) -> dict[str, str]:
-    """Every entry of these kinds, by what it means: itself, or what stands behind its separator."""
-    found: dict[str, str] = {}
+    """Return what each entry of these kinds means: the part after its separator, or itself."""
+    meaning_by_entry: dict[str, str] = {}
     for row in rows:
-        if row.kind in kinds:
-            between = ", " if ", " in row.entries and separator not in row.entries else " "
-            for entry in row.entries.split(between):
-                name, _, meaning = entry.partition(separator)
-                found[name] = meaning or name
-    return found
-
-
-def _of_kind(*kinds: str) -> dict[str, str]:
-    return meanings(WORDS, kinds, "=")
+        if row.kind not in kinds:
+            continue
+        are_phrases = ", " in row.entries and separator not in row.entries
+        entries = row.entries.split(", " if are_phrases else " ")
+        for entry in entries:
+            name, _, meaning = entry.partition(separator)
+            meaning_by_entry[name] = meaning or name
+    return meaning_by_entry
 
 
 def notations(*kinds: str) -> dict[str, str]:
-    """Every notation of these kinds, and what it stands for."""
+    """Return every notation of these kinds with what it stands for."""
     return meanings(NOTATIONS, kinds, "↦")
 
 
-# A command before a letter needs a space: ∈x is \in x.
-SIGNS: Final = {
-    sign: f"{meant} " if meant[0] == "\\" and meant[-1].isalpha() else meant
-    for sign, meant in notations("sign").items()
-}
+def _words(*kinds: str) -> dict[str, str]:
+    return meanings(WORDS, kinds, "=")
+
+
+def _numbers(kind: str) -> dict[str, int]:
+    return {word: int(number) for word, number in _words(kind).items()}
+
+
+def _read_signs() -> dict[str, str]:
+    """Return the unicode signs with the LaTeX that each stands for."""
+    signs: dict[str, str] = {}
+    for sign, latex in notations("sign").items():
+        # A command needs a space before a letter: ∈x is \in x.
+        is_command = latex[0] == "\\" and latex[-1].isalpha()
+        signs[sign] = f"{latex} " if is_command else latex
+    return signs
+
+
+def _read_phrases() -> dict[str, str]:
+    """Return the phrases that stand for a set, infinity or nothing, with the name of that."""
+    phrases: dict[str, str] = {}
+    for kind in ("R", "Z", "empty", "infinity", "absent"):
+        phrases |= dict.fromkeys(_words(kind), kind)
+    return phrases
+
+
+def _pluralize(noun: str) -> str:
+    if noun.endswith("y") and noun[-2] not in "aeiou":
+        return f"{noun[:-1]}ies"
+    if noun.endswith(("s", "x", "ch", "sh", "tomato", "potato")):
+        return f"{noun}es"
+    return f"{noun}s"
+
+
+def _with_plurals(words: dict[str, int]) -> dict[str, int]:
+    return words | {_pluralize(word): value for word, value in words.items()}
+
+
+SIGNS: Final = _read_signs()
 RELATIONS: Final = {
-    command: meant.replace("_", " ") for command, meant in notations("relation").items()
+    command: relation.replace("_", " ") for command, relation in notations("relation").items()
 }
-FUNCTIONS: Final = _of_kind(
-    "function"
-)  # how functions may be written, and what each is called in the tree
-GREEK: Final = frozenset(_of_kind("letter"))
-CONSTANTS: Final = _of_kind("constant")
+FUNCTIONS: Final = _words("function")  # spellings of functions, with the name in the tree
+GREEK: Final = frozenset(_words("letter"))
+CONSTANTS: Final = _words("constant")
 SETS: Final = frozenset("RZNQC")  # letters that name a set of numbers, in blackboard bold
-# Sentences that stand for a set of numbers, by its name, or for infinity.
-PHRASES: Final = {
-    phrase: kind for kind in ("R", "Z", "empty", "infinity") for phrase in _of_kind(kind)
-}
-VERDICTS: Final = frozenset(_of_kind("verdict"))
-SPELLED: Final = {word: int(number) for word, number in _of_kind("numeral").items()}
-SCALES: Final = {word: int(number) for word, number in _of_kind("scale").items()}
-_PARTS: Final = {word: int(number) for word, number in _of_kind("part").items()}
-PERCENT: Final = frozenset(_of_kind("percent"))
-ORDINALS: Final = tuple(_of_kind("ordinal"))
-LEADS: Final = frozenset(_of_kind("lead"))
-_LABELS: Final = frozenset(_of_kind("label"))
-MEASURES: Final = frozenset(_of_kind("measure"))
+PHRASES: Final = _read_phrases()
+VERDICTS: Final = frozenset(_words("verdict"))
+NUMERALS: Final = _numbers("numeral")
+SCALES: Final = _with_plurals(_numbers("scale"))
+PARTS: Final = _numbers("part")
+BASIS_POINTS: Final = frozenset({"basis point", "basis points", "bp", "bps"})
+PERCENT: Final = frozenset(_words("percent"))
+ORDINALS: Final = tuple(_words("ordinal"))
+LEADS: Final = frozenset(_words("lead"))
+MEASURES: Final = frozenset(_words("measure"))
 VERBS: Final = LEADS & frozenset(_TABLES["sets"]["verbs"].split())
 LINKS: Final = frozenset(_TABLES["sets"]["links"].split())
-GENERIC: Final = _LABELS | frozenset({"square", "cubic", "sq", "in", "of", "the", "all"})
-DENIALS: Final = frozenset(_of_kind("denial"))
+DENIALS: Final = frozenset(_words("denial"))
+RETRACTIONS: Final = tuple(_words("retraction"))
+_NOUNS: Final = frozenset(_words("noun"))
+_LABELS: Final = _NOUNS | {_pluralize(noun) for noun in _NOUNS} | frozenset(_words("label"))
+# Words behind a number that name neither a unit nor a thing.
+GENERIC: Final = frozenset(_words("label")) | {
+    *("unit", "units", "way", "ways", "day", "days", "square", "cubic", "sq", "in", "of", "the"),
+    "all",
+}
 # Words that make another number, or none, of the number that they stand beside.
-CHANGES: Final = frozenset(_of_kind("part", "scale", "sign", "operation", "bound", "denial")) | {
+CHANGES: Final = frozenset(_words("part", "scale", "sign", "operation", "bound", "denial")) | {
+    *SCALES,
     "percent",
     "third",
 }
@@ -96,20 +135,21 @@ CONNECTIVES: Final = {
     ",": ",",
     "and/or": "or",
 }
-# Words that are never multiplied by standing beside a number.
+# Words that are not multiplied by standing beside a number.
 NO_FACTORS: Final = frozenset({"and", "or", "if", "for", "where", "mod", "to"})
+# Words in `\text{…}` behind a number that are not its unit.
 NO_UNITS: Final = NO_FACTORS | CONNECTIVES.keys() | PERCENT | {"with", "when", "such that"}
-"""Words in `\\text{…}` behind a number that are not its unit."""
+# Words that never say what is counted.
 NO_LABELS: Final = (
     CHANGES
-    | frozenset(_of_kind("link"))
-    | SPELLED.keys()
+    | frozenset(_words("link"))
+    | NUMERALS.keys()
     | GREEK
     | FUNCTIONS.keys()
     | CONSTANTS.keys()
 ) - {"min", "square", "cube"}
 
-_NUMBER: Final = re.compile(r"(?<![\^{\d])\d")  # another number than the power of a unit
+_OTHER_NUMBER: Final = re.compile(r"(?<![\^{\d])\d")  # not the power of a unit
 _WORD: Final = re.compile(r"[^\W\d_]+(?:'[a-z]+)?")
 
 
@@ -118,55 +158,82 @@ def words_of(text: str) -> list[str]:
 
 
 def makes_another(word: str) -> bool:
-    """Whether a word beside a number makes another of it."""
-    return word in NO_LABELS - LINKS or word in ("square", "cube") or word.rstrip("s") in SCALES
+    """Return True if a word beside a number makes another number of it."""
+    return word in NO_LABELS - LINKS or word in ("square", "cube")
 
 
 def is_label(text: str) -> bool:
-    """Whether words behind a number only say what it counts: `apples`, `different ways`, but not `hundred` or `theta`."""
+    """Return True if words behind a number only say what it counts.
+
+    `apples` and `different ways` do; `hundred`, `theta` and words that are in no table do not.
+    """
     words = words_of(text)
-    if words[-1:] == ["times"]:
-        words = [*words[:-1], "ways"]
-    if (
-        not words
-        or _NUMBER.search(text)
-        or not NO_LABELS.isdisjoint(words)
-        or any(word.rstrip("s") in SPELLED.keys() | SCALES for word in words)
-    ):
+    if not words or _OTHER_NUMBER.search(text) or not NO_LABELS.isdisjoint(words):
         return False
-    return any(word in _LABELS or (len(word) > 3 and word[-1] == "s" != word[-2]) for word in words)
+    return not _LABELS.isdisjoint(words)
 
 
-def spelled(words: list[str]) -> tuple[int, int, int] | None:
-    """The number that words begin with (top and bottom), and how many words it takes: `minus two thirds` is (-2, 3, 3)."""
-    place = 1 if words[:1] in (["negative"], ["minus"]) else 0
-    sign, start, total, current, last = (-1 if place else 1), place, 0, 0, 0
-    while place < len(words):
-        word = words[place]
-        if word in SPELLED and (
-            last == 0 or (last % 10 == 0 and SPELLED[word] < 10 <= last < 100) or last >= 100
-        ):
-            current += SPELLED[word]
-            last = SPELLED[word] or 10
-        elif word in SCALES and (last or word != "dozen"):
-            if word == "hundred":
-                current = (current or 1) * 100
-            else:
-                total, current = total + (current or 1) * SCALES[word], 0
-            last = SCALES[word]
-        elif not (
-            word == "and"
-            and last >= 100
-            and words[place + 1 : place + 2]
-            and words[place + 1] in SPELLED
-        ):
-            break
-        place += 1
-    if place == start:
+class SpelledNumber(NamedTuple):
+    """A number in words: its value, and how many words it takes."""
+
+    top: int
+    bottom: int
+    word_count: int
+
+
+def read_number(words: list[str]) -> SpelledNumber | None:
+    """Return the number that a list of words begins with, or None.
+
+    `minus two thirds` is -2/3, in three words.
+    """
+    has_sign = words[:1] in (["negative"], ["minus"])
+    whole, position = _read_whole_number(words, start=1 if has_sign else 0)
+    if whole is None:
         return None
-    top, bottom = total + current, 1
-    if place < len(words) and words[place] in _PARTS:
-        bottom, place = _PARTS[words[place]], place + 1
-    elif words[place : place + 3] in (["and", "a", "half"], ["and", "one", "half"]):
-        top, bottom, place = 2 * top + 1, 2, place + 3
-    return sign * top, bottom, place
+    top = whole
+    bottom = 1
+    rest = words[position : position + 3]
+    if rest and rest[0] in PARTS:
+        bottom = PARTS[rest[0]]
+        position += 1
+    elif rest in (["and", "a", "half"], ["and", "one", "half"]):
+        top = 2 * top + 1
+        bottom = 2
+        position += 3
+    return SpelledNumber(-top if has_sign else top, bottom, position)
+
+
+def _read_whole_number(words: list[str], start: int) -> tuple[int | None, int]:
+    """Return the whole number that is spelled from `start` on, and the position behind it."""
+    total = 0  # of the groups that are complete: the thousands of `two thousand three`
+    group = 0
+    last = 0  # the value of the last word, which decides what may follow
+    position = start
+    while position < len(words):
+        word = words[position]
+        if word in NUMERALS and _may_follow(NUMERALS[word], last):
+            group += NUMERALS[word]
+            last = NUMERALS[word] or 10  # nothing follows `zero`
+        elif word in SCALES and (last or not word.startswith("dozen")):
+            if word == "hundred":
+                group = (group or 1) * 100
+            else:
+                total += (group or 1) * SCALES[word]
+                group = 0
+            last = SCALES[word]
+        elif not (word == "and" and last >= 100 and _is_numeral(words, position + 1)):
+            break
+        position += 1
+    if position == start:
+        return None, position
+    return total + group, position
+
+
+def _is_numeral(words: list[str], position: int) -> bool:
+    return position < len(words) and words[position] in NUMERALS
+
+
+def _may_follow(numeral: int, last: int) -> bool:
+    """Return True if a numeral may follow another: `one` follows `twenty` and `hundred`."""
+    is_after_tens = last % 10 == 0 and numeral < 10 <= last < 100
+    return last == 0 or is_after_tens or last >= 100

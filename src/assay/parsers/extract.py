@@ -10,18 +10,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-_BOX_COMMAND = re.compile(r"\\(?:boxed|fbox)")
-_BOX = re.compile(
-    r"""
-    \\(?:boxed|fbox)\s*+(?:
-        (?P<open>\{)
-      | (?P<token>[-+]?[0-9]++(?:[.,/][0-9]++)*+ | [A-Za-z](?<=\s.)(?!\w))    # \boxed 1
-    )
-  | \\(?!\\(?:boxed|fbox))[\\{}]                            # an escaped brace; but \\boxed is a box
-  | (?P<brace>[{}])
-    """,
-    re.VERBOSE,
-)
+from assay.boxes import find_final_box
+
 # A number without its sign: 1,250.50 or 6e23.
 NUMBER_PATTERN = r"(?:(?:[0-9]{1,3}(?:,[0-9]{3})++(?![0-9])|[0-9]++)(?:\.[0-9]++)?+|\.[0-9]++)(?:[eE][-+]?[0-9]++)?+"
 _NUMBER = re.compile(rf"(?<![A-Za-z0-9_.])([-+\u2212]?+)({NUMBER_PATTERN})")
@@ -31,33 +21,20 @@ _MINUS_SIGNS = ("-", "\u2212")  # a hyphen and the mathematical minus sign
 def extract_boxed_answer(text: str, strict: bool = False) -> str:
     r"""Return the content of the last complete `\boxed{…}` or `\fbox{…}`, or the `1` of `\boxed 1`.
 
-    If boxes are nested, the inner one counts. Without a box, return the whole text, or `""` if
-    `strict`, so that an answer that the model did not mark earns nothing.
+    If boxes are nested, the inner one counts. If several boxes differ, the last one counts only
+    if the text says so ("so the answer is", "no, it is"): a list of guesses is not an answer.
+    Without a box that counts, return the whole text, or `""` if `strict`, so that an answer that
+    the model did not mark earns nothing.
 
     >>> extract_boxed_answer(r"so \boxed{\frac{1}{2}} and \boxed{unfinished")
     '\\frac{1}{2}'
+    >>> extract_boxed_answer(r"\boxed{10}, \boxed{11}, \boxed{12}", strict=True)
+    ''
     """
-    first_box = _BOX_COMMAND.search(text)
-    if first_box is None:
-        return "" if strict else text
-    answer_span: tuple[int, int] | None = None
-    # For each open brace, where the content of its box starts; None for a brace without a box.
-    open_braces: list[int | None] = []
-    for match in _BOX.finditer(text, first_box.start()):
-        if match["token"]:
-            answer_span = match.span("token")
-        elif match["open"]:
-            open_braces.append(match.end())
-        elif match["brace"] == "{":
-            open_braces.append(None)
-        elif match["brace"] == "}" and open_braces:
-            start = open_braces.pop()
-            if start is not None and (answer_span is None or start > answer_span[0]):
-                answer_span = (start, match.start())
-    if answer_span is None:
-        return "" if strict else text
-    start, end = answer_span
-    return text[start:end].strip()
+    answer = find_final_box(text)
+    if answer is not None:
+        return answer
+    return "" if strict else text
 
 
 def extract_hash_answer(text: str) -> str | None:

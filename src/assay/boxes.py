@@ -1,0 +1,85 @@
+r"""Find the boxes of a text, `\boxed{…}` and `\fbox{…}`, and decide which of them is its answer.
+
+Every function takes linear time, whatever the text.
+"""
+
+import re
+from collections import deque
+from typing import Final, NamedTuple
+
+_BOX_COMMAND: Final = re.compile(r"\\(?:boxed|fbox)")
+_BOX: Final = re.compile(
+    r"""
+    \\(?:boxed|fbox)\s*+(?:
+        (?P<open>\{)
+      | (?P<token>[-+]?[0-9]++(?:[.,/][0-9]++)*+ | [A-Za-z](?<=\s.)(?!\w))    # \boxed 1
+    )
+  | \\(?!\\(?:boxed|fbox))[\\{}]                            # an escaped brace; but \\boxed is a box
+  | (?P<brace>[{}])
+    """,
+    re.VERBOSE,
+)
+# Words with which a text says that what follows is its answer, or corrects what it said before.
+_CONCLUSION: Final = re.compile(
+    r"\b(?:answers?|final(?:ly)?|therefore|thus|hence|so|then|conclu(?:de|sion)|overall|altogether"
+    r"|total|result|summary|actually|correct(?:ion|ed)?|wait|no|not|instead|rather|sorry|mistake"
+    r"|oops|must)\b",
+    re.IGNORECASE,
+)
+_MAX_BOXES: Final = 100  # boxes further from the end are not looked at
+_CONCLUSION_LENGTH: Final = 200  # how many characters before a box may say that it is the answer
+
+
+class Box(NamedTuple):
+    start: int  # of the command
+    end: int  # behind the closing brace
+    content: str
+
+
+def find_boxes(text: str) -> list[Box]:
+    r"""Return the complete boxes in order, also `\boxed 1`; of nested boxes only the inner one."""
+    commands = deque(_BOX_COMMAND.finditer(text), maxlen=_MAX_BOXES)
+    if not commands:
+        return []
+    first, last = commands[0], commands[-1]
+    boxes: list[Box] = []
+    # For each open brace, where the command of its box and its content start; None without a box.
+    open_braces: list[tuple[int, int] | None] = []
+    for match in _BOX.finditer(text, first.start()):
+        if not open_braces and match.start() > last.start():
+            break
+        if match["token"]:
+            boxes.append(Box(match.start(), match.end(), match["token"]))
+        elif match["open"]:
+            open_braces.append((match.start(), match.end()))
+        elif match["brace"] == "{":
+            open_braces.append(None)
+        elif match["brace"] == "}" and open_braces:
+            opening = open_braces.pop()
+            has_inner_box = opening is not None and boxes and boxes[-1].start > opening[0]
+            if opening is not None and not has_inner_box:
+                command_start, content_start = opening
+                content = text[content_start : match.start()].strip()
+                boxes.append(Box(command_start, match.end(), content))
+    return boxes
+
+
+def find_final_box(text: str) -> str | None:
+    """Return the content of the box that is the answer, or None.
+
+    If boxes differ, the last one counts only if the text says so: a word such as "therefore",
+    "answer" or "no" stands before it. If it does not, no box is the answer.
+    """
+    boxes = find_boxes(text)
+    if not boxes:
+        return None
+    last = boxes[-1]
+    for previous, box in zip(reversed(boxes[:-1]), reversed(boxes), strict=False):
+        if previous.content != last.content:
+            return last.content if is_conclusion(text[previous.end : box.start]) else None
+    return last.content
+
+
+def is_conclusion(words: str) -> bool:
+    """Return True if the words between two boxes say that the second one is the answer."""
+    return _CONCLUSION.search(words[-_CONCLUSION_LENGTH:]) is not None
