@@ -31,7 +31,7 @@ def compare_values(gold: tree.Node, answer: tree.Node, options: MathOptions) -> 
     if not names:
         return compare_constants(gold, answer, options)
     if not tree.symbols_of(gold):
-        # `(u+4)(u-1) - (u-3)(u+6)` is 14, but whoever writes it has not computed that.
+        # `(u+4)(u-1) - (u-3)(u+6)` is 14, but repeats the question.
         return different("the answer has variables, and the gold is a number")
     found = _told_apart(gold, answer, names, options, tries=2)
     if found.equal is False:
