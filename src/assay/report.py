@@ -96,7 +96,7 @@ SubAnswer: TypeAlias = Literal[
 class CriterionReport(BaseModel):
     """One line of a report: a question and its answer."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
     name: str = ""
     weight: float = 1.0

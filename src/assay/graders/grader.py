@@ -4,7 +4,6 @@ A grader subclasses `Grader` and writes `answer()`. Rubrics, and graders around 
 it through `ask_grader()`. `autograder.py` holds the older interface of `judge()` and `aggregate()`.
 """
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,10 +15,16 @@ from assay.criterion import Criterion
 from assay.errors import JudgeError
 from assay.graders.judge_input import JudgeInput, ToGrade, build_judge_input, raise_if_media
 from assay.graders.length import LengthPenalty, apply_length_penalty
-from assay.graders.verdicts import check_score, coerce_judge_answer, failed_score
+from assay.graders.verdicts import (
+    check_score,
+    coerce_judge_answer,
+    failed_score,
+    to_finite_float,
+)
 from assay.models.model import Model
 from assay.report import CriterionReport, EvaluationReport, Score, aggregate_answers, make_line
 from assay.types import OnError
+from assay.wording import format_value
 
 # One score per criterion, in order, or one report for all criteria together.
 JudgeAnswer: TypeAlias = list[Score] | EvaluationReport
@@ -216,8 +221,10 @@ def complete_report(
     the rollout has no score.
     """
     for number in (report.score, report.raw_score):
-        if number is not None and not math.isfinite(number):
-            raise JudgeError(f"the grader's report has a score of {number}: give a finite number")
+        if number is not None and to_finite_float(number) is None:
+            raise JudgeError(
+                f"the grader's report has a score of {format_value(number)}: give a finite number"
+            )
     # `aggregate()` has set these already.
     is_complete = report.gain or report.loss or report.asked or report.unneeded
     if is_complete:

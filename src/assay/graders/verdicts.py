@@ -10,7 +10,14 @@ descriptions are in the schema, so they are part of every cache key.
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal, Protocol, TypeAlias, cast
 
-from pydantic import BaseModel, BeforeValidator, Field, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 
 from assay import graders
 from assay.concurrency import is_stop_request
@@ -20,7 +27,7 @@ from assay.graders.judge_input import JudgeInput
 from assay.messages import get_field
 from assay.report import Citation, CriterionReport, Score
 from assay.types import OnError
-from assay.wording import format_value
+from assay.wording import explain_first_error, format_value
 
 
 def _normalise_status(status: object) -> object:
@@ -236,9 +243,15 @@ def _get_extreme_choice(criterion: Criterion, is_met: bool) -> str:
 def check_score(criterion: Criterion, score: Score) -> Score:
     """Return the score with its value as a finite float; a failed score if that is impossible.
 
-    Graders are written by others too, and may give a value of any type. A score with an error, or
-    of a criterion that does not apply, gets the value None.
+    Checks and graders are written by others too, and may give fields of any type. A score with an
+    error, or of a criterion that does not apply, gets the value None.
     """
+    problem = _find_wrong_type(score)
+    if problem is not None:
+        return Score.failed(f"ValueError: the score cannot be used: its {problem}")
+    reason = cast("object", score.reason)
+    if not isinstance(reason, str):
+        score = score._replace(reason=str(reason or ""))
     value: Any = score.value
     if score.error is not None or not score.applies:
         return score._replace(value=None)
@@ -256,6 +269,38 @@ def check_score(criterion: Criterion, score: Score) -> Score:
             f"ValueError: a score of {format_value(value)} is not a finite number", score.reason
         )
     return score._replace(value=number)
+
+
+def _find_wrong_type(score: Score) -> str | None:
+    """Return which field of a score has the wrong type, in words; None if none has.
+
+    The value is checked elsewhere, and any reason can be written as text.
+    """
+    for name in ("verdict", "error"):
+        text: object = getattr(score, name)
+        if text is not None and not isinstance(text, str):
+            return f"{name} is {format_value(text)}, not a text"
+    disagreement: object = score.disagreement
+    if disagreement is not None and to_finite_float(disagreement) is None:
+        return f"disagreement is {format_value(disagreement)}, not a finite number"
+    if type(score.asked) is not bool:
+        return f"asked is {format_value(score.asked)}, not True or False"
+    if score.lines == () and score.citations == ():
+        return None
+    lines: object = score.lines
+    if not isinstance(lines, tuple | list):
+        return f"lines are {format_value(lines)}, not a list of report lines"
+    for line in cast("Sequence[object]", lines):
+        if not isinstance(line, CriterionReport):
+            return f"lines hold {format_value(line)}, not a CriterionReport"
+    try:
+        _CITATIONS.validate_python(score.citations)
+    except ValidationError as error:
+        return f"citations are wrong: {explain_first_error(error, 'citations')[1]}"
+    return None
+
+
+_CITATIONS = TypeAdapter(tuple[Citation, ...])
 
 
 def to_finite_float(value: Any) -> float | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ from pydantic import ValidationError
 
 from assay.aggregation import AGGREGATIONS
 from assay.checks import check_of
-from assay.criterion import NOT_APPLICABLE, Criterion, is_scorer, read_ask_judge
+from assay.criterion import MAX_MAGNITUDE, NOT_APPLICABLE, Criterion, is_scorer, read_ask_judge
 from assay.errors import RubricError, RubricFileError, SignatureError
 from assay.loading.document import Node
 from assay.messages import read_shows
@@ -565,4 +564,6 @@ def _read_expected(entry: CriterionEntry, criterion: Criterion, answer: object) 
 
 
 def _is_finite_number(value: object) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return abs(value) <= MAX_MAGNITUDE

@@ -225,7 +225,12 @@ class EndpointModel:
             raw_reply = await self.endpoint.ask(
                 send_once, expected_tokens, self.name, partial(self._send_probe, send)
             )
-            reply = self._read_reply(raw_reply)
+            try:
+                reply = self._read_reply(raw_reply)
+            except NoReply:
+                # It was answered, so it is paid for: about as much as was expected.
+                count_call(expected, None if self.price is None else expected_cost)
+                raise
             usage = reply.usage
             if not usage.prompt:
                 # The endpoint does not count tokens.
@@ -241,11 +246,17 @@ class EndpointModel:
     def _read_reply(self, raw_reply: RawReply) -> Reply:
         """Return the reply in an answer. Raise `NoReply` if the answer has an unexpected form."""
         try:
-            return self._format.read_reply(raw_reply.data)
+            reply = self._format.read_reply(raw_reply.data)
+        except ValueError as error:
+            raise NoReply(f"{self.id} gave an answer that cannot be used: {error}") from None
         except (KeyError, IndexError, TypeError, AttributeError) as error:
             raise NoReply(
                 f"{self.id} answered without a reply ({error!r}): {raw_reply.data!r:.200}"
             ) from None
+        problem = reply.find_wrong_type()
+        if problem is not None:
+            raise NoReply(f"{self.id} gave an answer that cannot be used: {problem}")
+        return reply
 
 
 def _send_on_loop(loop: asyncio.AbstractEventLoop, send: SendPayload) -> SendPayload:

@@ -21,10 +21,11 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, cast, runtime_
 from pydantic import BaseModel
 
 from assay.concurrency import set_variable
+from assay.errors import NoReply
 from assay.messages import ToolCall
 from assay.redaction import redact
 from assay.types import Message
-from assay.wording import describe_error
+from assay.wording import describe_error, format_value
 
 # What answered: the model, a cache, or the model in reply to an equal request in flight.
 Source: TypeAlias = Literal["model", "cache", "flight"]
@@ -247,7 +248,8 @@ class Price:
         """Return the cost of these tokens in dollars."""
         cached_price = self.input if self.cached is None else self.cached
         stored_price = self.input if self.stored is None else self.stored
-        other_input = usage.prompt - usage.cached - usage.stored
+        # Some endpoints do not include the cached tokens in `prompt`. No call has a negative cost.
+        other_input = max(0, usage.prompt - usage.cached - usage.stored)
         input_cost = (
             other_input * self.input + usage.cached * cached_price + usage.stored * stored_price
         )
@@ -280,6 +282,23 @@ class Reply(NamedTuple):
     logprobs: tuple[Token, ...] | None = None
     source: Source = "model"
     tool_calls: tuple[ToolCall, ...] = ()  # the calls of the request's `tools` that the model makes
+
+    def find_wrong_type(self) -> str | None:
+        """Return which field of the reply has the wrong type, as a sentence; None if none has.
+
+        Replies come from endpoints and from models that users wrote.
+        """
+        for name in ("text", "model", "finish_reason"):
+            value: object = getattr(self, name)
+            if not isinstance(value, str):
+                return f"its {name} is {format_value(value)}, not a text"
+        for token in self.logprobs or ():
+            logprobs: list[object] = [token.logprob, *token.alternatives.values()]
+            for logprob in logprobs:
+                # Rounding can make it a little larger than 0. The comparison is false for NaN.
+                if not isinstance(logprob, int | float) or not logprob < 1:
+                    return f"a log-probability is {format_value(logprob)}, not a number up to 0"
+        return None
 
 
 @runtime_checkable
@@ -362,7 +381,7 @@ async def ask_judge(model: Model, request: Request, logged_messages: int = 0) ->
     """
     log = _current_log.get()
     if log is None:
-        return await model(request)
+        return await _ask_model(model, request)
     new_messages = request.messages[logged_messages:]
     messages = tuple(_describe_message(message) for message in new_messages)
 
@@ -379,13 +398,22 @@ async def ask_judge(model: Model, request: Request, logged_messages: int = 0) ->
         )
 
     try:
-        reply = await model(request)
+        reply = await _ask_model(model, request)
     except Exception as error:
         log_call(describe_error(error), "error")
         raise
     lines = [reply.text] if reply.text else []
     lines += [f"{call.name}({call.arguments})" for call in reply.tool_calls]
     log_call("\n".join(lines), reply.source)
+    return reply
+
+
+async def _ask_model(model: Model, request: Request) -> Reply:
+    """Return the model's reply. Raise `NoReply` if a field of it has the wrong type."""
+    reply = await model(request)
+    problem = reply.find_wrong_type()
+    if problem is not None:
+        raise NoReply(f"{model.id} gave a reply that cannot be used: {problem}")
     return reply
 
 

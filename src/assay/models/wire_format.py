@@ -25,8 +25,10 @@ from assay.models.model import (
     schema_text,
 )
 from assay.types import Message
+from assay.wording import format_value
 
 HTTP_OK = 200
+MAX_TOKENS = 1_000_000_000  # that a single call can use; an endpoint that reports more is wrong
 
 
 class Payload(NamedTuple):
@@ -99,8 +101,8 @@ class WireFormat(ABC):
     def read_reply(self, data: Mapping[str, Any]) -> Reply:
         """Return the reply in an answer, complete or not, with its usage.
 
-        Raise `KeyError`, `IndexError`, `TypeError` or `AttributeError` if the answer holds no
-        reply.
+        Raise `KeyError`, `IndexError`, `TypeError`, `AttributeError` or `ValueError` if the answer
+        holds no reply, or if its usage is not numbers of tokens.
         """
 
     @abstractmethod
@@ -206,5 +208,16 @@ def get_object(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def get_count(data: Mapping[str, Any], name: str) -> int:
-    """Return the number in this field; 0 if the field is missing or null."""
-    return data.get(name) or 0
+    """Return the number of tokens in this field; 0 if the field is missing or null.
+
+    Raise `ValueError` if it is not a whole number from 0 to `MAX_TOKENS`.
+    """
+    value: object = data.get(name)
+    if value is None:
+        return 0
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"{name} is {format_value(value)}, which is not a number of tokens")
+    # The comparison is false for NaN. Some servers write whole numbers as floats, such as 12.0.
+    if 0 <= value <= MAX_TOKENS and value == int(value):
+        return int(value)
+    raise ValueError(f"{name} is {format_value(value)}, which is not a number of tokens")

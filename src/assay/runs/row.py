@@ -234,16 +234,41 @@ class RowForm:
         self._usual = (gain, loss, size, size, 0, (), "unit", "", None, "", None, None, version)
 
     def written(self, row: Row, fields: tuple[str, tuple[str, ...]]) -> bytes:
-        """One line. The `fields` are the row's, made `holdable`, before a check could touch them."""
+        """Return the row as one line, which `read` can always read.
+
+        A row that could not be read back becomes a row with an error, in memory as well. The
+        `fields` are the row's, made `holdable`, before a check could change them.
+        """
         if not 0 <= row.sample <= LARGEST_SAMPLE:
             raise RunRefused(f"a row has the sample {row.sample}: give 0 to {LARGEST_SAMPLE}")
         text, altered = fields
+        head, line = self._head(row, altered)
+        problem = self._find_problem(head)
+        if problem is not None:
+            error = f"ValueError: the result of this rollout could not be saved: {problem}"
+            row.give(
+                report=EvaluationReport(),
+                error=error,
+                spent=NOTHING,
+                timing={},
+                model=None,
+                judge_log=(),
+            )
+            head, line = self._head(row, altered)
+        try:
+            return f'{line[:-1]},"fields":{text}}}\n'.encode()
+        except UnicodeEncodeError:
+            # Half a character, which JSON can name and UTF-8 cannot write.
+            return as_ascii({**head, "fields": json.loads(text)}).encode() + b"\n"
+
+    def _head(self, row: Row, altered: tuple[str, ...]) -> tuple[dict[str, Any], str]:
+        """Return what is saved of a row besides its fields, as JSON values and as JSON text."""
         head: dict[str, Any] = {"example": row.example, "sample": row.sample}
         if row.number is not None:
             head["row"] = row.number
-        said = self.short(row.report) if row.error is None else {"error": row.error}
+        result = self.short(row.report) if row.error is None else {"error": row.error}
         errors = row.errors
-        head |= redact({"errors": errors, **said}) if errors else said
+        head |= redact({"errors": errors, **result}) if errors else result
         if row.spent is not NOTHING and row.spent != NOTHING:
             head["spent"] = row.spent.to_dict()
         if row.timing:
@@ -255,14 +280,24 @@ class RowForm:
         if row.altered or altered:
             head["altered"] = list(dict.fromkeys((*row.altered, *altered)))
         try:
-            line = as_text(head)
+            return head, as_text(head)
         except (TypeError, ValueError, RecursionError):
-            line = as_text(head := to_jsonable(head))
+            head = to_jsonable(head)
+            return head, as_text(head)
+
+    def _find_problem(self, head: dict[str, Any]) -> str | None:
+        """Return why a row could not be read back; None if it could."""
         try:
-            return f'{line[:-1]},"fields":{text}}}\n'.encode()
-        except UnicodeEncodeError:
-            # Half a character, which JSON can name and UTF-8 cannot write.
-            return as_ascii({**head, "fields": json.loads(text)}).encode() + b"\n"
+            form_of(SavedRow).validate_python(head, strict=True)
+            if head.get("spent"):
+                Spending(**head["spent"])
+            if head.get("error") is None:
+                self.report(head)
+        except ValidationError as error:
+            return explain_first_error(error)[1]
+        except (AssayError, LookupError, TypeError, ValueError, AttributeError) as error:
+            return str(error)
+        return None
 
     def read(self, line: bytes, where: str) -> Row:
         """The row of a line. Raises `RunError`, which names the line, when it is none."""
