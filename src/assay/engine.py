@@ -42,7 +42,7 @@ from assay.step_criteria import (
     questions_by_step,
     split_into_steps,
 )
-from assay.trajectory import combine_steps
+from assay.trajectory import combine_steps, read_steps
 from assay.types import OnError
 from assay.wording import describe_error, format_value
 
@@ -114,7 +114,8 @@ async def ask_criteria(
     results: list[RolloutAnswers] = []
     for rollout in rollouts:
         result = RolloutAnswers(rollout, len(plan.criteria))
-        if not rollout.has_plain_completion:  # which criteria can read as it is
+        # Criteria can read a plain completion as it is.
+        if not rollout.has_plain_completion or plan.is_about_steps:
             _read_completion(result, context)
         results.append(result)
     if not results:
@@ -133,7 +134,13 @@ def _read_completion(result: RolloutAnswers, context: ScoringContext) -> None:
     """Convert the completion to the form that criteria read, or note why it is unreadable."""
     try:
         result.rollout = result.rollout.with_readable_completion(context.read_completion)
-    except TypeError as error:
+        if context.plan.is_about_steps:
+            read_steps(result.rollout.fields, "step")
+    except RecursionError:
+        if context.on_error == "raise":
+            raise
+        result.unreadable = "ValueError: the rollout is nested too deep to be read: flatten it"
+    except Exception as error:  # a completion may be any object, whose attributes raise anything
         if context.on_error == "raise":
             raise
         result.unreadable = describe_error(error)

@@ -359,10 +359,17 @@ def is_plain_chat(completion: Any) -> bool:
     )
 
 
+# Python does not write integers of more than 4,300 digits, which have up to 14,283 bits.
+MAX_INTEGER_BITS: Final = 14_283
+
+
 def _format_number(value: object) -> str | None:
     """Return a finite number as text; None for anything else, including True and False."""
     if isinstance(value, bool) or not isinstance(value, Real | Decimal):
         return None
+    if isinstance(value, int):
+        # It may be too large for `isfinite`, which converts it to a float.
+        return str(value) if value.bit_length() <= MAX_INTEGER_BITS else None
     return str(value) if math.isfinite(value) else None
 
 

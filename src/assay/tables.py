@@ -18,7 +18,7 @@ from functools import partial
 from io import TextIOWrapper
 from itertools import chain, count
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, AnyStr, cast
 
 from assay.errors import AssayError, import_extra
 from assay.messages import MEDIA_COLUMNS
@@ -134,7 +134,10 @@ def _renamed(
 
 
 _BOM = b"\xef\xbb\xbf"
-_LARGEST_CELL = 2**31 - 1
+# How many bytes one row may take, and how many a file that is a single list. A small `.gz` file can
+# unpack to more than any memory holds.
+MAX_ROW_BYTES = 128 * 2**20
+MAX_LIST_BYTES = 2**30
 _ITEM = re.compile(r"[\s,]*(?=[^\s,\]])")  # what stands before the next item of a list
 
 
@@ -152,15 +155,31 @@ def _opened(path: Path, name: str) -> Generator[IO[bytes]]:
 def _json_file(path: Path, name: str, *, may_be_list: bool = True) -> Numbered:
     """One object a line, blank lines passed over; or a list of them."""
     with _opened(path, name) as file:
-        yield from (_either if may_be_list else objects_in)(file, name)
+        if may_be_list:
+            yield from _either(file, name)
+        else:
+            yield from objects_in(_read_lines(file, name), name)
+
+
+def _read_lines(file: IO[AnyStr], name: str) -> Iterator[AnyStr]:
+    """Yield the lines of a file; raise `TableError` for one that is too long for a row."""
+    number = 0
+    while line := file.readline(MAX_ROW_BYTES + 1):
+        number += 1
+        if len(line) > MAX_ROW_BYTES:
+            raise TableError(
+                f"{name}:{number}: this line is longer than {MAX_ROW_BYTES // 2**20} MiB, "
+                "the most that a row may take: check the file, or shorten the row"
+            )
+        yield line
 
 
 class RepeatedFieldError(ValueError):
     """A JSON object names a field twice."""
 
 
-def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object, unless it names a field twice: which of the two was meant, only its writer knows."""
+def refuse_repeated_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object as a dict; raise `RepeatedFieldError` if it names a field twice."""
     found = dict(pairs)
     if len(found) < len(pairs):
         names = Counter(name for name, _ in pairs)
@@ -172,7 +191,7 @@ def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 # json.loads looks at every text's type and encoding; the decoder alone takes half the time.
-_decoder = json.JSONDecoder(object_pairs_hook=_unrepeated)
+_decoder = json.JSONDecoder(object_pairs_hook=refuse_repeated_fields)
 # A text of JSON as a value. Raises ValueError for what is no JSON, of which `RepeatedFieldError` is one.
 decoded = _decoder.decode
 
@@ -219,13 +238,20 @@ def _no_json(where: str, error: Exception) -> TableError:
 
 def _either(file: IO[bytes], name: str) -> Numbered:
     """A list when the first thing in the file is a bracket, else lines."""
-    for number, line in enumerate(file, start=1):
+    lines = _read_lines(file, name)
+    for number, line in enumerate(lines, start=1):
         first = line.removeprefix(_BOM).strip()
         if first.startswith(b"["):
+            rest = file.read(MAX_LIST_BYTES + 1)
+            if len(line) + len(rest) > MAX_LIST_BYTES:
+                raise TableError(
+                    f"{name}: this list is larger than {MAX_LIST_BYTES // 2**20} MiB, the most "
+                    "that is read at once: write one object per line, as a .jsonl file"
+                )
             # As many lines before it as there were, so that an error finds its line.
-            yield from _listed(b"\n" * (number - 1) + line.removeprefix(_BOM) + file.read(), name)
+            yield from _listed(b"\n" * (number - 1) + line.removeprefix(_BOM) + rest, name)
         elif first:
-            yield from objects_in(chain([line], file), name, start=number)
+            yield from objects_in(chain([line], lines), name, start=number)
 
 
 def _listed(data: bytes, name: str) -> Numbered:
@@ -256,10 +282,10 @@ def _line_of_first_wrong(data: bytes) -> int | None:
 
 def _separated(path: Path, name: str, *, delimiter: str = ",") -> Numbered:
     """Rows of cells under a header; every value is a text."""
-    if csv.field_size_limit() < _LARGEST_CELL:
-        csv.field_size_limit(_LARGEST_CELL)  # a long completion is no mistake
+    if csv.field_size_limit() < MAX_ROW_BYTES:
+        csv.field_size_limit(MAX_ROW_BYTES)  # by default a long completion is too large
     with _opened(path, name) as file, TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:
-        lines = csv.reader(text, delimiter=delimiter, strict=True)
+        lines = csv.reader(_read_lines(text, name), delimiter=delimiter, strict=True)
         try:
             header = [cell.strip() for cell in next(lines, list[str]())]
             if not any(header):

@@ -40,7 +40,10 @@ def format_value(value: object) -> str:
     formatter = reprlib.Repr()
     formatter.maxstring = 62
     formatter.maxother = 62
-    return formatter.repr(value)
+    try:
+        return formatter.repr(value)
+    except ValueError:  # it holds an integer of more than 4,300 digits, which Python does not write
+        return f"a {type(value).__name__} with a number of thousands of digits"
 
 
 def explain_first_error(error: "ValidationError", field: str = "") -> tuple[str, str]:

@@ -20,6 +20,7 @@ from assay.messages import as_text_if_single, split_message
 from assay.report import EvaluationReport
 from assay.rollout import Rollout
 from assay.server.service import RubricService
+from assay.tables import RepeatedFieldError, refuse_repeated_fields
 from assay.wording import format_value
 
 Value = TypeVar("Value")
@@ -52,19 +53,10 @@ def decode(body: bytes) -> Any:
         return _STRICT.decode(body.decode())
     except RecursionError:
         raise HttpRefusal(400, "the JSON is nested too deep: flatten it") from None
+    except RepeatedFieldError as error:
+        raise HttpRefusal(400, str(error)) from None
     except ValueError as error:
         raise HttpRefusal(400, f"the body is no JSON: {error}") from None
-
-
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    mapping = dict(pairs)
-    if len(mapping) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for place, name in enumerate(names) if name in names[:place])
-        raise HttpRefusal(
-            400, f"the key {format_value(twice)} stands twice in one object: drop one of them"
-        )
-    return mapping
 
 
 def _finite(digits: str) -> float:
@@ -75,7 +67,7 @@ def _finite(digits: str) -> float:
 
 
 _STRICT: Final = json.JSONDecoder(
-    object_pairs_hook=_without_repeats, parse_float=_finite, parse_constant=_finite
+    object_pairs_hook=refuse_repeated_fields, parse_float=_finite, parse_constant=_finite
 )
 _ENCODER: Final = msgspec.json.Encoder()
 
