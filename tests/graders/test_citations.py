@@ -128,7 +128,7 @@ def test_what_is_cited_is_found_or_said_to_be_missing(reason, found):
 def test_a_hostile_reason_takes_linear_time():
     """A reason of openings, quotes and blanks is read to its end."""
     for piece in ('[m3: "', "[m3" + " " * 50, "[m3:", '[m3: "a", ', "[" * 50):
-        assert len(citations_of(piece * 20_000, PARTS)) <= 20
+        assert len(citations_of(piece * 20_000, PARTS)) <= 500
 
 
 def test_the_judge_is_told_how_to_cite_only_where_it_reads_a_conversation():
@@ -166,7 +166,9 @@ def test_a_part_that_was_not_shown_cannot_be_cited():
             "MET",
             "nothing that it cites is in what",
         ),
-        (AGENT, "It looks [m9], and then [m2].", "MET", None),
+        (AGENT, "It looks [m9], and then [m2].", "MET", "it quotes no words of the response"),
+        (AGENT, "It looks [m1].", "MET", "it quotes no words of the response"),
+        (AGENT, 'It looks [m1: "Where is it?"].', "MET", "it quotes no words of the response"),
         (AGENT, "It does.", "MET", "it cites nothing"),
         (AGENT, "It does not.", "UNMET", None),
         ("I look first.", 'It says "look first".', "MET", None),

@@ -41,13 +41,16 @@ RUBRIC = Rubric.from_dict(
         for words in RULES
     ]
 )
+COUNTS = {
+    "Apologises at least fifty times": (re.compile("sorry"), lambda found, end: len(found) >= 50)
+}
 
 
 def judged(user: str) -> dict[str, str]:
     """The reply to one prompt, in time that grows with its length alone."""
     response = user.partition("<response>\n")[2].rpartition("\n</response>")[0]
     words = re.search(r"<criterion>(.*)</criterion>", user)[1]
-    pattern, rule = RULES[words]
+    pattern, rule = {**RULES, **COUNTS}[words]
     marks = [*_BLOCK.finditer(response)]
     found, cited, text, ends = (
         [],
@@ -67,7 +70,7 @@ def judged(user: str) -> dict[str, str]:
         found = pattern.findall(response)
     verdict = rule(found, text.strip())
     said = verdict if isinstance(verdict, str) else "MET" if verdict else "UNMET"
-    reason = f"It is so {' '.join(cited[:20])}"
+    reason = f"It is so {' '.join(cited)}"
     return {
         "explanation": reason,
         "choice" if isinstance(verdict, str) else "criterion_status": said,
@@ -274,21 +277,52 @@ def test_evidence_is_required_of_what_is_settled():
     assert report.report[0].citations[0]["quote"] == "an orchid"
 
 
-def test_passages_that_do_not_fit_are_said_to_be_left_out():
-    """A judge that cites everything is settled by what fits, and the reason says so."""
+@pytest.mark.parametrize(("apologies", "score"), [(49, 0.0), (50, 1.0), (90, 1.0)])
+def test_every_event_counts_however_many_there_are(apologies, score):
+    """Most are in one piece, and their passages fit into one prompt only with few words around."""
+    texts = [f"{number} " + "word " * 300 for number in range(60)]
+    for number in range(apologies):
+        texts[number % 45] += f"{number}x sorry " + "word " * 300
+    chat = [{"role": "assistant", "content": text} for text in texts]
+    rubric = Rubric.from_dict([{"requirement": "Apologises at least fifty times"}])
+    report = rubric.grade_sync(chat, PerCriterionGrader(ask, window=20_000))
+    assert report.score == score
+
+
+def test_what_does_not_fit_is_read_in_another_round():
+    """The judge cites every long turn, and of the short passages the one that decides."""
+
+    def careful(*, system_prompt: str, user_prompt: str) -> dict[str, str]:
+        turns = re.findall(r'<turn id="(m\d+)"[^>]*>\n(\d+)', user_prompt)
+        reads_passages = len(user_prompt) < 1000 * len(turns)
+        cited = [at for at, number in turns if number == "777" or not reads_passages]
+        met = any(number == "777" for _, number in turns)
+        return {
+            "explanation": " ".join(f"[{at}]" for at in cited),
+            "criterion_status": "MET" if met else "UNMET",
+        }
+
+    chat = [{"role": "assistant", "content": f"{n} " + "word " * 400} for n in range(1000)]
+    rubric = Rubric.from_dict([{"requirement": "Names 777"}])
+    report = rubric.grade_sync(chat, PerCriterionGrader(careful, window=20_000))
+    assert report.score == 1.0
+    assert re.search(
+        r"\(read in \d+ pieces, and what was cited there in \d+\)$", report.report[0].reason
+    )
+
+
+def test_passages_that_never_fit_are_an_error():
+    """A judge that cites everything, again and again."""
 
     def greedy(*, system_prompt: str, user_prompt: str) -> dict[str, str]:
         told = re.findall(r'<turn id="(m\d+)"', user_prompt)
-        return {"explanation": " ".join(f"[{at}]" for at in told[:20]), "criterion_status": "MET"}
+        return {"explanation": " ".join(f"[{at}]" for at in told), "criterion_status": "MET"}
 
-    chat = [{"role": "assistant", "content": f"{number} " + "word " * 400} for number in range(60)]
-    report = Rubric.from_dict([{"requirement": "Is kind"}]).grade_sync(
-        chat, PerCriterionGrader(greedy, window=7_000)
-    )
-    assert re.search(
-        r"\(read in \d+ pieces; \d+ of the passages that were cited did not fit and were left out\)$",
-        report.report[0].reason,
-    )
+    chat = [{"role": "assistant", "content": f"{n} " + "word " * 400} for n in range(600)]
+    with pytest.raises(GradingError, match="the passages that the judge cites do not fit"):
+        Rubric.from_dict([{"requirement": "Is kind"}]).grade_sync(
+            chat, PerCriterionGrader(greedy, window=7_000)
+        )
 
 
 def test_a_window_without_room_is_an_error_that_says_so():

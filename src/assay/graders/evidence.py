@@ -15,7 +15,7 @@ from typing import Final
 from assay.messages import MEDIA_KINDS, Part
 from assay.report import Citation
 
-_MAX_CITATIONS: Final = 20  # that are looked up for one reason
+_MAX_CITATIONS: Final = 500  # looked up for one reason; a reply of usual length cannot hold more
 _MAX_REASON_LENGTH: Final = 20_000  # characters in which citations by address are looked for
 # A shorter quotation is ignored, unless each of its characters is a word.
 _MIN_QUOTE_LENGTH: Final = 3

@@ -2,8 +2,9 @@
 
 The text is split into overlapping pieces, and every criterion is asked about every piece. If the
 answers to a criterion agree and cite nothing, they stand. Otherwise the judge is asked once more,
-about the passages that were cited, and that answer counts. Sizes are in bytes of UTF-8, from which
-tokens are estimated.
+about the passages that were cited, and that answer counts. If these passages do not fit into one
+prompt, even with few words around them, they are read in pieces again. Sizes are in bytes of UTF-8, from which tokens are
+estimated.
 """
 
 from __future__ import annotations
@@ -40,8 +41,11 @@ _FILLED_SHARE: Final = 0.6
 _OVERLAP_SHARE: Final = 0.1
 # A part up to this share of a piece is not split. What a piece repeats is not larger either.
 _WHOLE_SHARE: Final = 0.25
-_CONTEXT_LENGTH: Final = 600  # characters shown before and after a cited passage
+# Characters shown before and after a cited passage: the first number with which all passages fit
+# into one prompt.
+_CONTEXT_LENGTHS: Final = (600, 200, 60)
 _TAG_SIZE: Final = 80  # bytes of the tags around a part
+_MAX_READINGS: Final = 4  # how often the cited passages are read again if they do not fit
 
 
 def plan_pieces(
@@ -168,46 +172,51 @@ class PieceReader:
         """Return the final score of a criterion, given its scores on the pieces.
 
         If the pieces agree and cite nothing, it is their score. Otherwise the judge is asked once
-        more, about the cited passages.
+        more, about the cited passages. If they do not fit into one prompt, they are new pieces.
         """
-        # In a dry run every question fails, and the calls that could follow are counted.
-        if not is_dry_run():
-            for piece_score in piece_scores:
-                if piece_score.score.error is not None:
-                    return self._describe_failure(piece_score)
-
         note = f"read in {format_count(len(piece_scores), 'piece')}"
-        pieces_agree = len({piece_score.verdict for piece_score in piece_scores}) == 1
-        has_citations = any(piece_score.citations() for piece_score in piece_scores)
-        needs_second_look = has_citations or criterion.requires_evidence or is_dry_run()
-        if pieces_agree and not needs_second_look:
-            score = piece_scores[0].score
-        else:
+        for _ in range(_MAX_READINGS):
+            # In a dry run every question fails, and the calls that could follow are counted.
+            if not is_dry_run():
+                for number, piece_score in enumerate(piece_scores, start=1):
+                    if piece_score.score.error is not None:
+                        return _describe_failure(piece_score, number, len(piece_scores))
+            pieces_agree = len({piece_score.verdict for piece_score in piece_scores}) == 1
+            has_citations = any(piece_score.citations() for piece_score in piece_scores)
+            needs_second_look = has_citations or criterion.requires_evidence or is_dry_run()
+            if pieces_agree and not needs_second_look:
+                return _add_note(piece_scores[0].score, note)
             verdicts = _list_verdicts(piece_scores)
-            passages = select_passages(piece_scores, self.capacity - size_of(verdicts))
-            if passages.left_out_count:
-                note += (
-                    f"; {passages.left_out_count} of the passages that were cited did not fit "
-                    "and were left out"
+            new_pieces = select_passages(piece_scores, self.capacity - size_of(verdicts))
+            if len(new_pieces) == 1:
+                [score] = await self._ask(
+                    [criterion],
+                    _join_by_part(new_pieces[0]),
+                    instructions=f"{system_prompt('settle')}\n\n{verdicts}",
+                    citable_parts=self.parts,
                 )
-            [score] = await self._ask(
-                [criterion],
-                passages.parts,
-                instructions=f"{system_prompt('settle')}\n\n{verdicts}",
-                citable_parts=self.parts,
+                return _add_note(score, note)
+            piece_scores = await run_concurrently(
+                lambda piece: self._read_again(criterion, piece), new_pieces
             )
-        if score.error is not None:
-            return score
-        return score._replace(reason=f"{score.reason} ({note})")
-
-    def _describe_failure(self, piece_score: PieceScore) -> Score:
-        """Return the failed score of a criterion, whose error says which piece was not read."""
-        number = self.pieces.index(piece_score.piece) + 1
-        error = JudgeError(
-            f"piece {number} of {len(self.pieces)} ({piece_score.name}) was not read: "
-            f"{piece_score.score.error}"
+            note += f", and what was cited there in {len(new_pieces)}"
+        return Score.failed(
+            JudgeError(
+                f"the passages that the judge cites do not fit into its window, even after they "
+                f"were read {_MAX_READINGS} times: ask a judge with a larger window"
+            )
         )
-        return Score.failed(error)
+
+    async def _read_again(self, criterion: Criterion, piece: list[Span]) -> PieceScore:
+        """Ask about some of the passages that were cited."""
+        parts = [span.as_part() for span in piece]
+        [score] = await self._ask(
+            [criterion.with_fields(requires_evidence=False)],
+            parts,
+            instructions=system_prompt("piece"),
+            citable_parts=parts,
+        )
+        return PieceScore(piece, score)
 
     async def _ask(
         self,
@@ -280,6 +289,22 @@ class PieceScore(NamedTuple):
         return [
             citation for citation in self.score.citations if graders.evidence.is_found(citation)
         ]
+
+
+def _describe_failure(piece_score: PieceScore, number: int, piece_count: int) -> Score:
+    """Return the failed score of a criterion, whose error says which piece was not read."""
+    error = JudgeError(
+        f"piece {number} of {piece_count} ({piece_score.name}) was not read: "
+        f"{piece_score.score.error}"
+    )
+    return Score.failed(error)
+
+
+def _add_note(score: Score, note: str) -> Score:
+    """Return the score with a note after its reason."""
+    if score.error is not None:
+        return score
+    return score._replace(reason=f"{score.reason} ({note})")
 
 
 def _list_verdicts(piece_scores: Sequence[PieceScore]) -> str:
@@ -365,36 +390,47 @@ def _join_adjacent(spans: Sequence[Span]) -> list[Span]:
     return joined
 
 
-class Passages(NamedTuple):
-    """The passages of a text that the judge is shown for the final answer to a criterion."""
+def select_passages(piece_scores: Sequence[PieceScore], capacity: int) -> list[list[Span]]:
+    """Return the cited passages, and the end of the text, in pieces of at most `capacity` bytes.
 
-    parts: list[Part]  # with only these passages as their text
-    left_out_count: int  # cited passages that did not fit
-
-
-def select_passages(piece_scores: Sequence[PieceScore], capacity: int) -> Passages:
-    """Return the cited passages in order, and then the end of the text, in `capacity` bytes.
-
-    The end of the text is always shown. Cited passages that do not fit any more are left out.
+    They have as much text around them as fits into one piece. If they do not fit with the least
+    of it, there are several pieces.
     """
-    *cited_passages, end_of_text = _find_passages(piece_scores)
-    free = capacity - size_of(end_of_text.as_part().text)
-    kept: list[Span] = []
-    for passage in cited_passages:
+    pieces: list[list[Span]] = []
+    for context_length in _CONTEXT_LENGTHS:
+        pieces = _pack(_find_passages(piece_scores, context_length), capacity)
+        if len(pieces) == 1:
+            break
+    return pieces
+
+
+def _pack(passages: Sequence[Span], capacity: int) -> list[list[Span]]:
+    """Return passages, in order, in as few pieces of at most `capacity` bytes as possible."""
+    pieces: list[list[Span]] = [[]]
+    free = capacity
+    for passage in passages:
         size = size_of(passage.as_part().text) + _TAG_SIZE
-        if size <= free:
-            kept.append(passage)
-            free -= size
-    left_out_count = len(cited_passages) - len(kept)
-    kept.append(end_of_text)
+        if size > free and pieces[-1]:
+            pieces.append([])
+            free = capacity
+        pieces[-1].append(passage)
+        free -= size
+    return pieces
+
+
+def _join_by_part(passages: Sequence[Span]) -> list[Part]:
+    """Return the parts that passages are from, with only these passages as their text."""
     parts: list[Part] = []
-    for _, passages_of_part in groupby(kept, lambda passage: passage.part.address):
+    for _, passages_of_part in groupby(passages, lambda passage: passage.part.address):
         parts.append(_join_passages(list(passages_of_part)))
-    return Passages(parts, left_out_count)
+    return parts
 
 
-def _find_passages(piece_scores: Sequence[PieceScore]) -> list[Span]:
-    """Return the cited passages with some context, in order; the last one has the end of the text."""
+def _find_passages(piece_scores: Sequence[PieceScore], context_length: int) -> list[Span]:
+    """Return the cited passages in order, with so many characters of the text around each.
+
+    The last passage has the end of the text.
+    """
     # Each part that was read has an entry, so that the entries are in the order of the text.
     passages_by_part: dict[str, list[Span]] = {}
     for piece_score in piece_scores:
@@ -404,12 +440,13 @@ def _find_passages(piece_scores: Sequence[PieceScore]) -> list[Span]:
             for citation in citations:
                 if citation.get("part") in (span.part.address, span.part.message):
                     # The judge was shown this span as the text of the part, so positions count
-                    # from its start.
+                    # from its start. Of several spans of one part, a shorter one is not meant.
                     start = span.start + citation.get("start", 0)
                     end = span.start + citation.get("end", 0)
-                    passages.append(_with_context(span.part, start, end))
+                    if end <= span.end:
+                        passages.append(_with_context(span.part, start, end, context_length))
     last_span = piece_scores[-1].piece[-1]
-    end_of_text = _with_context(last_span.part, last_span.end, last_span.end)
+    end_of_text = _with_context(last_span.part, last_span.end, last_span.end, context_length)
     passages_by_part[last_span.part.address].append(end_of_text)
 
     ordered: list[Span] = []
@@ -418,12 +455,12 @@ def _find_passages(piece_scores: Sequence[PieceScore]) -> list[Span]:
     return ordered
 
 
-def _with_context(part: Part, start: int, end: int) -> Span:
+def _with_context(part: Part, start: int, end: int, context_length: int) -> Span:
     """Return a passage of a part with the text around it; if the part is short, all of it."""
     length = len(part.text)
-    if length <= 4 * _CONTEXT_LENGTH:
+    if length <= 4 * context_length:
         return Span(part, 0, length)
-    return Span(part, max(0, start - _CONTEXT_LENGTH), min(length, end + _CONTEXT_LENGTH))
+    return Span(part, max(0, start - context_length), min(length, end + context_length))
 
 
 def _join_passages(spans: Sequence[Span]) -> Part:

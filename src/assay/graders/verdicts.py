@@ -24,7 +24,7 @@ from assay.concurrency import is_stop_request
 from assay.criterion import BINARY_CHOICES, MAX_MAGNITUDE, NOT_APPLICABLE, Criterion
 from assay.errors import JudgeError
 from assay.graders.judge_input import JudgeInput
-from assay.messages import get_field
+from assay.messages import MEDIA_KINDS, Part, get_field
 from assay.report import Citation, CriterionReport, Score
 from assay.types import OnError
 from assay.wording import explain_first_error, format_value
@@ -356,21 +356,40 @@ def check_citations(criterion: Criterion, score: Score, judge_input: JudgeInput)
     if citations:
         score = score._replace(citations=tuple(citations))
     if required and not _is_lowest(criterion, score):
-        return _require_evidence(score, citations)
+        return _require_evidence(score, citations, parts)
     return score
 
 
-def _require_evidence(score: Score, citations: Sequence[Citation]) -> Score:
-    """Return the score, or a failed score if none of its citations is in what was judged."""
-    has_evidence = any(graders.evidence.is_found(citation) for citation in citations)
-    if has_evidence:
+def _require_evidence(score: Score, citations: Sequence[Citation], parts: Sequence[Part]) -> Score:
+    """Return the score, or a failed score if none of its citations is evidence."""
+    if any(_is_evidence(citation, parts) for citation in citations):
         return score
     verdict = score.verdict or "a value above 0"
-    problem = "it cites nothing"
-    if citations:
+    if not citations:
+        problem = "it cites nothing"
+    elif any(graders.evidence.is_found(citation) for citation in citations):
+        problem = "it quotes no words of the response"
+    else:
         problem = "nothing that it cites is in what it was shown"
     error = JudgeError(f"the judge said {verdict}, which requires evidence, and {problem}")
     return Score.failed(error, score.reason)._replace(citations=score.citations)
+
+
+def _is_evidence(citation: Citation, parts: Sequence[Part]) -> bool:
+    """Return whether a citation quotes the response, or names an image or a file in it.
+
+    An address alone is no evidence, nor are words of the prompt: the judge may have read nothing.
+    """
+    if not graders.evidence.is_found(citation):
+        return False
+    if "part" not in citation:
+        return "quote" in citation  # from a plain text
+    address = citation["part"]
+    cited_parts = [part for part in parts if address in (part.address, part.message)]
+    for part in cited_parts:
+        if not part.in_prompt and ("quote" in citation or part.kind in MEDIA_KINDS):
+            return True
+    return False
 
 
 def _is_lowest(criterion: Criterion, score: Score) -> bool:
