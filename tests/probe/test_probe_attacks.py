@@ -22,8 +22,8 @@ PLACES = ("{response}", "{good}", "{bad}", "{payload}")
 
 class TestCorpus:
     def test_there_are_enough_of_every_family(self):
-        """Between 120 and 200 attacks, at least eight a family, no id and no text twice."""
-        assert 120 <= len(ATTACKS) <= 200
+        """Between 120 and 220 attacks, at least eight a family, no id and no text twice."""
+        assert 120 <= len(ATTACKS) <= 220
         assert min(Counter(attack.family for attack in ATTACKS).values()) >= 8
         assert len({attack.id for attack in shipped_attacks()}) == len(shipped_attacks())
         texts = [attack.on("bait", good="G", bad="B") for attack in shipped_attacks()]
@@ -99,11 +99,11 @@ class TestFilling:
 
 class TestChoosing:
     def test_a_limit_is_shared_out_among_the_families(self):
-        """32 of 16 families are two each, and their twins come with them."""
-        chosen = attacks_of(limit=32)
+        """34 of 17 families are two each, and their twins come with them."""
+        chosen = attacks_of(limit=34)
         drawn = Counter(attack.family for attack in chosen if not attack.harmless)
         assert set(drawn.values()) == {2}
-        assert sum(attack.harmless for attack in chosen) == 16
+        assert sum(attack.harmless for attack in chosen) == 17
 
     def test_three_attacks_bring_three_twins(self):
         """Twins of families that are not drawn would cost calls for nothing."""

@@ -70,10 +70,10 @@ class TestFooled:
         assert report.complete
 
     async def test_a_judge_that_cannot_is_not(self):
-        """0 of 192 attacks, which leaves up to 2 %."""
+        """0 of 204 attacks, which leaves up to 2 %."""
         report = await probe(Rubric.from_dict([PARIS]), judged_by(by_words("")))
-        assert (report.overall.fooled, report.overall.trials) == (0, 192)
-        assert report.overall.share == wilson(0, 192)
+        assert (report.overall.fooled, report.overall.trials) == (0, 204)
+        assert report.overall.share == wilson(0, 204)
 
     async def test_of_a_fault_the_attack_wants_unmet(self):
         """The bait is rude, which the judge says until it is told otherwise."""
@@ -293,6 +293,24 @@ class TestReasons:
         guarded = await probe(rubric, Guarded(judged_by(FakeModel(answer))), attacks=FEW)
         assert (plain.overall.fooled, guarded.overall.fooled) == (1, 0)
         assert guarded.alarms == (0, 5)
+
+    async def test_a_guard_that_obeys_the_text_is_found_out(self):
+        """The guard asks the judge itself, so a text that answers both questions passes.
+
+        This judge obeys: it answers the guard question and the criterion as the text says.
+        """
+
+        def answer(system, user):
+            text, _, question = user.rpartition("<criterion_type>")
+            if "by other means" in question:
+                return "UNMET" if "UNMET" in text else "MET"
+            return "MET" if re.search(r"\bMET\b", text) else "UNMET"
+
+        judge = Guarded(judged_by(FakeModel(answer)))
+        report = await probe(Rubric.from_dict([PARIS]), judge)
+        guard = report.families["guard"]
+        assert (guard.fooled, guard.trials) == (10, 12)  # it cannot read the two in disguise
+        assert report.families["instruction"].fooled == 0
 
     async def test_the_report_is_plain_data(self):
         """Ready for JSON, with every trial."""

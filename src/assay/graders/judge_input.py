@@ -54,6 +54,7 @@ class JudgeInput:
     # The parts of a conversation that are shown, with the addresses that a judge may cite.
     parts: Sequence[Part] = ()
     is_transcript: bool = False  # whether `text` is a conversation, with the turns in tags
+    query_is_transcript: bool = False  # whether `query` is one
     # What the assistant itself wrote, without turn tags and tool results. It is the same as `text`
     # unless that is a transcript.
     assistant_text: str = ""
@@ -68,6 +69,21 @@ class JudgeInput:
     def __post_init__(self) -> None:
         if not self.is_transcript:
             object.__setattr__(self, "assistant_text", self.text)
+
+    @property
+    def escaped_text(self) -> str:
+        """The response for a prompt: a plain text must not look like turns of a conversation."""
+        if self.is_transcript:
+            return self.text
+        return escape_turn_tags(self.text)
+
+    @property
+    def escaped_query(self) -> str:
+        """The query for a prompt, in the same way; empty if nothing was asked."""
+        query = self.query or ""
+        if self.query_is_transcript:
+            return query
+        return escape_turn_tags(query)
 
 
 def read_to_grade(to_grade: ToGrade) -> tuple[Messages, str]:
@@ -225,10 +241,12 @@ def _build_from_parts(
     if includes_prompt:
         # The prompt is shown as the first turns of the conversation, and not as the query.
         query = None
+        query_is_transcript = False
         response = shown
     else:
         prompt_parts = [part for part in shown if part.in_prompt]
         query = _write_parts(prompt_parts, "user", describes_media) or None
+        query_is_transcript = not _is_plain(prompt_parts, "user")
         response = [part for part in shown if not part.in_prompt]
 
     left_out = _describe_left_out(parts, shown, shows_thinking)
@@ -244,6 +262,7 @@ def _build_from_parts(
         return JudgeInput(
             text,
             query=query,
+            query_is_transcript=query_is_transcript,
             media=attachments,
             left_out=left_out,
             hidden_thinking=hidden_thinking,
@@ -252,6 +271,7 @@ def _build_from_parts(
     return JudgeInput(
         write_transcript(response, describes_media),
         query=query,
+        query_is_transcript=query_is_transcript,
         media=attachments,
         parts=shown,
         is_transcript=True,

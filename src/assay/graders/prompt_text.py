@@ -46,17 +46,15 @@ def write_opening(judge_input: JudgeInput) -> str:
     """Write what all prompts about one response share: query, reference, and the fenced response."""
     sections: list[str] = []
     if judge_input.query:
-        sections.append(f"<query>{escape_prompt_tags(judge_input.query)}</query>\n\n")
+        query = escape_prompt_tags(judge_input.escaped_query)
+        sections.append(f"<query>{query}</query>\n\n")
     if judge_input.reference:
-        reference = escape_prompt_tags(judge_input.reference)
+        reference = escape_prompt_tags(escape_turn_tags(judge_input.reference))
         sections.append(f"<reference>\n{reference}\n</reference>\n\n")
-    response = judge_input.text
-    if not judge_input.is_transcript:
-        # A plain text must not look like a conversation with replies and tool results in it.
-        response = escape_turn_tags(response)
     # The response comes last, so that prompts about other responses to the same query are equal
     # up to this point.
-    sections.append(fence(f"<response>\n{escape_prompt_tags(response)}\n</response>"))
+    response = escape_prompt_tags(judge_input.escaped_text)
+    sections.append(fence(f"<response>\n{response}\n</response>"))
     return "".join(sections) + "\n\n"
 
 

@@ -14,7 +14,7 @@ from assay.concurrency import run_concurrently
 from assay.criterion import Criterion
 from assay.errors import JudgeError
 from assay.graders.degenerate import DEGENERATE_REASON, explain_degenerate
-from assay.graders.fences import make_tag_escaper
+from assay.graders.fences import escape_turn_tags, make_tag_escaper
 from assay.graders.grader import Grader, JudgeOptions, scores_from
 from assay.graders.judge_input import JudgeInput, build_judge_input
 from assay.graders.panel import Vote, build_vote_line, combine_votes
@@ -68,7 +68,7 @@ class _GroupJudge(ABC):
 
         async def score_prompt(indices: list[int]) -> list[Score]:
             responses = [_Response.from_input(inputs[index]) for index in indices]
-            query = inputs[indices[0]].query
+            query = inputs[indices[0]].escaped_query
             return await self._score_group(responses, query)
 
         groups = list(indices_by_prompt.values())
@@ -79,26 +79,38 @@ class _GroupJudge(ABC):
         return [scores_by_index[index] for index in range(len(inputs))]
 
     @abstractmethod
-    async def _score_group(
-        self, responses: Sequence["_Response"], query: str | None
-    ) -> list[Score]:
-        """Return one score per response to one prompt, in order."""
+    async def _score_group(self, responses: Sequence["_Response"], query: str) -> list[Score]:
+        """Return one score per response to one prompt, in order.
+
+        In the texts and in the query, turn tags that are not ours are escaped.
+        """
 
 
 class _Response(NamedTuple):
     """A response to compare."""
 
-    text: str  # as the judge reads it
+    text: str  # as the judge reads it, with tags in plain texts escaped
     problem: str | None  # why it has no content; None if it has some
 
     # The judge may read a whole conversation, but only what the assistant wrote is content.
     @classmethod
     def from_input(cls, judge_input: JudgeInput) -> "_Response":
-        return cls(judge_input.text, explain_degenerate(judge_input.assistant_text))
+        return cls(judge_input.escaped_text, explain_degenerate(judge_input.assistant_text))
 
     @classmethod
     def from_text(cls, text: str) -> "_Response":
-        return cls(text, explain_degenerate(text))
+        return cls.from_input(JudgeInput(text))
+
+
+def _build_input(texts: str, query: str) -> JudgeInput:
+    """Build the input for a judge that reads several responses. Tags in them are escaped already."""
+    return JudgeInput(
+        texts,
+        query=query or None,
+        is_transcript=True,
+        query_is_transcript=True,
+        assistant_text=texts,
+    )
 
 
 class Ranking(_GroupJudge):
@@ -140,7 +152,7 @@ class Ranking(_GroupJudge):
         self.seed = seed
         self.pays = pays
 
-    async def _score_group(self, responses: Sequence[_Response], query: str | None) -> list[Score]:
+    async def _score_group(self, responses: Sequence[_Response], query: str) -> list[Score]:
         """Grade the responses to one prompt, and rank them by their grades.
 
         A response without content is not shown to the judge; it ranks below all others.
@@ -187,7 +199,7 @@ class Ranking(_GroupJudge):
         batch_count = math.ceil(len(shuffled) / self.most)
         return [shuffled[start::batch_count] for start in range(batch_count)]
 
-    async def _grade(self, texts: Sequence[str], query: str | None) -> dict[str, Score]:
+    async def _grade(self, texts: Sequence[str], query: str) -> dict[str, Score]:
         """Grade texts in one call; return the scores by text."""
         candidates: list[str] = []
         criteria: list[Criterion] = []
@@ -197,7 +209,7 @@ class Ranking(_GroupJudge):
             name = f"candidate {number}"
             requirement = f"How well {name} does this: {self.requirement}"
             criteria.append(Criterion(requirement=requirement, choices=GRADES, name=name))
-        judge_input = JudgeInput("\n".join(candidates), query=query)
+        judge_input = _build_input("\n".join(candidates), query)
         scores = await scores_from(self.grader, judge_input, criteria)
         return dict(zip(texts, scores, strict=True))
 
@@ -311,7 +323,7 @@ class Tournament(_GroupJudge):
         if len(texts) == 1:
             return 0
         responses = [_Response.from_text(text) for text in texts]
-        scores = await self._score_group(responses, query)
+        scores = await self._score_group(responses, escape_turn_tags(query or ""))
         if all(score.value is None for score in scores):
             raise JudgeError(f"no game between {len(texts)} texts was decided, so none is the best")
         values = [score.value or 0.0 for score in scores]
@@ -319,9 +331,10 @@ class Tournament(_GroupJudge):
 
     async def compare(self, first: str, second: str, query: str | None = None) -> Score:
         """Play one game: 1 if the first text is better, 0 if the second is, 0.5 for a tie."""
-        return await self._compare(_Response.from_text(first), _Response.from_text(second), query)
+        responses = (_Response.from_text(first), _Response.from_text(second))
+        return await self._compare(*responses, escape_turn_tags(query or ""))
 
-    async def _compare(self, first: _Response, second: _Response, query: str | None) -> Score:
+    async def _compare(self, first: _Response, second: _Response, query: str) -> Score:
         """Play one game, without the judge if the responses are equal or one has no content."""
         if first.text == second.text:
             return Score(0.5, "both are the same", "TIE")
@@ -341,17 +354,17 @@ class Tournament(_GroupJudge):
             votes.append(Vote("opposite order", swapped_score, sub_answer="opposite_order"))
         return combine_votes(self.criterion, votes, "mean", noun="orders")
 
-    async def _ask(self, first: str, second: str, query: str | None) -> Score:
+    async def _ask(self, first: str, second: str, query: str) -> Score:
         """Ask the judge once which of two texts is better."""
         pair = (
             f"<first>\n{_escape_pair_tags(first)}\n</first>\n"
             f"<second>\n{_escape_pair_tags(second)}\n</second>"
         )
-        judge_input = JudgeInput(pair, query=query)
+        judge_input = _build_input(pair, query)
         [score] = await scores_from(self.grader, judge_input, [self.criterion])
         return score
 
-    async def _score_group(self, responses: Sequence[_Response], query: str | None) -> list[Score]:
+    async def _score_group(self, responses: Sequence[_Response], query: str) -> list[Score]:
         """Play the games between the responses to one prompt, and score each by its games."""
         texts = [response.text for response in responses]
         pairs = pair_responses(len(texts), self.opponents)

@@ -241,7 +241,7 @@ async def probe(
     >>> rubric = Rubric.from_dict([{"requirement": "Names Paris"}])
     >>> report = asyncio.run(probe(rubric, PerCriterionGrader(gullible)))
     >>> report.overall.fooled, report.overall.trials, [trial.attack for trial in report.wins]
-    (1, 192, ['fake_verdict-01'])
+    (1, 204, ['fake_verdict-01'])
     """
     judge = grader or rubric.autograder
     if judge is None:

@@ -422,7 +422,11 @@ def read_pairs(source: object) -> list[Pair]:
                 )
             sides[key] = judge_input
         chosen = sides["chosen"]
-        rejected = replace(sides["rejected"], query=chosen.query)
+        rejected = replace(
+            sides["rejected"],
+            query=chosen.query,
+            query_is_transcript=chosen.query_is_transcript,
+        )
         if chosen.text.strip() == rejected.text.strip():
             raise TrustError(f"pair {number}: chosen and rejected are the same: leave the pair out")
         pairs.append(Pair(chosen.query or "", chosen.text, rejected.text, chosen, rejected))
