@@ -102,7 +102,6 @@ def test_pass_at_k_is_by_the_threshold_of_the_environment(assay):
             ["environments"],
             "there is no environment 'environments': no module environments is there",
         ),
-        (["questions.jsonl"], "Missing option '-r'"),
         (
             ["questions.jsonl", "-r", "rubric.yaml", "--env-args", '{"a": 1}'],
             "--env-args is for an environment",

@@ -12,8 +12,9 @@ import openai
 import pytest
 
 from assay import Criterion, Limits, PerCriterionGrader, Price, Rubric, RubricError, model_of
-from assay.envs import Environment, Results, SingleTurnEnv, cleanup
+from assay.envs import Environment, MultiTurnEnv, Results, SingleTurnEnv, cleanup
 from assay.models import Reply, budget
+from assay.runs import RunRefused
 from assay.testing import FakeModel, Fault
 
 REWARDS = [1.0] * 7 + [0.0]
@@ -638,3 +639,30 @@ def test_a_rollout_passes_by_the_threshold_of_its_environment(serve):
     env.pass_threshold = "high"
     with pytest.raises(ValueError, match="pass_threshold is 'high': give a number"):
         env.evaluate(model=serve("a b").model)
+
+
+class Countdown(MultiTurnEnv):
+    """A dialogue with a setting of its own."""
+
+    def __init__(self, *args, start, **options):
+        super().__init__(*args, **options)
+        self.start = start
+
+    async def env_response(self, messages, state):
+        return [{"role": "user", "content": f"{self.start}?"}]
+
+
+def test_a_run_is_resumed_with_the_settings_of_its_environment_only(tmp_path, serve):
+    rows = [{"prompt": "?", "answer": "a"}]
+    rubric = Rubric([{"check": {"contains": "a"}, "name": "a"}])
+    model = serve("a").model
+
+    def evaluate(**settings):
+        env = Countdown(rows, rubric=rubric, **settings)
+        return env.evaluate(model=model, run=tmp_path / "run", resume=(tmp_path / "run").exists())
+
+    evaluate(start=3, max_turns=2)
+    assert len(evaluate(start=3, max_turns=2).outputs) == 1
+    for settings in ({"start": 3, "max_turns": 4}, {"start": 5, "max_turns": 2}):
+        with pytest.raises(RunRefused, match="settings"):
+            evaluate(**settings)

@@ -83,7 +83,8 @@ def load_environment(name: str, **arguments: Any) -> Environment:
         gave = f"{FUNCTION}() of {name} gave {format_value(environment)}, which is no environment of assay"
         raise EnvironmentLoadError(f"{gave}: {_ON_ASSAY}, if it was written for verifiers")
     environment.env_id = environment.env_id or name
-    environment.env_args = environment.env_args or arguments
+    # An environment may note some arguments itself. All that were passed are part of a run's identity.
+    environment.env_args = {**environment.env_args, **arguments}
     return environment
 
 

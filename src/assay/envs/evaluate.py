@@ -1,6 +1,7 @@
 """Evaluate an environment: generate the rollouts of every example, and give each group to the pipeline that scores it."""
 
 import asyncio
+import inspect
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -472,13 +473,34 @@ def _find_judge(
 
 
 def _describe_environment(environment: "Environment") -> dict[str, Any]:
-    """Return what identifies an environment: its class, its name, and the arguments it was made with."""
-    description: dict[str, Any] = {"environment": type(environment).__name__}
+    """Return what identifies an environment: its class, settings and name, and the arguments it was loaded with."""
+    description: dict[str, Any] = {
+        "environment": type(environment).__name__,
+        "settings": _read_settings(environment),
+    }
     if environment.env_id:
         description["env_id"] = environment.env_id
     if environment.env_args:
         description["env_args"] = dict(environment.env_args)
     return description
+
+
+def _read_settings(environment: "Environment") -> dict[str, Any]:
+    """Return the plain arguments of an environment's constructors that it keeps as attributes.
+
+    The system prompt is left out, because the prompts of the data hold it.
+    """
+    names: set[str] = set()
+    for base in type(environment).__mro__:
+        if "__init__" in vars(base):
+            names |= inspect.signature(vars(base)["__init__"]).parameters.keys()
+    names -= {"system_prompt", "env_id"}
+    attributes = vars(environment)
+    return {
+        name: attributes[name]
+        for name in sorted(names)
+        if isinstance(attributes.get(name), bool | int | float | str)
+    }
 
 
 def _restore(
