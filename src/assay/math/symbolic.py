@@ -38,19 +38,13 @@ _NO_LIMIT: Any = None  # the pool ends what takes too long
 def compare(gold: str, answer: str, rounding: int) -> dict[str, bool]:
     """Return whether the two are equal, and whether the gold and the answer could be read.
 
-    math-verify rounds numbers to 15 digits, and calls equal what only reads alike. Its yes counts only if
-    `_is_confirmed` agrees.
+    math-verify reads the texts. Whether they are equal is settled by exact rules: its own comparison rounds
+    numbers to 15 digits, and calls equal what only reads alike. It is asked where one side has a decimal.
     """
     gold_reading = read(gold)
     answer_reading = read(answer)
-    is_equal = verify(
-        list(gold_reading),
-        list(answer_reading),
-        float_rounding=rounding,
-        timeout_seconds=None,
-    )
     return {
-        "equal": bool(is_equal) and _is_confirmed(gold_reading, answer_reading),
+        "equal": _are_equal(gold_reading, answer_reading, rounding),
         "gold": any(not isinstance(item, str) for item in gold_reading),
         "answer": any(not isinstance(item, str) for item in answer_reading),
     }
@@ -66,10 +60,12 @@ def read(text: str) -> tuple[Any, ...]:
     return tuple(reading)
 
 
-def _is_confirmed(gold_reading: tuple[Any, ...], answer_reading: tuple[Any, ...]) -> bool:
+def _are_equal(
+    gold_reading: tuple[Any, ...], answer_reading: tuple[Any, ...], rounding: int
+) -> bool:
     """Return True if both are expressions with values, and their difference is exactly 0.
 
-    A side with a decimal has to agree with the other to six digits.
+    If one side has a decimal, they must agree to six digits, and be equal for math-verify.
     """
     if not gold_reading or not answer_reading:
         return False
@@ -77,12 +73,25 @@ def _is_confirmed(gold_reading: tuple[Any, ...], answer_reading: tuple[Any, ...]
     if not isinstance(gold, Expr) or not isinstance(answer, Expr):
         return False
     gold, answer = gold.doit(), answer.doit()
-    if gold.has(nan, oo, zoo) or answer.has(nan, oo, zoo):
+    if _has_no_value(gold) or _has_no_value(answer):
         return False
     is_decimal = gold.has(Float) or answer.has(Float)
     if not _agree_at_points(gold, answer, is_decimal=is_decimal):
         return False
-    return is_decimal or _is_zero(gold - answer)
+    if not is_decimal:
+        return _is_zero(gold - answer)
+    return bool(
+        verify(
+            list(gold_reading),
+            list(answer_reading),
+            float_rounding=rounding,
+            timeout_seconds=None,
+        )
+    )
+
+
+def _has_no_value(expression: Any) -> bool:
+    return expression.has(nan, oo, zoo)
 
 
 def _is_zero(difference: Any) -> bool:
