@@ -26,6 +26,15 @@ _CONCLUSION: Final = re.compile(
     r"|oops|must)\b",
     re.IGNORECASE,
 )
+_DENIAL_BEFORE: Final = re.compile(
+    r"(?:\bnot|n't|\bcannot|\bnever)(?: be)?(?: equal(?: to)?)?[\s$:]*\Z", re.IGNORECASE
+)
+_DENIAL_AFTER: Final = re.compile(
+    r"[\s$]*(?:is|was|would be|seems)? ?(?:wrong|incorrect|impossible|false|not (?:the answer|correct|right)"
+    r"|fails)\b",
+    re.IGNORECASE,
+)
+_DENIAL_LENGTH: Final = 60  # how many characters beside a box may deny it
 _MAX_BOXES: Final = 100  # boxes further from the end are not looked at
 _CONCLUSION_LENGTH: Final = 200  # how many characters before a box may say that it is the answer
 
@@ -74,10 +83,19 @@ def find_final_box(text: str) -> str | None:
     if not boxes:
         return None
     last = boxes[-1]
+    if is_denied(text, last):
+        return None
     for previous, box in zip(reversed(boxes[:-1]), reversed(boxes), strict=False):
         if previous.content != last.content:
             return last.content if is_conclusion(text[previous.end : box.start]) else None
     return last.content
+
+
+def is_denied(text: str, box: Box) -> bool:
+    r"""Return True if the words beside a box deny it: `not \boxed{7}`, `\boxed{7} is wrong`."""
+    before = text[max(0, box.start - _DENIAL_LENGTH) : box.start]
+    after = text[box.end : box.end + _DENIAL_LENGTH]
+    return _DENIAL_BEFORE.search(before) is not None or _DENIAL_AFTER.match(after) is not None
 
 
 def is_conclusion(words: str) -> bool:

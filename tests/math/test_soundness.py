@@ -1,6 +1,7 @@
 r"""A yes is a proof: other answers are never paid, whether from a table of attacks or made by mutation."""
 
 import json
+import math
 from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
@@ -125,7 +126,10 @@ VALUES = st.one_of(
         st.sampled_from("xyz"), st.sampled_from(["<", ">", r"\le ", r"\ge "]), st.integers(-20, 20)
     ).map(lambda parts: Value("inequality", parts)),
     st.tuples(*[st.integers(-9, 9)] * 4).map(lambda parts: Value("matrix", parts)),
-    st.tuples(st.integers(1, 30), st.integers(31, 60)).map(lambda parts: Value("ratio", parts)),
+    # In lowest terms: 2:32 would be a time.
+    st.tuples(st.integers(1, 30), st.integers(31, 60))
+    .filter(lambda parts: math.gcd(*parts) == 1)
+    .map(lambda parts: Value("ratio", parts)),
     st.tuples(st.integers(1, 60), st.sampled_from(UNITS)).map(
         lambda parts: Value("quantity", parts)
     ),

@@ -1,9 +1,11 @@
 """Compare two answers, read into trees, by exact arithmetic: the second tier."""
 
+import math
 import re
 from itertools import product
 from typing import Final
 
+from assay.math import tree
 from assay.math.answer_text import final_answer
 from assay.math.equality import compare, unsolved
 from assay.math.normalization import settled, shortened
@@ -88,7 +90,18 @@ def _find_contradiction(gold: ParsedAnswer, answer: ParsedAnswer) -> str | None:
         return f"one holds for {gold.quantifier}, the other for {answer.quantifier}"
     if gold.clock_time and answer.clock_time and gold.clock_time != answer.clock_time:
         return f"different times: {gold.text} and {answer.text}"
+    if _is_surely_time(gold) and answer.clock_time is None and _is_ratio_or_number(answer):
+        return f"one is the time {gold.text}, the other is not a time"
     return None
+
+
+def _is_surely_time(answer: ParsedAnswer) -> bool:
+    """Return True for a time such as `4:30`: as a ratio it would be written in lowest terms."""
+    return answer.clock_time is not None and math.gcd(*answer.clock_time) > 1
+
+
+def _is_ratio_or_number(answer: ParsedAnswer) -> bool:
+    return isinstance(answer.tree, tree.Listing | tree.Quotient | tree.Number)
 
 
 def _is_asked(gold: ParsedAnswer, answer: ParsedAnswer, options: MathOptions) -> bool:

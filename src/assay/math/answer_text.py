@@ -10,7 +10,7 @@ import re
 from collections import deque
 from typing import Final
 
-from assay.boxes import find_boxes, is_conclusion
+from assay.boxes import find_boxes, is_conclusion, is_denied
 from assay.math.units import says_what
 from assay.math.words import (
     CHANGES,
@@ -41,6 +41,8 @@ def last_box(text: str) -> str | None:
     """
     boxes = find_boxes(text)
     if not boxes:
+        return None
+    if is_denied(text, boxes[-1]):
         return None
     contents = [boxes[-1].content]
     for previous, box in zip(reversed(boxes[:-1]), reversed(boxes), strict=False):

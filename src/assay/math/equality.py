@@ -20,7 +20,9 @@ def compare(gold: tree.Node, answer: tree.Node, options: MathOptions) -> Equalit
         return compare_constants(gold, answer, options)
     if tree.is_equation(answer) and not tree.is_equation(gold) and _is_false(answer, options):
         return different("the answer is an equation that does not hold")
+    gold, answer = _with_name_first(gold), _with_name_first(answer)
     gold, answer = tree.rewritten(gold, answer, options)
+    answer = _with_constant_of(gold, answer)
     if gold == answer:
         return SAME
     if isinstance(gold, tree.Words) or isinstance(answer, tree.Words):
@@ -39,6 +41,42 @@ def compare(gold: tree.Node, answer: tree.Node, options: MathOptions) -> Equalit
     if isinstance(gold, tree.Relation) or isinstance(answer, tree.Relation):
         return compare_relations(gold, answer)
     return compare_quantities(gold, answer, options)
+
+
+def _with_name_first(node: tree.Node) -> tree.Node:
+    """Return `5 = x` as `x = 5`, and anything else as it is."""
+    match node:
+        case tree.Relation((value, tree.Symbol() as name), ("=",)) if not tree.symbols_of(value):
+            return tree.Relation((name, value), ("=",))
+        case _:
+            return node
+
+
+_CONSTANTS_OF_INTEGRATION: Final = frozenset("CcKk")
+
+
+def _with_constant_of(gold: tree.Node, answer: tree.Node) -> tree.Node:
+    """Return the answer with the gold's name for the constant of integration: `+ c` for `+ C`."""
+    name = _find_constant_of_integration(gold)
+    other = _find_constant_of_integration(answer)
+    if name is None or other is None or name == other or name in tree.symbols_of(answer):
+        return answer
+    return tree.renamed(answer, lambda symbol: name if symbol == other else symbol)
+
+
+def _find_constant_of_integration(node: tree.Node) -> str | None:
+    """Return the name of a constant that is added to an expression, and is nowhere else in it."""
+    if not isinstance(node, tree.Sum):
+        return None
+    names = tree.symbols_of(node)
+    for term in node.terms:
+        if not isinstance(term, tree.Symbol) or term.name not in _CONSTANTS_OF_INTEGRATION:
+            continue
+        others = [other for other in node.terms if other is not term]
+        is_added_only = all(term.name not in tree.symbols_of(other) for other in others)
+        if is_added_only and len(names) > 1:
+            return term.name
+    return None
 
 
 def _is_false(equation: tree.Relation, options: MathOptions) -> bool:
@@ -64,7 +102,7 @@ def _lacks_value(number: tree.Node) -> bool:
 def _compare_words(gold: tree.Node, answer: tree.Node) -> Equality:
     if isinstance(gold, tree.Words) and isinstance(answer, tree.Words):
         one, two = (
-            _SAYS_NOTHING.sub("", _BETWEEN_WORDS.sub(" ", side.text)).strip()
+            _ARTICLE.sub("", _SAYS_NOTHING.sub("", _BETWEEN_WORDS.sub(" ", side.text)).strip())
             for side in (gold, answer)
         )
         if one == two != "":
@@ -128,10 +166,22 @@ def _compare_definitions(
         )
         answer = tree.Relation(tuple(renamed_sides), answer.operators)
         other = answer.sides[0]
+    if _is_graph(name, gold.sides[-1], other, answer.sides[-1]):
+        return compare(gold.sides[-1], answer.sides[-1], options)
     arguments = tree.symbols_of(name) if isinstance(name, tree.Apply) else set[str]()
     if name != other or tree.symbols_of(name) & tree.symbols_of(gold.sides[-1]) - arguments:
         return None
     return compare(gold.sides[-1], answer.sides[-1], options)
+
+
+def _is_graph(name: tree.Node, rule: tree.Node, other: tree.Node, other_rule: tree.Node) -> bool:
+    """Return True if one defines a function of x and the other its graph: `f(x) = …` and `y = …`."""
+    y = tree.Symbol("y")
+    if "y" in tree.symbols_of(rule) | tree.symbols_of(other_rule):
+        return False
+    function = other if name == y else name
+    x = (tree.Symbol("x"),)
+    return y in (name, other) and isinstance(function, tree.Apply) and function.arguments == x
 
 
 Compare: TypeAlias = Callable[[tree.Node, tree.Node], Equality]  # how parts are compared
@@ -139,6 +189,7 @@ Compare: TypeAlias = Callable[[tree.Node, tree.Node], Equality]  # how parts are
 _MOST_ITEMS: Final = 40
 _BETWEEN_WORDS: Final = re.compile(r"[\s,;]+|(?<=\w)-(?=\w)")
 _SAYS_NOTHING: Final = re.compile(r"[.:!?'\"]")
+_ARTICLE: Final = re.compile(r"^(?:an?|the) (?=\w\w)")
 
 
 def compare_listings(gold: tree.Node, answer: tree.Node, options: MathOptions) -> Equality:
@@ -182,6 +233,10 @@ def compare_listings(gold: tree.Node, answer: tree.Node, options: MathOptions) -
         and ("set" in kinds or _is_choice(answer))
     ):
         return different("the gold has an order, and the answer has none")
+    if kind == "round" and _has_labels(answer):
+        two = _by_name(answer)
+    elif _kind(answer) == "round" and _has_labels(gold):
+        one = _by_name(gold)
     is_named = _has_labels(gold) and not _has_labels(answer)
     if is_named or (options.ordered_tuples and kind in ("round", "square")):
         return all_of(list(map(compared, one, two)), as_what="lists")
@@ -227,6 +282,14 @@ def _has_labels(node: tree.Node) -> TypeGuard[tree.Listing]:
         if isinstance(item, tree.Relation) and tree.is_assignment(item)
     ]
     return len(names) == len(node.items) == len(set(names))
+
+
+def _by_name(node: tree.Listing) -> tuple[tree.Node, ...]:
+    """Return the parts of a list with labels in the order of coordinates: `y = 2, x = 1` is (1, 2)."""
+    names = [tree.children(item)[0] for item in node.items]
+    if not all(isinstance(name, tree.Symbol) for name in names):
+        return node.items
+    return tuple(sorted(node.items, key=lambda item: str(tree.children(item)[0])))
 
 
 def _compare_unordered(

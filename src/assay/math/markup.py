@@ -175,7 +175,9 @@ _NEXT_STATEMENT: Final = re.compile(
 )
 # Rows of a matrix that ended in one backslash, the other lost on the way.
 _SINGLE_BREAK: Final = re.compile(r"\\(?=[\s\d-])")
-_UNIT_FONT: Final = re.compile(r"(?<=[\d)}\s/])\\(?:mathrm|rm|textrm)\s*\{([^{}]*)\}")
+_UNIT_FONT: Final = re.compile(
+    r"(?<=[\d)}\s/])\\(?:mathrm|rm|textrm)\s*\{((?:[^{}^]++|\^\{-?\d\}|\^)*+)\}"
+)
 
 
 def remove_markup(text: str) -> str:
@@ -201,7 +203,8 @@ def _mark_unit(match: re.Match[str]) -> str:
     follows_value = before != "" and before in "0123456789)}/"
     if not follows_value or letters in ("", "e", "i", "d"):
         return match[0]
-    return rf"\text{{{letters}}}"
+    units = letters.replace("{", "").replace("}", "")  # `s^{-1}`
+    return rf"\text{{{units}}}"
 
 
 def measure_depth(text: str) -> int:

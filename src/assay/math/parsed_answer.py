@@ -22,14 +22,18 @@ from assay.math.tree import (
     Symbol,
     Words,
     is_value,
+    nodes_of,
     symbols_of,
 )
 from assay.math.units import CHINESE, SHAPES, says_what, unit_of
 from assay.math.words import (
     BASIS_POINTS,
+    CONNECTIVES,
+    DENIALS,
     FUNCTIONS,
     GREEK,
     LEADS,
+    LINKS,
     NUMERALS,
     PARTS,
     PERCENT,
@@ -59,10 +63,15 @@ class ParsedAnswer:
 
     @cached_property
     def is_expression(self) -> bool:
-        """Whether it is one expression, which math-verify may be asked about."""
-        is_read = self.tree is not None
-        is_one_value = self.tree is None or is_value(self.tree)
-        return is_one_value and is_expression(self.text, is_read=is_read)
+        """Whether it is one expression, which math-verify may be asked about.
+
+        An expression of infinity has no value that could be proven, but for math-verify ∞^0 is 1.
+        """
+        if self.tree is None:
+            return is_expression(self.text, is_read=False)
+        if not is_value(self.tree) or Constant("infinity") in nodes_of(self.tree):
+            return False
+        return is_expression(self.text, is_read=True)
 
     @property
     def is_bare_choice(self) -> bool:
@@ -84,6 +93,8 @@ class ParsedAnswer:
         """
         if isinstance(self.tree, Words):
             return ()
+        if isinstance(other.tree, Words):
+            return self._read_as_words()
         readings = list(self._readings_of_text)
         is_decimal = isinstance(other.tree, Number) and other.tree.decimal
         if not is_gold and is_decimal and _DECIMAL_COMMA.fullmatch(self.text):
@@ -91,6 +102,12 @@ class ParsedAnswer:
         if other.tree is not None:
             readings += self._read_letter_unit(other.tree, is_gold=is_gold)
         return tuple(readings)
+
+    def _read_as_words(self) -> tuple[Node, ...]:
+        """Return the reading of `odd` as a word, and not as the product of o, d and d."""
+        if _WORDS_ONLY.fullmatch(self.text) is None:
+            return ()
+        return (Words(self.text.casefold().strip(" .,;:!?\"'")),)
 
     def _read_letter_unit(self, other: Node, *, is_gold: bool) -> list[Node]:
         """Return the reading of `7 m` as 7 metres, if nothing suggests that m is a variable."""
@@ -245,6 +262,11 @@ _CHOICE_WITH_CONTENT: Final = re.compile(
     r"(?i:(?:option|choice) )?(?:\(([A-J])\)|([A-J])(?:\)|\.(?= )|:(?= )))"
     r" ?(?=[\d\\a-z]|-\d)(.*[\w}].*)",
 )
+# `(A) 1 (B) 2` lists the choices, `(A) or 7` and `(A) is wrong` say something about them.
+_CHOICE_LETTER: Final = re.compile(r"(?<!\w)(?:\([A-J]\)|[A-J][.)](?!\w))")
+_NO_CONTENT: Final = (
+    (LINKS | DENIALS | frozenset(CONNECTIVES)) - {"no", "none", "neither", "in", "on", "at"}
+) | {"would", "will", "must", "may", "might", "seems", "looks", "fails", "then", "maybe", "through"}
 
 
 def _read_choice(text: str) -> _Choice | None:
@@ -257,9 +279,18 @@ def _read_choice(text: str) -> _Choice | None:
     if announced is not None:
         return _Choice(announced[1] or announced[2], "")
     with_content = _CHOICE_WITH_CONTENT.fullmatch(plain)
-    if with_content is not None:
+    if with_content is not None and _is_content(with_content[3]):
         return _Choice(with_content[1] or with_content[2], with_content[3])
     return None
+
+
+def _is_content(text: str) -> bool:
+    """Return True if the text behind a choice can be what it stands for."""
+    if _CHOICE_LETTER.search(text):
+        return False
+    words = words_of(text)
+    starts_with_word = text[:1].isalpha()
+    return not (starts_with_word and words[0] in _NO_CONTENT)
 
 
 # Quantities in two units: `2 hours 30 minutes`.
@@ -322,6 +353,10 @@ def _split_quantifier(text: str) -> tuple[str, Quantifier | None]:
 
 _WORDS_ONLY: Final = re.compile(r"[a-zA-Z][a-zA-Z\s,.'\"!?;:-]*")
 _NAME_IN_CAPITALS: Final = re.compile(r"(?![XYZ]+\Z)[A-Z]{3,}")
+_VERDICT_REPEATED: Final = re.compile(
+    r"(?:(?P<yes>yes)|no),? (?:it|they|this|that|there|we|he|she)"
+    r" (?:is|are|can|does|do|has|have|will|was|were)(?(yes)|(?: not|n't))"
+)
 _REALS_EXCEPT: Final = re.compile(
     rf"(?:{'|'.join(phrase for phrase, kind in PHRASES.items() if kind == 'R')})"
     r"(?:,? except(?: for)?|,? excluding|,? but(?: not)?|,? other than) (?:[a-z] ?= ?)?(.{1,60})",
@@ -343,6 +378,9 @@ def _read_words(text: str) -> Node | None:
         return _read_phrase(folded)
     if folded in VERDICTS or _NAME_IN_CAPITALS.fullmatch(plain.strip()):
         return Words(folded)
+    verdict = _VERDICT_REPEATED.fullmatch(folded)
+    if verdict is not None:
+        return Words("yes" if verdict["yes"] else "no")
     words = words_of(folded)
     number = read_number(words)
     if number is not None:
@@ -376,6 +414,15 @@ _THEREFORE: Final = r"\\(?:therefore|approx|Rightarrow|implies|sim|because)(?![a
 _LEADING: Final = re.compile(
     rf"(?:(?:equals? to|{_LEAD_WORDS})\b\s*:?\s*|{_THEREFORE}\s*|[~≈:=]\s*)+", re.IGNORECASE
 )
+# `the point (1,2)` and `x equals 7`.
+_INTRODUCTION: Final = re.compile(
+    r"^(?:the )?(?:ordered pair|point|vector|interval|set|pair|coordinates|matrix) (?:is |are )?"
+    r"(?=[(\[]|\\(?:\{|langle|begin))",
+    re.IGNORECASE,
+)
+_EQUALS_IN_WORDS: Final = re.compile(
+    r"^([a-zA-Z](?:_\{?\w\}?|\([a-z]\))?) (?:equals|is equal to|is) (?=[-\d\\.(a-zA-Z])"
+)
 _TRAILING: Final = re.compile(
     r"(?<=[\d)}\]% ]) ?((?:[a-zA-Z][a-zA-Z'-]{2,}\.?|(?:sq|cu)\.?(?= )|bps?\b)"
     r"(?:[ ,]+[a-zA-Z][a-zA-Z'-]*\.?){0,11})$"
@@ -391,6 +438,8 @@ def _mark_words(text: str) -> str:
     leading = _LEADING.match(text)
     if leading and leading.end() < len(text):
         text = text[leading.end() :]
+    text = _INTRODUCTION.sub("", text)
+    text = _EQUALS_IN_WORDS.sub(r"\1=", text)
     text = _WORD_FOR_MINUS.sub("-", text, count=1) if _WORD_FOR_MINUS.match(text) else text
     trailing = _TRAILING.search(text)
     if trailing is None or not _say_what(words_of(trailing[1])):
@@ -422,7 +471,9 @@ _CALLED_MATRIX: Final = re.compile(r"(?:Matrix|array)\s?\((\[\[.*\]\])\)", re.DO
 _CHINESE_UNIT: Final = re.compile(rf"(?<=[\d)}}])\s?({'|'.join(SHAPES)})({'|'.join(CHINESE)})\Z")
 _MEASURE_OF_ANGLE: Final = re.compile(r"\bm ?(?=\\angle)")
 _QUANTIFIER_SIGN: Final = {r"\forall": r"\text{for all }", r"\exists": r"\text{there exists }"}
-_NUMERAL_IN_BRACKETS: Final = re.compile(r"(?:\((\d+)\)|\\(?:text|mathrm)\s?\{(\d+)\})\s?_")
+_NUMERAL_IN_BRACKETS: Final = re.compile(
+    r"(?:\((\d+)\)|\\(?:text|mathrm)\s?\{(\d+|[0-9A-F]{2,})\})\s?_(?=\{?\d)"
+)
 _SPELLED_BASE: Final = re.compile(r"(?<=\d)_\{ ?\\(?:text|mathrm)\s?\{ ?([a-z]+) ?\} ?\}")
 _BASE_IN_WORDS: Final = re.compile(r"([0-9A-F]+) (?:in )?\(?(?:in )?base (\d{1,2}|[a-z]+)\)?")
 _DIGITS_WITH_APOSTROPHES: Final = re.compile(r"(?<![\w'.])\d{1,3}(?:'\d{3})+(?![\d'])")
