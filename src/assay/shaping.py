@@ -6,7 +6,7 @@ batch and returns a new reward for each. Rollouts without a reward are left out.
 
 import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence, Sized
+from collections.abc import Callable, Hashable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Annotated, Any, Final, NamedTuple, TypeAlias, cast
@@ -150,12 +150,30 @@ SHAPINGS: Final[dict[str, Callable[..., Any]]] = {
 
 
 def measure_repetition(text: str, size: int = 3) -> float:
-    """Return the share of runs of `size` words that repeat an earlier run; 0 for a shorter text."""
+    """Return the share of runs of `size` words that repeat an earlier run; 0 for a shorter text.
+
+    >>> measure_repetition("a b c a b c", size=2)
+    0.4
+    """
     words = text.lower().split()
-    runs = [tuple(words[start : start + size]) for start in range(len(words) - size + 1)]
-    if not runs:
+    run_count = len(words) - size + 1
+    if run_count < 1:
         return 0.0
-    return 1 - len(set(runs)) / len(runs)
+    # The run that starts at each position, as a number that only equal runs share. A run of twice
+    # the length is a pair of numbers, so that long runs cost no more than short ones.
+    runs = _number_equal(words)
+    length = 1
+    while length < size:
+        step = min(length, size - length)
+        runs = _number_equal(list(zip(runs, runs[step:], strict=False)))
+        length += step
+    return 1 - len(set(runs)) / run_count
+
+
+def _number_equal(items: Sequence[Hashable]) -> list[int]:
+    """Return a number for each item, which is the same for equal items."""
+    numbers: dict[Hashable, int] = {}
+    return [numbers.setdefault(item, len(numbers)) for item in items]
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from assay.integrations import (
 )
 from assay.integrations.reward_functions import response_of
 from assay.integrations.verl import compute_score, compute_score_sync
+from assay.runs.row_rubric import RowRubric
 from tests.integrations.conftest import exact
 
 
@@ -240,8 +241,8 @@ class TestRowRubrics:
     async def test_equal_rubrics_are_built_once(self, rubric, monkeypatch):
         """A thousand rows with fifty rubrics build fifty."""
         built = []
-        build = Rubric.from_dict
-        monkeypatch.setattr(Rubric, "from_dict", lambda data: built.append(data) or build(data))
+        build = RowRubric.from_dict
+        monkeypatch.setattr(RowRubric, "from_dict", lambda data: built.append(data) or build(data))
         score = compute_score_of(rubric)
         for n in range(1000):
             own = [{"check": {"contains": f"word {n % 50}"}}]

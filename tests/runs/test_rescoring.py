@@ -345,3 +345,16 @@ async def test_a_picture_that_is_given_by_its_path_is_looked_at_again(tmp_path):
         draw(picture, "blue")
         changed = await rescore(run, rubric, tmp_path / "b", grader=grader)
     assert (run.summary().score.mean, changed.score.mean) == (1.0, 0.0)
+
+
+async def test_a_row_whose_own_rubric_cannot_be_read_is_scored_by_the_one_that_replaces_it(
+    tmp_path,
+):
+    rows = [{"completion": "x", "rubric": [{"chekc": "refusal"}]}]
+    await score_rows(None, rows, folder=tmp_path / "a")
+    run = Run.open(tmp_path / "a")
+    assert "chekc" in run.row("0").errors["rollout"]
+    summary = await rescore(run, Rubric([lambda: 0.5]), tmp_path / "b")
+    assert summary.reward.mean == 0.5
+    summary = await rescore(run, None, tmp_path / "c")
+    assert summary.unscored == 1

@@ -18,6 +18,7 @@ from typing import Any, Final, NotRequired, Self, TypedDict, Unpack
 from assay.concurrency import run_sync
 from assay.isolation.process import Outcome, PoolTask, Template, WorkerLostError, WorkerProcess
 from assay.isolation.protocol import Function, WorkerSettings, packed, packed_arguments
+from assay.isolation.work_budget import current_work_budget
 from assay.redaction import get_logger
 from assay.wording import describe_error, format_value
 
@@ -129,7 +130,27 @@ class Pool:
         return run_sync(self.run(function, *args, **options))
 
     async def run(self, function: Function, *args: Any, **options: Unpack[CallOptions]) -> Outcome:
-        """The outcome of a call, as `submit` makes it. When the caller is cancelled, the worker is killed."""
+        """The outcome of a call, as `submit` makes it. When the caller is cancelled, the worker is killed.
+
+        Raises `TimeoutError` if a work budget is set and the call takes more than is left of it.
+        """
+        budget = current_work_budget.get()
+        if budget is None:
+            return await self._run(function, args, options)
+        async with budget.lock:
+            budget.raise_if_spent()
+            timeout = options["timeout"]
+            options["timeout"] = min(timeout, budget.remaining)
+            outcome = await self._run(function, args, options)
+            budget.spent += outcome.seconds
+        if outcome.kind == "timeout" and options["timeout"] < timeout:
+            budget.spent = max(budget.spent, budget.seconds)
+            budget.raise_if_spent()
+        return outcome
+
+    async def _run(
+        self, function: Function, args: tuple[Any, ...], options: CallOptions
+    ) -> Outcome:
         future, task = self._submitted(function, args, options)
         try:
             return await asyncio.wrap_future(future)

@@ -10,6 +10,7 @@ from assay.criterion import AskJudge, Criterion, get_file_reference, hash_json
 from assay.errors import RubricError
 from assay.identity import UNKNOWN, get_qualified_name, identify_or_unknown
 from assay.loading.document import LONE_SURROGATE, Node, dump_yaml, read_file, read_text
+from assay.loading.row_budget import RowBudget
 from assay.loading.rubric_reader import CriterionEntry, Golden, RubricReader
 from assay.messages import Shows
 from assay.parsers import Parser
@@ -40,6 +41,8 @@ class Loadable:
     # Whether judges and text checks read reasoning, and what a caller said about it.
     thinking: Thinking | None = None
     caller_thinking: Thinking | None = None
+    # What the rubrics that rows bring may use; None for the default.
+    row_budget: RowBudget | None = None
     # The parser that a caller set, which also applies to the rubrics of rows.
     caller_parser: Parser | None = None
     shaping: tuple[ShapingPart, ...] = ()

@@ -24,6 +24,7 @@ from assay.runs.folder import RunRefused
 from assay.runs.journal import Run
 from assay.runs.metadata import CriterionAbout, RunAbout, data_about, judge_of
 from assay.runs.row import Row, own_rubric, without_rubric
+from assay.runs.row_rubrics import is_unreadable
 from assay.runs.spending import NOTHING
 from assay.runs.summary import Summary
 from assay.types import OnError
@@ -117,9 +118,12 @@ class _RowsToScore:
             part: seconds for part, seconds in row.timing.items() if part != "scoring"
         }
         fields = without_rubric(row.fields) if self.replaces_row_rubrics else row.fields
+        # Whether the rubric of a row can be read is found out again, if it still is the one to use.
+        has_generation_error = row.error is not None and not is_unreadable(row.error, row.example)
         unscored_row = replace(
             row,
             fields=fields,
+            error=row.error if has_generation_error else None,
             report=EvaluationReport(),
             spent=NOTHING,
             timing=generation_times,

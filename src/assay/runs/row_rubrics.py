@@ -8,14 +8,16 @@ from assay.concurrency import run_concurrently
 from assay.criterion import hash_json
 from assay.errors import AssayError, RubricError
 from assay.graders.grader import Grader
+from assay.loading.document import read_text
+from assay.loading.row_budget import DEFAULT_ROW_BUDGET, RowBudget
 from assay.messages import read_shows
 from assay.parsers import Parser
 from assay.plan import Traits
 from assay.reasoning import Thinking
 from assay.report import CriterionReport, EvaluationReport, aggregate
 from assay.rollout import Rollout
-from assay.rubric import Rubric
 from assay.runs.row import COLUMN, own_rubric
+from assay.runs.row_rubric import RowRubric
 from assay.wording import describe_error, format_value
 
 MOST_KEPT = 1000  # rubrics that are kept ready; what is asked for again later is made again
@@ -44,10 +46,12 @@ class RowRubrics:
         shows: str | Sequence[str] | None = None,
         thinking: Thinking | None = None,
         parser: Parser | None = None,
+        budget: RowBudget | None = None,
     ) -> None:
         """`rubric` scores the rows that have none of their own; without it such rows are errors.
 
-        `shows`, `thinking` and `parser` replace what the rubrics of rows say; without them, what the
+        `budget` limits what the rubric of a row may use; without one, the `row_budget` of the rubric
+        applies, or the default. A row that exceeds it is an error. `shows`, `thinking` and `parser` replace what the rubrics of rows say; without them, what the
         rubric was told by `show()` and `use_parser()`.
         """
         self.rubric = rubric
@@ -55,8 +59,9 @@ class RowRubrics:
         self.thinking: Thinking | None = thinking or getattr(rubric, "caller_thinking", None)
         self.parser: Parser | None = parser or getattr(rubric, "caller_parser", None)
         self.autograder = autograder
+        self.budget: RowBudget = budget or getattr(rubric, "row_budget", None) or DEFAULT_ROW_BUDGET
         self._plan = Traits() if rubric is None else Traits.of(rubric)
-        self._ready: dict[str, tuple[Rubric, Traits]] = {}
+        self._ready: dict[str, tuple[RowRubric, Traits]] = {}
 
     def around(self, rubric: Any) -> "RowRubrics":
         """The same, with another rubric for the rows that have none."""
@@ -78,6 +83,7 @@ class RowRubrics:
             return self.rubric, self._plan
         if hasattr(own, "tolist"):  # a column of lists comes from Parquet and pandas as an array
             own = own.tolist()
+        self.budget.refuse_excess(own)
         try:
             data = _without_gaps(own)
             key = own if isinstance(own, str) else hash_json(data)
@@ -87,7 +93,8 @@ class RowRubrics:
             ) from None
         found = self._ready.pop(key, None)
         if found is None:
-            rubric = _read(data)
+            rubric = _read(data, self.budget)
+            rubric.limit(self.budget)
             rubric.show(self.shows, thinking=self.thinking)
             if self.parser is not None:
                 rubric.use_parser(self.parser)
@@ -129,6 +136,11 @@ def unreadable(error: AssayError, where: str) -> str:
     return f"{kind}: the rubric of {where}: {message}"
 
 
+def is_unreadable(error: str, example: str) -> bool:
+    """Whether an error says that the rubric of the row of this example cannot be read."""
+    return f": the rubric of example {example}: " in error
+
+
 def unreadable_report(error: AssayError, where: str) -> EvaluationReport:
     """The report on a row whose rubric cannot be read: one line, without an answer."""
     return aggregate([CriterionReport(name=COLUMN, error=unreadable(error, where))])
@@ -144,10 +156,14 @@ def _without_gaps(data: object) -> object:
     return data
 
 
-def _read(data: object) -> Rubric:
-    if isinstance(data, Mapping | list):
-        return Rubric.from_dict(cast("object", data))
+def _read(data: object, budget: RowBudget) -> RowRubric:
     if isinstance(data, str) and data.lstrip().startswith(("[", "{")):
-        return Rubric.from_json(data)
-    instead = "give a list of criteria, or name the column otherwise"
-    raise RubricError(f"its column {COLUMN!r} holds {format_value(data)}: {instead}")
+        node = read_text(data, "json")
+        budget.refuse_excess(node.data)
+        return RowRubric.from_node(node)
+    if isinstance(data, Mapping | list):
+        return RowRubric.from_dict(cast("object", data))
+    raise RubricError(
+        f"its column {COLUMN!r} holds {format_value(data)}: "
+        "give a list of criteria, or name the column otherwise"
+    )

@@ -1,0 +1,159 @@
+"""RowRubric is a rubric that came with a row: its checks may not cost more than its budget."""
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any, Final
+
+from assay import isolation
+from assay.checks import (
+    CodeBlock,
+    Contains,
+    ExactMatch,
+    JsonValid,
+    MaxWords,
+    MinWords,
+    NumericEqual,
+    OneOf,
+    Refusal,
+    Regex,
+)
+from assay.concurrency import run_concurrently, set_variable
+from assay.errors import RubricError
+from assay.graders.grader import Grader
+from assay.isolation import WorkBudget, current_work_budget
+from assay.loading.row_budget import DEFAULT_ROW_BUDGET, RowBudget
+from assay.overrides import ScoringMethod
+from assay.plan import PlannedCriterion
+from assay.report import CriterionReport, EvaluationReport, Score, aggregate
+from assay.rollout import Rollout
+from assay.rubric import Rubric
+from assay.runs.row import COLUMN
+from assay.shaping import read_shaping
+from assay.wording import describe_error
+
+# Checks whose time grows in a straight line with the text.
+_LINEAR: Final = (
+    CodeBlock,
+    Contains,
+    ExactMatch,
+    JsonValid,
+    MaxWords,
+    MinWords,
+    NumericEqual,
+    OneOf,
+    Refusal,
+)
+_MAX_VALUES: Final = 50  # that a linear check may look for in this process
+# How long the checks about one rollout may work in this process, together. What comes after that
+# works in a worker process, since the event loop waits for what works here.
+_LOCAL_SECONDS: Final = 0.05
+_LOCAL_SEARCH_SECONDS: Final = 0.01  # of one regular expression
+
+
+class RowRubric(Rubric):
+    """A rubric that a row brings. Checks that may take long, or much memory, run in worker processes."""
+
+    budget: RowBudget | None = None
+
+    def limit(self, budget: RowBudget) -> None:
+        """Hold the checks to a budget, also those of nested rubrics."""
+        self.budget = budget
+        # The constructor does not know whether a subclass will add criteria.
+        read_shaping(self.shaping, self._plan.names)
+        for planned in self._plan.planned:
+            _limit_check(planned, budget)
+        for inner in self._list_nested():
+            if isinstance(inner, RowRubric):
+                inner.limit(budget)
+
+    async def _score_by_criteria(
+        self,
+        rollouts: Sequence[Rollout],
+        autograder: Grader | None,
+        called: ScoringMethod,
+    ) -> list[EvaluationReport]:
+        score = super()._score_by_criteria
+        is_nested = current_work_budget.get() is not None
+        if self.budget is None or is_nested:
+            return await score(rollouts, autograder, called)
+        try:
+            self._plan.refuse_missing_grader(self.autograder or autograder)
+        except RubricError as error:
+            line = CriterionReport(name=COLUMN, error=describe_error(error))
+            return [aggregate([line])] * len(rollouts)
+        seconds = self.budget.seconds
+
+        async def score_rollout(rollout: Rollout) -> EvaluationReport:
+            with set_variable(current_work_budget, WorkBudget(seconds)):
+                [report] = await score([rollout], autograder, called)
+            return report
+
+        return await run_concurrently(score_rollout, rollouts)
+
+
+def _limit_check(planned: PlannedCriterion, budget: RowBudget) -> None:
+    """Replace the function of a criterion by one that keeps to the budget."""
+    if planned.step_plan is not None:
+        [planned] = planned.step_plan.planned
+    function = planned.function
+    # Group functions and isolated checks work in a pool already, which keeps to the budget.
+    if function is None or function.is_group or planned.criterion.isolate:
+        return
+    check: Any = planned.criterion.check
+    if not _is_linear(check):
+        # Then rollouts are scored concurrently, and none waits for another one's check.
+        function.is_async = True
+    function.function = _run_within_budget(check, budget)
+
+
+def _is_linear(check: object) -> bool:
+    if not isinstance(check, _LINEAR):
+        return False
+    if isinstance(check, Contains) and isinstance(check.value, tuple):
+        return len(check.value) <= _MAX_VALUES
+    return True
+
+
+def _run_within_budget(check: Any, budget: RowBudget) -> Callable[..., Any]:
+    """Return a function that runs a check here if it is cheap, otherwise in a worker process."""
+    local_check: Any = None
+    if _is_linear(check):
+        local_check = check
+    elif isinstance(check, Regex):
+        seconds = min(check.timeout_seconds, _LOCAL_SEARCH_SECONDS)
+        local_check = replace(check, timeout_seconds=seconds)
+
+    async def run_in_worker(*arguments: Any, **keywords: Any) -> Any:
+        pool = _pool(budget.memory)
+        outcome = await pool.run(check, *arguments, timeout=budget.seconds, keywords=keywords)
+        return outcome.value if outcome.ok else Score.failed(outcome.message)
+
+    def run(*arguments: Any, **keywords: Any) -> "Any | Awaitable[Any]":
+        spending = current_work_budget.get()
+        assert spending is not None
+        spending.raise_if_spent()
+        if local_check is None or spending.spent > _LOCAL_SECONDS:
+            return run_in_worker(*arguments, **keywords)
+        started = time.thread_time()
+        try:
+            return local_check(*arguments, **keywords)
+        except TimeoutError:
+            return run_in_worker(*arguments, **keywords)
+        finally:
+            spending.spent += time.thread_time() - started
+
+    return run
+
+
+def _pool(memory: int) -> isolation.Pool:
+    """Return the worker processes that may take so much memory."""
+    if memory == DEFAULT_ROW_BUDGET.memory:
+        return isolation.shared_pool("assay.checks")
+    return _own_pool(memory)
+
+
+@cache
+def _own_pool(memory: int) -> isolation.Pool:
+    return isolation.Pool(memory=memory, preload=["assay.checks"])

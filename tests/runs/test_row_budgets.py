@@ -1,0 +1,135 @@
+"""Rubrics that come with rows cost other rows nothing: what exceeds the budget is an error of its row."""
+
+import json
+import random
+import time
+
+import pytest
+
+from assay import Rubric
+from assay.integrations.step import Step
+from assay.loading.row_budget import estimate_pattern_size
+from assay.runs import RowBudget, RowRubrics, score_rows
+from assay.shaping import measure_repetition
+
+SLOW = {"regex": {"pattern": "(a|aa)+$", "timeout_seconds": 1000}}
+TEXT = "a" * 5000 + "!"
+HONEST = [
+    {
+        "id": f"honest {number}",
+        "completion": "Paris, 12",
+        "rubric": [{"check": {"contains": "Paris"}}, {"check": {"regex": r"\d+"}}],
+    }
+    for number in range(5)
+]
+TOO_LARGE = {
+    "a large pattern": [{"check": {"regex": "a{99999999}"}}],
+    "large patterns": [{"check": {"regex": "a{999}" + "b" * n}} for n in range(20)],
+    "many criteria": [{"requirement": f"Says {n}"} for n in range(300)],
+    "the JSON of many criteria": json.dumps([{"check": "refusal"}] * 100_000),
+    "many values": [{"check": {"contains": [f"x{n}" for n in range(20_000)]}}],
+    "a long text": [{"requirement": "x" * 300_000}],
+    "a nested pattern": [{"rubric": [{"check": {"regex": {"pattern": "(a{999}){999}"}}}]}],
+}
+TOO_SLOW = {
+    "a slow pattern": [{"check": SLOW}],
+    "a slow pattern of a schema": [{"check": {"json_schema": {"schema": {"pattern": "(a|aa)+$"}}}}]
+    * 3,
+    "a slow isolated check": [{"check": SLOW, "isolate": True, "timeout": 1000}],
+    "slow patterns for steps": [{"check": SLOW, "scope": "step"}],
+    "a slow nested pattern": [{"rubric": [{"check": SLOW}]}],
+}
+
+
+async def score(rubric, **fields):
+    """Score a row between honest ones; return the errors of the row."""
+    seen = {}
+    rows = [*HONEST[:3], {"id": "row", "completion": TEXT, "rubric": rubric, **fields}, *HONEST[3:]]
+    rubrics = RowRubrics(budget=RowBudget(seconds=0.2))
+    await score_rows(rubrics, rows, on_row=lambda row: seen.update({row.example: row}))
+    row = seen.pop("row")
+    assert [row.score for row in seen.values()] == [1.0] * 5
+    assert row.score is None
+    return " ".join(row.errors.values())
+
+
+@pytest.mark.parametrize("name", TOO_LARGE)
+async def test_a_rubric_that_is_too_large_is_an_error_of_its_row(name):
+    """It is not built at all."""
+    started = time.process_time()
+    assert "RowBudget" in await score(TOO_LARGE[name])
+    assert time.process_time() - started < 2
+
+
+@pytest.mark.parametrize("name", TOO_SLOW)
+async def test_a_rubric_that_is_too_slow_is_an_error_of_its_row(name):
+    """All checks of a row share the time, whatever limits the rubric asks for."""
+    text = json.dumps("a" * 100 + "!") if "schema" in name else TEXT
+    completion = [{"role": "assistant", "content": text}] * (5 if "steps" in name else 1)
+    assert "Timeout" in await score(TOO_SLOW[name], completion=completion)
+
+
+async def test_a_requirement_without_a_judge_is_an_error_of_its_row():
+    """It ended the whole run."""
+    assert "no grader was given" in await score([{"requirement": "Is kind"}])
+
+
+async def test_a_check_that_takes_too_much_memory_is_an_error_of_its_row():
+    """The worker is stopped at 200 MB."""
+    rubric = [{"check": {"json_schema": {"schema": {"pattern": "a{99999999}"}}}}]
+    rubrics = RowRubrics(budget=RowBudget(seconds=60, memory=200_000_000))
+    [report] = await rubrics.score([{"completion": '"aaa"', "rubric": rubric}])
+    assert "MemoryError" in report.errors["json_schema"]
+
+
+async def test_two_rollouts_with_one_slow_rubric_have_a_budget_each():
+    """The rollout on which the rubric is slow takes nothing from the other one."""
+    rubrics = RowRubrics(budget=RowBudget(seconds=0.2))
+    rows = [{"completion": text, "rubric": [{"check": SLOW}]} for text in (TEXT, "aaa")]
+    first, second = await rubrics.score(rows)
+    assert (first.score, second.score) == (None, 1.0)
+
+
+async def test_trainers_and_servers_use_the_budget_of_the_rubric_for_all_rows():
+    """`row_budget` says what the rubrics of rows may use, wherever the rubric scores."""
+    rubric = Rubric([lambda: 0.5])
+    rubric.row_budget = RowBudget(criteria=1)
+    rows = [{"completion": "x", "rubric": [{"check": "refusal"}] * number} for number in (1, 2)]
+    one, two = await Step(rubric, unscored="zero").score([*rows])
+    assert (one.reward, two.reward) == (0.0, None)
+    assert "criteria of its RowBudget, which is 1" in str(two)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "size"),
+    [
+        (r"\d{4}-\d{2}-\d{2}", 10),
+        ("(ab{10}){20}", 220),
+        ("[{5}(]{3}", 3),
+        (r"\{9\}", 3),
+        ("x{2,999999}", 2),
+        ("a{99999999999999999999}", 999_999_999),
+    ],
+)
+def test_the_size_of_a_pattern_counts_what_is_repeated(pattern, size):
+    assert estimate_pattern_size(pattern) == size
+
+
+@pytest.mark.parametrize(
+    "pattern", ["(?x)(?:a{1000} # (\n){1000}", "[[:alpha:](]{1000}", "(?#()(a{1000}){1000}"]
+)
+def test_brackets_that_are_not_what_they_seem_make_no_pattern_small(pattern):
+    largest_repetition = 1_000_000 if pattern.count("1000") == 2 else 1000
+    assert estimate_pattern_size(pattern) >= largest_repetition
+
+
+def test_repetition_is_measured_as_by_comparing_all_runs():
+    """Also for runs of any length, which took quadratic time and memory."""
+    generator = random.Random(0)
+    for _ in range(300):
+        words = generator.choices("ab", k=generator.randint(0, 40))
+        size = generator.randint(1, 20)
+        runs = [tuple(words[start : start + size]) for start in range(len(words) - size + 1)]
+        expected = 1 - len(set(runs)) / len(runs) if runs else 0.0
+        assert measure_repetition(" ".join(words), size) == expected
+    assert measure_repetition("a b c d " * 20_000, 40_000) == 1 - 4 / 40_001
