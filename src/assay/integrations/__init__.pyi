@@ -8,11 +8,11 @@ from assay.integrations.reward_functions import custom_rm_of as custom_rm_of
 from assay.integrations.reward_functions import reward_func_of as reward_func_of
 from assay.integrations.trainer_envs import Dialogue as Dialogue
 from assay.integrations.trainer_envs import as_skyrl_env as as_skyrl_env
-from assay.integrations.trainer_envs import as_verifiers_judge as as_verifiers_judge
-from assay.integrations.trainer_envs import as_verifiers_reward as as_verifiers_reward
 from assay.integrations.trainer_envs import openrlhf_agent_of as openrlhf_agent_of
 from assay.integrations.trl import as_trl_reward as as_trl_reward
 from assay.integrations.trl import as_trl_rewards as as_trl_rewards
+from assay.integrations.verifiers_v1 import as_verifiers_judge as as_verifiers_judge
+from assay.integrations.verifiers_v1 import as_verifiers_reward as as_verifiers_reward
 from assay.integrations.verl import agent_loop_of as agent_loop_of
 from assay.integrations.verl import compute_score_of as compute_score_of
 from assay.integrations.verl import compute_scores_of as compute_scores_of

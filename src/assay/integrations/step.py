@@ -11,6 +11,7 @@ from assay.aggregation import Policy, check_policy, fill_unscored, group_by_key
 from assay.base_rubric import BaseRubric
 from assay.concurrency import LoopThread, run_concurrently
 from assay.errors import AssayError, RubricError
+from assay.graders import Grader
 from assay.integrations.monitor import RewardMonitor
 from assay.messages import as_text_if_single
 from assay.plan import Traits
@@ -92,6 +93,7 @@ class Step:
     )
     monitor: RewardMonitor | None = None
     unscored: Policy = "raise"  # what is paid for a rollout without a score; `raise` or `zero` where there is no group
+    grader: Grader | None = None  # answers the judged criteria; None means that of the rubric
 
     def __post_init__(self) -> None:
         if self.value not in ("reward", "score"):
@@ -111,7 +113,12 @@ class Step:
             raise RubricError(
                 "the shaping of the rubric changes the reward and not the score: pay value='reward'"
             )
-        self._rows = RowRubrics(self.rubric, autograder=getattr(self.rubric, "autograder", None))
+        if self.grader is not None and not is_here:
+            raise RubricError(
+                "the judge of a rubric on a server is chosen there: name no model here"
+            )
+        grader = self.grader or getattr(self.rubric, "autograder", None)
+        self._rows = RowRubrics(self.rubric, autograder=grader)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -1,10 +1,10 @@
-"""A rubric is the reward of OpenRLHF's agents, of environments of SkyRL, and of tasks and judges of verifiers 0.4 (v1).
+"""A rubric is the reward of OpenRLHF's agents and of environments of SkyRL.
 
 A Dialogue is a rollout that a trainer hands over turn by turn.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
 from functools import partial
 from importlib import import_module
@@ -246,60 +246,3 @@ def as_skyrl_env(
             return self.metrics
 
     return RubricEnv
-
-
-def as_verifiers_reward(
-    rubric: RubricSource, *, value: Value = "reward", monitor: RewardMonitor | None = None
-) -> Callable[[Any, Any], Awaitable[float]]:
-    """Return an async function of a task's data and its trace, to await inside a `@vf.reward` method.
-
-    Checks can name the fields of the task's data. What is unscored raises: verifiers then keeps it out of the baseline.
-    """
-    return partial(
-        _verifiers_reward, Step(rubric, value, hands_over_one="verifiers", monitor=monitor)
-    )
-
-
-async def _verifiers_reward(step: Step, task: Any, trace: Any) -> float:
-    row: dict[str, Any] = dict(task.model_dump())
-    row |= {"prompt": task.prompt_text, "completion": _said(trace), "answer": row.get("answer", "")}
-    [found] = await step.score([row])
-    trace.record_metrics(found.answered)
-    if (steps := found.steps) is not None:
-        trace.info["assay"] = {"steps": steps}
-        trace.record_metrics(
-            {f"turn_{n}": reward for n, reward in enumerate(steps, 1) if reward is not None}
-        )
-    return step.paid_alone(found)
-
-
-def _said(trace: Any) -> Any:
-    """The last reply as a text; the messages of the last branch where the model took several turns in it."""
-    nodes: list[Any] = trace.branches[-1].nodes if trace.root_reply is None and trace.nodes else []
-    turns = [place for place, node in enumerate(nodes) if node.sampled]
-    is_text = len(turns) < 2
-    return (
-        trace.last_reply
-        if is_text
-        else [n.message.model_dump(exclude_none=True) for n in nodes[turns[0] :]]
-    )
-
-
-def as_verifiers_judge(
-    rubric: RubricSource, name: str = "rubric", *, value: Value = "reward"
-) -> type[Any]:
-    """A `vf.Judge` class around the rubric; export it from a package of your own to plug it by its id."""
-    v1: Any = import_module("verifiers.v1")
-    scoring = as_verifiers_reward(rubric, value=value)
-
-    class RubricJudge(v1.Judge):
-        """Scores with a rubric of assay, and asks no model of its own."""
-
-        @property
-        def reward_name(self) -> str:
-            return self.config.name or name
-
-        async def score(self, task: Any, trace: Any) -> float:
-            return await scoring(task, trace)
-
-    return RubricJudge
