@@ -1,4 +1,4 @@
-"""Compare two answers, read into trees, by exact arithmetic: the second tier."""
+"""Compare two answers by exact arithmetic on their trees: the second tier."""
 
 import math
 import re
@@ -12,7 +12,14 @@ from assay.math.normalization import settled, shortened
 from assay.math.parsed_answer import ParsedAnswer, is_mathematics, parse_answer
 from assay.math.size import is_small
 from assay.math.values import is_computable
-from assay.math.verdict import Equality, MathOptions, MathVerdict, Open, read_simplification
+from assay.math.verdict import (
+    Equality,
+    MathOptions,
+    MathVerdict,
+    Open,
+    Status,
+    read_simplification,
+)
 
 _WORD: Final = re.compile(r"(?<![\\a-zA-Z])[a-zA-Z]{3,}")
 _FORMULA: Final = re.compile(r"(?<!\\)\$|\\\(|\\\[")
@@ -21,69 +28,66 @@ _FORMULA: Final = re.compile(r"(?<!\\)\$|\\\(|\\\[")
 def decided(
     gold: str, answer: str, options: MathOptions, *, in_worker: bool = False
 ) -> MathVerdict | Open:
-    one, two = parse_answer(gold), _found(answer)
-    if two is None:
-        return MathVerdict("answer_unparsable", "no answer was found in a text of words", "algebra")
-    if one.is_too_large:
-        return MathVerdict("gold_unparsable", f"the gold is too large: {one.problem}", "algebra")
-    if two.is_too_large:
-        return MathVerdict("too_large", f"the answer is too large: {two.problem}", "algebra")
-    contradiction = _find_contradiction(one, two)
+    """Compare two answers, and return an `Open` question if only a worker process can decide.
+
+    Large expressions are left to a worker, unless this is one.
+    """
+    parsed_gold = parse_answer(gold)
+    parsed_answer = _parse_answer_in_text(answer)
+    if parsed_answer is None:
+        return _verdict("answer_unparsable", "no answer was found in a text of words")
+    if parsed_gold.is_too_large:
+        return _verdict("gold_unparsable", f"the gold is too large: {parsed_gold.problem}")
+    if parsed_answer.is_too_large:
+        return _verdict("too_large", f"the answer is too large: {parsed_answer.problem}")
+
+    contradiction = _find_contradiction(parsed_gold, parsed_answer)
     if contradiction is not None:
-        return MathVerdict("different", contradiction, "algebra")
-    if one.choice == two.choice and (one.is_bare_choice or two.is_bare_choice):
-        return MathVerdict("equal", f"equal as choices: {one.choice}", "algebra")
-    if one.text != gold or two.text != answer:
-        # What was found in a longer text may be a plain number.
-        verdict = settled(one.text, two.text, options)
+        return _verdict("different", contradiction)
+    has_bare_choice = parsed_gold.is_bare_choice or parsed_answer.is_bare_choice
+    if has_bare_choice and parsed_gold.choice == parsed_answer.choice:
+        return _verdict("equal", f"equal as choices: {parsed_gold.choice}")
+    if parsed_gold.text != gold or parsed_answer.text != answer:
+        # The answer inside a longer text may be a plain number, which the first tier decides.
+        verdict = settled(parsed_gold.text, parsed_answer.text, options)
         if verdict is not None:
             return verdict
-    undone = unsolved((one.text, one.tree), (two.text, two.tree)) if options.solved else None
-    not_solved = MathVerdict(
-        "different", f"the answer is not solved as far as the gold is: {undone}", "algebra"
-    )
-    if one.tree is None or two.tree is None:
-        if _is_asked(one, two, options):
-            return not_solved if undone else Open(one.text, two.text, one.tree is not None)
-        if one.tree is None:
-            return MathVerdict(
-                "gold_unparsable", f"the gold {shortened(one.text)!r}: {one.problem}", "algebra"
-            )
-        return MathVerdict("answer_unparsable", f"the answer: {two.problem}", "algebra")
-    gold_is_large = not is_small(one.tree)
-    answer_is_large = not is_small(two.tree)
-    if (gold_is_large or answer_is_large) and not in_worker:
-        return Open(one.text, two.text, True, gold_is_large, answer_is_large)
-    finding = _best(one, two, options)
-    if undone and finding.equal:
-        return not_solved
-    if finding.equal is not None:
-        return MathVerdict("equal" if finding.equal else "different", finding.reason, "algebra")
-    is_asked = _is_asked(one, two, options)
-    if undone and is_asked:
-        return not_solved
-    if finding.is_too_large:
-        if is_computable(one.tree) or not is_computable(two.tree):
-            return MathVerdict("too_large", finding.reason, "algebra")
-        return MathVerdict("gold_unparsable", f"the gold is {finding.reason}", "algebra")
-    if not is_asked:
-        return MathVerdict("different", f"not proven equal: {finding.reason}", "algebra")
-    return Open(one.text, two.text, True)
+    return _compare_parsed(parsed_gold, parsed_answer, options, in_worker=in_worker)
 
 
 def decide_in_worker(gold: str, answer: str, options: MathOptions) -> MathVerdict:
-    """Compare two answers of which one is large; called in a worker process."""
+    """Compare two answers of which at least one is large. Called in a worker process."""
     verdict = decided(gold, answer, options, in_worker=True)
     if isinstance(verdict, MathVerdict):
         return verdict
     from assay.math.symbolic import compare as simplify_and_compare
 
-    found = simplify_and_compare(verdict.gold, verdict.answer, options.rounding)
-    return read_simplification(verdict, found)
+    simplification = simplify_and_compare(verdict.gold, verdict.answer, options.rounding)
+    return read_simplification(verdict, simplification)
+
+
+def _parse_answer_in_text(answer: str) -> ParsedAnswer | None:
+    """Parse an answer, or the final answer inside a longer text.
+
+    Returns None for a text of words in which nothing looks like an answer.
+    """
+    parsed = parse_answer(answer)
+    if parsed.tree is not None:
+        return parsed
+    words = [word for word in _WORD.findall(answer) if not is_mathematics(word)]
+    is_sentence = len(words) > 1
+    starts_with_word = len(words) == 1 and answer.strip().startswith(words[0])
+    has_formula = _FORMULA.search(answer.strip().strip("$")) is not None
+    if not is_sentence and not starts_with_word and not has_formula:
+        return parsed
+    final = final_answer(answer)
+    if final is None:
+        return None
+    return parse_answer(final)
 
 
 def _find_contradiction(gold: ParsedAnswer, answer: ParsedAnswer) -> str | None:
-    """Return what tells two answers apart by what their trees do not hold, or None."""
+    """Return how two answers differ in what their trees do not show, or None if they do not."""
     if gold.choice and answer.choice and gold.choice != answer.choice:
         return f"different choices: {gold.choice} and {answer.choice}"
     if gold.quantifier and answer.quantifier and gold.quantifier != answer.quantifier:
@@ -104,39 +108,79 @@ def _is_ratio_or_number(answer: ParsedAnswer) -> bool:
     return isinstance(answer.tree, tree.Listing | tree.Quotient | tree.Number)
 
 
-def _is_asked(gold: ParsedAnswer, answer: ParsedAnswer, options: MathOptions) -> bool:
+def _compare_parsed(
+    gold: ParsedAnswer, answer: ParsedAnswer, options: MathOptions, *, in_worker: bool
+) -> MathVerdict | Open:
+    unfinished_work: str | None = None
+    if options.solved:
+        unfinished_work = unsolved((gold.text, gold.tree), (answer.text, answer.tree))
+    not_solved = _verdict(
+        "different", f"the answer is not solved as far as the gold is: {unfinished_work}"
+    )
+    if gold.tree is None or answer.tree is None:
+        if _may_ask_math_verify(gold, answer, options):
+            if unfinished_work:
+                return not_solved
+            return Open(gold.text, answer.text, gold_is_read=gold.tree is not None)
+        if gold.tree is None:
+            return _verdict("gold_unparsable", f"the gold {shortened(gold.text)!r}: {gold.problem}")
+        return _verdict("answer_unparsable", f"the answer: {answer.problem}")
+
+    gold_is_large = not is_small(gold.tree)
+    answer_is_large = not is_small(answer.tree)
+    if (gold_is_large or answer_is_large) and not in_worker:
+        return Open(
+            gold.text,
+            answer.text,
+            gold_is_read=True,
+            gold_is_large=gold_is_large,
+            answer_is_large=answer_is_large,
+        )
+
+    equality = _compare_readings(gold, answer, options)
+    if equality.equal:
+        return not_solved if unfinished_work else _verdict("equal", equality.reason)
+    if equality.equal is False:
+        return _verdict("different", equality.reason)
+
+    may_ask = _may_ask_math_verify(gold, answer, options)
+    if may_ask and unfinished_work:
+        return not_solved
+    if equality.is_too_large:
+        if is_computable(gold.tree) or not is_computable(answer.tree):
+            return _verdict("too_large", equality.reason)
+        return _verdict("gold_unparsable", f"the gold is {equality.reason}")
+    if may_ask:
+        return Open(gold.text, answer.text, gold_is_read=True)
+    return _verdict("different", f"not proven equal: {equality.reason}")
+
+
+def _may_ask_math_verify(gold: ParsedAnswer, answer: ParsedAnswer, options: MathOptions) -> bool:
     return options.symbolic and gold.is_expression and answer.is_expression
 
 
-def _found(answer: str) -> ParsedAnswer | None:
-    """The reading of an answer, or of the part of a longer text that is its answer.
+def _compare_readings(gold: ParsedAnswer, answer: ParsedAnswer, options: MathOptions) -> Equality:
+    """Compare every reading of the gold with every reading of the answer.
 
-    None for a text of words in which nothing looks like an answer.
+    The answers are equal if any two readings are. They are different only if no pair of readings
+    is undecided.
     """
-    reading = parse_answer(answer)
-    if reading.tree is not None:
-        return reading
-    words = [word for word in _WORD.findall(answer) if not is_mathematics(word)]
-    is_among_words = len(words) > 1 or (len(words) == 1 and answer.strip().startswith(words[0]))
-    if not is_among_words and not _FORMULA.search(answer.strip().strip("$")):
-        return reading
-    part = final_answer(answer)
-    return None if part is None else parse_answer(part)
-
-
-def _best(gold: ParsedAnswer, answer: ParsedAnswer, options: MathOptions) -> Equality:
-    """Equal when some reading of one equals some reading of the other."""
     assert gold.tree is not None
     assert answer.tree is not None
-    finding = compare(gold.tree, answer.tree, options)
-    if finding.equal:
-        return finding
-    golds = (gold.tree, *gold.other_readings(answer, is_gold=True))
-    _, *readings = product(golds, (answer.tree, *answer.other_readings(gold, is_gold=False)))
-    for one, two in readings:
-        other = compare(one, two, options)
-        if other.equal:
-            return other
-        if other.equal is None and finding.equal is False:
-            finding = other
-    return finding
+    equality = compare(gold.tree, answer.tree, options)
+    if equality.equal:
+        return equality
+    gold_readings = [gold.tree, *gold.other_readings(answer, is_gold=True)]
+    answer_readings = [answer.tree, *answer.other_readings(gold, is_gold=False)]
+    _, *other_pairs = product(gold_readings, answer_readings)  # the first pair was compared above
+    for gold_reading, answer_reading in other_pairs:
+        other_equality = compare(gold_reading, answer_reading, options)
+        if other_equality.equal:
+            return other_equality
+        if equality.equal is False and other_equality.equal is None:
+            equality = other_equality
+    return equality
+
+
+def _verdict(status: Status, reason: str) -> MathVerdict:
+    return MathVerdict(status, reason, "algebra")

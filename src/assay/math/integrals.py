@@ -1,4 +1,4 @@
-"""Integrate polynomials, sines, cosines and exponential functions between two limits, without sympy."""
+"""Integrate polynomials, sines, cosines and exponentials between two finite limits, without sympy."""
 
 from flint import fmpq
 
@@ -10,7 +10,7 @@ _INFINITY = tree.Constant("infinity")
 
 
 class NoIntegralError(ValueError):
-    """The integrand is not one of those that are integrated here."""
+    """The integrand is not one of those that this module integrates."""
 
 
 def integrate(
@@ -18,65 +18,84 @@ def integrate(
 ) -> tree.Node:
     """Return the integral as an expression of its limits.
 
-    Raises `NoIntegralError` for other integrands, for those with a second variable, and for infinite limits.
+    Raises `NoIntegralError` for any other integrand, for one with a second variable, and for
+    infinite limits.
     """
-    if tree.symbols_of(integrand) - {variable.name}:
+    other_variables = tree.symbols_of(integrand) - {variable.name}
+    if other_variables:
         raise NoIntegralError("an integral of several variables")
     if _INFINITY in tree.nodes_of(low) or _INFINITY in tree.nodes_of(high):
         raise NoIntegralError("an integral without a finite limit")
-    antiderivative = _integrate(integrand, variable)
-    at_high = tree.replaced(antiderivative, variable, high)
-    at_low = tree.replaced(antiderivative, variable, low)
-    return tree.Sum((at_high, tree.negated(at_low)))
+    antiderivative = _find_antiderivative(integrand, variable)
+    value_at_high = tree.replaced(antiderivative, variable, high)
+    value_at_low = tree.replaced(antiderivative, variable, low)
+    return tree.Sum((value_at_high, tree.negated(value_at_low)))
 
 
-def _integrate(node: tree.Node, variable: tree.Symbol) -> tree.Node:
-    """Return an antiderivative."""
+def _find_antiderivative(node: tree.Node, variable: tree.Symbol) -> tree.Node:
+    """Return an antiderivative of a polynomial, or of a function that is integrated by its form."""
     try:
         return _integrate_polynomial(node, variable)
     except (NoSetError, NoIntegralError):
-        pass
+        return _integrate_by_form(node, variable)
+
+
+def _integrate_polynomial(node: tree.Node, variable: tree.Symbol) -> tree.Node:
+    """Return the antiderivative of a polynomial.
+
+    Raises `NoSetError` or `NoIntegralError` for any other expression.
+    """
+    numerator, denominator = fraction_of(node)
+    if denominator.degree() != 0:
+        raise NoIntegralError("an integral of a quotient")
+    divisor = denominator.coeffs()[0]
+    terms: list[tree.Node] = []
+    for power, coefficient in enumerate(numerator.integral().coeffs()):
+        if coefficient == 0:
+            continue
+        monomial = tree.Power(variable, tree.Number(fmpq(power)))
+        terms.append(tree.Product((tree.Number(coefficient / divisor), monomial)))
+    if not terms:
+        return tree.Number(fmpq(0))
+    return tree.Sum(tuple(terms))
+
+
+def _integrate_by_form(node: tree.Node, variable: tree.Symbol) -> tree.Node:
+    """Return an antiderivative term by term, for sines, cosines and exponentials of ax + b."""
     match node:
         case tree.Sum(terms):
-            return tree.Sum(tuple(_integrate(term, variable) for term in terms))
+            return tree.Sum(tuple(_find_antiderivative(term, variable) for term in terms))
         case tree.Product(factors):
-            constants = tuple(factor for factor in factors if not tree.symbols_of(factor))
-            others = [factor for factor in factors if tree.symbols_of(factor)]
-            if len(others) != 1:
-                raise NoIntegralError("an integral of a product")
-            return tree.Product((*constants, _integrate(others[0], variable)))
+            return _integrate_product(factors, variable)
         case tree.Quotient(top, bottom) if not tree.symbols_of(bottom):
-            return tree.Quotient(_integrate(top, variable), bottom)
+            return tree.Quotient(_find_antiderivative(top, variable), bottom)
         case tree.Apply("sin", (argument,)):
             cosine = tree.Apply("cos", (argument,))
-            return tree.Quotient(tree.negated(cosine), _slope(argument))
+            return tree.Quotient(tree.negated(cosine), _read_slope(argument))
         case tree.Apply("cos", (argument,)):
-            return tree.Quotient(tree.Apply("sin", (argument,)), _slope(argument))
+            sine = tree.Apply("sin", (argument,))
+            return tree.Quotient(sine, _read_slope(argument))
         case tree.Power(base, exponent) if base == _E:
-            return tree.Quotient(node, _slope(exponent))
+            return tree.Quotient(node, _read_slope(exponent))
         case _:
             raise NoIntegralError("an integral that only math-verify can compute")
 
 
-def _integrate_polynomial(node: tree.Node, variable: tree.Symbol) -> tree.Node:
-    top, bottom = fraction_of(node)
-    if bottom.degree() != 0:
-        raise NoIntegralError("an integral of a quotient")
-    terms: list[tree.Node] = []
-    divisor = bottom.coeffs()[0]
-    for power, coefficient in enumerate(top.integral().coeffs()):
-        if coefficient != 0:
-            monomial = tree.Power(variable, tree.Number(fmpq(power)))
-            terms.append(tree.Product((tree.Number(coefficient / divisor), monomial)))
-    return tree.Sum(tuple(terms)) if terms else tree.Number(fmpq(0))
+def _integrate_product(factors: tuple[tree.Node, ...], variable: tree.Symbol) -> tree.Node:
+    """Return the antiderivative of constants times a single factor with the variable."""
+    constants = tuple(factor for factor in factors if not tree.symbols_of(factor))
+    variable_factors = [factor for factor in factors if tree.symbols_of(factor)]
+    if len(variable_factors) != 1:
+        raise NoIntegralError("an integral of a product")
+    return tree.Product((*constants, _find_antiderivative(variable_factors[0], variable)))
 
 
-def _slope(argument: tree.Node) -> tree.Node:
-    """Return a for an argument ax + b."""
+def _read_slope(argument: tree.Node) -> tree.Node:
+    """Return a, where the argument is ax + b."""
     try:
-        top, bottom = fraction_of(argument)
+        numerator, denominator = fraction_of(argument)
     except NoSetError as error:
         raise NoIntegralError(str(error)) from None
-    if top.degree() != 1 or bottom.degree() != 0:
+    if numerator.degree() != 1 or denominator.degree() != 0:
         raise NoIntegralError("an integral of a function of a function")
-    return tree.Number(top.coeffs()[1] / bottom.coeffs()[0])
+    return tree.Number(numerator.coeffs()[1] / denominator.coeffs()[0])

@@ -1,5 +1,5 @@
 # pyright: basic
-"""Compare two answers with math-verify and sympy: the last tier, imported in worker processes only."""
+"""Compare two answers with math-verify and sympy: the last tier, only used in worker processes."""
 
 import logging
 from collections.abc import Iterator
@@ -28,51 +28,63 @@ logging.getLogger("math_verify").setLevel(logging.CRITICAL)
 
 _DECIMAL_TOLERANCE = 1e-6  # relative, where one side is written as a decimal
 _DIGITS = 30
-_EXACT_TOLERANCE = Rational(1, 10 ** (_DIGITS - 8))
-_POINTS = (Rational(137, 128), Rational(59, 97), Rational(307, 211))
-_WHOLE_POINTS = (Integer(5), Integer(8), Integer(11))
-_OF_WHOLE_NUMBERS = (Sum, Product, factorial, binomial)
-_NO_LIMIT: Any = None  # the pool ends what takes too long
+_EXACT_TOLERANCE = Rational(1, 10 ** (_DIGITS - 8))  # relative; the last digits may be rounded
+# Values of the first variable at the points where two expressions are compared.
+_FRACTIONS = (Rational(137, 128), Rational(59, 97), Rational(307, 211))
+_WHOLE_NUMBERS = (Integer(5), Integer(8), Integer(11))
+_FUNCTIONS_OF_WHOLE_NUMBERS = (Sum, Product, factorial, binomial)
+_NO_TIMEOUT: Any = None  # the worker pool ends a comparison that takes too long
 
 
 def compare(gold: str, answer: str, rounding: int) -> dict[str, bool]:
-    """Return whether the two are equal, and whether the gold and the answer could be read.
+    """Compare two answers and return the fields `equal`, `gold` and `answer`.
 
-    math-verify reads the texts. Whether they are equal is settled by exact rules: its own comparison rounds
-    numbers to 15 digits, and calls equal what only reads alike. It is asked where one side has a decimal.
+    The last two say whether that side could be read as mathematics. math-verify reads the texts,
+    but exact rules decide whether they are equal: its own comparison rounds numbers to 15 digits,
+    and calls some answers equal that only look alike. It is used if one side has a decimal.
     """
-    gold_reading = read(gold)
-    answer_reading = read(answer)
+    gold_readings = read(gold)
+    answer_readings = read(answer)
     return {
-        "equal": _are_equal(gold_reading, answer_reading, rounding),
-        "gold": any(not isinstance(item, str) for item in gold_reading),
-        "answer": any(not isinstance(item, str) for item in answer_reading),
+        "equal": _are_equal(gold_readings, answer_readings, rounding),
+        "gold": _has_expression(gold_readings),
+        "answer": _has_expression(answer_readings),
     }
 
 
 @lru_cache(maxsize=4096)
 def read(text: str) -> tuple[Any, ...]:
-    """Return what math-verify reads in an answer: a sympy object and the text, or the text alone."""
+    """Return what math-verify reads in an answer: a sympy object and the text, or only the text."""
     boxed = f"\\boxed{{{text}}}"
-    reading = parse(boxed, extraction_config=[LatexExtractionConfig()], parsing_timeout=_NO_LIMIT)
-    if not any(isinstance(item, Basic) or hasattr(item, "shape") for item in reading):
-        reading = parse(boxed, parsing_timeout=_NO_LIMIT)
-    return tuple(reading)
+    readings = parse(
+        boxed, extraction_config=[LatexExtractionConfig()], parsing_timeout=_NO_TIMEOUT
+    )
+    has_sympy_object = any(isinstance(item, Basic) or hasattr(item, "shape") for item in readings)
+    if not has_sympy_object:
+        # The default configuration also reads what is not LaTeX.
+        readings = parse(boxed, parsing_timeout=_NO_TIMEOUT)
+    return tuple(readings)
+
+
+def _has_expression(readings: tuple[Any, ...]) -> bool:
+    return any(not isinstance(item, str) for item in readings)
 
 
 def _are_equal(
-    gold_reading: tuple[Any, ...], answer_reading: tuple[Any, ...], rounding: int
+    gold_readings: tuple[Any, ...], answer_readings: tuple[Any, ...], rounding: int
 ) -> bool:
-    """Return True if both are expressions with values, and their difference is exactly 0.
+    """Return True if both sides are expressions with values, and their difference is exactly 0.
 
     If one side has a decimal, they must agree to six digits, and be equal for math-verify.
     """
-    if not gold_reading or not answer_reading:
+    if not gold_readings or not answer_readings:
         return False
-    gold, answer = gold_reading[0], answer_reading[0]
+    gold = gold_readings[0]
+    answer = answer_readings[0]
     if not isinstance(gold, Expr) or not isinstance(answer, Expr):
         return False
-    gold, answer = gold.doit(), answer.doit()
+    gold = gold.doit()
+    answer = answer.doit()
     if _has_no_value(gold) or _has_no_value(answer):
         return False
     is_decimal = gold.has(Float) or answer.has(Float)
@@ -80,61 +92,68 @@ def _are_equal(
         return False
     if not is_decimal:
         return _is_zero(gold - answer)
-    return bool(
-        verify(
-            list(gold_reading),
-            list(answer_reading),
-            float_rounding=rounding,
-            timeout_seconds=None,
-        )
+    is_equal = verify(
+        list(gold_readings),
+        list(answer_readings),
+        float_rounding=rounding,
+        timeout_seconds=None,
     )
+    return bool(is_equal)
 
 
 def _has_no_value(expression: Any) -> bool:
     return expression.has(nan, oo, zoo)
 
 
-def _is_zero(difference: Any) -> bool:
-    """Return True if an expression is 0 by exact rules. Digits that agree are no proof."""
-    return difference == 0 or expand(difference) == 0 or simplify(difference) == 0
-
-
 def _agree_at_points(gold: Any, answer: Any, *, is_decimal: bool) -> bool:
-    """Return True if the two agree wherever both have a value, and have one at some point."""
+    """Return True if the two agree at every point where both have a value, and there is one."""
     has_value = False
-    for point in _points(gold, answer):
-        gold_value, answer_value = gold.subs(point), answer.subs(point)
+    for point in _choose_points(gold, answer):
+        gold_value = gold.subs(point)
+        answer_value = answer.subs(point)
         try:
             if is_decimal:
                 is_near = _is_near_as_decimal(gold_value, answer_value)
             else:
                 is_near = _is_near(gold_value, answer_value)
-        except (TypeError, ValueError, OverflowError):  # no value at this point
-            continue
+        except (TypeError, ValueError, OverflowError):
+            continue  # one of the two has no value at this point
         if not is_near:
             return False
         has_value = True
     return has_value
 
 
-def _points(gold: Any, answer: Any) -> Iterator[dict[Any, Any]]:
-    """Yield values for the variables: whole numbers where fractions make no sense."""
-    names = sorted(gold.free_symbols | answer.free_symbols, key=str)
-    needs_whole = gold.has(*_OF_WHOLE_NUMBERS) or answer.has(*_OF_WHOLE_NUMBERS)
-    for first_value in _WHOLE_POINTS if needs_whole else _POINTS:
-        yield {name: first_value + number for number, name in enumerate(names)}
+def _choose_points(gold: Any, answer: Any) -> Iterator[dict[Any, Any]]:
+    """Yield values for all variables: whole numbers where a function is defined only for these."""
+    variables = sorted(gold.free_symbols | answer.free_symbols, key=str)
+    needs_whole_numbers = gold.has(*_FUNCTIONS_OF_WHOLE_NUMBERS) or answer.has(
+        *_FUNCTIONS_OF_WHOLE_NUMBERS
+    )
+    first_values = _WHOLE_NUMBERS if needs_whole_numbers else _FRACTIONS
+    for first_value in first_values:
+        yield {variable: first_value + index for index, variable in enumerate(variables)}
 
 
 def _is_near(gold: Any, answer: Any) -> bool:
+    """Return True if two exact values agree to nearly all computed digits."""
     difference = gold - answer
     if difference.is_Rational:
         return difference == 0
-    gold, answer = gold.evalf(_DIGITS), answer.evalf(_DIGITS)
-    size = max(abs(gold), abs(answer))
-    return bool(abs(gold - answer) <= _EXACT_TOLERANCE * size)
+    gold_number = gold.evalf(_DIGITS)
+    answer_number = answer.evalf(_DIGITS)
+    magnitude = max(abs(gold_number), abs(answer_number))
+    return bool(abs(gold_number - answer_number) <= _EXACT_TOLERANCE * magnitude)
 
 
 def _is_near_as_decimal(gold: Any, answer: Any) -> bool:
-    gold, answer = complex(gold.evalf(_DIGITS)), complex(answer.evalf(_DIGITS))
-    size = max(abs(gold), abs(answer))
-    return abs(gold - answer) <= _DECIMAL_TOLERANCE * size
+    """Return True if two values agree to six digits."""
+    gold_number = complex(gold.evalf(_DIGITS))
+    answer_number = complex(answer.evalf(_DIGITS))
+    magnitude = max(abs(gold_number), abs(answer_number))
+    return abs(gold_number - answer_number) <= _DECIMAL_TOLERANCE * magnitude
+
+
+def _is_zero(difference: Any) -> bool:
+    """Return True if an expression is 0 by exact rules. Digits that agree are not a proof."""
+    return difference == 0 or expand(difference) == 0 or simplify(difference) == 0
