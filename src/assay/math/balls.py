@@ -1,222 +1,272 @@
-"""Compute certified values: an expression at a point, as a ball that surely holds the true number (Arb)."""
+"""Compute certified values: an expression at a point, as a ball that contains the true number.
+
+A ball is a number with a bound on its error. The arithmetic is Arb's, by way of python-flint.
+"""
 
 import math
 from collections.abc import Callable, Mapping
 from functools import partial, reduce
-from typing import Final, NamedTuple
+from typing import Final
 
 from flint import acb, arb, ctx, fmpq, fmpz
 
 from assay.math import tree
 
-Point = Mapping[str, fmpq | acb]  # what the variables are, as exact numbers or as balls
+Point = Mapping[str, fmpq | acb]  # the values of the variables, as exact numbers or as balls
 
-_LARGEST_EXPONENT: Final = 1 << 40
-_LARGEST_LOGARITHM: Final = 1 << 44  # values beyond 2 to this power are not computed
-_LARGEST_INTEGER: Final = arb(2) ** 16_384
-_LARGEST_ANGLE: Final = arb(2) ** 1024  # reducing a larger one by π takes as many digits as it has
+_MAX_EXPONENT: Final = 1 << 40
+_MAX_UNCHECKED_EXPONENT: Final = 64  # up to this whole exponent every power is computed
+_MAX_LOGARITHM: Final = 1 << 44  # values beyond 2 to this power are not computed
+_MAX_INTEGER: Final = arb(2) ** 16_384
+_MAX_ANGLE: Final = arb(2) ** 1024  # reducing a larger one by π takes as many digits as it has
+_MAX_LCM_BITS: Final = 12_000
+_MAX_ROOT_INDEX: Final = 1000
+_MAX_BINOMIAL_STEPS: Final = 1000
 
 
 class UndefinedError(ValueError):
-    """The expression has no value at this point, or none that balls can hold."""
+    """The expression has no value at this point, or none that a ball can hold."""
 
 
 class TooLargeError(ValueError):
-    """The value is beyond any use: a tower of powers, the factorial of a factorial."""
+    """The value is too large to be useful: a tower of powers, the factorial of a factorial."""
 
 
 def ball(node: tree.Node, point: Point, precision: int) -> acb:
-    """The value of an expression at a point, as a complex ball; real when its imaginary part is 0."""
+    """Compute an expression at a point as a complex ball, with so many bits of precision.
+
+    The value is real if the imaginary part of the ball is exactly 0. Raises `UndefinedError` or
+    `TooLargeError` if there is no value, or no value that can be computed.
+    """
     with ctx.workprec(precision):
-        value = _value(node, point)
+        value = _compute(node, point)
     if not value.is_finite():
         raise UndefinedError("no finite value")
     return value
 
 
 def is_real(value: acb) -> bool:
+    """Return True if a value is certainly real."""
     return value.imag == 0
 
 
 def is_known_function(function: str) -> bool:
-    """Return True if the values of this function are known, and not only its name, as in `f(x)`."""
+    """Return True for a function with known values; of `f(x)`, only the name is known."""
     return function in _FUNCTIONS
 
 
-def _value(node: tree.Node, point: Point) -> acb:
+def _compute(node: tree.Node, point: Point) -> acb:
     match node:
         case tree.Number(value):
             return acb(arb(value))
         case tree.Symbol(name):
-            place = point[name]
-            return place if isinstance(place, acb) else acb(arb(place))
+            variable = point[name]
+            if isinstance(variable, acb):
+                return variable
+            return acb(arb(variable))
         case tree.Sum(terms):
-            return sum((_value(term, point) for term in terms[1:]), start=_value(terms[0], point))
+            first, *others = [_compute(term, point) for term in terms]
+            return sum(others, start=first)
         case tree.Product(factors):
-            return math.prod(
-                (_value(factor, point) for factor in factors[1:]), start=_value(factors[0], point)
-            )
+            first, *others = [_compute(factor, point) for factor in factors]
+            return math.prod(others, start=first)
         case tree.Quotient(top, bottom):
-            return _value(top, point) / _value(bottom, point)
+            return _compute(top, point) / _compute(bottom, point)
         case tree.Power(base, exponent):
-            return _power(base, exponent, point)
+            return _compute_power(base, exponent, point)
         case tree.Apply(function, arguments):
-            values = [_value(argument, point) for argument in arguments]
-            if function not in _FUNCTIONS:
-                raise UndefinedError(f"{function} is not known")
-            return _FUNCTIONS[function](*values)
+            return _apply_function(function, arguments, point)
         case tree.Percent(value):
-            return _value(value, point) / 100
-        case tree.Quantity(value, unit):
-            inside = _value(value, point)
-            return inside * arb.pi() / 180 if unit == "degree" else inside
-        case tree.Constant("pi"):
-            return acb(arb.pi())
-        case tree.Constant("e"):
-            return acb(arb(1).exp())
-        case tree.Constant("i"):
-            return acb(0, 1)
-        case tree.Constant():
-            raise UndefinedError("infinity is no number")
+            return _compute(value, point) / 100
+        case tree.Quantity(value, "degree"):
+            return _compute(value, point) * arb.pi() / 180
+        case tree.Quantity(value):
+            return _compute(value, point)
+        case tree.Constant(name):
+            return _compute_constant(name)
         case _:
             raise UndefinedError(f"{type(node).__name__} is no number")
 
 
-def _power(base: tree.Node, exponent: tree.Node, point: Point) -> acb:
-    above = _value(exponent, point)
+def _compute_constant(name: str) -> acb:
+    match name:
+        case "pi":
+            return acb(arb.pi())
+        case "e":
+            return acb(arb(1).exp())
+        case "i":
+            return acb(0, 1)
+        case _:
+            raise UndefinedError("infinity is no number")
+
+
+def _apply_function(function: str, arguments: tuple[tree.Node, ...], point: Point) -> acb:
+    values = [_compute(argument, point) for argument in arguments]
+    if function not in _FUNCTIONS:
+        raise UndefinedError(f"{function} is not known")
+    return _FUNCTIONS[function](*values)
+
+
+def _compute_power(base: tree.Node, exponent: tree.Node, point: Point) -> acb:
+    exponent_value = _compute(exponent, point)
     if base == tree.Constant("e"):
-        return _bounded(above, arb(1)).exp()
-    below = _value(base, point)
-    whole = _integer(above)
-    if whole == 0 and below == 0:
-        raise UndefinedError("0 to the power 0")
-    if whole is not None:
-        _bounded(above, arb(abs(below)).log() if whole > 64 or whole < -64 else arb(1))
-        return below ** fmpz(whole)
-    if below == 0:
-        if above.real > 0 and is_real(above):
+        _require_computable_power(exponent_value, base_logarithm=arb(1))
+        return exponent_value.exp()
+
+    base_value = _compute(base, point)
+    whole_exponent = _read_integer(exponent_value)
+    if whole_exponent is not None:
+        return _compute_whole_power(base_value, whole_exponent)
+    if base_value == 0:
+        if exponent_value.real > 0 and is_real(exponent_value):
             return acb(0)
         raise UndefinedError("0 to a power that is not positive")
-    rational = tree.rational_of(exponent)
-    if rational is not None and rational.q % 2 and is_real(below) and below.real < 0:
-        size = (-below) ** acb(arb(rational))
-        return size if rational.p % 2 == 0 else -size
-    _bounded(above, arb(abs(below)).log())
-    return below**above
+
+    rational_exponent = tree.rational_of(exponent)
+    is_negative = is_real(base_value) and base_value.real < 0
+    if is_negative and rational_exponent is not None and rational_exponent.q % 2 == 1:
+        # An odd root of a negative number is read as the real one: (-8)^(1/3) is -2.
+        absolute_value = (-base_value) ** acb(arb(rational_exponent))
+        is_even_power = rational_exponent.p % 2 == 0
+        return absolute_value if is_even_power else -absolute_value
+
+    _require_computable_power(exponent_value, base_logarithm=arb(abs(base_value)).log())
+    return base_value**exponent_value
 
 
-def _bounded(exponent: acb, logarithm: arb) -> acb:
-    if (
-        not abs(exponent.real) < _LARGEST_EXPONENT
-        or not abs(exponent.real * logarithm) < _LARGEST_LOGARITHM
-    ):
+def _compute_whole_power(base: acb, exponent: int) -> acb:
+    if base == 0 and exponent == 0:
+        raise UndefinedError("0 to the power 0")
+    if abs(exponent) > _MAX_UNCHECKED_EXPONENT:
+        _require_computable_power(acb(exponent), base_logarithm=arb(abs(base)).log())
+    return base ** fmpz(exponent)
+
+
+def _require_computable_power(exponent: acb, base_logarithm: arb) -> None:
+    """Raise `TooLargeError` unless a power is certainly small enough to compute."""
+    # Comparisons of balls are True only if they are certain, so `not a < b` is not `a >= b`.
+    is_small_exponent = abs(exponent.real) < _MAX_EXPONENT
+    is_small_power = abs(exponent.real * base_logarithm) < _MAX_LOGARITHM
+    if not is_small_exponent or not is_small_power:
         raise TooLargeError("a power is too large to compute")
-    return exponent
 
 
-def _integer(value: acb) -> int | None:
-    """Return the whole number that a ball holds and nothing else; None if it is not a whole number.
+def _read_integer(value: acb) -> int | None:
+    """Return the whole number that a ball holds exactly, or None if it is not a whole number.
 
     Raises `TooLargeError` before a number such as 2^(2^39) is written out, which takes gigabytes.
     """
     if value.imag != 0 or not value.real.is_exact() or not value.is_finite():
         return None
-    if not abs(value.real) < _LARGEST_INTEGER:
+    if not abs(value.real) < _MAX_INTEGER:
         raise TooLargeError("a whole number is too large to write out")
     number = value.real.unique_fmpz()
-    return None if number is None else int(number)
+    if number is None:
+        return None
+    return int(number)
 
 
-def _root(radicand: acb, index: acb) -> acb:
-    degree = _integer(index)
-    if degree is None or not 0 < degree < 1000:
+def _compute_root(radicand: acb, index: acb) -> acb:
+    whole_index = _read_integer(index)
+    if whole_index is None or not 0 < whole_index < _MAX_ROOT_INDEX:
         raise UndefinedError("a root whose index is no small number")
-    if degree == 2:
+    if whole_index == 2:
         return radicand.sqrt()
     if radicand == 0:
         return acb(0)
-    power = acb(arb(fmpq(1, degree)))
-    if degree % 2 and is_real(radicand) and radicand.real < 0:
+    power = acb(arb(fmpq(1, whole_index)))
+    is_negative = is_real(radicand) and radicand.real < 0
+    if is_negative and whole_index % 2 == 1:
         return -((-radicand) ** power)
     return radicand**power
 
 
-def _factorial(argument: acb) -> acb:
-    if not is_real(argument) or not abs(argument.real) < _LARGEST_EXPONENT:
+def _compute_factorial(argument: acb) -> acb:
+    if not is_real(argument) or not abs(argument.real) < _MAX_EXPONENT:
         raise TooLargeError("a factorial is too large to compute")
     return (argument + 1).gamma()
 
 
-def _angle_function(function: Callable[[acb], acb], angle: acb) -> acb:
-    if not abs(angle) < _LARGEST_ANGLE:
-        raise TooLargeError("an angle is too large to compute")
-    return function(angle)
-
-
-def _binomial(upper: acb, lower: acb) -> acb:
-    whole = _integer(lower)
-    if whole is None:
-        return _factorial(upper) / (_factorial(lower) * _factorial(upper - lower))
-    if not 0 <= whole < 1000:
+def _compute_binomial(upper: acb, lower: acb) -> acb:
+    whole_lower = _read_integer(lower)
+    if whole_lower is None:
+        denominator = _compute_factorial(lower) * _compute_factorial(upper - lower)
+        return _compute_factorial(upper) / denominator
+    if not 0 <= whole_lower < _MAX_BINOMIAL_STEPS:
         raise TooLargeError("a binomial coefficient is too large to compute")
     product = acb(1)
-    for step in range(whole):
+    for step in range(whole_lower):
         product *= (upper - step) / (step + 1)
     return product
 
 
-def _logarithm(argument: acb, base: acb) -> acb:
+def _compute_logarithm(argument: acb, base: acb) -> acb:
     if argument == 0:
         raise UndefinedError("the logarithm of 0")
     return argument.log() / base.log()
 
 
-def _rounded(value: acb, *, direction: Callable[[arb], arb]) -> acb:
+def _compute_angle_function(function: Callable[[acb], acb], angle: acb) -> acb:
+    if not abs(angle) < _MAX_ANGLE:
+        raise TooLargeError("an angle is too large to compute")
+    return function(angle)
+
+
+def _round_to_integer(value: acb, *, round_real: Callable[[arb], arb]) -> acb:
+    """Round by `round_real`, which is floor or ceiling."""
     if not is_real(value):
         raise UndefinedError("a complex number has no floor")
-    whole = direction(value.real)
-    if not whole.is_exact():
+    rounded = round_real(value.real)
+    if not rounded.is_exact():
         raise UndefinedError("too near to a whole number to round")
-    return acb(whole)
+    return acb(rounded)
 
 
-def _absolute_value(value: acb) -> acb:
+def _compute_absolute_value(value: acb) -> acb:
     return acb(abs(value))
 
 
-def _sign(value: acb) -> acb:
-    if is_real(value) and (value.real > 0 or value.real < 0 or value.real == 0):
-        return acb(1 if value.real > 0 else -1 if value.real < 0 else 0)
+def _compute_sign(value: acb) -> acb:
+    if is_real(value):
+        if value.real > 0:
+            return acb(1)
+        if value.real < 0:
+            return acb(-1)
+        if value.real == 0:
+            return acb(0)
     raise UndefinedError("the sign is not certain")
 
 
-def _extreme(best: acb, *others: acb, largest: bool) -> acb:
+def _find_extreme(*values: acb, largest: bool) -> acb:
+    """Return the largest or the smallest value, if the order of all is certain."""
+    extreme, *others = values
     for value in others:
-        is_ordered = value.real < best.real or value.real > best.real or value == best
-        if not (is_real(value) and is_real(best) and is_ordered):
+        is_ordered = value.real < extreme.real or value.real > extreme.real or value == extreme
+        if not (is_real(value) and is_real(extreme) and is_ordered):
             raise UndefinedError("the order is not certain")
-        if (value.real > best.real) == largest:
-            best = value
-    return best
+        is_larger = value.real > extreme.real
+        if is_larger == largest:
+            extreme = value
+    return extreme
 
 
-def _greatest_common_divisor(*values: acb) -> acb:
-    return acb(reduce(fmpz.gcd, _integers(values)))
+def _compute_gcd(*values: acb) -> acb:
+    return acb(reduce(fmpz.gcd, _read_integers(values)))
 
 
-def _least_common_multiple(*values: acb) -> acb:
+def _compute_lcm(*values: acb) -> acb:
     multiple = fmpz(1)
-    for number in _integers(values):
+    for number in _read_integers(values):
         multiple = multiple.lcm(number)
-        if multiple.bit_length() > MOST_BITS:
+        if multiple.bit_length() > _MAX_LCM_BITS:
             raise TooLargeError("a least common multiple is too large to compute")
     return acb(multiple)
 
 
-def _integers(values: tuple[acb, ...]) -> list[fmpz]:
+def _read_integers(values: tuple[acb, ...]) -> list[fmpz]:
     numbers: list[fmpz] = []
     for value in values:
-        number = _integer(value)
+        number = _read_integer(value)
         if number is None:
             raise UndefinedError("gcd and lcm are of whole numbers")
         numbers.append(fmpz(number))
@@ -249,154 +299,21 @@ _INVERSE_FUNCTIONS: Final[dict[str, Callable[[acb], acb]]] = {
     "arccsc": lambda value: (1 / value).asin(),
 }
 _FUNCTIONS: Final[dict[str, Callable[..., acb]]] = {
-    **{name: partial(_angle_function, function) for name, function in _ANGLE_FUNCTIONS.items()},
+    **{
+        name: partial(_compute_angle_function, function)
+        for name, function in _ANGLE_FUNCTIONS.items()
+    },
     **_INVERSE_FUNCTIONS,
-    "abs": _absolute_value,
-    "sign": _sign,
-    "factorial": _factorial,
-    "root": _root,
-    "binomial": _binomial,
-    "log": _logarithm,
-    "floor": partial(_rounded, direction=arb.floor),
-    "ceil": partial(_rounded, direction=arb.ceil),
-    "max": partial(_extreme, largest=True),
-    "min": partial(_extreme, largest=False),
-    "gcd": _greatest_common_divisor,
-    "lcm": _least_common_multiple,
+    "abs": _compute_absolute_value,
+    "sign": _compute_sign,
+    "factorial": _compute_factorial,
+    "root": _compute_root,
+    "binomial": _compute_binomial,
+    "log": _compute_logarithm,
+    "floor": partial(_round_to_integer, round_real=arb.floor),
+    "ceil": partial(_round_to_integer, round_real=arb.ceil),
+    "max": partial(_find_extreme, largest=True),
+    "min": partial(_find_extreme, largest=False),
+    "gcd": _compute_gcd,
+    "lcm": _compute_lcm,
 }
-
-
-# How near to 0 an algebraic number can be without being 0, after Burnikel, Funke, Mehlhorn, Schirra and Schmitt,
-# "A separation bound for real algebraic expressions" (2001): a number built from integers by + − · / and roots is 0,
-# or at least u^(1−D)/l in size, where u and l bound all conjugates of its numerator and denominator, and D is the
-# degree of a field that holds it. A ball smaller than that around 0 proves that the number is 0.
-MOST_BITS: Final = 12_000
-_RATIOS: Final = {
-    "tan": ("sin", "cos"),
-    "cot": ("cos", "sin"),
-    "sec": ("", "cos"),
-    "csc": ("", "sin"),
-}
-
-
-# φ(n) is at least √(n/2), so that a larger n has more conjugates than `MOST_BITS` allows. It is not factored.
-_MOST_PARTS: Final = 2 * MOST_BITS**2
-
-
-class Size(NamedTuple):
-    """Bounds on the conjugates of numerator and denominator, as logarithms to base 2."""
-
-    upper: float
-    lower: float
-
-
-def bits_to_prove_zero(one: tree.Node, two: tree.Node) -> int:
-    """The precision at which a ball around the difference of two numbers proves it to be 0."""
-    field = _Field()
-    upper, lower = _added(field.size(one), field.size(two))
-    needed = (field.degree - 1) * upper + lower + 8
-    if not needed < MOST_BITS:
-        raise UndefinedError(f"{field.degree} conjugates are too many")
-    return int(needed)
-
-
-class _Field:
-    """The field that holds the numbers met so far: roots of whole numbers and of each other, and cosines."""
-
-    def __init__(self) -> None:
-        self.roots: dict[tree.Node, int] = {}  # by root: its index
-        self.parts = 1  # the cosines lie in the real part of the field of this root of unity
-
-    @property
-    def degree(self) -> int:
-        cosines = max(1, int(fmpz(self.parts).euler_phi()) // 2)
-        return cosines * math.prod(self.roots.values())
-
-    def size(self, node: tree.Node) -> Size:
-        match node:
-            case tree.Number(value):
-                return Size(_log(value.p), _log(value.q))
-            case tree.Sum(terms):
-                return reduce(_added, map(self.size, terms))
-            case tree.Product(factors):
-                sizes = list(map(self.size, factors))
-                return Size(sum(s.upper for s in sizes), sum(s.lower for s in sizes))
-            case tree.Quotient(top, bottom):
-                above, below = self.size(top), self.size(bottom)
-                return Size(above.upper + below.lower, above.lower + below.upper)
-            case tree.Percent(value):
-                inside = self.size(value)
-                return Size(inside.upper, inside.lower + _log(fmpz(100)))
-            case tree.Power(base, exponent):
-                return self._power(node, self.size(base), _rational(exponent))
-            case tree.Apply("root", (radicand, index)):
-                return self._power(node, self.size(radicand), 1 / _rational(index))
-            case tree.Apply("sin" | "cos" as function, (argument,)):
-                # 2cos of a rational multiple of π is an algebraic integer, at most 2 in size as all its conjugates
-                # are, and so is 2sin, which is 2cos of the angle that makes it a quarter of a circle.
-                turn = _turns(argument) if function == "cos" else fmpq(1, 2) - _turns(argument)
-                self.parts = math.lcm(self.parts, int((turn / 2).q))
-                if self.parts > _MOST_PARTS:
-                    raise UndefinedError("an angle whose cosine has too many conjugates")
-                return Size(1.0, 1.0)
-            case tree.Apply(function, (argument,)) if function in _RATIOS:
-                top, bottom = (
-                    tree.Apply(name, (argument,)) if name else tree.ONE
-                    for name in _RATIOS[function]
-                )
-                return self.size(tree.Quotient(top, bottom))
-            case tree.Constant("i"):
-                self.roots[node] = 2
-                return Size(0.0, 0.0)
-            case _:
-                raise UndefinedError(f"{type(node).__name__} is not known to be algebraic")
-
-    def _power(self, node: tree.Node, base: Size, exponent: fmpq) -> Size:
-        index, power = int(exponent.q), int(exponent.p)
-        if abs(power) > 1000 or index > 64:
-            raise UndefinedError("a power too high")
-        if index > 1:
-            self.roots[node] = index
-            if base.upper >= base.lower:
-                base = Size((base.upper + (index - 1) * base.lower) / index, base.lower)
-            else:
-                base = Size(base.upper, ((index - 1) * base.upper + base.lower) / index)
-        size = Size(base.upper * abs(power), base.lower * abs(power))
-        return size if power >= 0 else Size(size.lower, size.upper)
-
-
-def _log(number: fmpz) -> float:
-    return math.log2(max(1, abs(int(number)))) + 1e-9
-
-
-def _added(one: Size, two: Size) -> Size:
-    first, second = one.upper + two.lower, two.upper + one.lower
-    return Size(max(first, second) + 1, one.lower + two.lower)
-
-
-def _turns(node: tree.Node) -> fmpq:
-    """What a rational multiple of π is a multiple by."""
-    match node:
-        case tree.Constant("pi"):
-            return fmpq(1)
-        case tree.Quantity(value, "degree"):
-            return _rational(value) / 180
-        case tree.Sum(terms):
-            return sum(map(_turns, terms), fmpq(0))
-        case tree.Quotient(top, bottom):
-            return _turns(top) / _rational(bottom)
-        case tree.Product(factors):
-            numbers = [number for number in map(tree.rational_of, factors) if number is not None]
-            angles = [factor for factor in factors if tree.rational_of(factor) is None]
-            if len(angles) != 1:
-                raise UndefinedError("the angle is no simple multiple of pi")
-            return _turns(angles[0]) * math.prod(numbers, start=fmpq(1))
-        case _:
-            raise UndefinedError("the angle is no multiple of pi")
-
-
-def _rational(node: tree.Node) -> fmpq:
-    number = tree.rational_of(node)
-    if number is None:
-        raise UndefinedError("no rational number")
-    return number

@@ -1,4 +1,4 @@
-"""Compare two values: by exact arithmetic, by certified values at points, with their units, in their bases."""
+"""Compare two values: exactly, by certified values at points, with their units, in their bases."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -6,73 +6,242 @@ from typing import Final
 from flint import acb, arb, fmpq
 
 from assay.math import tree
-from assay.math.balls import (
-    TooLargeError,
-    UndefinedError,
-    ball,
-    bits_to_prove_zero,
-    is_known_function,
-    is_real,
-)
+from assay.math.balls import TooLargeError, UndefinedError, ball, is_known_function, is_real
 from assay.math.exact import proves_equal
 from assay.math.normalization import agree, shortened
+from assay.math.separation import bits_to_prove_zero
 from assay.math.units import count_other_things, is_generic, unit_of
 from assay.math.verdict import SAME, Equality, MathOptions, different, too_large, undecided
 
 _PRECISIONS: Final = (64, 320, 1280)
+_POINT_PRECISION: Final = 64
 _NUMERATORS: Final = (137, 211, 59, 307, 83, 401, 173, 263, 97, 349, 113, 229)
-_LONGEST_SHOWN: Final = 4000  # the largest power of 2 that is written out in a reason
-_I, _INFINITY = tree.Constant("i"), tree.Constant("infinity")
+_WHOLE_NUMBER_FUNCTIONS: Final = frozenset({"factorial", "binomial", "gcd", "lcm"})
+_MAX_SHOWN_EXPONENT: Final = 4000  # the largest power of 2 that is written out in a reason
+_MAX_DECIMAL_EXPONENT: Final = 10_000  # the largest power of 2 that is compared as a decimal
+_I = tree.Constant("i")
+_INFINITY = tree.Constant("infinity")
+
+
+# Quantities and numerals.
+
+
+def compare_quantities(gold: tree.Node, answer: tree.Node, options: MathOptions) -> Equality:
+    """Compare two values with their units.
+
+    Units are converted if both are known, and ignored if only one side has a unit.
+    """
+    if isinstance(gold, tree.Based) or isinstance(answer, tree.Based):
+        return _compare_based(gold, answer)
+    try:
+        gold = _collect_unit(gold)
+        answer = _collect_unit(answer)
+    except UndefinedError as error:
+        return undecided(str(error))
+    gold_value, gold_unit = _split_unit(gold)
+    answer_value, answer_unit = _split_unit(answer)
+    if gold_unit == answer_unit:
+        return compare_values(gold_value, answer_value, options)
+
+    if isinstance(gold_value, tree.Percent) or isinstance(answer_value, tree.Percent):
+        return different("one is a percentage, the other has a unit")
+    if not options.units:
+        return different("only one has a unit, or the units differ")
+    if gold_unit is not None and answer_unit is not None:
+        return _compare_converted(gold_value, gold_unit, answer_value, answer_unit, options)
+    if gold_unit == "degree" or answer_unit == "degree":
+        # An angle may equal one in radians: 180° is π.
+        equality = compare_values(gold, answer, options)
+        if equality.equal:
+            return equality
+    return compare_values(gold_value, answer_value, options)
+
+
+def _split_unit(node: tree.Node) -> tuple[tree.Node, str | None]:
+    if isinstance(node, tree.Quantity):
+        return node.value, node.unit
+    return node, None
+
+
+def _collect_unit(node: tree.Node) -> tree.Node:
+    """Return a sum of values with the same unit as one value with it: 3 cm + 2 cm is (3 + 2) cm.
+
+    Angles in degrees are numbers, and stay where they are. Raises `UndefinedError` if there are
+    several units.
+    """
+    units: set[str] = set()
+    for part in tree.nodes_of(node):
+        if isinstance(part, tree.Quantity) and part.unit != "degree":
+            units.add(part.unit)
+    if len(units) > 1:
+        raise UndefinedError(f"values in several units: {' and '.join(sorted(units))}")
+    if not isinstance(node, tree.Sum) or not units:
+        return node
+    values = [term.value for term in node.terms if isinstance(term, tree.Quantity)]
+    if len(values) < len(node.terms):
+        return node
+    return tree.Quantity(tree.Sum(tuple(values)), units.pop())
+
+
+def _compare_converted(
+    gold: tree.Node,
+    gold_unit_name: str,
+    answer: tree.Node,
+    answer_unit_name: str,
+    options: MathOptions,
+) -> Equality:
+    """Compare two values with units of different names."""
+    gold_unit = unit_of(gold_unit_name)
+    answer_unit = unit_of(answer_unit_name)
+    different_units = different(f"different units: {gold_unit_name} and {answer_unit_name}")
+    if gold_unit is None and answer_unit is None:
+        if tree.symbols_of(gold) or tree.symbols_of(answer):
+            return undecided(f"{gold_unit_name!r} and {answer_unit_name!r} may not mean the same")
+        if count_other_things(gold_unit_name, answer_unit_name):
+            return different(f"they count other things: {gold_unit_name} and {answer_unit_name}")
+        return compare_values(gold, answer, options)
+    if gold_unit is None or answer_unit is None:
+        if is_generic(gold_unit_name) or is_generic(answer_unit_name):
+            return compare_values(gold, answer, options)
+        return different_units
+    if gold_unit.dimensions != answer_unit.dimensions:
+        return different_units
+    if gold_unit.factor != answer_unit.factor:
+        gold_factor = fmpq(gold_unit.factor.numerator, gold_unit.factor.denominator)
+        answer_factor = fmpq(answer_unit.factor.numerator, answer_unit.factor.denominator)
+        gold = tree.Product((gold, tree.Number(gold_factor)))
+        answer = tree.Product((answer, tree.Number(answer_factor)))
+    return compare_values(gold, answer, options)
+
+
+def _compare_based(gold: tree.Node, answer: tree.Node) -> Equality:
+    """Compare numerals of which at least one has a base.
+
+    An answer without a base is read in the gold's. A gold without a base is in base 10.
+    """
+    if isinstance(answer, tree.Based) and isinstance(gold, tree.Number):
+        if gold.value.q != 1:
+            return different("only one is whole")
+        gold = tree.Based(str(gold.value), 10)
+    if isinstance(gold, tree.Based) and isinstance(answer, tree.Based) and gold.base != answer.base:
+        # A numeral in another base than the gold's is a conversion that was not done.
+        return different(f"numerals in base {gold.base} and in base {answer.base}")
+    gold_digits = _read_digits(gold)
+    answer_digits = _read_digits(answer)
+    if gold_digits is None or answer_digits is None:
+        return undecided("a numeral in another base against something else")
+    if gold_digits == answer_digits:
+        return Equality(True, "equal as numerals")
+    return different(f"different numerals: {gold_digits} and {answer_digits}")
+
+
+def _read_digits(node: tree.Node) -> str | None:
+    """Return the digits of a numeral or a whole number, or None for anything else."""
+    if isinstance(node, tree.Based):
+        return node.digits.lstrip("0")
+    if isinstance(node, tree.Number) and node.value.q == 1:
+        return str(node.value)
+    return None
+
+
+# Expressions with variables.
 
 
 def compare_values(gold: tree.Node, answer: tree.Node, options: MathOptions) -> Equality:
-    """Whether two expressions have the same value, whatever their variables are."""
-    names = sorted(tree.symbols_of(gold) | tree.symbols_of(answer))
-    if not names:
+    """Return whether two expressions have the same value for all values of their variables."""
+    gold_names = tree.symbols_of(gold)
+    answer_names = tree.symbols_of(answer)
+    if not gold_names and not answer_names:
         return compare_constants(gold, answer, options)
-    if not tree.symbols_of(gold):
-        # `(u+4)(u-1) - (u-3)(u+6)` is 14, but repeats the question.
+    if not gold_names:
+        # `(u+4)(u-1) - (u-3)(u+6)` is 14, but only repeats the question.
         return different("the answer has variables, and the gold is a number")
-    found = _told_apart(gold, answer, names, options, tries=2)
-    if found.equal is False:
-        return found
-    same, assumed_positive = proves_equal(gold, answer)
-    if found.equal is None or not same or assumed_positive:
-        found = _told_apart(gold, answer, names, options, tries=8)
-    if found.equal and not same:
+    names = sorted(gold_names | answer_names)
+    equality = _compare_at_points(gold, answer, names, options, tries=2)
+    if equality.equal is False:
+        return equality
+    is_proven, assumed_positive = proves_equal(gold, answer)
+    if equality.equal is None or not is_proven or assumed_positive:
+        equality = _compare_at_points(gold, answer, names, options, tries=8)
+    if equality.equal and not is_proven:
         return undecided("no point tells them apart, and no proof that they are equal")
-    return found
+    return equality
 
 
-def _told_apart(
+def _compare_at_points(
     gold: tree.Node, answer: tree.Node, names: list[str], options: MathOptions, *, tries: int
 ) -> Equality:
-    """Different when some point gives the two different values, and undecided when they have none at any point.
+    """Compare two expressions at a few points.
 
-    Over the real numbers a point tells nothing where a part of one side is not real: the root of a negative number.
+    They are different if their values differ at some point, and undecided if no point gives both a
+    value. Over the real numbers, a point proves nothing if a part of one side is not real there,
+    such as the root of a negative number.
     """
-    complex_too = _I in tree.nodes_of(gold) or _I in tree.nodes_of(answer)
-    found = undecided("no point gives both of them a value")
-    for point in points(names, tries, whole=_needs_whole(gold) or _needs_whole(answer)):
+    is_complex = _I in tree.nodes_of(gold) or _I in tree.nodes_of(answer)
+    needs_whole_numbers = _needs_whole_numbers(gold) or _needs_whole_numbers(answer)
+    has_values = False
+    for point in points(names, tries, whole=needs_whole_numbers):
         if options.positive and any(value < 0 for value in point.values()):
             continue
         try:
-            one, two = ball(gold, point, 64), ball(answer, point, 64)
-            found = SAME
-            if one.overlaps(two):
+            gold_value = ball(gold, point, _POINT_PRECISION)
+            answer_value = ball(answer, point, _POINT_PRECISION)
+            has_values = True
+            if gold_value.overlaps(answer_value):
                 continue
-            if not (
-                complex_too
-                or (_is_real_throughout(gold, point) and _is_real_throughout(answer, point))
-            ):
-                continue
+            if not is_complex:
+                is_real_point = _is_real_throughout(gold, point) and _is_real_throughout(
+                    answer, point
+                )
+                if not is_real_point:
+                    continue
         except UndefinedError:
             continue
         except TooLargeError as error:
             return too_large(error)
         where = ", ".join(f"{name} = {point[name]}" for name in names[:4])
-        return different(f"different at {where}: {shown(one)} and {shown(two)}")
-    return found
+        return different(f"different at {where}: {shown(gold_value)} and {shown(answer_value)}")
+    if not has_values:
+        return undecided("no point gives both of them a value")
+    return SAME
+
+
+def points(names: list[str], tries: int, *, whole: bool = False) -> Iterator[dict[str, fmpq]]:
+    """Yield values for the variables, always the same: first positive ones, then of both signs."""
+    for attempt in range(tries):
+        point: dict[str, fmpq] = {}
+        for index, name in enumerate(names):
+            numerator = _NUMERATORS[(5 * attempt + 7 * index) % len(_NUMERATORS)] + 16 * attempt
+            if whole:
+                point[name] = fmpq(3 + (numerator + 3 * index) % 9 + index)
+                continue
+            has_mixed_signs = attempt >= 2 and (attempt + index) % 2 == 0
+            all_negative = attempt in (3, 5)
+            if has_mixed_signs or all_negative:
+                numerator = -numerator
+            point[name] = fmpq(numerator, 128)
+        yield point
+
+
+def _needs_whole_numbers(node: tree.Node) -> bool:
+    for part in tree.nodes_of(node):
+        if isinstance(part, tree.Apply) and part.function in _WHOLE_NUMBER_FUNCTIONS:
+            return True
+    return False
+
+
+def _is_real_throughout(node: tree.Node, point: Mapping[str, fmpq]) -> bool:
+    """Return True if an expression and all its parts are real at a point."""
+    for part in tree.nodes_of(node):
+        # Only functions and powers can be complex where their arguments are real.
+        if isinstance(part, tree.Apply | tree.Power):
+            value = ball(part, point, _POINT_PRECISION)
+            if not is_real(value):
+                return False
+    return True
+
+
+# Whether an expression has a value.
 
 
 def has_value(node: tree.Node) -> bool:
@@ -80,13 +249,16 @@ def has_value(node: tree.Node) -> bool:
 
     Raises `TooLargeError` if the value is too large to compute.
     """
-    is_infinite = _sign_of_infinity(node) in (-1, 1)
-    return is_infinite or any(True for _ in _sample_values(node))
+    if _sign_of_infinity(node) in (-1, 1):
+        return True
+    first_value = next(_sample_values(node), None)
+    return first_value is not None
 
 
 def is_computable(node: tree.Node) -> bool:
     """Return False if a value in the tree is too large to compute."""
-    if not isinstance(node, tree.Quantity) and not tree.is_value(node):
+    is_one_value = isinstance(node, tree.Quantity) or tree.is_value(node)
+    if not is_one_value:
         return all(is_computable(child) for child in tree.children(node))
     try:
         has_value(node)
@@ -104,10 +276,10 @@ def is_nonzero(node: tree.Node) -> bool:
 
 
 def _sample_values(node: tree.Node) -> Iterator[acb]:
-    """Yield the values of an expression at a few points where it has one."""
+    """Yield the values of an expression at a few points where it has a value."""
     node = _with_functions_as_variables(node)
     names = sorted(tree.symbols_of(node))
-    for point in points(names, tries=4, whole=_needs_whole(node)):
+    for point in points(names, tries=4, whole=_needs_whole_numbers(node)):
         for precision in _PRECISIONS[:2]:
             try:
                 value = ball(node, point, precision)
@@ -124,67 +296,104 @@ def _with_functions_as_variables(node: tree.Node) -> tree.Node:
     return tree.rebuilt(node, parts)
 
 
-def _is_real_throughout(node: tree.Node, point: Mapping[str, fmpq]) -> bool:
-    """Whether an expression and all its parts are real numbers at a point."""
-    parts = (each for each in tree.nodes_of(node) if isinstance(each, tree.Apply | tree.Power))
-    return all(is_real(ball(part, point, 64)) for part in parts)
-
-
-def points(names: list[str], tries: int, *, whole: bool = False) -> Iterator[dict[str, fmpq]]:
-    """Always the same points: first positive ones, then of mixed signs."""
-    for attempt in range(tries):
-        point: dict[str, fmpq] = {}
-        for place, name in enumerate(names):
-            top = _NUMERATORS[(5 * attempt + 7 * place) % len(_NUMERATORS)] + 16 * attempt
-            if whole:
-                point[name] = fmpq(3 + (top + place * 3) % 9 + place)
-                continue
-            negative = (attempt >= 2 and (attempt + place) % 2 == 0) or attempt in (3, 5)
-            point[name] = fmpq(-top if negative else top, 128)
-        yield point
-
-
-def _needs_whole(node: tree.Node) -> bool:
-    functions = ("factorial", "binomial", "gcd", "lcm")
-    return any(
-        isinstance(each, tree.Apply) and each.function in functions for each in tree.nodes_of(node)
-    )
+# Numbers.
 
 
 def compare_constants(gold: tree.Node, answer: tree.Node, options: MathOptions) -> Equality:
-    """Whether two numbers are the same, by the rules for decimals where one is written so."""
-    if isinstance(gold, tree.Percent) and _is_same_without_percent(gold.value, answer):
+    """Compare two numbers, by the rules for decimals if one is written as a decimal."""
+    if _is_same_percentage(gold, answer, options):
         return Equality(True, "equal as percentages")
-    if (
-        options.percent
-        and isinstance(answer, tree.Percent)
-        and _is_same_without_percent(answer.value, gold)
-    ):
-        return Equality(True, "equal as percentages")
-    one, two = tree.rational_of(gold), tree.rational_of(answer)
-    is_decimal = _is_decimal(gold, answer)
-    if one is not None and two is not None:
-        if agree(_pair(one), _pair(two), is_decimal=is_decimal, options=options):
-            return Equality(True, f"equal as numbers: {shortened(str(one), 40)}")
-        return different(
-            f"different numbers: {shortened(str(one), 40)} and {shortened(str(two), 40)}"
-        )
+    is_decimal = _uses_decimal_rules(gold, answer)
+    gold_number = tree.rational_of(gold)
+    answer_number = tree.rational_of(answer)
+    if gold_number is not None and answer_number is not None:
+        return _compare_rationals(gold_number, answer_number, options, is_decimal=is_decimal)
     if _INFINITY in tree.nodes_of(gold) or _INFINITY in tree.nodes_of(answer):
-        # Infinities are equal when their signs are; no number is infinite.
-        signs = [_sign_of_infinity(side) for side in (gold, answer)]
-        if None in signs:
-            return undecided("arithmetic with infinity")
-        if signs[0] == signs[1]:
-            return Equality(True, "equal: both infinite")
-        return different("one is infinite and the other is not, or with another sign")
+        return _compare_infinities(gold, answer)
     if _is_undefined(gold) or _is_undefined(answer):
         return different("one has no value: it divides by 0, or raises 0 to the power 0")
     try:
-        return _by_value(gold, answer, options, is_decimal=is_decimal)
+        return _compare_balls(gold, answer, options, is_decimal=is_decimal)
     except UndefinedError as error:
         return undecided(str(error))
     except TooLargeError as error:
         return too_large(error)
+
+
+def _is_same_percentage(gold: tree.Node, answer: tree.Node, options: MathOptions) -> bool:
+    """Return True if only one side has a percent sign, and the option or the gold allows that."""
+    if isinstance(gold, tree.Percent) and _is_same_without_percent(gold.value, answer):
+        return True
+    if not options.percent or not isinstance(answer, tree.Percent):
+        return False
+    return _is_same_without_percent(answer.value, gold)
+
+
+def _is_same_without_percent(percentage: tree.Node, number: tree.Node) -> bool:
+    """Return True if a number is that of a percentage, such as 9 of `9%`.
+
+    Numbers below 1 are not: 0.5 is more likely a half than the number of `0.5%`.
+    """
+    percentage_number = tree.rational_of(percentage)
+    if percentage_number is None or abs(percentage_number) < 1:
+        return False
+    return percentage_number == tree.rational_of(number)
+
+
+def _uses_decimal_rules(gold: tree.Node, answer: tree.Node) -> bool:
+    """Return True if a side is written as a decimal, and neither is a whole number."""
+    if _is_whole_number(gold) or _is_whole_number(answer):
+        return False
+    return _is_decimal(gold) or _is_decimal(answer)
+
+
+def _is_decimal(node: tree.Node) -> bool:
+    if isinstance(node, tree.Percent):
+        node = node.value
+    return isinstance(node, tree.Number) and node.decimal
+
+
+def _is_whole_number(node: tree.Node) -> bool:
+    return isinstance(node, tree.Number) and node.value.q == 1 and not node.decimal
+
+
+def _compare_rationals(
+    gold: fmpq, answer: fmpq, options: MathOptions, *, is_decimal: bool
+) -> Equality:
+    gold_text = shortened(str(gold), 40)
+    if agree(_to_fraction(gold), _to_fraction(answer), is_decimal=is_decimal, options=options):
+        return Equality(True, f"equal as numbers: {gold_text}")
+    return different(f"different numbers: {gold_text} and {shortened(str(answer), 40)}")
+
+
+def _to_fraction(number: fmpq) -> tuple[int, int]:
+    """Return the numerator and the denominator, as the first tier compares them."""
+    return int(number.p), int(number.q)
+
+
+def _compare_infinities(gold: tree.Node, answer: tree.Node) -> Equality:
+    """Compare two numbers of which at least one is infinite, by their signs."""
+    gold_sign = _sign_of_infinity(gold)
+    answer_sign = _sign_of_infinity(answer)
+    if gold_sign is None or answer_sign is None:
+        return undecided("arithmetic with infinity")
+    if gold_sign == answer_sign:
+        return Equality(True, "equal: both infinite")
+    return different("one is infinite and the other is not, or with another sign")
+
+
+def _sign_of_infinity(node: tree.Node) -> int | None:
+    """Return 1 or -1 for an infinity, 0 for a finite expression, and None if that is not known."""
+    if node == _INFINITY:
+        return 1
+    if isinstance(node, tree.Product) and len(node.factors) == 2 and node.factors[1] == _INFINITY:
+        factor = tree.rational_of(node.factors[0])
+        if factor is None or factor == 0:
+            return None
+        return 1 if factor > 0 else -1
+    if _INFINITY in tree.nodes_of(node):
+        return None
+    return 0
 
 
 def _is_undefined(node: tree.Node) -> bool:
@@ -199,46 +408,61 @@ def _is_undefined(node: tree.Node) -> bool:
     return False
 
 
-def _is_same_without_percent(percentage: tree.Node, number: tree.Node) -> bool:
-    """Return True if a number is that of a percentage, such as 9 of `9%`.
-
-    Below 1 it is not: 0.5 is rather a half than the number of `0.5%`.
-    """
-    one, two = tree.rational_of(percentage), tree.rational_of(number)
-    return one is not None and one == two and abs(one) >= 1
-
-
-def _is_whole(node: tree.Node) -> bool:
-    return isinstance(node, tree.Number) and node.value.q == 1 and not node.decimal
-
-
-def _by_value(
+def _compare_balls(
     gold: tree.Node, answer: tree.Node, options: MathOptions, *, is_decimal: bool
 ) -> Equality:
-    is_first = True
+    """Compare two numbers with growing precision until they differ, or are proven equal.
+
+    Raises `UndefinedError` if a number has no value even at the highest precision.
+    """
+    has_tried_proof = False
     for precision in _PRECISIONS:
         try:
-            one, two = ball(gold, {}, precision), ball(answer, {}, precision)
-        except UndefinedError:  # more digits may tell a denominator from 0
+            gold_value = ball(gold, {}, precision)
+            answer_value = ball(answer, {}, precision)
+        except UndefinedError:
+            # More digits may separate a denominator from 0.
             if precision == _PRECISIONS[-1]:
                 raise
             continue
-        if not one.overlaps(two):
-            # A decimal, or the tolerance asked for, may not tell them apart.
-            is_rounded = (is_decimal or options.tolerance) and is_real(one) and is_real(two)
-            if is_rounded and agree(
-                _middle(one), _middle(two), is_decimal=is_decimal, options=options
+        equal = Equality(True, f"equal as numbers: {shown(answer_value)}")
+        if not gold_value.overlaps(answer_value):
+            may_round = is_decimal or options.tolerance > 0
+            if may_round and _agree_as_decimals(
+                gold_value, answer_value, options, is_decimal=is_decimal
             ):
-                return Equality(True, f"equal as numbers: {shown(two)}")
-            return different(f"different numbers: {shown(one)} and {shown(two)}")
-        if is_first and (proves_equal(gold, answer)[0] or _is_algebraic_zero(gold, answer)):
-            return Equality(True, f"equal as numbers: {shown(two)}")
-        is_first = False
+                return equal
+            return different(f"different numbers: {shown(gold_value)} and {shown(answer_value)}")
+        if not has_tried_proof:
+            has_tried_proof = True
+            is_proven, _ = proves_equal(gold, answer)
+            if is_proven or _is_algebraic_zero(gold, answer):
+                return equal
     return undecided(f"equal to {_PRECISIONS[-1]} bits, and no proof")
 
 
+def _agree_as_decimals(gold: acb, answer: acb, options: MathOptions, *, is_decimal: bool) -> bool:
+    """Return True if two real numbers agree as far as decimals or the tolerance demand."""
+    if not is_real(gold) or not is_real(answer):
+        return False
+    return agree(
+        _take_midpoint(gold), _take_midpoint(answer), is_decimal=is_decimal, options=options
+    )
+
+
+def _take_midpoint(value: acb) -> tuple[int, int]:
+    """Return the midpoint of a real ball as a numerator and a denominator."""
+    mantissa, exponent = value.real.mid().man_exp()
+    if abs(exponent) > _MAX_DECIMAL_EXPONENT:
+        raise TooLargeError("a number of thousands of digits")
+    power_of_two = 2 ** abs(int(exponent))
+    if exponent >= 0:
+        return _to_fraction(fmpq(mantissa * power_of_two))
+    return _to_fraction(fmpq(mantissa, power_of_two))
+
+
 def _is_algebraic_zero(gold: tree.Node, answer: tree.Node) -> bool:
-    """Whether the two are too near to each other to be different algebraic numbers."""
+    """Return True if two numbers are too near to each other to be different algebraic numbers."""
     try:
         bits = bits_to_prove_zero(gold, answer)
         difference = ball(gold, {}, bits + 128) - ball(answer, {}, bits + 128)
@@ -247,124 +471,10 @@ def _is_algebraic_zero(gold: tree.Node, answer: tree.Node) -> bool:
     return bool(abs(difference) < arb(2) ** -bits)
 
 
-def _middle(value: acb) -> tuple[int, int]:
-    mantissa, exponent = value.real.mid().man_exp()
-    if abs(exponent) > 10_000:
-        raise TooLargeError("a number of thousands of digits")
-    scale = 2 ** abs(int(exponent))
-    return _pair(fmpq(mantissa * scale) if exponent >= 0 else fmpq(mantissa, scale))
-
-
-def _is_decimal(gold: tree.Node, answer: tree.Node) -> bool:
-    """Whether the rule for decimals holds: one is written as a decimal, and none is a whole number."""
-    sides = [side.value if isinstance(side, tree.Percent) else side for side in (gold, answer)]
-    has_decimal = any(isinstance(side, tree.Number) and side.decimal for side in sides)
-    return has_decimal and not (_is_whole(gold) or _is_whole(answer))
-
-
-def _sign_of_infinity(node: tree.Node) -> int | None:
-    if node == _INFINITY:
-        return 1
-    if isinstance(node, tree.Product) and len(node.factors) == 2 and node.factors[1] == _INFINITY:
-        number = tree.rational_of(node.factors[0])
-        return None if number is None or number == 0 else (1 if number > 0 else -1)
-    return None if _INFINITY in tree.nodes_of(node) else 0
-
-
-def _pair(number: fmpq) -> tuple[int, int]:
-    return int(number.p), int(number.q)
-
-
 def shown(value: acb) -> str:
-    if abs(value.real.mid().man_exp()[1]) > _LONGEST_SHOWN:
+    """Return a few digits of a value, for a reason."""
+    if abs(value.real.mid().man_exp()[1]) > _MAX_SHOWN_EXPONENT:
         return "a number of a thousand digits or more"
-    return value.str(8, radius=False) if is_real(value) else f"({value.str(6, radius=False)})"
-
-
-def compare_quantities(gold: tree.Node, answer: tree.Node, options: MathOptions) -> Equality:
-    """Values with their units: converted where both are known, ignored where one has none."""
-    if isinstance(gold, tree.Based) or isinstance(answer, tree.Based):
-        return _compare_based(gold, answer)
-    try:
-        gold, answer = _with_one_unit(gold), _with_one_unit(answer)
-    except UndefinedError as error:
-        return undecided(str(error))
-    one, left = (gold.unit, gold.value) if isinstance(gold, tree.Quantity) else (None, gold)
-    two, right = (
-        (answer.unit, answer.value) if isinstance(answer, tree.Quantity) else (None, answer)
-    )
-    if one is None and two is None:
-        return compare_values(gold, answer, options)
-    if one != two and (isinstance(left, tree.Percent) or isinstance(right, tree.Percent)):
-        return different("one is a percentage, the other has a unit")
-    if not options.units and one != two:
-        return different("only one has a unit, or the units differ")
-    if one is not None and two is not None and one != two:
-        return _compare_converted(left, one, right, two, options)
-    if "degree" in (one, two) and one != two:
-        found = compare_values(gold, answer, options)
-        if found.equal:
-            return found
-    return compare_values(left, right, options)
-
-
-def _with_one_unit(node: tree.Node) -> tree.Node:
-    """A sum of values with one unit as one value with it: 3 cm + 2 cm. Angles are numbers, and stay where they are."""
-    units = {
-        each.unit
-        for each in tree.nodes_of(node)
-        if isinstance(each, tree.Quantity) and each.unit != "degree"
-    }
-    if len(units) > 1:
-        raise UndefinedError(f"values in several units: {' and '.join(sorted(units))}")
-    values = [term.value for term in tree.children(node) if isinstance(term, tree.Quantity)]
-    if isinstance(node, tree.Sum) and len(units) == 1 and len(values) == len(node.terms):
-        return tree.Quantity(tree.Sum(tuple(values)), units.pop())
-    return node
-
-
-def _compare_converted(
-    left: tree.Node, unit: str, right: tree.Node, other: str, options: MathOptions
-) -> Equality:
-    first, second = unit_of(unit), unit_of(other)
-    if first is None and second is None and (tree.symbols_of(left) or tree.symbols_of(right)):
-        return undecided(f"{unit!r} and {other!r} may not mean the same")
-    if (first is None) != (second is None) and not (is_generic(unit) or is_generic(other)):
-        return different(f"different units: {unit} and {other}")
-    if first is None and second is None and count_other_things(unit, other):
-        return different(f"they count other things: {unit} and {other}")
-    if first is None or second is None:
-        return compare_values(left, right, options)
-    if first.dimensions != second.dimensions:
-        return different(f"different units: {unit} and {other}")
-    if first.factor != second.factor:
-        one_factor, two_factor = (
-            fmpq(unit.factor.numerator, unit.factor.denominator) for unit in (first, second)
-        )
-        left = tree.Product((left, tree.Number(one_factor)))
-        right = tree.Product((right, tree.Number(two_factor)))
-    return compare_values(left, right, options)
-
-
-def _compare_based(gold: tree.Node, answer: tree.Node) -> Equality:
-    """Numerals in a base; one without a base is read in the other's."""
-    if isinstance(gold, tree.Based) and isinstance(answer, tree.Based) and gold.base != answer.base:
-        # A numeral in another base than the gold's is a conversion that was not done.
-        return different(f"numerals in base {gold.base} and in base {answer.base}")
-    # A gold without a base is in base 10.
-    if isinstance(answer, tree.Based) and isinstance(gold, tree.Number):
-        if gold.value.q != 1:
-            return different("only one is whole")
-        return _compare_based(tree.Based(str(gold.value), 10), answer)
-    one, two = _digits(gold), _digits(answer)
-    if one is None or two is None:
-        return undecided("a numeral in another base against something else")
-    if one == two:
-        return Equality(True, "equal as numerals")
-    return different(f"different numerals: {one} and {two}")
-
-
-def _digits(node: tree.Node) -> str | None:
-    if isinstance(node, tree.Based):
-        return node.digits.lstrip("0")
-    return str(node.value) if isinstance(node, tree.Number) and node.value.q == 1 else None
+    if is_real(value):
+        return value.str(8, radius=False)
+    return f"({value.str(6, radius=False)})"
