@@ -7,6 +7,7 @@ from typing import Final, TypeAlias, TypeGuard
 from assay.math import tree
 from assay.math.balls import TooLargeError
 from assay.math.relations import compare_relations, compare_sets, is_set
+from assay.math.rewriting import rewrite_alike
 from assay.math.values import compare_constants, compare_quantities, has_value, is_nonzero
 from assay.math.verdict import SAME, Equality, MathOptions, all_of, different, undecided
 
@@ -21,7 +22,7 @@ def compare(gold: tree.Node, answer: tree.Node, options: MathOptions) -> Equalit
     if tree.is_equation(answer) and not tree.is_equation(gold) and _is_false(answer, options):
         return different("the answer is an equation that does not hold")
     gold, answer = _with_name_first(gold), _with_name_first(answer)
-    gold, answer = tree.rewritten(gold, answer, options)
+    gold, answer = rewrite_alike(gold, answer, options)
     answer = _with_constant_of(gold, answer)
     if gold == answer:
         return SAME

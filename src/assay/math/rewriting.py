@@ -1,0 +1,259 @@
+"""Rewrite two answers alike: one form for what people write in several ways."""
+
+from itertools import product
+from typing import Final, TypeGuard
+
+from flint import fmpq
+
+from assay.math import tree
+from assay.math.tree import (
+    Apply,
+    Listing,
+    NamedSet,
+    Node,
+    Number,
+    PlusMinus,
+    Power,
+    Product,
+    Quotient,
+    Relation,
+    Sum,
+    Symbol,
+    children,
+    is_equation,
+    is_inequality,
+    is_name,
+    nodes_of,
+    symbols_of,
+)
+from assay.math.verdict import MathOptions
+
+_PARAMETERS: Final = frozenset("knmlt")  # letters that stand for any whole number
+_MAX_FREE_SIGNS: Final = 4  # more signs ± are not written out in all combinations
+
+
+def rewrite_alike(gold: Node, answer: Node, options: MathOptions) -> tuple[Node, Node]:
+    """Rewrite names, signs and labels of both answers in the same form, as far as each allows."""
+    gold, answer = _unify_case(gold, answer)
+    gold, answer = _unify_parameter(gold, answer)
+    if options.rename_variables:
+        answer = _rename_in_order(gold, answer)
+    gold = both_signs(spread(gold))
+    answer = both_signs(spread(answer))
+    if options.assignments:
+        gold, answer = _drop_name_of_value(gold, answer)
+    return gold, answer
+
+
+# Names of variables.
+
+
+def _unify_case(gold: Node, answer: Node) -> tuple[Node, Node]:
+    """Return both with x, y and z in lower case, if neither uses one of them in both cases.
+
+    Other letters are different quantities in different cases: R and r are two radii.
+    """
+    gold_names = symbols_of(gold)
+    answer_names = symbols_of(answer)
+    if gold_names == answer_names:
+        return gold, answer
+    for names in (gold_names, answer_names):
+        if any({letter, letter.upper()} <= names for letter in "xyz"):
+            return gold, answer
+    return tree.renamed(gold, _lower_coordinate), tree.renamed(answer, _lower_coordinate)
+
+
+def _lower_coordinate(name: str) -> str:
+    return name.lower() if name in ("X", "Y", "Z") else name
+
+
+def _unify_parameter(gold: Node, answer: Node) -> tuple[Node, Node]:
+    """Return both with the same letter for any whole number: `x = kπ` and `x = nπ` are the same."""
+    gold_solutions = _drop_parameter_domain(gold)
+    answer_solutions = _drop_parameter_domain(answer)
+    both_state_domain = gold_solutions is not gold and answer_solutions is not answer
+    if not both_state_domain:
+        # What one side says of its letter, the other leaves out.
+        gold, answer = gold_solutions, answer_solutions
+    if not tree.is_assignment(gold_solutions) and not tree.is_assignment(answer_solutions):
+        return gold, answer
+    gold_parameters = symbols_of(gold) - symbols_of(answer) - _find_defined_names(gold_solutions)
+    answer_parameters = (
+        symbols_of(answer) - symbols_of(gold) - _find_defined_names(answer_solutions)
+    )
+    if len(gold_parameters) != 1 or len(answer_parameters) != 1:
+        return gold, answer
+    if not gold_parameters | answer_parameters <= _PARAMETERS:
+        return gold, answer
+    (new_name,) = gold_parameters
+    (old_name,) = answer_parameters
+    return gold, tree.renamed(answer, lambda name: new_name if name == old_name else name)
+
+
+def _drop_parameter_domain(node: Node) -> Node:
+    """Return `x = kπ` for `x = kπ, k ∈ Z`.
+
+    The domain is kept if it restricts a variable that is solved for.
+    """
+    match node:
+        case Listing("bare", (first, Relation((Symbol(name), NamedSet("Z")), ("in",)))):
+            if name not in _PARAMETERS or is_inequality(first):
+                return node
+            if is_equation(first) and name in symbols_of(first.sides[0]):
+                return node
+            return first
+        case _:
+            return node
+
+
+def _find_defined_names(node: Node) -> set[str]:
+    if tree.is_assignment(node):
+        return symbols_of(node.sides[0])
+    return set()
+
+
+def _rename_in_order(gold: Node, answer: Node) -> Node:
+    """Return the answer with the gold's variables instead of its own, in alphabetical order."""
+    gold_names = sorted(symbols_of(gold))
+    answer_names = sorted(symbols_of(answer))
+    if len(gold_names) != len(answer_names):
+        return answer
+    new_names = dict(zip(answer_names, gold_names, strict=True))
+    return tree.renamed(answer, lambda name: new_names[name])
+
+
+# Equations between tuples, and both signs at once.
+
+
+def spread(node: Node) -> Node:
+    """Rewrite `(x, y) = (1, 2)` as `x = 1, y = 2`."""
+    match node:
+        case Relation((Listing(left_kind, left), Listing(right_kind, right)), ("=",)):
+            if left_kind != right_kind or left_kind == "ratio" or len(left) != len(right):
+                return node
+            equations = [Relation(pair, ("=",)) for pair in zip(left, right, strict=True)]
+            return Listing("bare", tuple(equations))
+        case _:
+            return node
+
+
+def both_signs(node: Node) -> Node:
+    """Rewrite an expression with ± as the list of its values."""
+    match node:
+        case Relation((left, right), ("=",)):
+            solutions = both_signs(right)
+            if solutions is right or not isinstance(solutions, Listing):
+                return node
+            equations = [Relation((left, solution), ("=",)) for solution in solutions.items]
+            return Listing("bare", tuple(equations), "or")
+        case Listing("bare" | "set", items):
+            return Listing(node.kind, _expand_items(items), node.joined)
+        case _:
+            return _expand_signs(node)
+
+
+def _expand_items(items: tuple[Node, ...]) -> tuple[Node, ...]:
+    """Return the items of a list, where items with ± are replaced by their values."""
+    expanded: list[Node] = []
+    for item in items:
+        values = item
+        if _find_signs(item):
+            values = both_signs(item)
+        if values is not item and isinstance(values, Listing) and values.kind == "bare":
+            expanded += values.items
+        else:
+            expanded.append(values)
+    return tuple(expanded)
+
+
+def _expand_signs(node: Node) -> Node:
+    signs = _find_signs(node)
+    if not signs:
+        return node
+    has_only_plus_minus = all(signs)
+    if 1 < len(signs) <= _MAX_FREE_SIGNS and has_only_plus_minus and not isinstance(node, Listing):
+        # In `± a ± b` each sign is free.
+        return Listing("bare", tuple(_choose_every_sign(node)), "or")
+    # `±` and `∓` go together, and so do the signs in the parts of a tuple.
+    return Listing("bare", (_choose_sign(node, upper=True), _choose_sign(node, upper=False)), "or")
+
+
+def _find_signs(node: Node) -> list[bool]:
+    """Return True for every ± in the tree, and False for every ∓."""
+    return [part.upper for part in nodes_of(node) if isinstance(part, PlusMinus)]
+
+
+def _choose_every_sign(node: Node) -> list[Node]:
+    """Return the tree with all combinations of signs, each sign chosen by itself."""
+    choices_of_children = [_choose_every_sign(child) for child in children(node)]
+    choices = [tree.rebuilt(node, parts) for parts in product(*choices_of_children)]
+    if not isinstance(node, PlusMinus):
+        return choices
+    values = [choice.value for choice in choices if isinstance(choice, PlusMinus)]
+    return values + [tree.negated(value) for value in values]
+
+
+def _choose_sign(node: Node, *, upper: bool) -> Node:
+    """Return the tree with the upper sign of each ± and ∓, or with the lower sign of each."""
+    parts = tuple(_choose_sign(child, upper=upper) for child in children(node))
+    if not isinstance(node, PlusMinus):
+        return tree.rebuilt(node, parts)
+    (value,) = parts
+    return value if node.upper == upper else tree.negated(value)
+
+
+# Equations of which one side only names the other.
+
+
+def _drop_name_of_value(gold: Node, answer: Node) -> tuple[Node, Node]:
+    """Return 3 for `x = 3` if the other side is not a relation. This is math-verify's rule."""
+    if _states_value(answer) and not is_equation(gold) and not is_inequality(gold):
+        return gold, answer.sides[-1]
+    if is_equation(gold) and not is_equation(answer) and not is_inequality(answer):
+        has_variables = bool(symbols_of(gold))
+        if _names_value(gold.sides[0]) or not has_variables:
+            return gold.sides[-1], answer
+    return gold, answer
+
+
+def _states_value(node: Node) -> TypeGuard[Relation]:
+    """Return True if an equation says what its left side is, rather than being one to solve.
+
+    `A = 5`, `3 + 4 = 7`, `sin x = 1/2` and `x² + y² = 25` state a value, `2x + 3 = 7` does not.
+    """
+    if not is_equation(node):
+        return False
+    left = node.sides[0]
+    variable_count = len(symbols_of(left))
+    if variable_count == 0 or is_name(left):
+        return True
+    if isinstance(left, Apply) and left.function != "root":
+        return True
+    right_is_zero = node.sides[-1] == Number(fmpq(0))
+    return variable_count > 1 and _has_no_coefficients(left) and not right_is_zero
+
+
+def _has_no_coefficients(node: Node) -> bool:
+    """Return True if the only numbers are exponents, signs and the 1 of a reciprocal."""
+    match node:
+        case Number(value):
+            return abs(value) == 1
+        case Power(base, Number()):
+            return _has_no_coefficients(base)
+        case Sum(terms) if any(isinstance(term, Number) for term in terms):
+            return False
+        case _:
+            return all(_has_no_coefficients(child) for child in children(node))
+
+
+def _names_value(node: Node) -> bool:
+    """Return True if the left side of a reference only names the value on its right side.
+
+    `x`, `f(x)`, `AB` and `P(A)` are such names. `x + y` and `xy` are not: `x + y = 5` is the
+    equation of a line, which no number equals.
+    """
+    if not is_name(node) or isinstance(node, Sum):
+        return False
+    if isinstance(node, Product | Quotient):
+        return all(name[0].isupper() for name in symbols_of(node))
+    return True
