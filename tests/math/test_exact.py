@@ -7,8 +7,9 @@ import pytest
 from flint import acb, arb, ctx, fmpq
 
 from assay.math import MathOptions, verify
+from assay.math.atoms import Ratio, powers_in, terms_of
 from assay.math.balls import TooLargeError, UndefinedError, ball
-from assay.math.exact import NO_PROOF, Form, Ratio, powers_in, proves_equal, terms_of
+from assay.math.exact import NO_PROOF, Form, proves_equal
 from assay.math.grammar import UnreadableError, parsed
 from assay.math.separation import bits_to_prove_zero
 from assay.math.tree import Node, nodes_of

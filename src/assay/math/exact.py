@@ -1,441 +1,435 @@
-"""Prove that two expressions are equal: each as a quotient of polynomials over atoms whose equations are known.
+"""Prove that two expressions are equal, by writing each as a ratio of polynomials over atoms.
 
-An atom is a number: a variable, π, a root, sin u. Some satisfy an equation, such as (√2)² = 2. A difference whose
-numerator is the zero polynomial is 0: that proves equality. Nothing else is concluded. Variables count as positive
-in roots and logarithms (`assumed_positive` says when that was needed); elsewhere the comparison looks for a point
-that tells the two apart.
+Two expressions are equal if the numerator of their difference is the zero polynomial. Nothing else
+is concluded. In roots and logarithms, variables are taken as positive, and `assumed_positive` says
+if that was needed. The comparison then looks for a point that tells the two expressions apart.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial, reduce
 from math import lcm
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
-from flint import fmpq, fmpq_mpoly, fmpq_mpoly_ctx, fmpz
+from flint import fmpq, fmpz
 
 from assay.math import tree
+from assay.math.atoms import (
+    ATOMS,
+    MAX_BITS,
+    MAX_GCD_DEGREE,
+    ONE,
+    Atoms,
+    Polynomial,
+    Ratio,
+    TooComplexError,
+    constant,
+    constant_term,
+    constant_value,
+    powers_in,
+    rational,
+    terms_of,
+)
 from assay.math.balls import TooLargeError, UndefinedError, ball, is_real
 
-Polynomial: TypeAlias = fmpq_mpoly
+# What ends an exact computation without a proof.
+NO_PROOF: Final = (TooComplexError, TooLargeError, UndefinedError, RecursionError)
 
-MOST_ATOMS: Final = 40
-MOST_TERMS: Final = 2000
-_RING: Final = fmpq_mpoly_ctx.get(("x", MOST_ATOMS), "lex")
-# The atoms in the order in which they are met. A later one leads an earlier one, as its equation asks for.
-ATOMS: Final = _RING.gens()[::-1]
-ONE: Final = _RING.constant(1)
-
-
-class TooComplexError(ValueError):
-    """The expression grows beyond what exact arithmetic is worth."""
-
-
-NO_PROOF: Final = (
-    TooComplexError,
-    TooLargeError,
-    UndefinedError,
-    RecursionError,
-)  # what ends an exact computation
-
-
-class Ratio(NamedTuple):
-    top: Polynomial
-    bottom: Polynomial
-
-
-def constant(value: fmpq | fmpz | int) -> Ratio:
-    return Ratio(_RING.constant(value), ONE)
-
-
-def rational(ratio: Ratio) -> fmpq | None:
-    """The number that the ratio is, when no atom is left in it."""
-    if not (ratio.top.is_constant() and ratio.bottom.is_constant()):
-        return None
-    return _number(ratio.top) / _number(ratio.bottom)
-
-
-def _number(polynomial: Polynomial) -> fmpq:
-    return polynomial.leading_coefficient() if polynomial else fmpq(0)
-
-
-def terms_of(polynomial: Polynomial) -> Iterator[tuple[Polynomial, fmpq]]:
-    for powers, coefficient in zip(polynomial.monoms(), polynomial.coeffs(), strict=True):
-        yield _RING.term(1, powers), coefficient
-
-
-def powers_in(polynomial: Polynomial) -> dict[int, int]:
-    """The highest power of each atom."""
-    return {atom: power for atom, power in enumerate(reversed(polynomial.degrees())) if power > 0}
-
-
-def slope_in(atom: int, polynomial: Polynomial) -> Polynomial:
-    """The derivative; for a straight line in the atom what the atom is multiplied by."""
-    return polynomial.derivative(MOST_ATOMS - 1 - atom)
-
-
-MOST_BITS: Final = 4096  # rational numbers beyond so many bits are not computed
-_MOST_WORK: Final = 200_000  # products of terms that one comparison may take: some milliseconds
-_MOST_SHARED: Final = (
-    900  # products of terms of two polynomials up to which their common factor is looked for
-)
-# The degree up to which it is looked for: that of x²⁰⁰⁰ - y²⁰⁰⁰ and x¹⁹⁹⁹ - y¹⁹⁹⁹ takes twelve seconds.
-_HIGHEST_SHARED: Final = 200
-_FACTORED: Final = fmpz(10) ** 30  # larger numbers are not factored
-# Kinds of atoms that are positive, variables by assumption.
+_HALF: Final = constant(fmpq(1, 2))
+_MAX_POWER: Final = 4096
+_MAX_ROOT_INDEX: Final = 64
+_MAX_FACTORIAL: Final = 500
+_MAX_FACTORIAL_SHIFT: Final = 20  # up to which (n + k)! is written as a multiple of n!
+_MAX_FACTORED: Final = fmpz(10) ** 30  # larger numbers are not factored
+_MAX_SQUAREFREE_TERMS: Final = 40  # larger polynomials are not searched for squares under a root
+_MAX_ANGLE_TERMS: Final = 4  # sums of more angles are not expanded
+_MAX_ANGLE_MULTIPLE: Final = 12  # sin(ku) is expanded up to this k
+_MAX_INVERSE_MULTIPLE: Final = 64  # of an inverse function in a sum of them
+_NUMBER_PRECISION: Final = 256  # at which functions of whole numbers are computed
+# Kinds of atoms that are positive; variables are so by assumption.
 _POSITIVE: Final = frozenset({"symbol", "pi", "e", "exp", "root", "power", "factorial", "abs"})
-# Kinds of atoms that are real when they are of a number, and i.
+# Kinds of atoms that are real if their arguments are numbers, and i.
 _REAL: Final = frozenset({"symbol", "pi", "e", "root", "ln", "i"})
-_MAYBE_COMPLEX: Final = frozenset({"i", "arcsin", "arccosh", "arctanh"})
-_MOST_FACTORED: Final = (
-    40  # terms of a polynomial up to which its squares are looked for under a root
-)
-_MOST_ANGLES: Final = 64  # how often one inverse function may count in a sum of them
-_MOST_TURNS: Final = 12  # sin(ku) is written out up to this k
-_INVERSES: Final = {"arcsin": "sin", "arctan": "tan"}
-_COMPLEMENTS: Final = {"arccos": "arcsin", "arccot": "arctan"}  # π/2 less the other function
-_RECIPROCALS: Final = {"arcsec": "arccos", "arccsc": "arcsin"}  # the other function of 1/u
-_HYPERBOLIC: Final = frozenset({"sinh", "cosh", "tanh", "coth", "sech", "csch"})
 _CIRCULAR: Final = frozenset({"sin", "cos", "tan", "cot", "sec", "csc"})
-_LARGEST_POWER: Final = 4096
-_HIGHEST_DEGREE: Final = 10_000
-_LARGEST_FACTORIAL: Final = 500
+_HYPERBOLIC: Final = frozenset({"sinh", "cosh", "tanh", "coth", "sech", "csch"})
+_INVERSES: Final = {"arcsin": "sin", "arctan": "tan"}
+_COMPLEMENTS: Final = {"arccos": "arcsin", "arccot": "arctan"}  # π/2 minus the other function
+_RECIPROCALS: Final = {"arcsec": "arccos", "arccsc": "arcsin"}  # the other function of 1/u
+_FUNCTIONS_OF_NUMBERS: Final = frozenset({"max", "min", "floor", "ceil", "gcd", "lcm", "sign"})
 
 
-def proves_equal(one: tree.Node, two: tree.Node) -> tuple[bool, bool]:
-    """Whether the two are provably the same, and whether variables had to be taken as positive."""
+def proves_equal(first: tree.Node, second: tree.Node) -> tuple[bool, bool]:
+    """Return whether two expressions are provably equal, and whether that takes positive variables."""
     form = Form()
     try:
-        left, right = form.value(one), form.value(two)
-        same = form.equal(left, right)
-        if not same and not any(key[0] == "symbol" for key in form.keys):
-            # Sums of inverse functions, or of logarithms, of numbers: their difference times a whole number is a
-            # multiple of πi or of π when the numbers say so, and one below 3 is 0.
-            scale = form.scale_to_multiple_of_pi(form.add(left, form.negative(right)))
-            difference = tree.Sum((one, tree.negated(two)))
-            same = scale is not None and bool(abs(ball(difference, {}, 64)) * scale < 3)
+        first_ratio = form.value(first)
+        second_ratio = form.value(second)
+        is_equal = form.equal(first_ratio, second_ratio)
+        has_variables = any(kind == "symbol" for kind, *_ in form.keys)
+        if not is_equal and not has_variables:
+            # If the difference times a whole number is a multiple of π or πi, and is less than 3 in
+            # absolute value, it is 0.
+            scale = form.find_scale_to_multiple_of_pi(form.subtract(first_ratio, second_ratio))
+            difference = tree.Sum((first, tree.negated(second)))
+            if scale is not None and abs(ball(difference, {}, 64)) * scale < 3:
+                is_equal = True
     except NO_PROOF:
         return False, False
-    return same, form.assumed_positive
+    return is_equal, form.assumed_positive
 
 
-class Form:
-    """The exact form of expressions: the atoms met so far, arithmetic with them, and functions of them."""
+class _Direction(NamedTuple):
+    """The direction of an angle. The sides are proportional to cosine and sine, if not equal."""
 
-    def __init__(self) -> None:
-        self.keys: list[tuple[Any, ...]] = []
-        self._numbers: dict[tuple[Any, ...], int] = {}
-        self.equations: dict[int, tuple[int, Polynomial]] = {}
-        """By atom: the power from which it can be replaced, and the polynomial in it that is 0."""
-        self._complex: set[int] = set()  # atoms that need not be real, whatever the variables are
-        self.assumed_positive = False
-        self.work = 0
+    cosine: Ratio
+    sine: Ratio
 
-    def atom(self, *key: Any, equation: tuple[int, Polynomial] | None = None) -> Ratio:
-        """The atom with this key. `equation`: one power of it, and what that is in atoms met before."""
-        key = tuple(self._canonical(part) if isinstance(part, Ratio) else part for part in key)
-        name = tuple(
-            (str(part.top), str(part.bottom)) if isinstance(part, Ratio) else part for part in key
-        )
-        number = self._numbers.get(name)
-        if number is None:
-            number = len(self.keys)
-            if number == MOST_ATOMS:
-                raise TooComplexError(f"more than {MOST_ATOMS} different parts")
-            self._numbers[name] = number
-            self.keys.append(key)
-            number_below = (
-                rational(key[1]) if key[0] == "power" and isinstance(key[1], Ratio) else None
-            )
-            is_complex = key[0] in _MAYBE_COMPLEX or (number_below is not None and number_below < 0)
-            if is_complex or any(
-                self._may_be_complex(*part) for part in key if isinstance(part, Ratio)
-            ):
-                self._complex.add(number)
-            if equation is not None:
-                self.equations[number] = (equation[0], ATOMS[number] ** equation[0] - equation[1])
-        return Ratio(ATOMS[number], ONE)
 
-    def _may_be_complex(self, *polynomials: Polynomial) -> bool:
-        return bool(self._complex) and any(
-            not self._complex.isdisjoint(powers_in(each)) for each in polynomials
-        )
+_ZERO_ANGLE: Final = _Direction(constant(1), constant(0))
+_STRAIGHT_ANGLE: Final = _Direction(constant(-1), constant(0))
 
-    def equal(self, one: Ratio, two: Ratio) -> bool:
-        if one.bottom == two.bottom:
-            return not self.reduced(one.top - two.top)
-        return not self.reduced(self.times(one.top, two.bottom) - self.times(two.top, one.bottom))
 
-    def times(self, left: Polynomial, right: Polynomial) -> Polynomial:
-        self.work += len(left) * len(right)
-        if self.work > _MOST_WORK:
-            raise TooComplexError("too many terms")
-        product = left * right
-        if len(product) > MOST_TERMS:
-            raise TooComplexError(f"a polynomial of {len(product)} terms")
-        return product
+class Form(Atoms):
+    """The exact forms of the expressions in one comparison, as ratios over shared atoms."""
 
-    def reduced(self, polynomial: Polynomial) -> Polynomial:
-        """The polynomial with every atom's power below that of its equation."""
-        if not self.equations or polynomial.is_constant():
-            return polynomial
-        powers = polynomial.degrees()
-        # From the last atom on: an equation brings in atoms that were met before it, and no others.
-        for atom, (degree, zero) in reversed(self.equations.items()):
-            power = powers[-1 - atom]
-            if power >= degree:
-                self.work += len(polynomial) * len(zero) * (power - degree + 1)
-                if self.work > _MOST_WORK:
-                    raise TooComplexError("too many terms")
-                polynomial %= zero
-                powers = polynomial.degrees()
-        return polynomial
+    # Expressions.
 
-    def _cancelled(self, top: Polynomial, bottom: Polynomial) -> Ratio:
-        """The quotient without the factors that both sides share, where they are quickly found."""
-        if bottom.is_constant():
-            return Ratio(top, bottom)
-        shared = _shared_factor(top, bottom)
-        if shared.is_constant():
-            return Ratio(top, bottom)
-        return Ratio(top / shared, bottom / shared)
+    def value(self, node: tree.Node) -> Ratio:
+        """Return the exact form of an expression. Raises one of `NO_PROOF` if it has none."""
+        match node:
+            case tree.Number(number):
+                return constant(number)
+            case tree.Symbol(name):
+                return self.atom("symbol", name)
+            case tree.Sum(terms):
+                return reduce(self.add, [self.value(term) for term in terms])
+            case tree.Product(factors):
+                return reduce(self.multiply, [self.value(factor) for factor in factors])
+            case tree.Quotient(top, bottom):
+                return self.divide(self.value(top), self.value(bottom))
+            case tree.Power(base, exponent):
+                return self._power(base, self.value(exponent))
+            case tree.Percent(value):
+                return self.divide(self.value(value), constant(100))
+            case tree.Quantity(value, "degree"):
+                degree = self.multiply(self.atom("pi"), constant(fmpq(1, 180)))
+                return self.multiply(self.value(value), degree)
+            case tree.Quantity(value):
+                return self.value(value)
+            case tree.Constant("i"):
+                return self.imaginary_unit()
+            case tree.Constant("pi" | "e" as name):
+                return self.atom(name)
+            case tree.Apply(function, arguments):
+                return self._apply(function, arguments)
+            case _:
+                raise UndefinedError(f"{type(node).__name__} is no number")
 
-    def _canonical(self, ratio: Ratio) -> Ratio:
-        """The quotient in lowest terms, with roots above the line where that can be had, and 1 leading below it."""
-        top, bottom = self._cancelled(
-            *self._rationalized(self.reduced(ratio.top), self.reduced(ratio.bottom))
-        )
-        leading = bottom.leading_coefficient()
-        return Ratio(top / leading, bottom / leading)
-
-    def _rationalized(self, top: Polynomial, bottom: Polynomial) -> Ratio:
-        """The quotient with a denominator without square roots; as it is when some atom stays there."""
-        above, below = top, bottom
-        for atom, (degree, zero) in reversed(self.equations.items()):
-            power = powers_in(below).get(atom, 0)
-            if power == 0:
-                continue
-            if len(below) == 1:
-                factor = ATOMS[atom] ** (degree - power)
-            elif (
-                degree == 2 and power == 1 and powers_in(zero - ATOMS[atom] ** 2).get(atom) is None
-            ):
-                factor = below - 2 * self.times(slope_in(atom, below), ATOMS[atom])
-            else:
-                return Ratio(top, bottom)
-            above, below = (
-                self.reduced(self.times(above, factor)),
-                self.reduced(self.times(below, factor)),
-            )
-        # The factors are no 0, since their product with what stood below is none.
-        is_sure = below and all(self.keys[atom][0] == "symbol" for atom in powers_in(below))
-        return Ratio(above, below) if is_sure else Ratio(top, bottom)
-
-    def add(self, one: Ratio, two: Ratio) -> Ratio:
-        if one.bottom == two.bottom:
-            return Ratio(one.top + two.top, one.bottom)
-        shared = _shared_factor(one.bottom, two.bottom)
-        left, right = two.bottom / shared, one.bottom / shared
-        top = self.times(one.top, left) + self.times(two.top, right)
-        return Ratio(self.reduced(top), self.times(one.bottom, left))
-
-    def multiply(self, one: Ratio, two: Ratio) -> Ratio:
-        top, bottom = (
-            self.reduced(self.times(one.top, two.top)),
-            self.reduced(self.times(one.bottom, two.bottom)),
-        )
-        if not bottom:
-            raise UndefinedError("a division by 0")
-        return self._cancelled(top, bottom)
-
-    def negative(self, ratio: Ratio) -> Ratio:
-        return Ratio(-ratio.top, ratio.bottom)
-
-    def divide(self, one: Ratio, two: Ratio) -> Ratio:
-        top = self.reduced(two.top)
-        if not top:
-            raise UndefinedError("a division by 0")
-        return self.multiply(one, Ratio(two.bottom, top))
-
-    def raised(self, ratio: Ratio, power: int) -> Ratio:
-        if power < 0:
-            return self.divide(constant(1), self.raised(ratio, -power))
-        number = rational(ratio)
-        if number == 0 and power == 0:
-            raise UndefinedError("0 to the power 0")
-        if number is not None:
-            size = max(number.p.bit_length(), number.q.bit_length())
-            if size * power > MOST_BITS:
-                raise TooComplexError("a power with too many digits")
-            return constant(number**power)
-        for polynomial in ratio:
-            self._require_low_power(polynomial, power)
-        result, square = constant(1), ratio
-        while power:
-            if power & 1:
-                result = self.multiply(result, square)
-            power >>= 1
-            if power:
-                square = self.multiply(square, square)
-        return result
-
-    def _require_low_power(self, polynomial: Polynomial, power: int) -> None:
-        """Raise `TooComplexError` if the power has too high a degree, or too long coefficients."""
-        degree = max(polynomial.degrees())
-        bits = max(value.p.bit_length() + value.q.bit_length() for value in polynomial.coeffs())
-        if degree * power > _HIGHEST_DEGREE or bits * power > 4 * MOST_BITS:
+    def _power(self, base: tree.Node, exponent: Ratio) -> Ratio:
+        power = rational(exponent)
+        if base == tree.Constant("e") and (power is None or power.q != 1):
+            return self._complex_exponential(exponent)
+        if power is None:
+            base_ratio = self.value(base)
+            is_unknown_number = rational(base_ratio) is None and not tree.symbols_of(base)
+            if is_unknown_number and _find_sign(base) < 0:
+                raise TooComplexError("a negative number to a power")
+            return self._general_power(base_ratio, exponent)
+        if abs(power.p) > _MAX_POWER:
             raise TooComplexError("a power too high to write out")
+        base_ratio = self.value(base)
+        if power.q != 1:
+            base_ratio = self._root_of(base, base_ratio, int(power.q))
+        return self.raise_to(base_ratio, int(power.p))
 
-    def exponential(self, exponent: Ratio) -> Ratio:
-        """e to a sum of terms, as a product of atoms with whole powers; e to a logarithm is what it is of."""
-        return self._power_of_terms(self._exponential_of_term, exponent, self.atom("e"))
+    def _root_of(self, node: tree.Node, ratio: Ratio, index: int) -> Ratio:
+        """Return a root of an expression, given as a tree and as a ratio.
+
+        The sign of a number is computed and not assumed.
+        """
+        if rational(ratio) is not None or tree.symbols_of(node):
+            return self._root(ratio, index)
+        assumed_positive = self.assumed_positive
+        is_negative = _find_sign(node) < 0
+        root = self._root(self.negate(ratio) if is_negative else ratio, index)
+        self.assumed_positive = assumed_positive
+        if not is_negative:
+            return root
+        if index % 2 == 1:
+            return self.negate(root)
+        if index != 2:
+            raise TooComplexError("an even root of a negative number")
+        return self.multiply(root, self.imaginary_unit())
+
+    def _apply(self, function: str, arguments: tuple[tree.Node, ...]) -> Ratio:
+        """Return the exact form of a function of some arguments."""
+        values = tuple(self.value(argument) for argument in arguments)
+        match function:
+            case "root":
+                index = rational(values[1])
+                if index is None or index.q != 1:
+                    raise TooComplexError("a root whose index is no number")
+                return self._root_of(arguments[0], values[0], int(index.p))
+            case "log":
+                return self._logarithm(arguments, values)
+            case "abs":
+                return self._absolute(*values)
+            case "factorial":
+                return self._factorial(*values)
+            case "binomial":
+                return self._binomial(*values)
+            case "mod":
+                return self._modulo(*values)
+            case _:
+                pass
+        angle_value = self._apply_angle_function(function, values[0])
+        if angle_value is not None:
+            return angle_value
+        has_variables = any(tree.symbols_of(argument) for argument in arguments)
+        if function in _FUNCTIONS_OF_NUMBERS and not has_variables:
+            return self._apply_to_numbers(function, arguments, values)
+        return self.atom(function, *values)
+
+    def _logarithm(self, arguments: tuple[tree.Node, ...], values: tuple[Ratio, ...]) -> Ratio:
+        """Return the logarithm of the first argument to the base of the second."""
+        for argument, value in zip(arguments, values, strict=True):
+            # The logarithm of a product is the sum of logarithms only for positive factors.
+            is_unknown_number = rational(value) is None and not tree.symbols_of(argument)
+            if is_unknown_number and _find_sign(argument) < 0:
+                raise TooComplexError("the logarithm of a negative number")
+        argument_log, base_log = [self._natural_log(value) for value in values]
+        return self.divide(argument_log, base_log)
+
+    def _apply_to_numbers(
+        self, function: str, arguments: tuple[tree.Node, ...], values: tuple[Ratio, ...]
+    ) -> Ratio:
+        """Return the maximum, the floor or the like of numbers, found with certified values."""
+        result = ball(tree.Apply(function, arguments), {}, _NUMBER_PRECISION)
+        if function in ("max", "min"):
+            for argument, value in zip(arguments, values, strict=True):
+                if ball(argument, {}, _NUMBER_PRECISION).overlaps(result):
+                    return value
+        if not is_real(result) or not result.real.is_exact():
+            raise UndefinedError("no certain whole number")
+        whole_number = result.real.unique_fmpz()
+        if whole_number is None:
+            raise UndefinedError("no certain whole number")
+        return constant(whole_number)
+
+    # Powers.
+
+    def _complex_exponential(self, exponent: Ratio) -> Ratio:
+        """Return e to a power. Its imaginary part is an angle, by Euler's formula."""
+        imaginary_unit = self.imaginary_unit()
+        imaginary_part = self.imaginary_part(exponent.top)
+        if not imaginary_part:
+            return self._exponential(exponent)
+        direction = self._find_direction(Ratio(imaginary_part, exponent.bottom))
+        rotation = self.add(direction.cosine, self.multiply(imaginary_unit, direction.sine))
+        real_part = Ratio(exponent.top - imaginary_part * imaginary_unit.top, exponent.bottom)
+        return self.multiply(self._exponential(real_part), rotation)
+
+    def _exponential(self, exponent: Ratio) -> Ratio:
+        """Return e to a sum of terms, as a product of atoms with whole powers."""
+        return self._multiply_term_powers(self._exponential_of_term, exponent, self.atom("e"))
 
     def _exponential_of_term(self, term: Ratio) -> Ratio:
+        """Return e to a term, where e to u·ln v is v to u."""
         for atom, power in powers_in(term.top).items():
-            base = self._inside(ATOMS[atom], "ln")
+            base = self._read_argument(ATOMS[atom], "ln")
             if base is not None and power == 1:
-                return self.general_power(base, Ratio(term.top / ATOMS[atom], term.bottom))
+                return self._general_power(base, Ratio(term.top / ATOMS[atom], term.bottom))
         return self.atom("exp", term)
 
-    def general_power(self, base: Ratio, exponent: Ratio) -> Ratio:
+    def _general_power(self, base: Ratio, exponent: Ratio) -> Ratio:
+        """Return a power with any exponent, split into powers of primes and variables."""
         number = rational(base)
-        if number is None and len(base.top) == len(base.bottom) == 1 and base.top not in ATOMS:
+        is_monomial = len(base.top) == len(base.bottom) == 1
+        if number is None and is_monomial and base.top not in ATOMS:
             product = self._power_of_product(base, exponent)
             if product is not None:
                 return product
         if number is None or number <= 0:
-            return self._power_of_terms(lambda term: self.atom("power", base, term), exponent, base)
+            power_of_base = partial(self.atom, "power", base)
+            return self._multiply_term_powers(power_of_base, exponent, base)
         if not exponent.bottom.is_constant():
             # 2 to the logarithm of 3 to base 2 is e to the logarithm of 3.
-            natural = self.multiply(exponent, self.natural_log(base))
-            if natural.bottom.is_constant():
-                return self.exponential(natural)
+            natural_exponent = self.multiply(exponent, self._natural_log(base))
+            if natural_exponent.bottom.is_constant():
+                return self._exponential(natural_exponent)
         result = constant(1)
-        for prime, times_in in _primes(number):
-            power_of = partial(self.atom, "power", int(prime))
-            piece = self._power_of_terms(power_of, exponent, constant(prime))
-            result = self.multiply(result, self.raised(piece, times_in))
+        for prime, count in _factor_primes(number):
+            power_of_prime = partial(self.atom, "power", int(prime))
+            prime_power = self._multiply_term_powers(power_of_prime, exponent, constant(prime))
+            result = self.multiply(result, self.raise_to(prime_power, count))
         return result
 
     def _power_of_product(self, base: Ratio, exponent: Ratio) -> Ratio | None:
-        """(2xy)^n as 2^n·x^n·y^n, for variables taken as positive; None for factors whose sign is not known."""
-        factor = base.top.leading_coefficient() / base.bottom.leading_coefficient()
-        powers = [
-            *powers_in(base.top).items(),
-            *((atom, -power) for atom, power in powers_in(base.bottom).items()),
-        ]
+        """Return (2xy)^n as 2^n·x^n·y^n, which takes x and y as positive.
+
+        None if the sign of a factor is not known.
+        """
+        number = base.top.leading_coefficient() / base.bottom.leading_coefficient()
+        powers = list(powers_in(base.top).items())
+        for atom, power in powers_in(base.bottom).items():
+            powers.append((atom, -power))
         kinds = {self.keys[atom][0] for atom, _ in powers}
-        if factor < 0 or not _POSITIVE.issuperset(kinds) or self._may_be_complex(*base):
+        if number < 0 or not kinds <= _POSITIVE or self.may_be_complex(*base):
             return None
-        self.assumed_positive |= "symbol" in kinds
-        result = constant(1) if factor == 1 else self.general_power(constant(factor), exponent)
+        if "symbol" in kinds:
+            self.assumed_positive = True
+        result = constant(1)
+        if number != 1:
+            result = self._general_power(constant(number), exponent)
         for atom, power in powers:
-            piece = self.general_power(
-                Ratio(ATOMS[atom], ONE), self.multiply(exponent, constant(power))
-            )
-            result = self.multiply(result, piece)
+            atom_exponent = self.multiply(exponent, constant(power))
+            factor = self._general_power(Ratio(ATOMS[atom], ONE), atom_exponent)
+            result = self.multiply(result, factor)
         return result
 
-    def _power_of_terms(
-        self, of_term: Callable[[Ratio], Ratio], exponent: Ratio, base: Ratio
+    def _multiply_term_powers(
+        self, power_of: Callable[[Ratio], Ratio], exponent: Ratio, base: Ratio
     ) -> Ratio:
-        """base^(2 + 3u/2) as base²·(base^(u/2))³: one atom a term, whatever its whole factor."""
+        """Return base^(2 + 3u/2) as base²·(base^(u/2))³.
+
+        Each term of the exponent has one atom, whatever its whole factor. `power_of` returns the
+        base to the power of a term, such as u/2.
+        """
         result = constant(1)
         bottom = exponent.bottom.leading_coefficient()
         for monomial, coefficient in terms_of(exponent.top):
-            share = coefficient / bottom
+            factor = coefficient / bottom
             if monomial.is_constant() and exponent.bottom.is_constant():
-                number = rational(base)
-                if share.q != 1 and number is not None and number < 0:
-                    raise TooComplexError("a negative number to a broken power")
-                whole = self.root(base, int(share.q)) if share.q != 1 else base
-                result = self.multiply(result, self.raised(whole, int(share.p)))
-                continue
-            unit = Ratio(monomial / fmpq(share.q), exponent.bottom / bottom)
-            result = self.multiply(result, self.raised(of_term(unit), int(share.p)))
+                power = self._rational_power(base, factor)
+            else:
+                unit_term = Ratio(monomial / fmpq(factor.q), exponent.bottom / bottom)
+                power = self.raise_to(power_of(unit_term), int(factor.p))
+            result = self.multiply(result, power)
         return result
 
-    def root(self, ratio: Ratio, index: int) -> Ratio:
-        """The index-th root, split into roots of primes, of variables and of what is left."""
-        if not 0 < index <= 64:
+    def _rational_power(self, base: Ratio, exponent: fmpq) -> Ratio:
+        if exponent.q != 1:
+            number = rational(base)
+            if number is not None and number < 0:
+                raise TooComplexError("a negative number to a broken power")
+            base = self._root(base, int(exponent.q))
+        return self.raise_to(base, int(exponent.p))
+
+    # Roots and logarithms.
+
+    def _root(self, ratio: Ratio, index: int) -> Ratio:
+        """Return the root of a ratio, split into roots of primes, of variables and of the rest."""
+        if not 0 < index <= _MAX_ROOT_INDEX:
             raise TooComplexError(f"a root of index {index}")
         if index == 1 or not ratio.top:
             return ratio
         if ratio.bottom.is_constant():
-            return self._root(ratio.top / _number(ratio.bottom), index)
-        return self.divide(self._root(ratio.top, index), self._root(ratio.bottom, index))
+            return self._root_of_polynomial(ratio.top / constant_value(ratio.bottom), index)
+        top_root = self._root_of_polynomial(ratio.top, index)
+        bottom_root = self._root_of_polynomial(ratio.bottom, index)
+        return self.divide(top_root, bottom_root)
 
-    def _root(self, polynomial: Polynomial, index: int) -> Ratio:
-        number, powers, rest = self._factors(polynomial)
-        pieces = [(constant(prime), int(prime), power) for prime, power in _primes(number)]
-        pieces += [
-            (piece := Ratio(ATOMS[atom], ONE), piece, power) for atom, power in powers.items()
-        ]
+    def _root_of_polynomial(self, polynomial: Polynomial, index: int) -> Ratio:
+        number, atom_powers, rest = self._split_factors(polynomial)
         result = constant(1)
-        for base, key, power in pieces:
-            whole, left = divmod(power, index)
-            result = self.multiply(result, self.raised(base, whole))
-            if left:
-                root = self.atom("root", key, index, equation=(index, base.top))
-                result = self.multiply(result, self.raised(root, left))
-        if len(rest) < _MOST_FACTORED and max(rest.degrees()) <= _HIGHEST_SHARED:
-            for factor, power in rest.factor_squarefree()[1] if len(rest) > 1 else ():
-                if power >= index:
-                    # √(x² + 2x + 1) is |x + 1| for what is real.
-                    self.assumed_positive = True
-                    if self._may_be_complex(factor):
-                        raise TooComplexError("a square that may be complex")
-                    base = Ratio(factor, ONE) if index % 2 else self.absolute(Ratio(factor, ONE))
-                    result = self.multiply(result, self.raised(base, power // index))
-                    rest /= factor ** (power - power % index)
+        for prime, power in _factor_primes(number):
+            result = self._multiply_by_root(result, constant(prime), int(prime), power, index)
+        for atom, power in atom_powers.items():
+            base = Ratio(ATOMS[atom], ONE)
+            result = self._multiply_by_root(result, base, base, power, index)
+        result, rest = self._take_out_powers(result, rest, index)
         if rest == 1:
             return result
-        if rest == -1 and index % 2:
-            return self.negative(result)
-        if rest == -1 and index == 2:
-            return self.multiply(result, self.imaginary_unit())
         if rest == -1:
+            if index % 2 == 1:
+                return self.negate(result)
+            if index == 2:
+                return self.multiply(result, self.imaginary_unit())
             raise TooComplexError("an even root of a negative number")
         self.assumed_positive = True
-        return self.multiply(
-            result, self.atom("root", Ratio(rest, ONE), index, equation=(index, rest))
-        )
+        root = self.atom("root", Ratio(rest, ONE), index, equation=(index, rest))
+        return self.multiply(result, root)
 
-    def _factors(self, polynomial: Polynomial) -> tuple[fmpq, dict[int, int], Polynomial]:
-        """A positive number, powers of positive atoms, and what is left: whole coefficients without a common factor."""
-        values, shared = polynomial.coeffs(), polynomial.term_content()
-        top, bottom = (
-            reduce(fmpz.gcd, (value.p for value in values)),
-            reduce(fmpz.lcm, (value.q for value in values)),
-        )
-        number = fmpq(abs(top), bottom)
-        self._known_positive(shared)
-        return number, powers_in(shared), polynomial / shared / number
+    def _multiply_by_root(
+        self, product: Ratio, base: Ratio, key: Ratio | int, power: int, index: int
+    ) -> Ratio:
+        """Multiply a product by the root of a power, where √(x⁵) is x²·√x.
 
-    def imaginary_unit(self) -> Ratio:
-        return self.atom("i", equation=(2, -ONE))
+        `key` is the base as it stands in the key of the atom √x.
+        """
+        whole_power, remaining_power = divmod(power, index)
+        product = self.multiply(product, self.raise_to(base, whole_power))
+        if remaining_power == 0:
+            return product
+        root = self.atom("root", key, index, equation=(index, base.top))
+        return self.multiply(product, self.raise_to(root, remaining_power))
 
-    def _known_positive(self, polynomial: Polynomial) -> None:
+    def _take_out_powers(
+        self, outside: Ratio, inside: Polynomial, index: int
+    ) -> tuple[Ratio, Polynomial]:
+        """Take powers of polynomials out of a root: √(x² + 2x + 1) is |x + 1| for real x."""
+        term_count = len(inside)
+        if not 1 < term_count < _MAX_SQUAREFREE_TERMS or max(inside.degrees()) > MAX_GCD_DEGREE:
+            return outside, inside
+        _, factors = inside.factor_squarefree()
+        for factor, power in factors:
+            if power < index:
+                continue
+            self.assumed_positive = True
+            if self.may_be_complex(factor):
+                raise TooComplexError("a square that may be complex")
+            base = Ratio(factor, ONE)
+            if index % 2 == 0:
+                base = self._absolute(base)
+            outside = self.multiply(outside, self.raise_to(base, power // index))
+            inside /= factor ** (power - power % index)
+        return outside, inside
+
+    def _split_factors(self, polynomial: Polynomial) -> tuple[fmpq, dict[int, int], Polynomial]:
+        """Split a polynomial into a positive number, powers of positive atoms, and the rest.
+
+        The rest has whole coefficients without a common factor. Raises `TooComplexError` if an atom
+        is a factor and not known to be positive.
+        """
+        coefficients = polynomial.coeffs()
+        common_monomial = polynomial.term_content()
+        numerator = reduce(fmpz.gcd, [coefficient.p for coefficient in coefficients])
+        denominator = reduce(fmpz.lcm, [coefficient.q for coefficient in coefficients])
+        number = fmpq(abs(numerator), denominator)
+        self._assume_positive(common_monomial)
+        return number, powers_in(common_monomial), polynomial / common_monomial / number
+
+    def _assume_positive(self, polynomial: Polynomial) -> None:
+        """Take the variables of a polynomial as positive.
+
+        Raises `TooComplexError` if it has other atoms that are not known to be positive.
+        """
         for atom in powers_in(polynomial):
             kind = self.keys[atom][0]
-            if kind not in _POSITIVE or atom in self._complex:
+            if kind not in _POSITIVE or self.may_be_complex(ATOMS[atom]):
                 raise TooComplexError(f"the sign of {kind} is not known")
-            self.assumed_positive |= kind == "symbol"
+            if kind == "symbol":
+                self.assumed_positive = True
 
-    def natural_log(self, ratio: Ratio) -> Ratio:
-        """ln of a product as a sum of logarithms of primes, variables and what is left."""
+    def _natural_log(self, ratio: Ratio) -> Ratio:
+        """Return ln of a product as a sum of logarithms of primes, of variables and of the rest."""
         if not ratio.top:
             raise UndefinedError("the logarithm of 0")
-        return self.add(self._log(ratio.top), self.negative(self._log(ratio.bottom)))
+        return self.subtract(
+            self._log_of_polynomial(ratio.top), self._log_of_polynomial(ratio.bottom)
+        )
 
-    def _log(self, polynomial: Polynomial) -> Ratio:
+    def _log_of_polynomial(self, polynomial: Polynomial) -> Ratio:
         if polynomial == 1:
             return constant(0)
-        number, powers, rest = self._factors(polynomial)
-        logs = [(self.atom("ln", int(prime)), count) for prime, count in _primes(number)]
-        logs += [(self._log_of_atom(atom), count) for atom, count in powers.items()]
+        number, atom_powers, rest = self._split_factors(polynomial)
+        logs: list[tuple[Ratio, int]] = []  # of the factors, with their powers
+        for prime, power in _factor_primes(number):
+            logs.append((self.atom("ln", int(prime)), power))
+        for atom, power in atom_powers.items():
+            logs.append((self._log_of_atom(atom), power))
         total = constant(0)
-        for log, count in logs:
-            total = self.add(total, self.multiply(log, constant(count)))
+        for log, power in logs:
+            total = self.add(total, self.multiply(log, constant(power)))
         if rest == 1:
             return total
         if rest == -1:
@@ -455,384 +449,322 @@ class Form:
             case _:
                 return self.atom("ln", Ratio(ATOMS[atom], ONE))
 
-    # Circular and hyperbolic functions.
-
-    def _angle_function(self, function: str, argument: Ratio) -> Ratio | None:
-        """The function's value, or None for a function of another kind."""
-        if function in _CIRCULAR:
-            return self._chosen(function, *self.turned(argument))
-        if function in _HYPERBOLIC:
-            growth, half = self.exponential(argument), constant(fmpq(1, 2))
-            decay = self.divide(constant(1), growth)
-            cosh = self.multiply(self.add(growth, decay), half)
-            sinh = self.multiply(self.add(growth, self.negative(decay)), half)
-            return self._chosen(function, cosh, sinh)
-        if function in _RECIPROCALS:
-            return self._angle_function(_RECIPROCALS[function], self.divide(constant(1), argument))
-        if function in _COMPLEMENTS:
-            other = self._inverse(_COMPLEMENTS[function], argument)
-            return self.add(
-                self.multiply(self.atom("pi"), constant(fmpq(1, 2))), self.negative(other)
-            )
-        return self._inverse(function, argument) if function in _INVERSES else None
-
-    def _chosen(self, function: str, cosine: Ratio, sine: Ratio) -> Ratio:
-        """A function by its first three letters, which `sinh` and `sin` share."""
-        name, one = function[:3], constant(1)
-        if name in ("sin", "cos"):
-            return sine if name == "sin" else cosine
-        sides = {
-            "tan": (sine, cosine),
-            "cot": (cosine, sine),
-            "sec": (one, cosine),
-            "csc": (one, sine),
-        }
-        return self.divide(*sides[name])
-
-    def turned(self, argument: Ratio) -> tuple[Ratio, Ratio]:
-        """Cosine and sine of a sum of angles, one term after the other."""
-        cosine, sine = constant(1), constant(0)
-        argument = self._canonical(argument)
-        if not argument.bottom.is_constant() or len(argument.top) > 4:
-            return self._pair(argument)
-        for monomial, coefficient in terms_of(argument.top):
-            other = self._term(monomial, coefficient / _number(argument.bottom))
-            cosine, sine = self._sum((cosine, sine), other)
-        return cosine, sine
-
-    def _term(self, monomial: Polynomial, coefficient: fmpq) -> tuple[Ratio, Ratio]:
-        if monomial == self.atom("pi").top:
-            return self._known(coefficient)
-        if abs(coefficient.p) > _MOST_TURNS:
-            raise TooComplexError("too large a multiple of an angle")
-        known = self._direction(monomial) if coefficient.q == 1 else None
-        if known is None:
-            unit = self._pair(Ratio(monomial / fmpq(coefficient.q), ONE))
-        else:
-            length = self.root(self.add(*(self.multiply(side, side) for side in known)), 2)
-            unit = (self.divide(known[0], length), self.divide(known[1], length))
-        return self._repeated(unit, int(coefficient.p))
-
-    def _repeated(self, unit: tuple[Ratio, Ratio], count: int) -> tuple[Ratio, Ratio]:
-        """The direction that an angle has when it is taken so many times."""
-        turned = constant(1), constant(0)
-        for _ in range(abs(count)):
-            turned = self._sum(turned, unit)
-        return turned if count >= 0 else (turned[0], self.negative(turned[1]))
-
-    def _direction(self, monomial: Polynomial) -> tuple[Ratio, Ratio] | None:
-        """What cosine and sine of an inverse function are in proportion to, when the monomial is one."""
-        if monomial == self.atom("pi").top:
-            return constant(-1), constant(0)
-        tangent, sine = self._inside(monomial, "arctan"), self._inside(monomial, "arcsin")
-        if sine is not None:
-            return self.root(
-                self.add(constant(1), self.negative(self.multiply(sine, sine))), 2
-            ), sine
-        return None if tangent is None else (constant(1), tangent)
-
-    def scale_to_multiple_of_pi(self, whole: Ratio) -> int | None:
-        """The factor that makes a sum of logarithms, or of inverse functions, a multiple of πi, or of π; None if unknown.
-
-        The product of what the logarithms are of is 1 then, or the directions of the angles add up to a straight line.
-        """
-        if not whole.bottom.is_constant():
-            return None
-        shares = [(part, share / _number(whole.bottom)) for part, share in terms_of(whole.top)]
-        scale = lcm(*(int(share.q) for _, share in shares))
-        product, direction = constant(1), (constant(1), constant(0))
-        for part, share in shares:
-            count, unit = int((share * scale).p), self._direction(part)
-            if abs(count) > _MOST_ANGLES:
-                return None
-            if unit is not None:
-                direction = self._sum(direction, self._repeated(unit, count))
-            elif (inside := self._inside(part, "ln")) is not None:
-                product = self.multiply(product, self.raised(inside, count))
-            else:
-                return None
-        is_multiple = self.equal(product, constant(1)) and not self.reduced(direction[1].top)
-        return scale if is_multiple else None
-
-    def _inside(self, monomial: Polynomial, function: str) -> Ratio | None:
-        """What the function is of, when the monomial is that function and nothing else."""
+    def _read_argument(self, monomial: Polynomial, function: str) -> Ratio | None:
+        """Return u if the monomial is this function of u and nothing else."""
         powers = powers_in(monomial)
         if list(powers.values()) != [1]:
             return None
-        kind, *arguments = self.keys[next(iter(powers))]
+        (atom,) = powers
+        kind, *arguments = self.keys[atom]
         if kind != function:
             return None
-        return arguments[0] if isinstance(arguments[0], Ratio) else constant(arguments[0])
+        argument = arguments[0]
+        return argument if isinstance(argument, Ratio) else constant(argument)
 
-    def _sum(self, one: tuple[Ratio, Ratio], two: tuple[Ratio, Ratio]) -> tuple[Ratio, Ratio]:
-        cosine = self.add(
-            self.multiply(one[0], two[0]), self.negative(self.multiply(one[1], two[1]))
-        )
-        sine = self.add(self.multiply(one[1], two[0]), self.multiply(one[0], two[1]))
-        return cosine, sine
+    # Circular and hyperbolic functions, and their inverses.
 
-    def _pair(self, angle: Ratio) -> tuple[Ratio, Ratio]:
-        """Cosine and sine as two atoms, whose squares add up to 1."""
-        sine = self.atom("sin", angle)
-        rest = self.add(constant(1), self.negative(self.multiply(sine, sine)))
-        return self.atom("cos", angle, equation=(2, rest.top)), sine
+    def _apply_angle_function(self, function: str, argument: Ratio) -> Ratio | None:
+        """Return the value of a function of an angle or its inverse, or None for other functions."""
+        if function in _CIRCULAR:
+            direction = self._find_direction(argument)
+            return self._choose_function(function, direction.cosine, direction.sine)
+        if function in _HYPERBOLIC:
+            growth = self._exponential(argument)
+            decay = self.divide(constant(1), growth)
+            hyperbolic_cosine = self.multiply(self.add(growth, decay), _HALF)
+            hyperbolic_sine = self.multiply(self.subtract(growth, decay), _HALF)
+            # The names differ from those of circular functions in their last letter only.
+            return self._choose_function(function[:3], hyperbolic_cosine, hyperbolic_sine)
+        if function in _RECIPROCALS:
+            return self._apply_angle_function(
+                _RECIPROCALS[function], self.divide(constant(1), argument)
+            )
+        if function in _COMPLEMENTS:
+            complement = self._inverse_function(_COMPLEMENTS[function], argument)
+            right_angle = self.multiply(self.atom("pi"), _HALF)
+            return self.subtract(right_angle, complement)
+        if function in _INVERSES:
+            return self._inverse_function(function, argument)
+        return None
 
-    def _known(self, turn: fmpq) -> tuple[Ratio, Ratio]:
-        """Cosine and sine of turn·π, written with roots where that is simple."""
-        turn -= 2 * (turn / 2).floor()
-        if turn >= 1:
-            cosine, sine = self._known(turn - 1)
-            return self.negative(cosine), self.negative(sine)
-        if turn > fmpq(1, 2):
-            cosine, sine = self._known(1 - turn)
-            return self.negative(cosine), sine
-        if turn > fmpq(1, 4):
-            cosine, sine = self._known(fmpq(1, 2) - turn)
-            return sine, cosine
-        half = constant(fmpq(1, 2))
-        if turn == 0:
-            return constant(1), constant(0)
-        if turn == fmpq(1, 4):
-            side = self.multiply(self.root(constant(2), 2), half)
-            return side, side
-        if turn == fmpq(1, 6):
-            return self.multiply(self.root(constant(3), 2), half), half
-        if turn == fmpq(1, 12):
-            quarter, (cosine, sine) = self._known(fmpq(1, 4)), self._known(fmpq(1, 6))
-            return self._sum(quarter, (cosine, self.negative(sine)))
-        return self._pair(self.multiply(self.atom("pi"), constant(turn)))
+    def _choose_function(self, function: str, cosine: Ratio, sine: Ratio) -> Ratio:
+        """Return a function of an angle by the cosine and the sine of the angle."""
+        match function:
+            case "sin":
+                return sine
+            case "cos":
+                return cosine
+            case "tan":
+                return self.divide(sine, cosine)
+            case "cot":
+                return self.divide(cosine, sine)
+            case "sec":
+                return self.divide(constant(1), cosine)
+            case _:
+                return self.divide(constant(1), sine)
 
-    def _inverse(self, function: str, argument: Ratio) -> Ratio:
-        """arcsin or arctan; an angle where the argument is what a known angle has."""
+    def _inverse_function(self, function: str, argument: Ratio) -> Ratio:
+        """Return arcsin or arctan: a multiple of π/12 where its sine or tangent is the argument."""
         pi = self.atom("pi")
-        atoms = powers_in(argument.top) | powers_in(argument.bottom)
-        if all(self.keys[atom][0] in ("root", "i") for atom in atoms):
-            for step in range(-6, 7) if function == "arcsin" else range(-5, 6):
+        if self.kinds_in(*argument) <= {"root", "i"}:
+            steps = range(-6, 7) if function == "arcsin" else range(-5, 6)
+            for step in steps:
                 angle = self.multiply(pi, constant(fmpq(step, 12)))
-                if self.equal(self._chosen(_INVERSES[function], *self.turned(angle)), argument):
+                direction = self._find_direction(angle)
+                value = self._choose_function(_INVERSES[function], direction.cosine, direction.sine)
+                if self.equal(value, argument):
                     return angle
-        if argument.top.leading_coefficient() * argument.bottom.leading_coefficient() < 0:
-            return self.negative(self.atom(function, self.negative(argument)))
+        if _has_negative_lead(argument):
+            # Both functions are odd, so only one sign of the argument gets an atom.
+            return self.negate(self.atom(function, self.negate(argument)))
         return self.atom(function, argument)
 
-    # Trees.
+    def _find_direction(self, angle: Ratio) -> _Direction:
+        """Return the cosine and the sine of an angle, by adding its terms one after the other."""
+        angle = self.normalize(angle)
+        if not angle.bottom.is_constant() or len(angle.top) > _MAX_ANGLE_TERMS:
+            return self._make_direction(angle)
+        direction = _ZERO_ANGLE
+        divisor = constant_value(angle.bottom)
+        for monomial, coefficient in terms_of(angle.top):
+            term = self._find_direction_of_term(monomial, coefficient / divisor)
+            direction = self._add_angles(direction, term)
+        return direction
 
-    def value(self, node: tree.Node) -> Ratio:
-        match node:
-            case tree.Number(number):
-                return constant(number)
-            case tree.Symbol(name):
-                return self.atom("symbol", name)
-            case tree.Sum(terms):
-                return reduce(self.add, map(self.value, terms))
-            case tree.Product(factors):
-                return reduce(self.multiply, map(self.value, factors))
-            case tree.Quotient(top, bottom):
-                return self.divide(self.value(top), self.value(bottom))
-            case tree.Power(base, exponent):
-                return self.power(base, self.value(exponent))
-            case tree.Percent(value):
-                return self.divide(self.value(value), constant(100))
-            case tree.Quantity(value, "degree"):
-                turn = self.multiply(self.atom("pi"), constant(fmpq(1, 180)))
-                return self.multiply(self.value(value), turn)
-            case tree.Quantity(value):
-                return self.value(value)
-            case tree.Constant("i"):
-                return self.imaginary_unit()
-            case tree.Constant("pi" | "e" as name):
-                return self.atom(name)
-            case tree.Apply(function, arguments):
-                return self.applied(function, arguments)
-            case _:
-                raise UndefinedError(f"{type(node).__name__} is no number")
-
-    def power(self, base: tree.Node, exponent: Ratio) -> Ratio:
-        number = rational(exponent)
-        if base == tree.Constant("e") and (number is None or number.q != 1):
-            return self._turning_exponential(exponent)
-        if number is None:
-            below = self.value(base)
-            if rational(below) is None and not tree.symbols_of(base) and _sign(base) < 0:
-                raise TooComplexError("a negative number to a power")
-            return self.general_power(below, exponent)
-        if abs(number.p) > _LARGEST_POWER:
-            raise TooComplexError("a power too high to write out")
-        below = self.value(base)
-        root = self._root_of(base, below, int(number.q)) if number.q != 1 else below
-        return self.raised(root, int(number.p))
-
-    def _root_of(self, node: tree.Node, value: Ratio, index: int) -> Ratio:
-        """The root of an expression; of a number its sign is known, and not assumed."""
-        if rational(value) is not None or tree.symbols_of(node):
-            return self.root(value, index)
-        assumed, sign = self.assumed_positive, _sign(node)
-        root = self.root(value if sign > 0 else self.negative(value), index)
-        self.assumed_positive = assumed
-        if sign < 0 and index % 2 == 0:
-            if index != 2:
-                raise TooComplexError("an even root of a negative number")
-            return self.multiply(root, self.imaginary_unit())
-        return root if sign > 0 else self.negative(root)
-
-    def _turning_exponential(self, exponent: Ratio) -> Ratio:
-        """e to a power; an imaginary part turns, by Euler's formula."""
-        unit = self.imaginary_unit()
-        turning = slope_in(self._numbers["i",], self.reduced(exponent.top))
-        if not turning:
-            return self.exponential(exponent)
-        cosine, sine = self.turned(Ratio(turning, exponent.bottom))
-        circle = self.add(cosine, self.multiply(unit, sine))
-        growing = Ratio(exponent.top - turning * unit.top, exponent.bottom)
-        return self.multiply(self.exponential(growing), circle)
-
-    def applied(self, function: str, arguments: tuple[tree.Node, ...]) -> Ratio:
-        values = tuple(self.value(argument) for argument in arguments)
-        if function == "root":
-            degree = rational(values[1])
-            if degree is None or degree.q != 1:
-                raise TooComplexError("a root whose index is no number")
-            return self._root_of(arguments[0], values[0], int(degree.p))
-        if function == "log":
-            for argument, value in zip(arguments, values, strict=True):
-                # The logarithm of a product is the sum of logarithms for positive factors alone.
-                if (
-                    rational(value) is None
-                    and not tree.symbols_of(argument)
-                    and _sign(argument) < 0
-                ):
-                    raise TooComplexError("the logarithm of a negative number")
-            return self.divide(*map(self.natural_log, values))
-        known = _FUNCTIONS.get(function)
-        if known is not None:
-            return known(self, *values)
-        angle = self._angle_function(function, values[0])
-        if angle is not None:
-            return angle
-        if function not in _OF_NUMBERS or any(map(tree.symbols_of, arguments)):
-            return self.atom(function, *values)
-        found = ball(tree.Apply(function, arguments), {}, 256)
-        if function in ("max", "min"):
-            pairs = zip(arguments, values, strict=True)
-            return next(
-                value for argument, value in pairs if ball(argument, {}, 256).overlaps(found)
+    def _find_direction_of_term(self, monomial: Polynomial, coefficient: fmpq) -> _Direction:
+        if monomial == self.atom("pi").top:
+            return self._find_direction_of_turn(coefficient)
+        if abs(coefficient.p) > _MAX_ANGLE_MULTIPLE:
+            raise TooComplexError("too large a multiple of an angle")
+        inverse = None
+        if coefficient.q == 1:
+            inverse = self._find_direction_of_inverse(monomial)
+        if inverse is None:
+            unit = self._make_direction(Ratio(monomial / fmpq(coefficient.q), ONE))
+        else:
+            squares = [self.multiply(side, side) for side in inverse]
+            length = self._root(self.add(*squares), 2)
+            unit = _Direction(
+                self.divide(inverse.cosine, length), self.divide(inverse.sine, length)
             )
-        number = found.real.unique_fmpz() if is_real(found) and found.real.is_exact() else None
-        if number is None:
-            raise UndefinedError("no certain whole number")
-        return constant(number)
+        return self._multiply_angle(unit, int(coefficient.p))
 
-    def absolute(self, argument: Ratio) -> Ratio:
+    def _find_direction_of_turn(self, turn: fmpq) -> _Direction:
+        """Return the cosine and the sine of turn·π, written with roots where that is simple."""
+        turn -= 2 * (turn / 2).floor()
+        if turn >= 1:
+            opposite = self._find_direction_of_turn(turn - 1)
+            return _Direction(self.negate(opposite.cosine), self.negate(opposite.sine))
+        if turn > fmpq(1, 2):
+            mirrored = self._find_direction_of_turn(1 - turn)
+            return _Direction(self.negate(mirrored.cosine), mirrored.sine)
+        if turn > fmpq(1, 4):
+            complement = self._find_direction_of_turn(fmpq(1, 2) - turn)
+            return _Direction(cosine=complement.sine, sine=complement.cosine)
+        # Only angles up to π/4 are left.
+        if turn == 0:
+            return _ZERO_ANGLE
+        if turn == fmpq(1, 4):
+            half_root_of_2 = self.multiply(self._root(constant(2), 2), _HALF)
+            return _Direction(half_root_of_2, half_root_of_2)
+        if turn == fmpq(1, 6):
+            half_root_of_3 = self.multiply(self._root(constant(3), 2), _HALF)
+            return _Direction(half_root_of_3, _HALF)
+        if turn == fmpq(1, 12):
+            # π/12 is π/4 minus π/6.
+            quarter = self._find_direction_of_turn(fmpq(1, 4))
+            sixth = self._find_direction_of_turn(fmpq(1, 6))
+            return self._add_angles(quarter, self._negate_angle(sixth))
+        return self._make_direction(self.multiply(self.atom("pi"), constant(turn)))
+
+    def _find_direction_of_inverse(self, monomial: Polynomial) -> _Direction | None:
+        """Return the direction of a monomial that is π, arctan u or arcsin u.
+
+        Its sides need not have the length 1. None for other monomials.
+        """
+        if monomial == self.atom("pi").top:
+            return _STRAIGHT_ANGLE
+        tangent = self._read_argument(monomial, "arctan")
+        sine = self._read_argument(monomial, "arcsin")
+        if sine is not None:
+            squared_cosine = self.subtract(constant(1), self.multiply(sine, sine))
+            return _Direction(self._root(squared_cosine, 2), sine)
+        if tangent is not None:
+            return _Direction(constant(1), tangent)
+        return None
+
+    def _make_direction(self, angle: Ratio) -> _Direction:
+        """Return the cosine and the sine of an angle as two atoms, whose squares add up to 1."""
+        sine = self.atom("sin", angle)
+        squared_cosine = self.subtract(constant(1), self.multiply(sine, sine))
+        cosine = self.atom("cos", angle, equation=(2, squared_cosine.top))
+        return _Direction(cosine, sine)
+
+    def _add_angles(self, first: _Direction, second: _Direction) -> _Direction:
+        cosine = self.subtract(
+            self.multiply(first.cosine, second.cosine), self.multiply(first.sine, second.sine)
+        )
+        sine = self.add(
+            self.multiply(first.sine, second.cosine), self.multiply(first.cosine, second.sine)
+        )
+        return _Direction(cosine, sine)
+
+    def _negate_angle(self, direction: _Direction) -> _Direction:
+        return _Direction(direction.cosine, self.negate(direction.sine))
+
+    def _multiply_angle(self, direction: _Direction, count: int) -> _Direction:
+        total = _ZERO_ANGLE
+        for _ in range(abs(count)):
+            total = self._add_angles(total, direction)
+        return self._negate_angle(total) if count < 0 else total
+
+    def find_scale_to_multiple_of_pi(self, ratio: Ratio) -> int | None:
+        """Return a whole number that makes a sum of logarithms or angles a multiple of πi or π.
+
+        The product of the arguments of the logarithms is then 1, and the directions of the angles
+        add up to a straight line. None if no such number is known.
+        """
+        if not ratio.bottom.is_constant():
+            return None
+        divisor = constant_value(ratio.bottom)
+        terms = [(monomial, number / divisor) for monomial, number in terms_of(ratio.top)]
+        scale = lcm(*(int(coefficient.q) for _, coefficient in terms))
+        product = constant(1)
+        direction = _ZERO_ANGLE
+        for monomial, coefficient in terms:
+            count = int((coefficient * scale).p)
+            angle = self._find_direction_of_inverse(monomial)
+            if abs(count) > _MAX_INVERSE_MULTIPLE:
+                return None
+            if angle is not None:
+                direction = self._add_angles(direction, self._multiply_angle(angle, count))
+                continue
+            log_argument = self._read_argument(monomial, "ln")
+            if log_argument is None:
+                return None
+            product = self.multiply(product, self.raise_to(log_argument, count))
+        if not self.equal(product, constant(1)):
+            return None
+        is_straight = not self.reduced(direction.sine.top)
+        return scale if is_straight else None
+
+    # Other functions.
+
+    def _absolute(self, argument: Ratio) -> Ratio:
         number = rational(argument)
         if number is not None:
             return constant(abs(number))
-        if any(self.keys[atom] == ("i",) for side in argument for atom in powers_in(side)):
-            return self.root(self.multiply(argument, self._conjugate(argument)), 2)
+        if "i" in self.kinds_in(*argument):
+            # |z|² is z times its conjugate.
+            return self._root(self.multiply(argument, self._conjugate(argument)), 2)
         if len(argument.top) == 1 and len(argument.bottom) == 1:
-            # |cxⁿ| for variables taken as positive.
-            self._known_positive(argument.top)
-            self._known_positive(argument.bottom)
-            top, bottom = argument.top.leading_coefficient(), argument.bottom.leading_coefficient()
-            return argument if top / bottom > 0 else self.negative(argument)
-        if self._may_be_complex(*argument):
+            # |cxⁿ| is |c|xⁿ for positive variables.
+            self._assume_positive(argument.top)
+            self._assume_positive(argument.bottom)
+            return self.negate(argument) if _has_negative_lead(argument) else argument
+        if self.may_be_complex(*argument):
             raise TooComplexError("the size of a number that may be complex")
-        argument = self._canonical(argument)
-        kinds = {self.keys[atom][0] for side in argument for atom in powers_in(side)}
-        if (
-            kinds <= _POSITIVE - {"symbol"}
-            and min(argument.top.coeffs() + argument.bottom.coeffs()) > 0
-        ):
+        argument = self.normalize(argument)
+        if self._is_sum_of_positive_terms(argument):
             return argument
         if argument.top.leading_coefficient() < 0:
-            argument = self.negative(argument)
+            argument = self.negate(argument)
         if argument.bottom != 1:
             return self.atom("abs", argument)
-        return self.atom("abs", argument, equation=(2, self.multiply(argument, argument).top))
+        square = self.multiply(argument, argument)
+        return self.atom("abs", argument, equation=(2, square.top))
+
+    def _is_sum_of_positive_terms(self, ratio: Ratio) -> bool:
+        """Return True if all atoms are positive without assumption, and so are all coefficients."""
+        if not self.kinds_in(*ratio) <= _POSITIVE - {"symbol"}:
+            return False
+        return min(ratio.top.coeffs() + ratio.bottom.coeffs()) > 0
 
     def _conjugate(self, ratio: Ratio) -> Ratio:
-        """The ratio with -i for i, where nothing else in it can be complex."""
-        if any(
-            key[0] not in _REAL or any(isinstance(part, Ratio) for part in key) for key in self.keys
-        ):
-            raise TooComplexError("the size of a number that may be complex")
-        unit = self._numbers["i",]
-        above, below = (
-            side - 2 * slope_in(unit, side) * ATOMS[unit] for side in map(self.reduced, ratio)
+        """Return the ratio with -i for i. Raises `TooComplexError` if other atoms may be complex."""
+        for kind, *arguments in self.keys:
+            is_function = any(isinstance(argument, Ratio) for argument in arguments)
+            if kind not in _REAL or is_function:
+                raise TooComplexError("the size of a number that may be complex")
+        return Ratio(
+            self._conjugate_polynomial(ratio.top), self._conjugate_polynomial(ratio.bottom)
         )
-        return Ratio(above, below)
 
-    def factorial(self, argument: Ratio) -> Ratio:
-        """n!, with (n + 2)! as (n + 2)(n + 1)·n!."""
+    def _conjugate_polynomial(self, polynomial: Polynomial) -> Polynomial:
+        polynomial = self.reduced(polynomial)
+        imaginary_unit = self.imaginary_unit().top
+        return polynomial - 2 * self.imaginary_part(polynomial) * imaginary_unit
+
+    def _factorial(self, argument: Ratio) -> Ratio:
+        """Return n!, where (n + 2)! is written as (n + 2)(n + 1)·n!."""
         number = rational(argument)
         if number is not None:
-            if number.q != 1 or not 0 <= number.p <= _LARGEST_FACTORIAL:
+            if number.q != 1 or not 0 <= number.p <= _MAX_FACTORIAL:
                 raise TooComplexError("a factorial too large to write out")
             return constant(fmpq(fmpz.fac_ui(int(number.p))))
-        shift = argument.top[(0,) * MOST_ATOMS] if argument.bottom == 1 else fmpq(0)
-        if shift.q != 1 or abs(shift.p) > 20:
+        shift = fmpq(0)
+        if argument.bottom == 1:
+            shift = constant_term(argument.top)
+        if shift.q != 1 or abs(shift.p) > _MAX_FACTORIAL_SHIFT:
             return self.atom("factorial", argument)
         base = self.add(argument, constant(-shift))
         result = self.atom("factorial", base)
-        for step in range(1, int(shift.p) + 1):
+        last_step = int(shift.p)
+        for step in range(1, last_step + 1):
             result = self.multiply(result, self.add(base, constant(step)))
-        for step in range(int(shift.p) + 1, 1):
+        for step in range(last_step + 1, 1):
             result = self.divide(result, self.add(base, constant(step)))
         return result
 
-    def binomial(self, upper: Ratio, lower: Ratio) -> Ratio:
-        number = rational(lower)
-        if number is None:
-            rest = self.add(upper, self.negative(lower))
-            below = self.multiply(self.factorial(lower), self.factorial(rest))
-            return self.divide(self.factorial(upper), below)
-        if number.q != 1 or not 0 <= number.p <= _LARGEST_FACTORIAL:
+    def _binomial(self, upper: Ratio, lower: Ratio) -> Ratio:
+        lower_number = rational(lower)
+        if lower_number is None:
+            difference = self.subtract(upper, lower)
+            denominator = self.multiply(self._factorial(lower), self._factorial(difference))
+            return self.divide(self._factorial(upper), denominator)
+        if lower_number.q != 1 or not 0 <= lower_number.p <= _MAX_FACTORIAL:
             raise TooComplexError("a binomial coefficient too large to write out")
-        above = rational(upper)
-        if above is not None and above.p.bit_length() * int(number.p) > 4 * MOST_BITS:
+        step_count = int(lower_number.p)
+        upper_number = rational(upper)
+        if upper_number is not None and upper_number.p.bit_length() * step_count > 4 * MAX_BITS:
             raise TooComplexError("a binomial coefficient with too many digits")
         result = constant(1)
-        for step in range(int(number.p)):
+        for step in range(step_count):
             result = self.multiply(result, self.add(upper, constant(-step)))
             result = self.multiply(result, constant(fmpq(1, step + 1)))
         return result
 
+    def _modulo(self, value: Ratio, modulus: Ratio) -> Ratio:
+        """Return the residue class of a value as one atom."""
+        number = rational(value)
+        divisor = rational(modulus)
+        if number is not None and divisor is not None and divisor != 0:
+            are_whole = number.q == divisor.q == 1
+            if are_whole:
+                value = constant(number.p % divisor.p)
+        return self.atom("mod", value, modulus)
 
-def _shared_factor(one: Polynomial, two: Polynomial) -> Polynomial:
-    """Return the greatest common divisor of two polynomials, or 1 where finding it may take long."""
-    degree = max(*one.degrees(), *two.degrees())
-    if len(one) * len(two) > _MOST_SHARED or degree > _HIGHEST_SHARED:
-        return ONE
-    return one.gcd(two)
 
-
-def _primes(number: fmpq) -> list[tuple[fmpz, int]]:
-    """A positive rational number as prime powers; those of the denominator are negative."""
-    if number.p > _FACTORED or number.q > _FACTORED:
+def _factor_primes(number: fmpq) -> list[tuple[fmpz, int]]:
+    """Factor a positive rational number. The powers of primes in the denominator are negative."""
+    if number.p > _MAX_FACTORED or number.q > _MAX_FACTORED:
         raise TooComplexError("a number too large to factor")
-    above = [(prime, int(power)) for prime, power in number.p.factor()]
-    return above + [(prime, -int(power)) for prime, power in number.q.factor()]
+    powers = [(prime, int(power)) for prime, power in number.p.factor()]
+    for prime, power in number.q.factor():
+        powers.append((prime, -int(power)))
+    return powers
 
 
-def _modular(form: Form, value: Ratio, modulus: Ratio) -> Ratio:
-    """What is congruent by the modulus, as one atom."""
-    number, divisor = rational(value), rational(modulus)
-    if number is not None and divisor is not None and number.q == divisor.q == 1 and divisor != 0:
-        value = constant(number.p % divisor.p)
-    return form.atom("mod", value, modulus)
+def _has_negative_lead(ratio: Ratio) -> bool:
+    """Return True if the first coefficients above and below the line differ in sign."""
+    return ratio.top.leading_coefficient() * ratio.bottom.leading_coefficient() < 0
 
 
-def _sign(node: tree.Node) -> int:
-    """Whether a number is surely positive (1) or negative (-1)."""
+def _find_sign(node: tree.Node) -> int:
+    """Return 1 for a number that is certainly positive, -1 for one that is certainly negative."""
     value = ball(node, {}, 128)
-    if not is_real(value) or not (value.real > 0 or value.real < 0):
-        raise TooComplexError("a number whose sign is not certain")
-    return 1 if value.real > 0 else -1
-
-
-_OF_NUMBERS: Final = frozenset({"max", "min", "floor", "ceil", "gcd", "lcm", "sign"})
-_FUNCTIONS: Final[dict[str, Callable[..., Ratio]]] = {
-    "abs": Form.absolute,
-    "factorial": Form.factorial,
-    "binomial": Form.binomial,
-    "mod": _modular,
-}
+    if is_real(value) and value.real > 0:
+        return 1
+    if is_real(value) and value.real < 0:
+        return -1
+    raise TooComplexError("a number whose sign is not certain")

@@ -13,8 +13,9 @@ from typing import Final, Literal
 from flint import acb, fmpq, fmpq_poly
 
 from assay.math import tree
+from assay.math.atoms import ATOMS, ONE, Ratio, TooComplexError, powers_in, slope_in
 from assay.math.balls import Point, TooLargeError, UndefinedError, ball, is_real
-from assay.math.exact import ATOMS, NO_PROOF, ONE, Form, Ratio, TooComplexError, powers_in, slope_in
+from assay.math.exact import NO_PROOF, Form
 from assay.math.values import compare_constants, has_value, points, shown
 from assay.math.verdict import DEFAULT, Equality, different, too_large, undecided
 

@@ -1,0 +1,304 @@
+"""Compute with quotients of polynomials over atoms, some of which satisfy known equations.
+
+An atom is a number that is not taken apart: a variable, π, a root, sin u. Some atoms satisfy an
+equation, such as (√2)² = 2, which keeps their powers low.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from flint import fmpq, fmpq_mpoly, fmpq_mpoly_ctx, fmpz
+
+from assay.math.balls import UndefinedError
+
+Polynomial: TypeAlias = fmpq_mpoly
+
+MAX_ATOMS: Final = 40
+MAX_BITS: Final = 4096  # longer rational numbers are not computed
+_MAX_TERMS: Final = 2000
+_MAX_WORK: Final = 200_000  # products of terms in one comparison, which take some milliseconds
+_MAX_POWER_DEGREE: Final = 10_000
+# Polynomials are searched for a common factor up to so many products of their terms, and up to this
+# degree. That of x²⁰⁰⁰ - y²⁰⁰⁰ and x¹⁹⁹⁹ - y¹⁹⁹⁹ would take twelve seconds.
+_MAX_GCD_WORK: Final = 900
+MAX_GCD_DEGREE: Final = 200
+# Atoms of these kinds may be complex where their arguments are real.
+_MAYBE_COMPLEX: Final = frozenset({"i", "arcsin", "arccosh", "arctanh"})
+
+_RING: Final = fmpq_mpoly_ctx.get(("x", MAX_ATOMS), "lex")
+# The atoms in the order in which they are met. A later atom leads an earlier one, because equations
+# replace powers of an atom by earlier atoms.
+ATOMS: Final = _RING.gens()[::-1]
+ONE: Final = _RING.constant(1)
+
+
+class TooComplexError(ValueError):
+    """The expression grows too large for exact arithmetic."""
+
+
+class Ratio(NamedTuple):
+    top: Polynomial
+    bottom: Polynomial
+
+
+def constant(value: fmpq | fmpz | int) -> Ratio:
+    return Ratio(_RING.constant(value), ONE)
+
+
+def rational(ratio: Ratio) -> fmpq | None:
+    """Return the value of a ratio without atoms, or None for any other."""
+    if not ratio.top.is_constant() or not ratio.bottom.is_constant():
+        return None
+    return constant_value(ratio.top) / constant_value(ratio.bottom)
+
+
+def constant_value(polynomial: Polynomial) -> fmpq:
+    """Return the value of a constant polynomial."""
+    if not polynomial:
+        return fmpq(0)
+    return polynomial.leading_coefficient()
+
+
+def terms_of(polynomial: Polynomial) -> Iterator[tuple[Polynomial, fmpq]]:
+    """Yield the monomials of a polynomial with their coefficients."""
+    for powers, coefficient in zip(polynomial.monoms(), polynomial.coeffs(), strict=True):
+        yield _RING.term(1, powers), coefficient
+
+
+def constant_term(polynomial: Polynomial) -> fmpq:
+    return polynomial[(0,) * MAX_ATOMS]
+
+
+def powers_in(polynomial: Polynomial) -> dict[int, int]:
+    """Return the highest power of each atom in a polynomial, by the number of the atom."""
+    degrees = reversed(polynomial.degrees())
+    return {atom: power for atom, power in enumerate(degrees) if power > 0}
+
+
+def slope_in(atom: int, polynomial: Polynomial) -> Polynomial:
+    """Return the derivative by an atom, which for a linear polynomial is the atom's coefficient."""
+    return polynomial.derivative(MAX_ATOMS - 1 - atom)
+
+
+class Atoms:
+    """The atoms of one comparison, and arithmetic with ratios of polynomials in them."""
+
+    def __init__(self) -> None:
+        self.keys: list[tuple[Any, ...]] = []  # the kind and the arguments of each atom
+        # By atom: the lowest power that can be replaced, and a polynomial that is 0 and begins with
+        # this power.
+        self.equations: dict[int, tuple[int, Polynomial]] = {}
+        self.assumed_positive = False  # whether a variable had to be taken as positive
+        self.work = 0
+        self._numbers: dict[tuple[Any, ...], int] = {}  # of atoms, by their key in plain values
+        # Atoms that may be complex even where all variables are real.
+        self._complex_atoms: set[int] = set()
+
+    # Atoms.
+
+    def atom(self, *key: Any, equation: tuple[int, Polynomial] | None = None) -> Ratio:
+        """Return the atom of this kind and these arguments.
+
+        `equation` holds a power of the atom, and the polynomial in earlier atoms that it equals.
+        """
+        key = tuple(self.normalize(part) if isinstance(part, Ratio) else part for part in key)
+        # Polynomials are compared by their text, since they cannot be keys of a dict.
+        plain_key = tuple(
+            (str(part.top), str(part.bottom)) if isinstance(part, Ratio) else part for part in key
+        )
+        number = self._numbers.get(plain_key)
+        if number is None:
+            number = len(self.keys)
+            if number == MAX_ATOMS:
+                raise TooComplexError(f"more than {MAX_ATOMS} different parts")
+            self._numbers[plain_key] = number
+            self.keys.append(key)
+            if self._is_complex_key(*key):
+                self._complex_atoms.add(number)
+            if equation is not None:
+                power, value = equation
+                self.equations[number] = (power, ATOMS[number] ** power - value)
+        return Ratio(ATOMS[number], ONE)
+
+    def _is_complex_key(self, kind: str, *arguments: Any) -> bool:
+        """Return True if an atom of this kind with these arguments may be complex."""
+        if kind in _MAYBE_COMPLEX:
+            return True
+        ratios = [argument for argument in arguments if isinstance(argument, Ratio)]
+        if kind == "power" and isinstance(arguments[0], Ratio):
+            base = rational(arguments[0])
+            if base is not None and base < 0:
+                return True
+        return any(self.may_be_complex(*ratio) for ratio in ratios)
+
+    def imaginary_unit(self) -> Ratio:
+        return self.atom("i", equation=(2, -ONE))
+
+    def imaginary_part(self, polynomial: Polynomial) -> Polynomial:
+        """Return the coefficient of i, which must be an atom already."""
+        return slope_in(self._numbers["i",], self.reduced(polynomial))
+
+    def kinds_in(self, *polynomials: Polynomial) -> set[str]:
+        """Return the kinds of all atoms in some polynomials."""
+        return {self.keys[atom][0] for polynomial in polynomials for atom in powers_in(polynomial)}
+
+    def may_be_complex(self, *polynomials: Polynomial) -> bool:
+        """Return True if a polynomial may be complex even where all variables are real."""
+        if not self._complex_atoms:
+            return False
+        for polynomial in polynomials:
+            if not self._complex_atoms.isdisjoint(powers_in(polynomial)):
+                return True
+        return False
+
+    # Polynomials.
+
+    def times(self, left: Polynomial, right: Polynomial) -> Polynomial:
+        """Multiply two polynomials. Raises `TooComplexError` if that takes too long."""
+        self._add_work(len(left) * len(right))
+        product = left * right
+        if len(product) > _MAX_TERMS:
+            raise TooComplexError(f"a polynomial of {len(product)} terms")
+        return product
+
+    def reduced(self, polynomial: Polynomial) -> Polynomial:
+        """Reduce the power of every atom that has an equation below the power it replaces."""
+        if not self.equations or polynomial.is_constant():
+            return polynomial
+        powers = polynomial.degrees()
+        # Begin with the last atom, because its equation brings in earlier atoms and no others.
+        for atom, (degree, zero) in reversed(self.equations.items()):
+            power = powers[-1 - atom]
+            if power >= degree:
+                self._add_work(len(polynomial) * len(zero) * (power - degree + 1))
+                polynomial %= zero
+                powers = polynomial.degrees()
+        return polynomial
+
+    def _add_work(self, term_products: int) -> None:
+        self.work += term_products
+        if self.work > _MAX_WORK:
+            raise TooComplexError("too many terms")
+
+    # Ratios.
+
+    def equal(self, first: Ratio, second: Ratio) -> bool:
+        if first.bottom == second.bottom:
+            difference = first.top - second.top
+        else:
+            difference = self.times(first.top, second.bottom) - self.times(second.top, first.bottom)
+        return not self.reduced(difference)
+
+    def add(self, first: Ratio, second: Ratio) -> Ratio:
+        if first.bottom == second.bottom:
+            return Ratio(first.top + second.top, first.bottom)
+        shared_factor = _find_shared_factor(first.bottom, second.bottom)
+        first_factor = second.bottom / shared_factor
+        second_factor = first.bottom / shared_factor
+        top = self.times(first.top, first_factor) + self.times(second.top, second_factor)
+        return Ratio(self.reduced(top), self.times(first.bottom, first_factor))
+
+    def subtract(self, first: Ratio, second: Ratio) -> Ratio:
+        return self.add(first, self.negate(second))
+
+    def negate(self, ratio: Ratio) -> Ratio:
+        return Ratio(-ratio.top, ratio.bottom)
+
+    def multiply(self, first: Ratio, second: Ratio) -> Ratio:
+        top = self.reduced(self.times(first.top, second.top))
+        bottom = self.reduced(self.times(first.bottom, second.bottom))
+        if not bottom:
+            raise UndefinedError("a division by 0")
+        return _cancel(top, bottom)
+
+    def divide(self, first: Ratio, second: Ratio) -> Ratio:
+        divisor = self.reduced(second.top)
+        if not divisor:
+            raise UndefinedError("a division by 0")
+        return self.multiply(first, Ratio(second.bottom, divisor))
+
+    def raise_to(self, ratio: Ratio, power: int) -> Ratio:
+        """Raise a ratio to a whole power, which may be negative."""
+        if power < 0:
+            return self.divide(constant(1), self.raise_to(ratio, -power))
+        number = rational(ratio)
+        if number == 0 and power == 0:
+            raise UndefinedError("0 to the power 0")
+        if number is not None:
+            bits = max(number.p.bit_length(), number.q.bit_length())
+            if bits * power > MAX_BITS:
+                raise TooComplexError("a power with too many digits")
+            return constant(number**power)
+        _require_small_power(ratio.top, power)
+        _require_small_power(ratio.bottom, power)
+        # Square and multiply, from the lowest bit of the power to the highest.
+        result = constant(1)
+        square = ratio
+        while power:
+            if power & 1:
+                result = self.multiply(result, square)
+            power >>= 1
+            if power:
+                square = self.multiply(square, square)
+        return result
+
+    def normalize(self, ratio: Ratio) -> Ratio:
+        """Return a ratio in lowest terms.
+
+        Its denominator has no roots, if that can be had, and begins with the coefficient 1.
+        """
+        rationalized = self._rationalize(self.reduced(ratio.top), self.reduced(ratio.bottom))
+        top, bottom = _cancel(rationalized.top, rationalized.bottom)
+        leading_coefficient = bottom.leading_coefficient()
+        return Ratio(top / leading_coefficient, bottom / leading_coefficient)
+
+    def _rationalize(self, top: Polynomial, bottom: Polynomial) -> Ratio:
+        """Return the ratio with only variables in its denominator, or unchanged if others stay."""
+        new_top = top
+        new_bottom = bottom
+        for atom, (degree, zero) in reversed(self.equations.items()):
+            power = powers_in(new_bottom).get(atom, 0)
+            if power == 0:
+                continue
+            is_square_root = degree == 2 and atom not in powers_in(zero - ATOMS[atom] ** 2)
+            if len(new_bottom) == 1:
+                factor = ATOMS[atom] ** (degree - power)
+            elif is_square_root and power == 1:
+                # Extend a + b√c by its conjugate a − b√c.
+                coefficient = slope_in(atom, new_bottom)
+                factor = new_bottom - 2 * self.times(coefficient, ATOMS[atom])
+            else:
+                return Ratio(top, bottom)
+            new_top = self.reduced(self.times(new_top, factor))
+            new_bottom = self.reduced(self.times(new_bottom, factor))
+        if not new_bottom:
+            return Ratio(top, bottom)  # a factor was 0, which proves nothing
+        if not self.kinds_in(new_bottom) <= {"symbol"}:
+            return Ratio(top, bottom)
+        return Ratio(new_top, new_bottom)
+
+
+def _cancel(top: Polynomial, bottom: Polynomial) -> Ratio:
+    """Return the ratio without factors of both sides that are quick to find."""
+    if bottom.is_constant():
+        return Ratio(top, bottom)
+    shared_factor = _find_shared_factor(top, bottom)
+    if shared_factor.is_constant():
+        return Ratio(top, bottom)
+    return Ratio(top / shared_factor, bottom / shared_factor)
+
+
+def _find_shared_factor(first: Polynomial, second: Polynomial) -> Polynomial:
+    """Return the greatest common divisor of two polynomials, or 1 if finding it may take long."""
+    degree = max(*first.degrees(), *second.degrees())
+    if len(first) * len(second) > _MAX_GCD_WORK or degree > MAX_GCD_DEGREE:
+        return ONE
+    return first.gcd(second)
+
+
+def _require_small_power(polynomial: Polynomial, power: int) -> None:
+    """Raise `TooComplexError` if a power has too high a degree, or too long coefficients."""
+    degree = max(polynomial.degrees())
+    bits = max(value.p.bit_length() + value.q.bit_length() for value in polynomial.coeffs())
+    if degree * power > _MAX_POWER_DEGREE or bits * power > 4 * MAX_BITS:
+        raise TooComplexError("a power too high to write out")
