@@ -31,6 +31,7 @@ from assay.messages import (
     list_messages,
     read_parts,
 )
+from assay.tools.contained_folder import ContainedFolder, OutsideError
 from assay.types import Message
 from assay.wording import format_value
 
@@ -201,12 +202,12 @@ def _read_file(part: Part, location: str) -> bytes:
     name = unquote(urlsplit(location).path) if scheme == "file" else location
     for folder in folders:
         try:
-            resolved_folder = folder.resolve()
-            path = (resolved_folder / name).resolve()
-            # Both are resolved, so that neither `..` nor a link leads out of the folder.
-            if path.is_relative_to(resolved_folder) and path.is_file():
-                with path.open("rb") as file:
-                    return file.read(MAX_BYTES + 1)
+            with ContainedFolder(folder.resolve()) as contained_folder:
+                content = contained_folder.open(name).read_and_close(MAX_BYTES + 1)
+            if content is not None:
+                return content[0]
+        except (OutsideError, FileNotFoundError, NotADirectoryError):
+            continue  # it may be in another folder
         except (OSError, ValueError) as error:
             raise MediaError(f"{named_file}, which cannot be read: {error}") from None
     raise MediaError(f"{named_file}, which is not in {', '.join(map(str, folders))}")

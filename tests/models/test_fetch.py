@@ -68,6 +68,9 @@ async def test_a_page_is_fetched_with_its_media_type(site):
         ("0.0.0.0", "not a public address"),
         ("10.1.2.3", "not a public address"),
         ("[64:ff9b::7f00:1]", "not a public address"),
+        ("[64:ff9b:1::7f00:1]", "not a public address"),
+        ("[fec0::1]", "not a public address"),
+        ("[::127.0.0.1]", "not a public address"),
         ("[2002:7f00:1::]", "not a public address"),
     ],
 )

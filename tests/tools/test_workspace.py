@@ -138,6 +138,61 @@ def test_replies_about_very_many_files_are_bounded(tmp_path):
     assert len(workspace.search_files("todo", "0000")) < 20_100
 
 
+def test_a_folder_that_is_a_link_is_refused(tmp_path):
+    """What works in the folder could have put the link there. Links before it are followed."""
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret" / "a").write_text("the secret")
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "7").symlink_to(tmp_path / "secret")
+    for root in (tmp_path / "runs" / "7", tmp_path / "runs" / "{task_id}"):
+        with pytest.raises(ValueError, match="no link"):
+            Workspace(root).read_file("a", state=State(task_id=7))
+    (tmp_path / "link").symlink_to("runs")
+    (tmp_path / "runs" / "8").mkdir()
+    (tmp_path / "runs" / "8" / "a").write_text("eight")
+    for root in (tmp_path / "link" / "8", tmp_path / "link" / "{task_id}"):
+        assert Workspace(root).read_file("a", state=State(task_id=8)) == "1\teight"
+    (tmp_path / "runs" / "9").symlink_to("8")
+    with pytest.raises(ValueError, match="no link"):
+        Workspace(tmp_path / "runs" / "{task_id}" / "..").list_files(state=State(task_id=9))
+
+
+def test_a_folder_that_is_swapped_for_a_link_leads_nowhere(tmp_path, monkeypatch):
+    """It is swapped after the path was looked at, and before the file is opened."""
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret" / "a").write_text("the secret")
+    root = tmp_path / "work"
+    (root / "src").mkdir(parents=True)
+    (root / "src" / "a").write_text("public")
+    workspace = Workspace(root)
+    assert workspace.read_file("src/a") == "1\tpublic"
+    open_file = os.open
+
+    def swap_and_open(path, flags, *args, **options):
+        if not (root / "src").is_symlink():
+            (root / "src").rename(root / "old")
+            (root / "src").symlink_to(tmp_path / "secret")
+        return open_file(path, flags, *args, **options)
+
+    for read in (workspace.read_file, lambda path: workspace.search_files("e", path)):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "open", swap_and_open)
+            with pytest.raises(ValueError, match="outside"):
+                read("src/a")
+        (root / "src").unlink()
+        (root / "old").rename(root / "src")
+
+
+def test_links_that_stay_inside_are_followed(folder):
+    """Also absolute ones, and those that go up and down again."""
+    (folder / "src" / "absolute").symlink_to(folder / "src" / "deep")
+    (folder / "src" / "deep" / "back").symlink_to("../../src/a.py")
+    assert Workspace(folder).read_file("src/absolute/b.txt") == "1\tnothing todo here"
+    assert Workspace(folder).read_file("src/absolute/back", 3, 3) == "3\tx = 1"
+    assert Workspace(folder).list_files("src/absolute") == "src/deep/b.txt (17 bytes)"
+    assert Workspace(folder).read_file(str(folder / "inside"), 3, 3) == "3\tx = 1"
+
+
 def test_a_folder_may_be_named_by_columns_of_the_rollout(tmp_path):
     """By a name alone: no row can choose a folder elsewhere."""
     (tmp_path / "runs" / "7").mkdir(parents=True)

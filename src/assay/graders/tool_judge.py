@@ -123,10 +123,11 @@ class ToolJudge(PerCriterionGrader):
         """Ask about one criterion in a new conversation."""
         fields = State(judge_input.fields)
         for tool in self.tools:
-            if hasattr(tool, "folder"):
+            if hasattr(tool, "open_folder"):
                 # Raises if the folder of a `Workspace` does not exist. Otherwise the judge would
                 # find no files in it, and blame the response.
-                tool.folder(fields)
+                with tool.open_folder(fields):
+                    pass
         shown_parts = judge_input.parts
         if not shown_parts:
             completion = fields.get("completion", judge_input.text)

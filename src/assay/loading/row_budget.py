@@ -1,6 +1,6 @@
 """Limit what a rubric that comes with data may cost.
 
-Such a rubric is written by whoever wrote the data. It must not take the time or the memory of other
+Such a rubric comes from the author of the data. It must not take the time or the memory of other
 rows, so what it holds is counted before it is read.
 """
 

@@ -259,8 +259,13 @@ os.register_at_fork(after_in_child=_forget_session_of_parent)
 
 
 MAX_REDIRECTS = 5
-# IPv6 addresses that a NAT64 gateway translates to the IPv4 address in them, which may be private.
-_NAT64 = ip_network("64:ff9b::/96")
+# Networks that Python counts as global, and that may lead to private addresses.
+_NOT_PUBLIC = (
+    ip_network("64:ff9b::/96"),  # a NAT64 gateway translates these to the IPv4 address in them
+    ip_network("64:ff9b:1::/48"),  # the same, for networks of one's own
+    ip_network("::/96"),  # with an IPv4 address at the end, as in `::127.0.0.1`
+    ip_network("fec0::/10"),  # of one site
+)
 
 
 class FetchError(AssayError):
@@ -384,8 +389,10 @@ def _open_public_socket(address_info: Any) -> socket.socket:
     host: str = socket_address[0]
     host_without_zone = host.partition("%")[0]  # fe80::1%eth0 names a network interface
     address = _unwrap_ipv4(ip_address(host_without_zone))
-    # Python counts some multicast addresses, and those of NAT64, as global.
-    is_public = address.is_global and not address.is_multicast and address not in _NAT64
+    # Python counts some multicast addresses as global.
+    is_public = address.is_global and not address.is_multicast
+    if any(address in network for network in _NOT_PUBLIC):
+        is_public = False
     if not is_public:
         raise OSError(f"{address} is not a public address")
     return socket.socket(family, kind, protocol)

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
+from assay.tools.contained_folder import ContainedFolder, OpenEntry, OutsideError
 from assay.types import State
 from assay.wording import format_count, format_value
 
@@ -46,14 +47,19 @@ class Workspace:
 
     def __post_init__(self) -> None:
         if "{" not in str(self.root):
-            self.folder(NO_FIELDS)
+            with self.open_folder(NO_FIELDS):
+                pass
 
     @property
     def tools(self) -> tuple[Any, ...]:
         return self.list_files, self.read_file, self.search_files, self.show_file
 
-    def folder(self, fields: State) -> Path:
-        """The folder of a rollout; raises a ValueError when there is none."""
+    def open_folder(self, fields: State) -> ContainedFolder:
+        """Open the folder of a rollout; raises a ValueError when there is none.
+
+        Links before the folder are followed. The folder itself, and the parts of its path that
+        columns name, must not be links: what works in it could have put them there.
+        """
         columns = [name for _, name, _, _ in Formatter().parse(str(self.root)) if name is not None]
         values = {name: str(fields.get(name, "")) for name in columns}
         for name, value in values.items():
@@ -63,17 +69,22 @@ class Workspace:
                     f"the workspace is {self.root}, and {name} is {format_value(value)}: give a name there"
                 )
         path = Path(str(self.root).format(**values) if values else self.root)
-        if not path.is_dir():
-            raise ValueError(f"the workspace {str(path)!r} is no folder: name one that is there")
-        return path.resolve()
+        fixed_parts = None
+        if values:
+            template_parts = Path(self.root).absolute().parts
+            fixed_parts = [("{" in part) for part in template_parts].index(True)
+        try:
+            return ContainedFolder(path, fixed_parts)
+        except (OSError, RuntimeError, ValueError):
+            advice = "name one that is there, and no link"
+            raise ValueError(f"the workspace {str(path)!r} is no folder: {advice}") from None
 
     def list_files(self, path: _Path = ".", state: State = NO_FIELDS) -> str:
         """Lists the files below a folder of the workspace, with their sizes."""
-        found = islice(_files(self.folder(state), path), MOST_LISTED + 1)
-        return (
-            _bounded([f"{name} ({size:,} bytes)" for name, size in found], MOST_LISTED)
-            or "(there are no files)"
-        )
+        with self.open_folder(state) as folder:
+            found = islice(_files(folder, path), MOST_LISTED + 1)
+            lines = [f"{name} ({size:,} bytes)" for name, size in found]
+        return _bounded(lines, MOST_LISTED) or "(there are no files)"
 
     def read_file(
         self,
@@ -85,7 +96,8 @@ class Workspace:
         state: State = NO_FIELDS,
     ) -> str:
         """Reads lines of a text file, with their numbers; a long file in several calls."""
-        held, size = _read(_inside(self.folder(state), path))
+        with self.open_folder(state) as folder:
+            held, size = _read(folder, path)
         if b"\0" in held:
             raise ValueError(
                 f"{format_value(path)} is no text: it holds {size:,} bytes of another kind; see show_file"
@@ -117,29 +129,14 @@ class Workspace:
         state: State = NO_FIELDS,
     ) -> str:
         """Finds the lines that hold a text, in whatever case, in the files below a folder of the workspace."""
-        root, wanted, found, left = self.folder(state), text.casefold(), list[str](), MOST_SEARCHED
-        for name, size in _files(root, path):
-            left -= min(size, MOST_READ)
-            if left < 0:
-                found.append("(not all files were searched: search a folder below)")
-            if left < 0 or len(found) > MOST_FOUND:
-                break
-            try:
-                held, _ = _read(_inside(root, name))
-            except (OSError, ValueError) as error:
-                found.append(f"{name}: cannot be read ({error})")
-                continue
-            words = "" if b"\0" in held else held.decode("utf-8", "replace")
-            for number, line in enumerate(
-                words.split("\n") if wanted in words.casefold() else (), start=1
-            ):
-                if (place := line.casefold().find(wanted)) >= 0 and len(found) <= MOST_FOUND:
-                    found.append(f"{name}:{number}: {line[max(0, place - 100) : place + 300]}")
+        with self.open_folder(state) as folder:
+            found = _search(folder, path, text.casefold())
         return _bounded(found, MOST_FOUND) or "(no line holds it)"
 
     def show_file(self, path: _Path, state: State = NO_FIELDS) -> bytes:
         """Shows an image of the workspace: PNG, JPEG, WebP or GIF."""
-        held, size = _read(_inside(self.folder(state), path))
+        with self.open_folder(state) as folder:
+            held, size = _read(folder, path)
         if len(held) < size:
             raise ValueError(
                 f"{format_value(path)} has {size:,} bytes, and {MOST_READ:,} is the most that is shown"
@@ -158,48 +155,83 @@ def _bounded(lines: list[str], most: int) -> str:
     )
 
 
-def _inside(root: Path, path: str) -> Path:
-    """The path that is meant, with all links followed; raises unless it is there and inside of the workspace."""
-    try:
-        found = root.joinpath(path).resolve(strict=True)
-    except (OSError, RuntimeError, ValueError):  # also a loop of links, and a null byte
-        raise ValueError(
-            f"there is no {format_value(path)} in the workspace: see list_files"
-        ) from None
-    if not found.is_relative_to(root):
-        raise ValueError(f"{format_value(path)} is outside of the workspace, and is not read")
+def _search(folder: ContainedFolder, path: str, wanted: str) -> list[str]:
+    """Return the lines that hold a text in lower case, with their file and number."""
+    found: list[str] = []
+    left = MOST_SEARCHED
+    for name, size in _files(folder, path):
+        left -= min(size, MOST_READ)
+        if left < 0:
+            found.append("(not all files were searched: search a folder below)")
+        if left < 0 or len(found) > MOST_FOUND:
+            break
+        try:
+            held, _ = _read(folder, name, follows_links=False)
+        except (OSError, ValueError) as error:
+            found.append(f"{name}: cannot be read ({error})")
+            continue
+        words = "" if b"\0" in held else held.decode("utf-8", "replace")
+        if wanted not in words.casefold():
+            continue
+        for number, line in enumerate(words.split("\n"), start=1):
+            place = line.casefold().find(wanted)
+            if place >= 0 and len(found) <= MOST_FOUND:
+                found.append(f"{name}:{number}: {line[max(0, place - 100) : place + 300]}")
     return found
 
 
-def _read(path: Path) -> tuple[bytes, int]:
-    """The bytes of a regular file, as far as they are read, and how many there are."""
-    if not path.is_file():
+def _open(folder: ContainedFolder, path: str, *, follows_links: bool = True) -> OpenEntry:
+    """Open what a path means; raises a ValueError unless it is there and inside of the workspace."""
+    try:
+        return folder.open(path, follows_links=follows_links)
+    except OutsideError:
         raise ValueError(
-            f"{format_value(path.name)} is no regular file: list a folder with list_files"
-        )
-    # A link or a pipe may be put there after the look; a pipe that nothing writes to would hold us for ever.
-    with open(
-        path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
-    ) as file:
-        return file.read(MOST_READ), os.fstat(file.fileno()).st_size
+            f"{format_value(path)} is outside of the workspace, and is not read"
+        ) from None
+    except PermissionError:
+        raise ValueError(f"{format_value(path)} cannot be read: permission denied") from None
+    except (OSError, ValueError):  # also a loop of links, and a null byte
+        raise ValueError(
+            f"there is no {format_value(path)} in the workspace: see list_files"
+        ) from None
 
 
-def _files(root: Path, path: str) -> Iterator[tuple[str, int]]:
+def _read(folder: ContainedFolder, path: str, *, follows_links: bool = True) -> tuple[bytes, int]:
+    """The bytes of a regular file, as far as they are read, and how many there are."""
+    content = _open(folder, path, follows_links=follows_links).read_and_close(MOST_READ)
+    if content is None:
+        raise ValueError(f"{format_value(path)} is no regular file: list a folder with list_files")
+    return content
+
+
+def _files(folder: ContainedFolder, path: str) -> Iterator[tuple[str, int]]:
     """The regular files below a folder, by name, with their sizes. Links are not followed."""
-    visited, waiting = 0, [_inside(root, path)]
+    start = _open(folder, path)
+    os.close(start.descriptor)
+    visited = 0
+    waiting = [start.name]
     while waiting:
-        here = waiting.pop()
-        if not here.is_dir():
-            yield str(here.relative_to(root)), here.lstat().st_size
-            continue
-        with os.scandir(here) as entries:
-            inside = sorted(islice(entries, MOST_VISITED), key=lambda entry: entry.name)
+        try:
+            entry = folder.open(waiting.pop(), follows_links=False)
+        except (OSError, ValueError):
+            continue  # it was there a moment ago
+        try:
+            if entry.is_regular_file:
+                yield entry.name, os.fstat(entry.descriptor).st_size
+            if not entry.is_folder:
+                continue
+            with os.scandir(entry.descriptor) as entries:
+                inside = sorted(islice(entries, MOST_VISITED), key=lambda each: each.name)
+            kept = [
+                each.name if entry.name == "." else f"{entry.name}/{each.name}"
+                for each in inside
+                if each.is_file(follow_symlinks=False) or each.is_dir(follow_symlinks=False)
+            ]
+        finally:
+            os.close(entry.descriptor)
         visited += len(inside)
         if visited >= MOST_VISITED:
             raise ValueError(
                 f"{MOST_VISITED:,} entries or more are below {format_value(path)}: name a folder below"
             )
-        kept = [
-            e for e in inside if e.is_file(follow_symlinks=False) or e.is_dir(follow_symlinks=False)
-        ]
-        waiting += [Path(entry.path) for entry in reversed(kept)]
+        waiting += reversed(kept)
