@@ -10,8 +10,9 @@ from assay.math import MathOptions, verify
 from assay.math.atoms import Ratio, powers_in, terms_of
 from assay.math.balls import TooLargeError, UndefinedError, ball
 from assay.math.exact import NO_PROOF, Form, proves_equal
-from assay.math.grammar import UnreadableError, parsed
+from assay.math.grammar import parsed
 from assay.math.separation import bits_to_prove_zero
+from assay.math.tokens import UnreadableError
 from assay.math.tree import Node, nodes_of
 
 

@@ -5,7 +5,8 @@ from types import FrameType
 
 import pytest
 
-from assay.math.grammar import UnreadableError, parsed
+from assay.math.grammar import parsed
+from assay.math.tokens import UnreadableError
 
 NESTED = {
     "mixed numbers": (r"2\frac{", "}{1}"),

@@ -1,24 +1,44 @@
 r"""Parse an answer into a tree: operators by precedence over tokens, in time linear in the text.
 
-From loosest to tightest: `,` and/or · `= < ∈` · `∪ ∩ \` · `+ − ±` · `· / ÷` · side by side · `^ ! %`.
+From loosest to tightest: `,` and/or · `= < ∈` · `∪ ∩ \` · `+ − ±` · `· / ÷` · side by side ·
+`^ ! %`.
 """
 
 import re
-from collections.abc import Callable, Sequence
-from itertools import pairwise
-from math import factorial, isfinite, prod
-from typing import Final, Literal, NamedTuple
+from math import factorial, prod
+from typing import Final
 
 from flint import fmpq
 
 from assay.math import tree, words
-from assay.math.balls import TooLargeError, UndefinedError, ball, is_real
+from assay.math.approximation import keep_exact_part
+from assay.math.construction import (
+    apply_function,
+    attach_unit,
+    divide,
+    expand_determinant,
+    is_proper_fraction,
+    list_items,
+    make_cases,
+    make_letter,
+    make_product,
+    make_tuple_or_interval,
+    multiply,
+    transpose,
+)
 from assay.math.integrals import NoIntegralError, integrate
 from assay.math.markup import MAX_DEPTH
-from assay.math.size import is_small
-from assay.math.units import is_unit, says_what
+from assay.math.tokens import (
+    MathToken,
+    TokenReader,
+    UnreadableError,
+    compute_repeating_decimal,
+    parse_decimal_with_ellipsis,
+    parse_number,
+    tokenize,
+)
+from assay.math.units import is_unit
 from assay.math.words import (
-    BASIS_POINTS,
     CONNECTIVES,
     DENIALS,
     FUNCTIONS,
@@ -26,487 +46,367 @@ from assay.math.words import (
     NO_FACTORS,
     NO_UNITS,
     ORDINALS,
-    PARTS,
     PERCENT,
-    SCALES,
     SETS,
 )
 
-
-class MathToken(NamedTuple):
-    kind: Literal["number", "word", "command", "text", "sign", "end"]
-    value: str
-    place: int  # where it starts, for error messages
-    spaced: bool  # whether a space stands before it
-
-
-class UnreadableError(ValueError):
-    """The text is not in the grammar; `args[0]` says what and where."""
-
-
-_TOKEN: Final = re.compile(
-    r"(?P<space>\s+)"
-    r"|(?P<number>(?:[1-9]\d{0,2}(?:,\d{3})+(?![\d])|[1-9]\d{0,2}(?: \d{3})+(?![\d,])|\d+)(?:\.\d+|\.(?=\s*\\(?:overline|bar|dot)(?![a-zA-Z])))?(?:[eE][-+]?\d+)?|\.\d+)"
-    r"|\\(?:text|textbf|textit|textrm|textnormal|mbox|hbox|textsf|emph)\s*\{(?P<text>[^{}]*)\}"
-    r"|(?P<command>\\(?:[a-zA-Z]+|.))"
-    r"|(?P<word>[a-zA-Z]+)"
-    r"|(?P<sign>\*\*|<=|>=|!=|==|\.\.\.|[-+*/^_=<>!%(){}\[\]|,;:'&])",
-    re.DOTALL | re.ASCII,
-)
-_SEPARATE_COMMAS: Final = re.compile(
-    _TOKEN.pattern.replace(r"[1-9]\d{0,2}(?:,\d{3})+(?![\d])|", "", 1), re.DOTALL | re.ASCII
-)
-_OPENINGS: Final = frozenset({"(", "[", r"\{", r"\lbrace", r"\langle"})
-_CLOSINGS: Final = frozenset({")", "]", r"\}", r"\rbrace", r"\rangle"})
-_DROPPED: Final = frozenset({r"\$", r"\mathstrut", r"\relax"})
-
-
-def tokens_of(text: str, *, grouped: bool = True) -> list[MathToken]:
-    """The tokens of a text, with one `end` behind them. `grouped`: `1,234` is one number, but never in brackets."""
-    tokens: list[MathToken] = []
-    place, spaced, depth = 0, False, 0
-    while place < len(text):
-        match = (_TOKEN if grouped and depth == 0 else _SEPARATE_COMMAS).match(text, place)
-        if match is None:
-            raise UnreadableError(f"{text[place]!r} at {place} is no mathematics")
-        kind: str = match.lastgroup or "space"
-        value = match[kind]
-        end = match.end()
-        if kind == "number" and " " in value and tokens and tokens[-1].value in ("^", "_"):
-            # `\log_2 100`: no digits of the number below, but the next number.
-            value = value.partition(" ")[0]
-            end = place + len(value)
-        if kind == "space" or value in _DROPPED:
-            spaced = True
-        else:
-            depth = max(0, depth + (value in _OPENINGS) - (value in _CLOSINGS))
-            tokens.append(MathToken(kind, value, place, spaced))  # pyright: ignore[reportArgumentType]
-            spaced = False
-        place = end
-    tokens.append(MathToken("end", "", place, spaced))
-    return tokens
-
-
-_MOST_DIGITS: Final = 3000
-_RECURRING: Final = re.compile(r"(\d*?)(\d+?)\2+\Z")
-
-
-def literal(text: str) -> tree.Number:
-    if len(text) > _MOST_DIGITS:
-        raise UnreadableError(f"a number of {len(text)} digits is too long")
-    mantissa, _, exponent = text.lower().replace(",", "").replace(" ", "").partition("e")
-    whole, point, decimals = mantissa.partition(".")
-    power = int(exponent or 0) - len(decimals) if len(exponent) <= 6 else None
-    if power is None or abs(power) > _MOST_DIGITS:
-        raise UnreadableError(f"the number {text} is too long to write out")
-    digits = int((whole + decimals) or "0")
-    value = fmpq(digits * 10**power) if power >= 0 else fmpq(digits, 10**-power)
-    return tree.Number(value, bool(point) or bool(exponent))
-
-
-def repeating(whole: str, decimals: str, period: str) -> fmpq:
-    """The number whose last digits repeat for ever."""
-    if len(decimals) + len(period) > _MOST_DIGITS:
-        raise UnreadableError("a recurring decimal is too long")
-    shift, cycle = 10 ** len(decimals), 10 ** len(period) - 1
-    return fmpq(int((whole or "0") + decimals), shift) + fmpq(int(period), shift * cycle)
-
-
-def recurring(text: str) -> tree.Number:
-    """A decimal with an ellipsis behind it, where its digits have begun to repeat."""
-    whole, _, decimals = text.partition(".")
-    end = decimals[-60:]
-    match = _RECURRING.match(end)
-    if match is None or len(end) - len(match[1]) < max(3, 2 * len(match[2])):
-        raise UnreadableError(f"{text}… has no digits that repeat")
-    head = decimals[: len(decimals) - len(end)] + match[1]
-    return tree.Number(repeating(whole, head, match[2]))
-
-
 TOO_DEEP: Final = "it nests too deep"
-DEEPEST_TREE: Final = (
-    2 * MAX_DEPTH
-)  # levels: `5!!!…` and `1/2/2/…` have one for each sign, though no bracket opens
-SET_OPERATIONS: Final = words.notations("set operation")
-TIMES, DIVIDED = frozenset(words.notations("times")), frozenset(words.notations("divided"))
-SIGNS: Final = frozenset({"+", "-", r"\pm", r"\mp"})
+# Levels of a tree: `5!!!…` and `1/2/2/…` have one for each sign, though no bracket opens.
+_MAX_TREE_HEIGHT: Final = 2 * MAX_DEPTH
+_MAX_WRITTEN_NODES: Final = 3000  # of sums, products and determinants that are written out
+_MAX_DOUBLE_FACTORIAL: Final = 3000
+
+_TWO: Final = tree.Number(fmpq(2))
+_THREE: Final = tree.Number(fmpq(3))
+_CONSTANTS: Final[dict[str, tree.Node]] = {
+    name: tree.NamedSet("empty") if meaning == "empty" else tree.Constant(meaning)  # pyright: ignore[reportArgumentType]
+    for name, meaning in words.CONSTANTS.items()
+}
+
+# Signs and commands.
+_SET_OPERATIONS: Final = words.notations("set operation")
+_TIMES: Final = frozenset(words.notations("times"))
+_DIVIDED: Final = frozenset(words.notations("divided"))
+_SIGNS: Final = frozenset({"+", "-", r"\pm", r"\mp"})
+_POWER_SIGNS: Final = frozenset({"^", "**"})
 _LOGIC: Final = words.notations("logic")
 _CONNECTIVES: Final = CONNECTIVES | _LOGIC
-_ORDINALS: Final = tuple(
-    node
-    for ending in ORDINALS
-    for node in (tree.Words(ending), tree.Product((tree.Symbol(ending[0]), tree.Symbol(ending[1]))))
-)
-_BEHIND_UNITS: Final = frozenset({",", ";", ")", "]", "/", "^", r"\}", "}"})
 _MODULI: Final = frozenset(words.notations("modulus"))
-# Commands that end a run of factors.
-_STOPS: Final = SIGNS.union(
-    words.notations("stop"), _MODULI, words.RELATIONS, SET_OPERATIONS, TIMES, DIVIDED, _CONNECTIVES
-)
-_FENCES: Final = {
+_DECORATIONS: Final = frozenset(words.notations("decoration"))
+_FONTS: Final = frozenset(words.notations("font"))
+_VECTORS: Final = frozenset(words.notations("vector"))
+_GRIDS: Final = frozenset(words.notations("grid"))
+_FENCES: Final = {  # by opening: the closing, and the function of what stands between
     r"\lfloor": (r"\rfloor", "floor"),
     r"\lceil": (r"\rceil", "ceil"),
     r"\lvert": (r"\rvert", "abs"),
 }
-_RAISED_CIRCLES: Final = ((r"\circ",), ("{", r"\circ", "}"), ("{", r"\degree", "}"))
-_DECORATIONS, _FONTS = frozenset(words.notations("decoration")), frozenset(words.notations("font"))
-_VECTORS, _GRIDS = frozenset(words.notations("vector")), frozenset(words.notations("grid"))
-_MAX_DECIMALS: Final = 50  # of an approximation
-_MOST_WRITTEN: Final = 3000  # nodes of the sums and determinants that are written out
-_IS_DIFFERENTIAL: Final = re.compile(r"d[a-zA-Z]").fullmatch
-_LARGEST_DETERMINANT: Final = 4
-_TWO: Final = tree.Number(fmpq(2))
-_DIFFERENTIALS: Final = tuple(
-    each
-    for d in map(tree.Symbol, ("d", "partial"))
-    for each in (d, tree.Power(d, _TWO), tree.Power(d, tree.Number(fmpq(3))))
+_DEGREE_SIGNS: Final = ((r"\circ",), ("{", r"\circ", "}"), ("{", r"\degree", "}"))
+# Commands that end a run of factors.
+_ENDS_OF_FACTORS: Final = _SIGNS.union(
+    words.notations("stop"),
+    _MODULI,
+    words.RELATIONS,
+    _SET_OPERATIONS,
+    _TIMES,
+    _DIVIDED,
+    _CONNECTIVES,
 )
-_BY_LENGTH: Final = sorted(
-    (f for f in FUNCTIONS if len(f) > 2 and f.islower()), key=len, reverse=True
+_SIGNS_BEHIND_UNITS: Final = frozenset({",", ";", ")", "]", "/", "^", r"\}", "}"})
+
+# Functions.
+_INVERTIBLE: Final = frozenset({"sin", "cos", "tan", "cot", "sec", "csc", "sinh", "cosh", "tanh"})
+_LONG_FUNCTIONS_FIRST: Final = sorted(
+    (name for name in FUNCTIONS if len(name) > 2 and name.islower()), key=len, reverse=True
 )
-_INVERSES: Final = {"sin", "cos", "tan", "cot", "sec", "csc", "sinh", "cosh", "tanh"}
-CONSTANTS: Final[dict[str, tree.Node]] = {
-    name: tree.NamedSet("empty") if meant == "empty" else tree.Constant(meant)  # pyright: ignore[reportArgumentType]
-    for name, meant in words.CONSTANTS.items()
-}
+
+_DIFFERENTIAL: Final = re.compile(r"d[a-zA-Z]")
+# The endings of 1st, 2nd and so on, as words and as products of two letters.
+_ORDINAL_ENDINGS: Final = (
+    *(tree.Words(ending) for ending in ORDINALS),
+    *(tree.Product((tree.Symbol(ending[0]), tree.Symbol(ending[1]))) for ending in ORDINALS),
+)
 
 
 def parsed(text: str, *, loose: bool = False, grouped: bool = True) -> tuple[tree.Node, bool]:
-    """The tree of a text, and whether a looser reading would differ."""
-    grammar = Grammar(tokens_of(text, grouped=grouped), loose=loose)
+    """Return the tree of a text, and whether a loose reading would differ.
+
+    A loose reading of `1/2x` is (1/2)x, and a strict one 1/(2x). If `grouped`, `1,234` is one
+    number. Raises `UnreadableError` if the text is not in the grammar.
+    """
+    grammar = Grammar(tokenize(text, grouped=grouped), loose=loose)
     try:
-        found = grammar.answer()
+        node = grammar.read_answer()
         if grammar.token.kind != "end":
-            raise grammar.unexpected()
+            raise grammar.unexpected_token()
     except RecursionError:
         raise UnreadableError(TOO_DEEP) from None
-    # What compares trees goes down level by level, so a tree of thousands must not get that far.
-    if tree.levels_of(found) > DEEPEST_TREE:
+    # Trees are compared recursively, so a tree of thousands of levels must not get that far.
+    if tree.levels_of(node) > _MAX_TREE_HEIGHT:
         raise UnreadableError(TOO_DEEP)
-    return found, grammar.is_ambiguous
+    return node, grammar.is_ambiguous
 
 
-_ASKED: Final = (
-    {
-        r"\frac",
-        r"\sqrt",
-        r"\binom",
-        r"\operatorname",
-        r"\lfloor",
-        r"\rfloor",
-        r"\lceil",
-        r"\rceil",
-        r"\lvert",
-        r"\rvert",
-        r"\infty",
-        r"\pi",
-        r"\mathrm",
-        r"\limits",
-        *"+-*/^_(){}[]|!",
-    }
-    | TIMES
-    | DIVIDED
-    | {f"\\{name}" for name in FUNCTIONS.keys() | GREEK if name not in ("partial", "nabla")}
-)
-_BOUND: Final = re.compile(
-    r"(\\(?:sum|prod)\s*_\s*\{\s*[a-zA-Z]\s*)=|(\\lim\s*_\s*\{\s*[a-zA-Z]\s*)\\(?:to|rightarrow)(?![a-zA-Z])"
-)
-_OPERATOR: Final = re.compile(
-    r"\\frac\s*\{\s*d\s*\}\s*\{\s*d\s*[a-zA-Z]\s*\}|\\(?:int|sum|prod|lim)(?![a-zA-Z])"
-)
-_DERIVATIVE: Final = re.compile(r"\bd\s*[a-zA-Z]?\s*(?:/|\}\s*\{)\s*d\s*[a-zA-Z]")
-
-
-def is_expression(text: str, *, is_read: bool) -> bool:
-    """Whether a text is one expression of operators that math-verify is known to read: sums, integrals, limits.
-
-    Of anything else it may read a part alone, and its verdict is on that part: `\\neq 7` is 7 to it.
-    """
-    if (
-        not is_read and _OPERATOR.search(text) is None
-    ):  # without one it is something else that cannot be read
-        return False
-    text = _OPERATOR.sub(" ", _BOUND.sub(lambda match: match[1] or match[2], text))
-    if _DERIVATIVE.search(text) or "!!" in text:
-        return False
-    try:
-        tokens = tokens_of(text)[:-1]
-    except UnreadableError:
-        return False
-    for token in tokens:
-        # A name without a backslash is left out by math-verify, and `of` are two letters to us.
-        if token.kind == "word" and (
-            len(token.value) > 3 or token.value in words.NO_LABELS | words.LEADS
-        ):
-            return False
-        if token.kind == "text" or (
-            token.kind in ("command", "sign") and token.value not in _ASKED
-        ):
-            return False
-    return bool(tokens)
-
-
-class Grammar:
-    """One reading of one text. `loose`: `1/2x` is (1/2)x, as people often mean; else 1/(2x)."""
+class Grammar(TokenReader):
+    """Reads one text. In a loose reading, `1/2x` is (1/2)x, as people often mean, not 1/(2x)."""
 
     def __init__(self, tokens: list[MathToken], *, loose: bool = False) -> None:
-        self.tokens = tokens
-        self.position = 0
-        self.in_bars = 0
-        self.in_braces = False
-        self.loose = loose
-        self.is_ambiguous = False
-        self.written = 0
+        super().__init__(tokens)
+        self.is_ambiguous = False  # whether a loose reading differs from a strict one
+        self._loose = loose
+        self._open_bars = 0  # of absolute values, within the innermost bracket
+        self._in_braces = False  # whether the innermost bracket is that of a set
+        self._written_nodes = 0  # of sums and determinants that were written out
 
-    @property
-    def token(self) -> MathToken:
-        return self.tokens[self.position]
+    # Lists and relations.
 
-    @property
-    def before(self) -> MathToken:
-        return self.tokens[self.position - 1]
-
-    def peek(self, ahead: int) -> MathToken:
-        return self.tokens[min(self.position + ahead, len(self.tokens) - 1)]
-
-    def advance(self) -> MathToken:
-        token = self.tokens[self.position]
-        if token.kind == "end":
-            raise self.unexpected()
-        self.position += 1
-        return token
-
-    def take(self, value: str) -> bool:
-        """Whether this sign stands here; it is taken then."""
-        if self.token.value != value or self.token.kind == "text":
-            return False
-        self.position += 1
-        return True
-
-    def expect(self, *values: str) -> None:
-        for value in values:
-            if not self.take(value):
-                raise UnreadableError(f"{value!r} is missing at {self.token.place}")
-
-    def take_run(self, *values: str) -> bool:
-        """Whether these tokens stand here one after the other; they are taken then."""
-        stands = all(self.peek(ahead).value == value for ahead, value in enumerate(values))
-        self.position += len(values) if stands else 0
-        return stands
-
-    def closed(self, node: tree.Node, closing: str) -> tree.Node:
-        """What was just read, behind which its bracket has to close."""
-        self.expect(closing)
-        return node
-
-    def unexpected(self, token: MathToken | None = None) -> UnreadableError:
-        token = token or self.token
-        if token.kind == "end":
-            return UnreadableError("it ends too early")
-        return UnreadableError(f"{token.value!r} at {token.place} is not understood")
-
-    def answer(self) -> tree.Node:
-        """One statement, or several between commas, `and`, `or`."""
-        items = [self.statement()]
-        groups: list[list[tree.Node]] = [items]
+    def read_answer(self) -> tree.Node:
+        """Read one statement, or several between commas, semicolons, `and` and `or`."""
+        groups = [[self._read_statement()]]  # of statements, separated by semicolons
         joined = ","
         is_logic = False
-        while (connective := self.connective()) is not None:
-            joined = connective if connective not in (",", ";") else joined
+        while True:
+            connective = self._take_connectives()
+            if connective is None:
+                break
+            if connective not in (",", ";"):
+                joined = connective
             if self.token.kind == "end" or self.token.value in (")", "]", r"\}"):
                 if connective in ("and", "or"):
-                    raise self.unexpected()
+                    raise self.unexpected_token()
                 break
-            is_logic = is_logic or self.before.value in _LOGIC
+            if self.previous.value in _LOGIC:
+                is_logic = True
             if connective == ";":
                 groups.append([])
-            groups[-1].append(self.statement())
-        if len(groups) > 1 and len({len(group) for group in groups}) == 1 and len(items) > 1:
-            return tree.Listing(
-                "bare", tuple(tree.Listing("round", tuple(group)) for group in groups)
-            )
+            groups[-1].append(self._read_statement())
+
+        have_same_length = len({len(group) for group in groups}) == 1
+        if len(groups) > 1 and have_same_length and len(groups[0]) > 1:
+            tuples = [tree.Listing("round", tuple(group)) for group in groups]
+            return tree.Listing("bare", tuple(tuples))
         items = [item for group in groups for item in group]
         if is_logic and not all(isinstance(item, tree.Relation) for item in items):
             raise UnreadableError("logic that joins no relations")
-        if len(items) == 1 and self.take(r"\over"):
-            return _quotient(items[0], self.answer())
-        if len(items) == 1 and self.take(r"\choose"):
-            return tree.Apply("binomial", (items[0], self.answer()))
-        return items[0] if len(items) == 1 else tree.Listing("bare", tuple(items), joined)  # pyright: ignore[reportArgumentType]
+        if len(items) > 1:
+            return tree.Listing("bare", tuple(items), joined)  # pyright: ignore[reportArgumentType]
+        (item,) = items
+        if self.take(r"\over"):
+            return divide(item, self.read_answer())
+        if self.take(r"\choose"):
+            return tree.Apply("binomial", (item, self.read_answer()))
+        return item
 
-    def connective(self) -> str | None:
-        found: str | None = None
+    def _take_connectives(self) -> str | None:
+        """Read all connectives that come next, and return the most specific: `and` of `, and`."""
+        connective: str | None = None
         while True:
-            token = self.token
-            meant = token.value if token.kind == "sign" and token.value in (",", ";") else None
-            if token.kind in ("word", "text", "command"):
-                meant = _CONNECTIVES.get(token.value.strip().lower())
-            if meant is None:
-                return found
-            found = meant if found in (None, ",", ";") else found
+            meaning = _find_connective(self.token)
+            if meaning is None:
+                return connective
+            if connective in (None, ",", ";"):
+                connective = meaning
             self.advance()
 
-    def statement(self) -> tree.Node:
-        """An expression, or a chain of relations."""
-        first = self.set_expression()
+    def _read_statement(self) -> tree.Node:
+        """Read an expression, or a chain of relations."""
+        first = self._read_set_expression()
         if isinstance(first, tree.Words) and self.take(":"):
-            return tree.Relation((first, self.set_expression()), ("=",))
-        sides = [self.ratio(first)]
+            return tree.Relation((first, self._read_set_expression()), ("=",))
+        sides = [self._read_ratio(first)]
         operators: list[str] = []
-        while (meant := words.RELATIONS.get(self.token.value)) is not None:
-            self.advance()
-            operators.append(meant)
-            sides.append(self.ratio(self.set_expression()))
-        if operators[-1:] == ["mod"] and self.starts_modulus():
-            sides[-1] = tree.Apply("mod", (sides[-1], self.modulus()))
-        return _exact_part(sides, operators) if operators else sides[0]
+        while self.token.value in words.RELATIONS:
+            operators.append(words.RELATIONS[self.advance().value])
+            sides.append(self._read_ratio(self._read_set_expression()))
+        if not operators:
+            return sides[0]
+        if operators[-1] == "mod" and self._is_at_modulus():
+            sides[-1] = tree.Apply("mod", (sides[-1], self._read_modulus()))
+        return keep_exact_part(sides, operators)
 
-    def ratio(self, first: tree.Node) -> tree.Node:
-        """The first term with those that follow it after `:` or `to`."""
+    def _read_ratio(self, first: tree.Node) -> tree.Node:
+        """Read the terms of a ratio behind its first term, after `:` or `to`."""
         terms = [first]
-        while (self.token.value == ":" and not self.in_braces) or self.token.value.strip() == "to":
+        while self._is_at_ratio_sign():
             self.advance()
-            terms.append(self.sum())
-        return first if len(terms) == 1 else tree.Listing("ratio", tuple(terms))
+            terms.append(self._read_sum())
+        if len(terms) == 1:
+            return first
+        return tree.Listing("ratio", tuple(terms))
 
-    def modulus(self) -> tree.Node:
+    def _is_at_ratio_sign(self) -> bool:
+        if self.token.value == ":":
+            return not self._in_braces  # in a set, a colon stands before the condition
+        return self.token.value.strip() == "to"
+
+    def _is_at_modulus(self) -> bool:
+        r"""Return True before `\pmod 3`, `\mod 3` or `(mod 3)`."""
+        if self.token.value in _MODULI:
+            return True
+        return self.token.value == "(" and self.peek(1).value.strip() == "mod"
+
+    def _read_modulus(self) -> tree.Node:
         if self.advance().value != "(":
-            return self.script()
-        self.advance()
-        return self.closed(self.sum(), ")")
+            return self._read_script()
+        self.advance()  # the word `mod`
+        modulus = self._read_sum()
+        self.expect(")")
+        return modulus
 
-    def starts_modulus(self) -> bool:
-        """Whether `\\pmod 3`, `\\mod 3` or `(mod 3)` stands here."""
-        token = self.token
-        return token.value in _MODULI or (
-            token.value == "(" and self.peek(1).value.strip() == "mod"
-        )
-
-    def set_expression(self) -> tree.Node:
-        left = self.sum()
-        while (
-            operator := "union" if self.joins_sets() else SET_OPERATIONS.get(self.token.value)
-        ) is not None:
-            if tree.is_value(left) and not tree.symbols_of(
-                left
-            ):  # `7 \\backslash 8` is not the set of 7
+    def _read_set_expression(self) -> tree.Node:
+        """Read a sum, or sets with unions, intersections and differences between them."""
+        left = self._read_sum()
+        while True:
+            operator = _SET_OPERATIONS.get(self.token.value)
+            if self._is_at_letter_for_union():
+                operator = "union"
+            if operator is None:
+                return left
+            if tree.is_value(left) and not tree.symbols_of(left):
+                # `7 \backslash 8` is not a difference of sets.
                 raise UnreadableError("a number is no set, and has no union or difference")
             self.advance()
-            left = tree.SetOperation(operator, left, self.sum())  # pyright: ignore[reportArgumentType]
-        return left
+            left = tree.SetOperation(operator, left, self._read_sum())  # pyright: ignore[reportArgumentType]
 
-    def joins_sets(self) -> bool:
-        """Whether a `U` between two intervals stands here: `(-oo,1) U (3,oo)`."""
-        if (
-            self.token.value != "U"
-            or self.before.value not in (")", "]")
-            or self.peek(1).value not in ("(", "[")
-        ):
+    def _is_at_letter_for_union(self) -> bool:
+        """Return True before a `U` between two intervals, as in `(-oo,1) U (3,oo)`."""
+        if self.token.value != "U" or self.previous.value not in (")", "]"):
             return False
-        behind = [token.value for token in self.tokens[self.position + 2 :]]
-        closing = next(
-            (place for place, value in enumerate(behind) if value in (")", "]", "(", "[")), 0
-        )
-        return "," in behind[:closing]
+        if self.peek(1).value not in ("(", "["):
+            return False
+        has_comma = False
+        for token in self.tokens[self.position + 2 :]:
+            if token.value in (")", "]", "(", "["):
+                return has_comma
+            if token.value == ",":
+                has_comma = True
+        return False
 
-    def sum(self) -> tree.Node:
-        terms: list[tree.Node] = []
-        while not terms or self.token.value in SIGNS:
-            sign = self.advance().value if self.token.value in SIGNS else ""
-            if self.token.value in SIGNS and self.token.value != "-":
-                raise self.unexpected()
-            term = self.product()
-            if sign == "-":
-                term = tree.negated(term)
-            elif sign in (r"\pm", r"\mp"):
-                term = tree.PlusMinus(term, sign == r"\pm")
-            terms.append(term)
-        return terms[0] if len(terms) == 1 else tree.Sum(tuple(terms))
+    # Sums, products and powers.
 
-    def product(self) -> tree.Node:
-        left = self.side_by_side()
+    def _read_sum(self) -> tree.Node:
+        terms = [self._read_term()]
+        while self.token.value in _SIGNS:
+            terms.append(self._read_term())
+        if len(terms) == 1:
+            return terms[0]
+        return tree.Sum(tuple(terms))
+
+    def _read_term(self) -> tree.Node:
+        """Read a product with the sign before it."""
+        sign = ""
+        if self.token.value in _SIGNS:
+            sign = self.advance().value
+        if self.token.value in _SIGNS and self.token.value != "-":
+            raise self.unexpected_token()
+        term = self._read_product()
+        match sign:
+            case "-":
+                return tree.negated(term)
+            case r"\pm":
+                return tree.PlusMinus(term, upper=True)
+            case r"\mp":
+                return tree.PlusMinus(term, upper=False)
+            case _:
+                return term
+
+    def _read_product(self) -> tree.Node:
+        product = self._read_factors()
         while True:
             operator = self.token.value
-            if operator in TIMES and self.token.kind != "word":
+            if operator in _TIMES and self.token.kind != "word":
                 if operator == r"\times" and any(token.value in _VECTORS for token in self.tokens):
                     raise UnreadableError("a cross product")
                 self.advance()
-                left = _times(left, self.signed_run())
-            elif operator in DIVIDED:
+                product = multiply(product, self._read_signed_factors())
+            elif operator in _DIVIDED:
                 self.advance()
-                left = _quotient(left, self.divisor())
-                if self.loose and self.starts_factor():
-                    left = _times(left, self.side_by_side())
-            elif self.starts_unit():
-                left = self.measured(left)
+                product = divide(product, self._read_divisor())
+                if self._loose and self._is_at_factor():
+                    product = multiply(product, self._read_factors())
+            elif self._is_at_unit():
+                product = self._read_unit(product)
             else:
-                return left
+                return product
 
-    def signed_run(self) -> tree.Node:
-        """A factor that may have a sign: `2 · −3`."""
+    def _read_signed_factors(self) -> tree.Node:
+        """Read factors that may have a sign: `2 · −3`."""
         if self.take("-"):
-            return tree.negated(self.signed_run())
+            return tree.negated(self._read_signed_factors())
         self.take("+")
-        return self.side_by_side()
+        return self._read_factors()
 
-    def divisor(self) -> tree.Node:
-        """What stands under a `/`: everything side by side, or one factor in a loose reading."""
+    def _read_divisor(self) -> tree.Node:
+        """Read what stands behind `/`: all factors side by side, or one in a loose reading."""
         if self.take("-"):
-            return tree.negated(self.divisor())
-        first = self.power()
-        if not self.starts_factor():
+            return tree.negated(self._read_divisor())
+        first = self._read_power()
+        if not self._is_at_factor():
             return first
         self.is_ambiguous = True
-        return first if self.loose else self.side_by_side(first)
+        if self._loose:
+            return first
+        return self._read_more_factors([first])
 
-    def side_by_side(self, first: tree.Node | None = None) -> tree.Node:
-        """Factors with no sign between them: `2x(y+1)`; a number before a fraction is a mixed number."""
-        start = self.token
-        node = self.power() if first is None else first
-        factors = self.mixed_number(node) if first is None and start.kind == "number" else [node]
-        while self.starts_factor():
-            if self.token.kind == "number" and self.before.kind == "number":
-                raise self.unexpected()
-            factors.append(self.power())
-        return _product(factors)
+    def _read_factors(self) -> tree.Node:
+        """Read factors with no sign between them, such as `2x(y+1)`, or a mixed number."""
+        starts_with_number = self.token.kind == "number"
+        first = self._read_power()
+        if starts_with_number:
+            return self._read_more_factors(self._read_mixed_number(first))
+        return self._read_more_factors([first])
 
-    def starts_factor(self) -> bool:
-        """Whether what comes next is multiplied by standing there."""
+    def _read_more_factors(self, factors: list[tree.Node]) -> tree.Node:
+        while self._is_at_factor():
+            if self.token.kind == "number" and self.previous.kind == "number":
+                raise self.unexpected_token()
+            factors.append(self._read_power())
+        return make_product(factors)
+
+    def _is_at_factor(self) -> bool:
+        """Return True if what comes next is multiplied without a sign."""
         token = self.token
-        if token.kind in ("number", "word"):
-            return (
-                token.value not in NO_FACTORS and not self.starts_unit() and not self.joins_sets()
-            )
-        if token.kind == "command":
-            return token.value not in _STOPS
-        if token.kind != "sign" or token.value not in ("(", "{", "|"):
-            return False
-        if token.value == "(":
-            return not self.starts_modulus()
-        return token.value != "|" or (self.in_bars == 0 and not self.in_braces)
+        match token.kind:
+            case "number" | "word":
+                if token.value in NO_FACTORS:
+                    return False
+                return not self._is_at_unit() and not self._is_at_letter_for_union()
+            case "command":
+                return token.value not in _ENDS_OF_FACTORS
+            case "sign" if token.value == "(":
+                return not self._is_at_modulus()
+            case "sign" if token.value == "|":
+                # Else the bar closes an absolute value, or stands before the condition of a set.
+                return self._open_bars == 0 and not self._in_braces
+            case "sign":
+                return token.value == "{"
+            case _:
+                return False
 
-    def power(self) -> tree.Node:
-        """A primary with what is written behind and above it."""
-        node = self.primary()
+    def _read_mixed_number(self, whole: tree.Node) -> list[tree.Node]:
+        r"""Read the fraction of `1\frac12` or `1 1/2`, and return the mixed number.
+
+        If the fraction turns out to be a factor (`2\frac{x}{3}`), both factors are returned. To
+        read it again would double the work at every level of `2\frac{2\frac{…}{1}}{1}`.
+        """
+        is_whole = isinstance(whole, tree.Number) and whole.value.q == 1 and not whole.decimal
+        if not is_whole:
+            return [whole]
+        if self.token.value == r"\frac":
+            fraction = self._read_power()
+            bare_fraction = fraction
+            if isinstance(fraction, tree.Quantity | tree.Percent):
+                bare_fraction = fraction.value
+            if isinstance(bare_fraction, tree.Quotient) and is_proper_fraction(
+                bare_fraction.top, bare_fraction.bottom
+            ):
+                mixed_number = tree.Sum((whole, bare_fraction))
+                return [tree.replaced(fraction, bare_fraction, mixed_number)]
+            return [whole, fraction]
+        numerator, slash, denominator = self.peek(0), self.peek(1), self.peek(2)
+        is_fraction = (
+            numerator.kind == "number" and slash.value == "/" and denominator.kind == "number"
+        )
+        if is_fraction and numerator.has_space_before:
+            top = parse_number(numerator.value)
+            bottom = parse_number(denominator.value)
+            if is_proper_fraction(top, bottom):
+                self.position += 3
+                return [tree.Sum((whole, tree.Quotient(top, bottom)))]
+        return [whole]
+
+    def _read_power(self) -> tree.Node:
+        """Read an operand with the exponents, `!` and `%` behind it."""
+        node = self._read_operand()
         while True:
             token = self.token
-            if token.value in ("^", "**"):
+            is_percent_word = token.kind == "text" and token.value.strip().lower() in PERCENT
+            if token.value in _POWER_SIGNS:
                 self.advance()
-                node = self.raised(node)
+                node = self._read_exponent(node)
             elif token.value == "!":
-                again = self.before.value == "!" and not token.spaced
-                self.advance()
-                # `5!!` is 5·3·1 and no factorial of a factorial; of more signs nothing is concluded.
-                match node:
-                    case tree.Apply("factorial", (tree.Number(n),)) if (
-                        again and n.q == 1 and 0 <= n.p < _MOST_WRITTEN
-                    ):
-                        node = tree.Number(fmpq(prod(range(int(n.p), 0, -2))))
-                    case _:
-                        node = tree.Apply("multifactorial" if again else "factorial", (node,))
-            elif token.value in ("%", r"\%") or (
-                token.kind == "text" and token.value.strip().lower() in PERCENT
-            ):
+                node = self._read_factorial(node)
+            elif token.value in ("%", r"\%") or is_percent_word:
                 self.advance()
                 node = tree.Percent(node)
             elif self.take(r"\degree"):
@@ -514,733 +414,621 @@ class Grammar:
             else:
                 return node
 
-    def raised(self, base: tree.Node) -> tree.Node:
-        """The base under the exponent that comes next; `^\\circ` makes it degrees."""
-        if self.token.value in ("{", r"\circ") and any(
-            self.take_run(*signs) for signs in _RAISED_CIRCLES
-        ):
-            return tree.Quantity(base, self.degrees())
-        if isinstance(base, tree.Symbol) and (
-            self.take(r"\prime") or self.take_run("{", r"\prime", "}")
-        ):
+    def _read_factorial(self, node: tree.Node) -> tree.Node:
+        """Read one `!`. `5!!` is 5·3·1, and not a factorial of a factorial."""
+        is_repeated = self.previous.value == "!" and not self.token.has_space_before
+        self.advance()
+        if not is_repeated:
+            return tree.Apply("factorial", (node,))
+        match node:
+            case tree.Apply("factorial", (tree.Number(number),)):
+                if number.q == 1 and 0 <= number.p < _MAX_DOUBLE_FACTORIAL:
+                    return tree.Number(fmpq(prod(range(int(number.p), 0, -2))))
+            case _:
+                pass
+        # Nothing is concluded from other runs of signs.
+        return tree.Apply("multifactorial", (node,))
+
+    def _read_exponent(self, base: tree.Node) -> tree.Node:
+        r"""Read what stands above a base. `^\circ` makes it degrees, and `^{th}` an ordinal."""
+        if any(self.take_sequence(*signs) for signs in _DEGREE_SIGNS):
+            return tree.Quantity(base, self._read_temperature_scale())
+        if isinstance(base, tree.Symbol) and self._take_prime():
             return tree.Symbol(f"{base.name}'")
-        exponent = self.script()
-        if self.token.value in ("^", "**"):
+        exponent = self._read_script()
+        if self.token.value in _POWER_SIGNS:
             self.advance()
-            exponent = self.raised(exponent)
-        if exponent in _ORDINALS:
+            exponent = self._read_exponent(exponent)
+        if exponent in _ORDINAL_ENDINGS:
             return base
         if exponent == tree.Symbol("T") and isinstance(base, tree.Grid | tree.Listing):
-            rows = base.rows if isinstance(base, tree.Grid) else (base.items,)
-            return tree.Grid(tuple(zip(*rows, strict=True)))
+            return transpose(base)
         return tree.Power(base, exponent)
 
-    def mixed_number(self, whole: tree.Node) -> list[tree.Node]:
-        r"""`1\frac12` and `1 1/2`: a whole number and a fraction below one, side by side.
+    def _take_prime(self) -> bool:
+        return self.take(r"\prime") or self.take_sequence("{", r"\prime", "}")
 
-        A fraction that turns out to be a factor (`2\frac{x}{3}`) is handed on as it was read: reading it again
-        would double the work at every level of `2\frac{2\frac{…}{1}}{1}`.
-        """
-        if not (isinstance(whole, tree.Number) and whole.value.q == 1 and not whole.decimal):
-            return [whole]
-        if self.token.value == r"\frac":
-            fraction = self.power()
-            part = (
-                fraction.value if isinstance(fraction, tree.Quantity | tree.Percent) else fraction
-            )
-            if isinstance(part, tree.Quotient) and _is_proper(part.top, part.bottom):
-                return [tree.replaced(fraction, part, tree.Sum((whole, part)))]
-            return [whole, fraction]
-        one, slash, two = self.peek(0), self.peek(1), self.peek(2)
-        if one.kind == "number" and one.spaced and slash.value == "/" and two.kind == "number":
-            top, bottom = literal(one.value), literal(two.value)
-            if _is_proper(top, bottom):
-                self.position += 3
-                return [tree.Sum((whole, tree.Quotient(top, bottom)))]
-        return [whole]
+    def _read_temperature_scale(self) -> str:
+        r"""Read the scale behind a degree sign: `20^\circ C`. Without one it is an angle."""
+        scale = self.token.value.strip()
+        if scale in ("C", "F", "K") and self.peek(1).kind in ("end", "sign"):
+            self.advance()
+            return scale
+        return "degree"
 
-    def measured(self, node: tree.Node) -> tree.Node:
-        """The value with the unit or words behind it: `5 cm`, `5 \\text{ apples}`, `9.8 \\text{m}/\\text{s}^2`."""
+    # Units.
+
+    def _is_at_unit(self) -> bool:
+        """Return True before text, or before the name of a unit behind a number."""
+        token = self.token
+        if token.kind == "text":
+            return token.value.strip().lower() not in NO_UNITS
+        if token.kind != "word" or self.position == 0:
+            return False
+        is_behind_value = self.previous.kind in ("number", "text") or self.previous.value in (
+            "}",
+            ")",
+            "/",
+        )
+        if not is_behind_value:
+            return False
+        if token.value in ORDINALS:
+            return True
+        following = self.peek(1)
+        ends_value = (
+            following.kind in ("end", "text", "word") or following.value in _SIGNS_BEHIND_UNITS
+        )
+        return ends_value and is_unit(token.value)
+
+    def _read_unit(self, value: tree.Node) -> tree.Node:
+        r"""Read units or words behind a value: `5 cm`, `5 \text{ apples}`, `9.8 \text{m}/\text{s}^2`."""
         parts = [self.advance().value]
         while True:
             token = self.token
-            if self.starts_unit():
+            if self._is_at_unit():
                 parts.append(self.advance().value)
             elif self.take("^"):
-                exponent = self.script()
+                exponent = self._read_script()
                 if not isinstance(exponent, tree.Number):
-                    raise self.unexpected()
+                    raise self.unexpected_token()
                 parts.append(f"^{exponent.value}")
             elif token.value in ("/", r"\cdot") and self.peek(1).kind in ("text", "word"):
                 self.advance()
                 parts.append("/" if token.value == "/" else "·")
                 parts.append(self.advance().value)
             else:
-                return _scaled(node, " ".join(" ".join(parts).split()).replace(" ^", "^"))
+                break
+        words_with_single_spaces = " ".join(parts).split()
+        unit = " ".join(words_with_single_spaces).replace(" ^", "^")
+        return attach_unit(value, unit)
 
-    def starts_unit(self) -> bool:
-        """Whether a unit stands here: any text, or the name of a unit right behind a number."""
-        token = self.token
-        if token.kind == "text":
-            return token.value.strip().lower() not in NO_UNITS
-        follows = self.before.kind in ("number", "text") or self.before.value in ("}", ")", "/")
-        if token.kind != "word" or not follows or self.position == 0:
-            return False
-        if token.value in ORDINALS:
-            return True
-        following = self.peek(1)
-        ends_value = following.kind in ("end", "text", "word") or following.value in _BEHIND_UNITS
-        return ends_value and is_unit(token.value)
+    # Operands: what stands between operators.
 
-    def degrees(self) -> str:
-        """Of an angle, or of a temperature: `20^\\circ C`."""
-        scale = self.token.value.strip()
-        if scale not in ("C", "F", "K") or self.peek(1).kind not in ("end", "sign"):
-            return "degree"
-        self.advance()
-        return scale
-
-    # Primaries: what stands between operators.
-
-    def primary(self) -> tree.Node:
+    def _read_operand(self) -> tree.Node:
         token = self.advance()
-        value = token.value
-        read = _PRIMARIES.get(token.kind)
-        if read is not None:
-            return read(self, value)
-        if value in "([]":
-            return self.bracket(value)
-        if value == "{":
-            return self.closed(self.answer(), "}")
-        if value == "|":
-            self.in_bars += 1
-            node = self.sum()
-            self.in_bars -= 1
-            self.expect("|")
-            return tree.Apply("abs", (node,))
-        if value == "-":
-            return tree.negated(self.power())
-        raise self.unexpected(token)
+        match token.kind:
+            case "number":
+                return self._read_numeral(token.value)
+            case "word":
+                return self._read_word(token.value)
+            case "text":
+                return self._read_text(token.value)
+            case "command":
+                return self._read_command(token.value)
+            case _:
+                pass
+        match token.value:
+            case "(" | "[" | "]":
+                return self._read_bracket(token.value)
+            case "{":
+                node = self.read_answer()
+                self.expect("}")
+                return node
+            case "|":
+                self._open_bars += 1
+                node = self._read_sum()
+                self._open_bars -= 1
+                self.expect("|")
+                return tree.Apply("abs", (node,))
+            case "-":
+                return tree.negated(self._read_power())
+            case _:
+                raise self.unexpected_token(token)
 
-    def nested(self, *, in_braces: bool = False) -> tree.Node:
-        """An answer in brackets, whatever bars and braces stand around them."""
-        bars, braces, self.in_bars, self.in_braces = self.in_bars, self.in_braces, 0, in_braces
-        node = self.answer()
-        self.in_bars, self.in_braces = bars, braces
+    def _read_script(self) -> tree.Node:
+        """Read what stands above or below: a group, a number with its sign, or one operand."""
+        if self.token.value == "{":
+            return self._read_command_argument()
+        if self.take("-"):
+            return tree.negated(self._read_script())
+        self.take("+")
+        if self.token.kind == "word" and self.token.value not in FUNCTIONS:
+            return self._read_command_argument()
+        return self._read_operand()
+
+    def _read_command_argument(self) -> tree.Node:
+        r"""Read the argument of a command: a group in braces, or one character as in `\frac12`."""
+        token = self.token
+        has_several_characters = len(token.value) > 1
+        if token.kind == "number" and has_several_characters and token.value.isdigit():
+            return tree.Number(fmpq(int(self.take_first_character())))
+        if self.take("{"):
+            node = self._read_nested_answer()
+            self.expect("}")
+            return node
+        if token.kind == "word" and has_several_characters and token.value not in _CONSTANTS:
+            return make_letter(self.take_first_character())
+        return self._read_operand()
+
+    def _read_nested_answer(self, *, in_braces: bool = False) -> tree.Node:
+        """Read an answer in brackets, where the bars and braces around them do not count."""
+        open_bars = self._open_bars
+        was_in_braces = self._in_braces
+        self._open_bars = 0
+        self._in_braces = in_braces
+        node = self.read_answer()
+        self._open_bars = open_bars
+        self._in_braces = was_in_braces
         return node
 
-    def split(self) -> str:
-        """The first character of the token that stands here; the rest is read again."""
-        token = self.token
-        self.tokens[self.position] = MathToken(token.kind, token.value[1:], token.place + 1, False)
-        return token.value[0]
+    # Numerals.
 
-    def bracket(self, opening: str) -> tree.Node:
-        """A bracketed expression, a tuple, a list or an interval."""
-        if opening == "[" and self.take("]"):
-            return tree.NamedSet("empty")
-        inside = self.nested()
-        token = self.advance()
-        closing = {r"\rbrack": "]", r"\rparen": ")"}.get(token.value, token.value)
-        if closing not in (")", "]", "["):
-            raise self.unexpected(token)
-        if opening == "]" or closing == "[":  # `]2,5[`, as intervals are written in French
-            if not (isinstance(inside, tree.Listing) and len(inside.items) == 2):
-                raise self.unexpected(token)
-            return tree.Range(*inside.items, opening in "(]", closing in ")[")
-        if not (isinstance(inside, tree.Listing) and inside.kind == "bare"):
-            if (opening, closing) == ("(", ")"):
-                return inside
-            if (opening, closing) == ("[", "]"):
-                return (
-                    inside if isinstance(inside, tree.Grid) else tree.Listing("square", (inside,))
-                )
-            raise UnreadableError(f"the brackets {opening}…{closing} hold no interval")
-        if len(inside.items) == 2 and (opening == "[") != (closing == "]"):
-            return tree.Range(*inside.items, opening == "(", closing == ")")
-        if (opening == "(") != (closing == ")"):
-            raise UnreadableError(
-                f"the brackets {opening}…{closing} hold {len(inside.items)} parts"
-            )
-        if opening == "[" and all(
-            isinstance(item, tree.Listing) and item.kind == "square" for item in inside.items
-        ):
-            rows = tuple(tree.children(item) for item in inside.items)
-            if len({len(row) for row in rows}) == 1:
-                return tree.Grid(rows)
-        return tree.Listing("round" if opening == "(" else "square", inside.items)
-
-    def numeral(self, value: str) -> tree.Node:
-        """A literal, with an ellipsis, a bar over recurring digits, or a base behind it."""
-        if self.token.value in ("...", r"\ldots", r"\dots", r"\cdots") and "." in value:
+    def _read_numeral(self, text: str) -> tree.Node:
+        """Read what follows a number: an ellipsis, a bar over recurring digits, or a base."""
+        has_point = "." in text
+        if has_point and self.token.value in ("...", r"\ldots", r"\dots", r"\cdots"):
             self.advance()
-            return recurring(value)
-        has_bar = "." in value and self.token.value in (r"\overline", r"\bar", r"\dot")
-        if has_bar and (period := self.period()):
-            whole, _, decimals = value.partition(".")
-            return tree.Number(repeating(whole, decimals, period))
-        if self.token.value == "_" and value.isdigit():
-            token, base = self.advance(), self.script()
+            return parse_decimal_with_ellipsis(text)
+        if has_point and self.token.value in (r"\overline", r"\bar", r"\dot"):
+            period = self._read_period()
+            if period:
+                whole, _, decimals = text.partition(".")
+                return tree.Number(compute_repeating_decimal(whole, decimals, period))
+        if self.token.value == "_" and text.isdigit():
+            token = self.advance()
+            base = self._read_script()
             if isinstance(base, tree.Number) and base.value.q == 1 and 1 < base.value.p <= 36:
-                return tree.Based(value, int(base.value.p))
-            # Nothing but a base stands below a number, so there is no other reading to go back for.
-            raise self.unexpected(token)
-        return literal(value)
+                return tree.Based(text, int(base.value.p))
+            # Only a base can stand below a number, so there is no other way to read this.
+            raise self.unexpected_token(token)
+        return parse_number(text)
 
-    def period(self) -> str:
-        r"""The digits under a bar, or from one dot to the next: `\dot{1}4285\dot{7}`."""
-        command, digits = self.token.value, self.peek(2).value
+    def _read_period(self) -> str:
+        r"""Read the digits under a bar, or from one dot to the next: `\dot{1}4285\dot{7}`."""
+        command = self.token.value
+        digits = self.peek(2).value
         if self.peek(1).value != "{" or not digits.isdigit() or self.peek(3).value != "}":
             return ""
         self.position += 4
-        between = (
-            self.token.value
-            if self.token.kind == "number" and self.peek(1).value == r"\dot"
-            else ""
-        )
-        if command != r"\dot" or not (between.isdigit() or self.token.value == r"\dot"):
+        if command != r"\dot":
             return digits
-        self.position += bool(between)
-        return digits + between + self.period()
+        if self.token.value == r"\dot":
+            return digits + self._read_period()
+        has_digits = self.token.kind == "number" and self.token.value.isdigit()
+        if has_digits and self.peek(1).value == r"\dot":
+            digits_between = self.advance().value
+            return digits + digits_between + self._read_period()
+        return digits
 
-    def digit_or_group(self) -> tree.Node:
-        r"""The argument of a command: a group in braces, or the one sign that follows (`\frac12`)."""
-        token = self.token
-        if token.kind == "number" and len(token.value) > 1 and token.value.isdigit():
-            return tree.Number(fmpq(int(self.split())))
-        if self.take("{"):
-            return self.closed(self.nested(), "}")
-        if token.kind == "word" and len(token.value) > 1 and token.value not in CONSTANTS:
-            return letter(self.split())
-        return self.primary()
+    # Words and letters.
 
-    def script(self) -> tree.Node:
-        """What stands above or below: a group, a number with its sign, or one primary."""
-        if self.token.value == "{":
-            return self.digit_or_group()
-        if self.take("-"):
-            return tree.negated(self.script())
-        self.take("+")
-        if self.token.kind == "word" and self.token.value not in FUNCTIONS:
-            return self.digit_or_group()
-        return self.primary()
-
-    def word(self, value: str) -> tree.Node:
-        """A run of letters: a constant, a function, a Greek letter, or letters side by side."""
-        if value in ("sqrt", "cbrt"):
-            index = tree.Number(fmpq(2 if value == "sqrt" else 3))
-            return tree.Apply("root", (self.digit_or_group(), index))
-        known = self.known(value)
-        if known is not None or len(value) == 1:
-            return known or self.subscripted(letter(value))
-        if len(value) > 3 or value.lower() in DENIALS:
+    def _read_word(self, word: str) -> tree.Node:
+        """Read a run of letters: a constant, a function, a Greek letter, or letters side by side."""
+        if word in ("sqrt", "cbrt"):
+            index = _TWO if word == "sqrt" else _THREE
+            return tree.Apply("root", (self._read_command_argument(), index))
+        known = self._read_known_name(word)
+        if known is not None:
+            return known
+        if len(word) == 1:
+            return self._read_subscripts(make_letter(word))
+        if len(word) > 3 or word.lower() in DENIALS:
             if self.token.value in ("=", ":"):
-                return tree.Words(value.casefold())
+                return tree.Words(word.casefold())
             self.position -= 1
-            raise UnreadableError(f"the word {value!r} at {self.token.place} is no mathematics")
-        # The rest is read again: in `xy^2` only y is squared.
+            raise UnreadableError(f"the word {word!r} at {self.token.start} is no mathematics")
+        # Only the first letter is read now: in `xy^2` only y is squared.
         self.position -= 1
-        return letter(self.split())
+        return make_letter(self.take_first_character())
 
-    def known(self, name: str) -> tree.Node | None:
-        """What a name in formulas stands for: a constant, a Greek letter, or a function with its arguments."""
-        if name in CONSTANTS:
-            return CONSTANTS[name]
+    def _read_known_name(self, name: str) -> tree.Node | None:
+        """Read the rest of a constant, a Greek letter or a function. None for other names."""
+        if name in _CONSTANTS:
+            return _CONSTANTS[name]
         if name in GREEK:
-            return self.subscripted(tree.Symbol(name))
-        return self.function(FUNCTIONS[name]) if name in FUNCTIONS else None
+            return self._read_subscripts(tree.Symbol(name))
+        if name in FUNCTIONS:
+            return self._read_function(FUNCTIONS[name])
+        return None
 
-    def words(self, value: str) -> tree.Node:
-        """What `\\text{…}` holds: a letter, or words."""
-        text = " ".join(value.split())
+    def _read_text(self, text: str) -> tree.Node:
+        r"""Read what `\text{…}` holds: a letter, a function, or words."""
+        text = " ".join(text.split())
         if len(text) == 1 and text.isalpha():
-            return self.subscripted(letter(text))
+            return self._read_subscripts(make_letter(text))
         if text in FUNCTIONS:
-            return self.function(FUNCTIONS[text])
+            return self._read_function(FUNCTIONS[text])
         return tree.Words(text.casefold())
 
-    def subscripted(self, node: tree.Node) -> tree.Node:
-        """A letter with its subscript and primes."""
-        if not isinstance(node, tree.Symbol | tree.Constant):
-            return node
-        name = node.name
+    def _read_subscripts(self, letter: tree.Node) -> tree.Node:
+        """Read subscripts and primes behind a letter, and the arguments of `f(x)`."""
+        if not isinstance(letter, tree.Symbol | tree.Constant):
+            return letter
+        name = letter.name
         while self.token.value in ("_", "'", r"\prime"):
-            name += f"_{self.label()}" if self.advance().value == "_" else "'"
-        named = node if name == node.name else tree.Symbol(name)
-        # `f(x)`, `y(0)`: functions that the text does not define. `x(y + 1)` is a product.
-        is_called = node.name in ("f", "g", "h") or (
-            self.peek(1).kind == "number" and self.peek(2).value == ")"
-        )
-        if (
-            not isinstance(node, tree.Symbol)
-            or not is_called
-            or self.token.value != "("
-            or self.token.spaced
-        ):
-            return named
-        self.advance()
-        return tree.Apply(f"{name}()", _parts(self.closed(self.answer(), ")")))
+            if self.advance().value == "_":
+                name += f"_{self._read_label()}"
+            else:
+                name += "'"
+        if isinstance(letter, tree.Symbol) and self._is_at_function_argument(letter.name):
+            self.advance()
+            arguments = list_items(self.read_answer())
+            self.expect(")")
+            return tree.Apply(f"{name}()", arguments)
+        return letter if name == letter.name else tree.Symbol(name)
 
-    def label(self) -> str:
+    def _is_at_function_argument(self, letter: str) -> bool:
+        """Return True before the argument of `f(x)` or `y(0)`. `x(y + 1)` is a product."""
+        if self.token.value != "(" or self.token.has_space_before:
+            return False
+        is_at_number = self.peek(1).kind == "number" and self.peek(2).value == ")"
+        return letter in ("f", "g", "h") or is_at_number
+
+    def _read_label(self) -> str:
+        """Read a name: a group in braces, or one character."""
         if not self.take("{"):
             token = self.advance()
             if token.kind == "word" and len(token.value) > 1:
                 self.position -= 1
-                return self.split()
+                return self.take_first_character()
             return token.value.strip()
         parts: list[str] = []
         while not self.take("}"):
             parts.append(self.advance().value.strip())
         return "".join(parts)
 
-    def angle_name(self) -> str:
-        r"""The letters of `\angle ABC`, or its group or number."""
-        if self.token.kind == "word":
-            return self.advance().value
-        return self.label()
+    # Brackets.
 
-    def command(self, value: str) -> tree.Node:
-        name = value[1:]
-        known = self.known(name)
-        if known is not None:
-            return known
-        if value in _FENCES:
-            end, function = _FENCES[value]
-            return tree.Apply(function, (self.closed(self.sum(), end),))
-        if value in _FONTS:
-            return self.in_font()
-        if value in _DECORATIONS:
-            return self.subscripted(tree.Symbol(f"{name}({self.label()})"))
-        read = _COMMANDS.get(value)
-        return read(self) if read is not None else self.run_together(name)
+    def _read_bracket(self, opening: str) -> tree.Node:
+        """Read a bracketed expression, a tuple, a list or an interval."""
+        if opening == "[" and self.take("]"):
+            return tree.NamedSet("empty")
+        inside = self._read_nested_answer()
+        token = self.advance()
+        closing = {r"\rbrack": "]", r"\rparen": ")"}.get(token.value, token.value)
+        if closing not in (")", "]", "["):
+            raise self.unexpected_token(token)
+        if opening == "]" or closing == "[":
+            # French intervals, such as `]2,5[`.
+            if not isinstance(inside, tree.Listing) or len(inside.items) != 2:
+                raise self.unexpected_token(token)
+            low, high = inside.items
+            return tree.Range(low, high, low_open=opening != "[", high_open=closing != "]")
+        if isinstance(inside, tree.Listing) and inside.kind == "bare":
+            return make_tuple_or_interval(inside.items, opening, closing)
+        if (opening, closing) == ("(", ")"):
+            return inside
+        if (opening, closing) != ("[", "]"):
+            raise UnreadableError(f"the brackets {opening}…{closing} hold no interval")
+        if isinstance(inside, tree.Grid):
+            return inside
+        return tree.Listing("square", (inside,))
 
-    def run_together(self, name: str) -> tree.Node:
-        r"""A function and its argument with no space between them: `\cotx`."""
-        self.position -= 1
-        function = next((f for f in _BY_LENGTH if name.startswith(f)), None)
-        if function is None:
-            raise self.unexpected()
-        place = self.token.place + len(function) + 1
-        self.tokens[self.position] = MathToken("word", name[len(function) :], place, False)
-        return self.function(FUNCTIONS[function])
-
-    def root(self) -> tree.Node:
-        index: tree.Node = _TWO
-        if self.take("["):
-            index = self.closed(self.sum(), "]")
-        return tree.Apply("root", (self.digit_or_group(), index))
-
-    def surd(self) -> tree.Node:
-        """`√12`, written as a sign: the whole number stands under it."""
-        return tree.Apply(
-            "root", (self.power() if self.token.kind == "number" else self.primary(), _TWO)
-        )
-
-    def braces(self) -> tree.Node:
-        """A set by its members, or by a condition behind `|` or `:`."""
+    def _read_set(self) -> tree.Node:
+        """Read a set by its members, or by a condition behind `|` or `:`."""
         if self.take(r"\}") or self.take(r"\rbrace"):
             return tree.NamedSet("empty")
-        inside = self.nested(in_braces=True)
+        inside = self._read_nested_answer(in_braces=True)
         if any(self.take(bar) for bar in ("|", ":", r"\mid", r"\vert")):
-            inside = tree.Builder(inside, self.nested(in_braces=True))
+            inside = tree.Builder(inside, self._read_nested_answer(in_braces=True))
         if not self.take(r"\rbrace"):
             self.expect(r"\}")
-        return inside if isinstance(inside, tree.Builder) else tree.Listing("set", _parts(inside))
+        if isinstance(inside, tree.Builder):
+            return inside
+        return tree.Listing("set", list_items(inside))
 
-    def angles(self) -> tree.Node:
-        inside = self.closed(self.answer(), r"\rangle")
-        parts = _parts(inside)
-        return inside if len(parts) == 1 else tree.Listing("round", parts)
+    def _read_angle_brackets(self) -> tree.Node:
+        inside = self.read_answer()
+        self.expect(r"\rangle")
+        items = list_items(inside)
+        if len(items) == 1:
+            return inside
+        return tree.Listing("round", items)
 
-    def blackboard(self) -> tree.Node:
-        name = self.label()
+    # Commands.
+
+    def _read_command(self, command: str) -> tree.Node:
+        name = command[1:]
+        known = self._read_known_name(name)
+        if known is not None:
+            return known
+        if command in _FENCES:
+            closing, function = _FENCES[command]
+            inside = self._read_sum()
+            self.expect(closing)
+            return tree.Apply(function, (inside,))
+        if command in _FONTS:
+            return self._read_font_argument()
+        if command in _DECORATIONS:
+            return self._read_subscripts(tree.Symbol(f"{name}({self._read_label()})"))
+        match command:
+            case r"\frac":
+                numerator = self._read_command_argument()
+                return divide(numerator, self._read_command_argument())
+            case r"\binom" | r"\dbinom" | r"\tbinom":
+                upper = self._read_command_argument()
+                return tree.Apply("binomial", (upper, self._read_command_argument()))
+            case r"\sqrt":
+                return self._read_root()
+            case r"\surd":
+                return self._read_root_sign()
+            case r"\angle":
+                return tree.Symbol(f"angle {self._read_angle_name()}")
+            case r"\{" | r"\lbrace":
+                return self._read_set()
+            case r"\langle":
+                return self._read_angle_brackets()
+            case r"\mathbb":
+                return self._read_number_set()
+            case r"\operatorname":
+                return self._read_name(self._read_label())
+            case r"\begin":
+                return self._read_environment()
+            case r"\sum":
+                terms = self._write_out_steps()
+                return tree.Sum(terms)
+            case r"\prod":
+                factors = self._write_out_steps()
+                return tree.Product(factors)
+            case r"\int":
+                return self._read_integral()
+            case _:
+                return self._read_function_without_space(name)
+
+    def _read_root(self) -> tree.Node:
+        index: tree.Node = _TWO
+        if self.take("["):
+            index = self._read_sum()
+            self.expect("]")
+        return tree.Apply("root", (self._read_command_argument(), index))
+
+    def _read_root_sign(self) -> tree.Node:
+        """Read what stands behind the sign √. In `√12`, the whole number is under the root."""
+        is_number = self.token.kind == "number"
+        radicand = self._read_power() if is_number else self._read_operand()
+        return tree.Apply("root", (radicand, _TWO))
+
+    def _read_angle_name(self) -> str:
+        r"""Read the letters of `\angle ABC`, or its group or number."""
+        if self.token.kind == "word":
+            return self.advance().value
+        return self._read_label()
+
+    def _read_number_set(self) -> tree.Node:
+        r"""Read a set such as `\mathbb{R}`, or the positive numbers `\mathbb{R}^+`."""
+        name = self._read_label()
         if name not in SETS:
             raise UnreadableError(f"the set {name!r} is not known")
-        if (
-            name == "R"
-            and self.token.value == "^"
-            and "+" in (self.peek(1).value, self.peek(2).value)
-        ):
-            self.advance()
-            if self.label() == "+":
-                return tree.Range(tree.Number(fmpq(0)), CONSTANTS["infinity"], True, True)
+        if name == "R" and self.token.value == "^":
+            has_plus = "+" in (self.peek(1).value, self.peek(2).value)
+            if has_plus:
+                self.advance()
+                if self._read_label() == "+":
+                    zero = tree.Number(fmpq(0))
+                    return tree.Range(zero, _CONSTANTS["infinity"], low_open=True, high_open=True)
         if self.token.value in ("^", "_"):
             raise UnreadableError(f"{name} with a script is not known")
         return tree.NamedSet(name)
 
-    def in_font(self) -> tree.Node:
-        r"""`\mathrm{e}` and the like: a letter, a name, or an expression in another font."""
+    def _read_font_argument(self) -> tree.Node:
+        r"""Read a letter, a name or an expression in another font, such as `\mathrm{e}`."""
         if self.token.value == "{" and self.peek(1).kind == "word" and self.peek(2).value == "}":
             name = self.peek(1).value
             self.position += 3
-            return self.named(name)
-        return self.digit_or_group()
+            return self._read_name(name)
+        return self._read_command_argument()
 
-    def named(self, name: str) -> tree.Node:
+    def _read_name(self, name: str) -> tree.Node:
         if len(name) == 1:
-            return self.subscripted(letter(name))
+            return self._read_subscripts(make_letter(name))
         if name in FUNCTIONS:
-            return self.function(FUNCTIONS[name])
-        if name in CONSTANTS:
-            return CONSTANTS[name]
-        return (
-            self.subscripted(tree.Symbol(name))
-            if name.isalpha() and len(name) < 4
-            else tree.Words(name.casefold())
-        )
+            return self._read_function(FUNCTIONS[name])
+        if name in _CONSTANTS:
+            return _CONSTANTS[name]
+        if name.isalpha() and len(name) < 4:
+            return self._read_subscripts(tree.Symbol(name))
+        return tree.Words(name.casefold())
 
-    def written_out(self, kind: type[tree.Sum | tree.Product]) -> tree.Node:
-        r"""`\sum_{k=1}^{3} k^2` as 1 + 4 + 9, and products alike. Only math-verify knows about those without end."""
+    def _write_out_steps(self) -> tuple[tree.Node, ...]:
+        r"""Read a sum or product after its sign, and return its terms: `_{k=1}^{3} k^2` is 1, 4, 9.
+
+        Sums and products without end are left to math-verify.
+        """
         self.expect("_", "{")
-        name = self.advance()
+        name = self.advance().value
         self.expect("=")
-        low = tree.rational_of(self.sum())
+        low = tree.rational_of(self._read_sum())
         self.expect("}", "^")
-        high = tree.rational_of(self.script())
-        body = self.product()
-        if len(name.value) != 1 or any(
-            name.value in token.value for token in self.tokens[self.position :]
-        ):
+        high = tree.rational_of(self._read_script())
+        body = self._read_product()
+        rest = self.tokens[self.position :]
+        if len(name) != 1 or any(name in token.value for token in rest):
             raise UnreadableError("it is not clear where a sum ends")
         if low is None or high is None or low.q != 1 or high.q != 1:
             raise UnreadableError("a sum without numbers for its limits")
-        count = int(high.p) - int(low.p) + 1
-        if count < 1:
-            raise UnreadableError("a sum whose limits are turned round")
-        self.spend(count * len(tree.nodes_of(body)))
         steps = range(int(low.p), int(high.p) + 1)
-        return kind(
-            tuple(
-                tree.replaced(body, letter(name.value), tree.Number(fmpq(step))) for step in steps
-            )
-        )
+        step_count = int(high.p) - int(low.p) + 1  # len(steps) fails for huge numbers
+        if step_count < 1:
+            raise UnreadableError("a sum whose limits are turned round")
+        self._count_written_nodes(step_count * len(tree.nodes_of(body)))
+        variable = make_letter(name)
+        return tuple(tree.replaced(body, variable, tree.Number(fmpq(step))) for step in steps)
 
-    def spend(self, nodes: int) -> None:
-        """Account for what is written out, so that a short text stays a small tree."""
-        self.written += nodes
-        if self.written > _MOST_WRITTEN:
+    def _count_written_nodes(self, count: int) -> None:
+        """Count nodes that are written out. Raises `UnreadableError` if there are too many.
+
+        Without this limit, a short text could become a huge tree.
+        """
+        self._written_nodes += count
+        if self._written_nodes > _MAX_WRITTEN_NODES:
             raise UnreadableError("a sum or determinant of too many terms")
 
-    def integral(self) -> tree.Node:
-        r"""An integral between two limits, as the difference of its antiderivative."""
+    def _read_integral(self) -> tree.Node:
+        r"""Read an integral between two limits, and return its value as an expression of them."""
         self.expect("_")
-        low = self.script()
+        low = self._read_script()
         self.expect("^")
-        high = self.script()
-        places = range(self.position + 1, len(self.tokens))
-        end = next((place for place in places if _IS_DIFFERENTIAL(self.tokens[place].value)), None)
-        if end is None:
-            raise UnreadableError("an integral over nothing")
+        high = self._read_script()
+        end = self._find_differential()
         variable = tree.Symbol(self.tokens[end].value[1])
-        inside = Grammar(
-            [*self.tokens[self.position : end], MathToken("end", "", self.tokens[end].place, False)]
-        )
-        body = inside.sum()
-        self.position = end + 1
-        if inside.token.kind != "end":
+        end_token = MathToken("end", "", self.tokens[end].start, has_space_before=False)
+        integrand_grammar = Grammar([*self.tokens[self.position : end], end_token])
+        integrand = integrand_grammar._read_sum()
+        if integrand_grammar.token.kind != "end":
             raise UnreadableError("an integral that does not end before its variable")
+        self.position = end + 1
         try:
-            return integrate(body, variable, low, high)
+            return integrate(integrand, variable, low, high)
         except NoIntegralError as error:
             raise UnreadableError(str(error)) from None
 
-    def environment(self) -> tree.Node:
-        r"""A matrix, its determinant, or a choice of cases between `\begin` and `\end`."""
-        name = self.label()
+    def _find_differential(self) -> int:
+        """Return the position of the next token such as `dx`."""
+        for position in range(self.position + 1, len(self.tokens)):
+            if _DIFFERENTIAL.fullmatch(self.tokens[position].value):
+                return position
+        raise UnreadableError("an integral over nothing")
+
+    def _read_function_without_space(self, name: str) -> tree.Node:
+        r"""Read a function and its argument with no space between them: `\cotx`."""
+        self.position -= 1
+        for function in _LONG_FUNCTIONS_FIRST:
+            if name.startswith(function):
+                break
+        else:
+            raise self.unexpected_token()
+        argument_start = self.token.start + len(function) + 1
+        self.tokens[self.position] = MathToken(
+            "word", name[len(function) :], argument_start, has_space_before=False
+        )
+        return self._read_function(FUNCTIONS[function])
+
+    # Matrices and cases.
+
+    def _read_environment(self) -> tree.Node:
+        r"""Read a matrix, its determinant, or cases between `\begin` and `\end`."""
+        name = self._read_label()
         if name not in _GRIDS:
             raise UnreadableError(f"the environment {name!r} is not known")
         if name == "array" and self.token.value == "{":
-            self.label()
-        rows: list[tuple[tree.Node, ...]] = []
-        while True:
-            row = [self.statement()]
-            self.take(",")
-            while self.take("&"):
-                if (
-                    name == "cases"
-                    and self.token.kind == "text"
-                    and self.token.value.strip(" ,") in ("if", "for", "when")
-                ):
-                    self.advance()
-                row.append(self.statement())
-            self.take(",")
-            rows.append(tuple(row))
-            again = self.take(r"\\")
-            if self.take(r"\end"):
-                self.label()
-                break
-            if not again:
-                raise self.unexpected()
+            self._read_label()  # the alignment of the columns
+        rows = self._read_rows(has_conditions=name == "cases")
         if len({len(row) for row in rows}) > 1:
             raise UnreadableError("the rows of a matrix differ in length")
-        if name == "cases":
-            if len(rows[0]) == 1:  # several statements at once
-                return tree.Listing("bare", tuple(statement for (statement,) in rows))
-            return tree.Listing(
-                "set", tuple(tree.Listing("round", row) for row in rows)
-            )  # values with conditions
-        if name == "vmatrix":
-            self.spend(
-                factorial(min(len(rows), 9))
-                * sum(len(tree.nodes_of(cell)) for row in rows for cell in row)
-            )
-            return _determinant(rows)
-        return tree.Grid(tuple(rows))
+        match name:
+            case "cases":
+                return make_cases(rows)
+            case "vmatrix":
+                cell_nodes = sum(len(tree.nodes_of(cell)) for row in rows for cell in row)
+                term_count = factorial(min(len(rows), 9))
+                self._count_written_nodes(term_count * cell_nodes)
+                return expand_determinant(rows)
+            case _:
+                return tree.Grid(tuple(rows))
 
-    def function(self, name: str) -> tree.Node:
-        r"""A function with its base, its power and its argument: `\log_2 8`, `\sin^2 x`."""
+    def _read_rows(self, *, has_conditions: bool) -> list[tuple[tree.Node, ...]]:
+        r"""Read rows of statements up to `\end` and its name."""
+        rows: list[tuple[tree.Node, ...]] = []
+        while True:
+            row = [self._read_statement()]
+            self.take(",")
+            while self.take("&"):
+                if has_conditions:
+                    self._take_condition_word()
+                row.append(self._read_statement())
+            self.take(",")
+            rows.append(tuple(row))
+            has_line_break = self.take(r"\\")
+            if self.take(r"\end"):
+                self._read_label()
+                return rows
+            if not has_line_break:
+                raise self.unexpected_token()
+
+    def _take_condition_word(self) -> None:
+        """Read the `if` before a condition, if there is one."""
+        token = self.token
+        if token.kind == "text" and token.value.strip(" ,") in ("if", "for", "when"):
+            self.advance()
+
+    # Functions.
+
+    def _read_function(self, name: str) -> tree.Node:
+        r"""Read the base, the power and the arguments of a function: `\log_2 8`, `\sin^2 x`."""
         base: tree.Node | None = None
         exponent: tree.Node | None = None
-        while self.token.value in ("_", "^", "**"):
+        while self.token.value == "_" or self.token.value in _POWER_SIGNS:
             if self.advance().value == "_":
-                base = self.script()
+                base = self._read_script()
             else:
-                exponent = self.script()
-        arguments = self.arguments()
-        if exponent == tree.Number(fmpq(-1)) and name in _INVERSES:
-            name, exponent = f"arc{name}", None
-        node = _called(name, arguments, base)
-        return node if exponent is None else tree.Power(node, exponent)
+                exponent = self._read_script()
+        arguments = self._read_arguments()
+        if exponent == tree.MINUS_ONE and name in _INVERTIBLE:
+            return apply_function(f"arc{name}", arguments, base)
+        node = apply_function(name, arguments, base)
+        if exponent is None:
+            return node
+        return tree.Power(node, exponent)
 
-    def arguments(self) -> tuple[tree.Node, ...]:
-        """What a function is applied to: a group, or the factors up to the next sign or function."""
-        if self.token.value in ("(", "["):
-            inside = self.bracket(self.advance().value)
-            if isinstance(inside, tree.Listing) and inside.kind in ("round", "square"):
-                return inside.items
-            return (inside,)
-        if self.token.value == "{":
-            inside = self.digit_or_group()
-            return inside.items if isinstance(inside, tree.Listing) else (inside,)
-        return (self.power() if self.token.value in ("|", r"\lvert") else self.run(),)
+    def _read_arguments(self) -> tuple[tree.Node, ...]:
+        """Read what a function is applied to: a group, or factors up to the next sign."""
+        match self.token.value:
+            case "(" | "[" as opening:
+                self.advance()
+                inside = self._read_bracket(opening)
+                if isinstance(inside, tree.Listing) and inside.kind in ("round", "square"):
+                    return inside.items
+                return (inside,)
+            case "{":
+                inside = self._read_command_argument()
+                if isinstance(inside, tree.Listing):
+                    return inside.items
+                return (inside,)
+            case "|" | r"\lvert":
+                return (self._read_power(),)
+            case _:
+                return (self._read_argument_without_brackets(),)
 
-    def run(self) -> tree.Node:
+    def _read_argument_without_brackets(self) -> tree.Node:
+        r"""Read factors and divisors up to the next bracket or function: `\sin 2x/3 \cos y`."""
         if self.take("-"):
-            return tree.Product((tree.Number(fmpq(-1)), self.run()))
-        factors: list[tree.Node] = [self.power()]
+            return tree.Product((tree.MINUS_ONE, self._read_argument_without_brackets()))
+        factors = [self._read_power()]
         while True:
             if self.take("/"):
-                factors = [_quotient(_product(factors), self.power())]
-            elif (
-                self.starts_factor()
-                and self.token.value not in "([{|"
-                and not self.starts_function()
-            ):
-                factors.append(self.power())
+                factors = [divide(make_product(factors), self._read_power())]
+            elif self._is_at_argument_factor():
+                factors.append(self._read_power())
             else:
-                return _product(factors)
+                return make_product(factors)
 
-    def starts_function(self) -> bool:
+    def _is_at_argument_factor(self) -> bool:
+        is_bracket = self.token.value in ("(", "[", "{", "|")
+        return self._is_at_factor() and not is_bracket and not self._is_at_function()
+
+    def _is_at_function(self) -> bool:
+        if self.token.kind not in ("word", "command"):
+            return False
         name = self.token.value.lstrip("\\")
-        return self.token.kind in ("word", "command") and (
-            name in FUNCTIONS or name == "operatorname"
-        )
+        return name in FUNCTIONS or name == "operatorname"
 
 
-def _determinant(rows: Sequence[tuple[tree.Node, ...]]) -> tree.Node:
-    """Expanded along the first row."""
-    if len(rows) != len(rows[0]) or len(rows) > _LARGEST_DETERMINANT:
-        raise UnreadableError(f"a determinant of {len(rows)} by {len(rows[0])}")
-    if len(rows) == 1:
-        return rows[0][0]
-    minors = ([row[:place] + row[place + 1 :] for row in rows[1:]] for place in range(len(rows)))
-    terms = [
-        tree.Product((cell, _determinant(minor)))
-        for cell, minor in zip(rows[0], minors, strict=True)
-    ]
-    return tree.Sum(
-        tuple(tree.negated(term) if place % 2 else term for place, term in enumerate(terms))
-    )
-
-
-def _exact_part(sides: list[tree.Node], operators: list[str]) -> tree.Node:
-    """A chain up to its first `≈`: what follows only says it again, less exactly."""
-    if "about" in operators:
-        place = operators.index("about")
-        for exact, rounded in pairwise(sides[place:]):
-            if not _is_near(exact, rounded):
-                raise UnreadableError("a number is not approximately another one")
-        if place == 0 and isinstance(sides[0], tree.Symbol | tree.Words):
-            operators = ["=" if operator == "about" else operator for operator in operators]
-        else:
-            sides, operators = sides[: place + 1], operators[:place]
-    return tree.Relation(tuple(sides), tuple(operators)) if operators else sides[0]
-
-
-def _is_near(exact: tree.Node, approximation: tree.Node) -> bool:
-    """Return True if the second number is the first one, rounded or cut off at its last digit.
-
-    `2/3 ≈ 0.66` and `12345 ≈ 12000` hold, `3 ≈ 4` does not. A fraction must agree to one per cent.
-    What has no value as a number is not judged.
-    """
-    for node in (exact, approximation):
-        if tree.symbols_of(node) or not is_small(node):
-            return True
-    try:
-        balls = [ball(_without_unit(node), {}, 64) for node in (exact, approximation)]
-    except (UndefinedError, TooLargeError):
-        return True
-    if not all(map(is_real, balls)):
-        return True
-    value, rounded = (float(number.str(17, radius=False)) for number in balls)
-    difference = abs(value - rounded)
-    if not isfinite(difference):
-        return True
-    last_digit = _last_digit(_without_unit(approximation))
-    if last_digit is None:
-        return difference <= abs(value) / 100
-    is_rounded = difference <= last_digit * 0.501
-    is_cut_off = abs(rounded) <= abs(value) and difference < last_digit
-    return is_rounded or is_cut_off
-
-
-def _without_unit(node: tree.Node) -> tree.Node:
-    return node.value if isinstance(node, tree.Quantity) else node
-
-
-def _last_digit(node: tree.Node) -> float | None:
-    """Return the value of the last digit that is not 0: 0.01 for 3.14 and 1000 for 12000.
-
-    None for a number without a last digit, such as 22/7.
-    """
-    number = tree.rational_of(node)
-    if number is None or number == 0:
-        return None
-    unit = fmpq(1)
-    for _ in range(_MAX_DECIMALS):
-        if (number / unit).q == 1:
-            break
-        unit /= 10
-    else:
-        return None
-    for _ in range(_MAX_DECIMALS):
-        if (number / (unit * 10)).q != 1:
-            break
-        unit *= 10
-    return int(unit.p) / int(unit.q)
-
-
-def _quotient(top: tree.Node, bottom: tree.Node) -> tree.Node:
-    """A fraction; `dy/dx` is none but one name, whatever its letters are."""
-    match top, bottom:
-        case (
-            tree.Product((tree.Symbol("d" | "partial" as sign), tree.Symbol(of))),
-            tree.Product((tree.Symbol(same), tree.Symbol(by))),
-        ) if sign == same:
-            return tree.Symbol(f"{sign}{of}/{sign}{by}")
-        case (
-            tree.Product(
-                (
-                    tree.Power(tree.Symbol("d" | "partial" as sign), tree.Number(order)),
-                    tree.Symbol(of),
-                )
-            ),
-            tree.Product((tree.Symbol(same), tree.Power(tree.Symbol(by), tree.Number(times)))),
-        ) if sign == same and order == times:
-            return tree.Symbol(f"{sign}{order}{of}/{sign}{by}{order}")
+def _find_connective(token: MathToken) -> str | None:
+    """Return the connective that a token stands for: `,`, `;`, `and` or `or`."""
+    match token.kind:
+        case "sign" if token.value in (",", ";"):
+            return token.value
+        case "word" | "text" | "command":
+            return _CONNECTIVES.get(token.value.strip().lower())
         case _:
-            starts = [
-                side.factors[0] if isinstance(side, tree.Product) else side
-                for side in (top, bottom)
-            ]
-    if all(start in _DIFFERENTIALS for start in starts):
-        raise UnreadableError("a derivative")
-    return tree.Quotient(top, bottom)
-
-
-def _product(factors: Sequence[tree.Node]) -> tree.Node:
-    return factors[0] if len(factors) == 1 else tree.Product(tuple(factors))
-
-
-def _times(left: tree.Node, right: tree.Node) -> tree.Node:
-    return (
-        tree.Product((*left.factors, right))
-        if isinstance(left, tree.Product)
-        else tree.Product((left, right))
-    )
-
-
-def _scaled(node: tree.Node, unit: str) -> tree.Node:
-    """The value with its unit; `5 million dollars` is 5,000,000 of them, `5 twelfths` are 5/12."""
-    first, _, rest = unit.partition(" ")
-    scale = SCALES.get(first.lower())
-    part = 10_000 if unit.lower() in BASIS_POINTS else PARTS.get(unit.lower())
-    is_singular = part is not None and not unit.endswith("s") and node != tree.ONE
-    if part is not None and not is_singular:
-        return _multiplied(node, fmpq(1, part))
-    words = unit if scale is None else rest
-    if words and words not in ORDINALS and not says_what(words):
-        raise UnreadableError(f"the words {words!r} may make another number of it")
-    value = node if scale is None else _multiplied(node, fmpq(scale))
-    return tree.Quantity(value, words) if words else value
-
-
-def _multiplied(node: tree.Node, factor: fmpq) -> tree.Node:
-    """The product with a number, written out where the node is a number."""
-    if isinstance(node, tree.Number):
-        value = node.value * factor
-        return tree.Number(value, node.decimal and value.q != 1)
-    return tree.Product((node, tree.Number(factor)))
-
-
-def _is_proper(top: tree.Node, bottom: tree.Node) -> bool:
-    if not (isinstance(top, tree.Number) and isinstance(bottom, tree.Number)):
-        return False
-    return not top.decimal and not bottom.decimal and fmpq(0) < top.value < bottom.value
-
-
-def letter(name: str) -> tree.Node:
-    return tree.Constant(name) if name in ("e", "i") else tree.Symbol(name)
-
-
-def _parts(node: tree.Node) -> tuple[tree.Node, ...]:
-    return node.items if isinstance(node, tree.Listing) and node.kind == "bare" else (node,)
-
-
-def _called(name: str, arguments: tuple[tree.Node, ...], base: tree.Node | None) -> tree.Node:
-    is_logarithm = name in ("ln", "log", "lg")
-    if base is not None and not is_logarithm:
-        raise UnreadableError(f"{name} takes no subscript")
-    if name in ("max", "min", "gcd", "lcm") or (
-        name == "log" and base is None and len(arguments) == 2
-    ):
-        return tree.Apply(name, arguments)
-    if len(arguments) != 1:
-        raise UnreadableError(f"{name} takes one argument, not {len(arguments)}")
-    if is_logarithm:
-        default = tree.Constant("e") if name == "ln" else tree.Number(fmpq(10))
-        return tree.Apply("log", (arguments[0], base or default))
-    return (
-        tree.Power(tree.Constant("e"), arguments[0])
-        if name == "exp"
-        else tree.Apply(name, arguments)
-    )
-
-
-_PRIMARIES: Final[dict[str, Callable[[Grammar, str], tree.Node]]] = {
-    "number": Grammar.numeral,
-    "word": Grammar.word,
-    "text": Grammar.words,
-    "command": Grammar.command,
-}
-_COMMANDS: Final[dict[str, Callable[[Grammar], tree.Node]]] = {
-    r"\frac": lambda grammar: _quotient(grammar.digit_or_group(), grammar.digit_or_group()),
-    **dict.fromkeys(
-        (r"\binom", r"\dbinom", r"\tbinom"),
-        lambda grammar: tree.Apply(
-            "binomial", (grammar.digit_or_group(), grammar.digit_or_group())
-        ),
-    ),
-    r"\sqrt": Grammar.root,
-    r"\surd": Grammar.surd,
-    r"\angle": lambda grammar: tree.Symbol(f"angle {grammar.angle_name()}"),
-    r"\{": Grammar.braces,
-    r"\lbrace": Grammar.braces,
-    r"\langle": Grammar.angles,
-    r"\mathbb": Grammar.blackboard,
-    r"\operatorname": lambda grammar: grammar.named(grammar.label()),
-    r"\begin": Grammar.environment,
-    r"\sum": lambda grammar: grammar.written_out(tree.Sum),
-    r"\prod": lambda grammar: grammar.written_out(tree.Product),
-    r"\int": Grammar.integral,
-}
+            return None

@@ -8,8 +8,10 @@ from typing import Final, Literal, NamedTuple
 
 from flint import fmpq
 
-from assay.math.grammar import TOO_DEEP, UnreadableError, is_expression, parsed
+from assay.math.grammar import TOO_DEEP, parsed
 from assay.math.markup import MAX_DEPTH, MAX_LENGTH, measure_depth, remove_markup, unwrap
+from assay.math.math_verify_syntax import is_expression
+from assay.math.tokens import UnreadableError
 from assay.math.tree import (
     Based,
     Constant,
