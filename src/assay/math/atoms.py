@@ -253,7 +253,10 @@ class Atoms:
         return Ratio(top / leading_coefficient, bottom / leading_coefficient)
 
     def _rationalize(self, top: Polynomial, bottom: Polynomial) -> Ratio:
-        """Return the ratio with only variables in its denominator, or unchanged if others stay."""
+        """Return the ratio with only variables in its denominator.
+
+        It is returned unchanged if other atoms would stay there.
+        """
         new_top = top
         new_bottom = bottom
         for atom, (degree, zero) in reversed(self.equations.items()):
@@ -262,6 +265,7 @@ class Atoms:
                 continue
             is_square_root = degree == 2 and atom not in powers_in(zero - ATOMS[atom] ** 2)
             if len(new_bottom) == 1:
+                # Extend a monomial so that the power of the atom can be replaced.
                 factor = ATOMS[atom] ** (degree - power)
             elif is_square_root and power == 1:
                 # Extend a + b√c by its conjugate a − b√c.

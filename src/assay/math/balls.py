@@ -171,7 +171,7 @@ def _compute_root(radicand: acb, index: acb) -> acb:
     if whole_index is None or not 0 < whole_index < _MAX_ROOT_INDEX:
         raise UndefinedError("a root whose index is no small number")
     if whole_index == 2:
-        return radicand.sqrt()
+        return radicand.sqrt()  # also of a negative number, which is complex
     if radicand == 0:
         return acb(0)
     power = acb(arb(fmpq(1, whole_index)))
@@ -241,6 +241,7 @@ def _find_extreme(*values: acb, largest: bool) -> acb:
     """Return the largest or the smallest value, if the order of all is certain."""
     extreme, *others = values
     for value in others:
+        # A comparison of two balls that overlap is False, in whichever direction.
         is_ordered = value.real < extreme.real or value.real > extreme.real or value == extreme
         if not (is_real(value) and is_real(extreme) and is_ordered):
             raise UndefinedError("the order is not certain")

@@ -144,11 +144,11 @@ class Form(Atoms):
     def _root_of(self, node: tree.Node, ratio: Ratio, index: int) -> Ratio:
         """Return a root of an expression, given as a tree and as a ratio.
 
-        The sign of a number is computed and not assumed.
+        Variables are taken as positive, but the sign of a number such as 1 − √2 is computed.
         """
         if rational(ratio) is not None or tree.symbols_of(node):
             return self._root(ratio, index)
-        assumed_positive = self.assumed_positive
+        assumed_positive = self.assumed_positive  # restored below, since no variable is involved
         is_negative = _find_sign(node) < 0
         root = self._root(self.negate(ratio) if is_negative else ratio, index)
         self.assumed_positive = assumed_positive
@@ -289,19 +289,20 @@ class Form(Atoms):
     def _multiply_term_powers(
         self, power_of: Callable[[Ratio], Ratio], exponent: Ratio, base: Ratio
     ) -> Ratio:
-        """Return base^(2 + 3u/2) as base²·(base^(u/2))³.
+        """Return a base to the power of a sum, term by term: base^(2 + 3u/2) is base²·(base^(u/2))³.
 
-        Each term of the exponent has one atom, whatever its whole factor. `power_of` returns the
-        base to the power of a term, such as u/2.
+        `power_of` returns the base to the power of a term without its whole factor, such as u/2.
         """
         result = constant(1)
-        bottom = exponent.bottom.leading_coefficient()
+        divisor = exponent.bottom.leading_coefficient()
+        bottom = exponent.bottom / divisor
         for monomial, coefficient in terms_of(exponent.top):
-            factor = coefficient / bottom
-            if monomial.is_constant() and exponent.bottom.is_constant():
+            factor = coefficient / divisor
+            if monomial.is_constant() and bottom.is_constant():
                 power = self._rational_power(base, factor)
             else:
-                unit_term = Ratio(monomial / fmpq(factor.q), exponent.bottom / bottom)
+                # 3u/2 and 5u/2 are multiples of u/2, so their powers share one atom.
+                unit_term = Ratio(monomial / fmpq(factor.q), bottom)
                 power = self.raise_to(power_of(unit_term), int(factor.p))
             result = self.multiply(result, power)
         return result
@@ -352,9 +353,9 @@ class Form(Atoms):
     def _multiply_by_root(
         self, product: Ratio, base: Ratio, key: Ratio | int, power: int, index: int
     ) -> Ratio:
-        """Multiply a product by the root of a power, where √(x⁵) is x²·√x.
+        """Multiply a product by the root of a power of a base, where √(x⁵) is x²·√x.
 
-        `key` is the base as it stands in the key of the atom √x.
+        `key` is the same base as the atom √x names it: a prime is a plain number there.
         """
         whole_power, remaining_power = divmod(power, index)
         product = self.multiply(product, self.raise_to(base, whole_power))
@@ -366,7 +367,10 @@ class Form(Atoms):
     def _take_out_powers(
         self, outside: Ratio, inside: Polynomial, index: int
     ) -> tuple[Ratio, Polynomial]:
-        """Take powers of polynomials out of a root: √(x² + 2x + 1) is |x + 1| for real x."""
+        """Take powers of polynomials out of a root: √(x² + 2x + 1) is |x + 1| for real x.
+
+        Returns the new factor before the root, and what remains under the root.
+        """
         term_count = len(inside)
         if not 1 < term_count < _MAX_SQUAREFREE_TERMS or max(inside.degrees()) > MAX_GCD_DEGREE:
             return outside, inside
@@ -437,6 +441,7 @@ class Form(Atoms):
         return self.add(total, self.atom("ln", Ratio(rest, ONE)))
 
     def _log_of_atom(self, atom: int) -> Ratio:
+        """Return ln of an atom. It is not an atom itself for e, powers of e, roots and powers."""
         match self.keys[atom]:
             case ("e",):
                 return constant(1)
@@ -578,19 +583,20 @@ class Form(Atoms):
         return self._make_direction(self.multiply(self.atom("pi"), constant(turn)))
 
     def _find_direction_of_inverse(self, monomial: Polynomial) -> _Direction | None:
-        """Return the direction of a monomial that is π, arctan u or arcsin u.
+        """Return the direction of an angle that is one atom: π, arctan u or arcsin u.
 
-        Its sides need not have the length 1. None for other monomials.
+        The direction of arctan u is (1, u), which is not scaled to the length 1. None for other
+        monomials.
         """
         if monomial == self.atom("pi").top:
             return _STRAIGHT_ANGLE
         tangent = self._read_argument(monomial, "arctan")
+        if tangent is not None:
+            return _Direction(cosine=constant(1), sine=tangent)
         sine = self._read_argument(monomial, "arcsin")
         if sine is not None:
             squared_cosine = self.subtract(constant(1), self.multiply(sine, sine))
-            return _Direction(self._root(squared_cosine, 2), sine)
-        if tangent is not None:
-            return _Direction(constant(1), tangent)
+            return _Direction(cosine=self._root(squared_cosine, 2), sine=sine)
         return None
 
     def _make_direction(self, angle: Ratio) -> _Direction:
@@ -601,6 +607,7 @@ class Form(Atoms):
         return _Direction(cosine, sine)
 
     def _add_angles(self, first: _Direction, second: _Direction) -> _Direction:
+        """Return the direction of a sum of two angles, by the addition theorems."""
         cosine = self.subtract(
             self.multiply(first.cosine, second.cosine), self.multiply(first.sine, second.sine)
         )
@@ -735,13 +742,13 @@ class Form(Atoms):
         return result
 
     def _modulo(self, value: Ratio, modulus: Ratio) -> Ratio:
-        """Return the residue class of a value as one atom."""
-        number = rational(value)
+        """Return `value mod modulus` as one atom. Whole numbers are replaced by their remainder."""
+        dividend = rational(value)
         divisor = rational(modulus)
-        if number is not None and divisor is not None and divisor != 0:
-            are_whole = number.q == divisor.q == 1
-            if are_whole:
-                value = constant(number.p % divisor.p)
+        if dividend is not None and divisor is not None and divisor != 0:
+            are_whole_numbers = dividend.q == divisor.q == 1
+            if are_whole_numbers:
+                value = constant(dividend.p % divisor.p)
         return self.atom("mod", value, modulus)
 
 

@@ -597,9 +597,12 @@ class Grammar(TokenReader):
         r"""Read the digits under a bar, or from one dot to the next: `\dot{1}4285\dot{7}`."""
         command = self.token.value
         digits = self.peek(2).value
-        if self.peek(1).value != "{" or not digits.isdigit() or self.peek(3).value != "}":
+        has_digits_in_braces = (
+            self.peek(1).value == "{" and digits.isdigit() and self.peek(3).value == "}"
+        )
+        if not has_digits_in_braces:
             return ""
-        self.position += 4
+        self.position += 4  # the command, the digits and their braces
         if command != r"\dot":
             return digits
         if self.token.value == r"\dot":
@@ -625,9 +628,9 @@ class Grammar(TokenReader):
         if len(word) > 3 or word.lower() in DENIALS:
             if self.token.value in ("=", ":"):
                 return tree.Words(word.casefold())
-            self.position -= 1
+            self.position -= 1  # back to the word, for its position in the text
             raise UnreadableError(f"the word {word!r} at {self.token.start} is no mathematics")
-        # Only the first letter is read now: in `xy^2` only y is squared.
+        # Go back and read only the first letter, because in `xy^2` only y is squared.
         self.position -= 1
         return make_letter(self.take_first_character())
 
@@ -829,6 +832,7 @@ class Grammar(TokenReader):
         return self._read_command_argument()
 
     def _read_name(self, name: str) -> tree.Node:
+        r"""Read what follows a name that was written as one, as in `\operatorname{name}`."""
         if len(name) == 1:
             return self._read_subscripts(make_letter(name))
         if name in FUNCTIONS:

@@ -68,7 +68,10 @@ def _lower_coordinate(name: str) -> str:
 
 
 def _unify_parameter(gold: Node, answer: Node) -> tuple[Node, Node]:
-    """Return both with the same letter for any whole number: `x = kπ` and `x = nπ` are the same."""
+    """Return both with the same letter for any whole number: `x = kπ` and `x = nπ` are the same.
+
+    Each side must have exactly one variable that the other side lacks and that it does not define.
+    """
     gold_solutions = _drop_parameter_domain(gold)
     answer_solutions = _drop_parameter_domain(answer)
     both_state_domain = gold_solutions is not gold and answer_solutions is not answer

@@ -361,6 +361,7 @@ def _multiply_rationals(factors: "tuple[Node, ...]") -> fmpq | None:
 
 
 def _raise_rational(base: fmpq | None, exponent: fmpq | None) -> fmpq | None:
+    """Return a whole power, or None if it has no value or is too long."""
     if base is None or exponent is None or exponent.q != 1:
         return None
     power = int(exponent.p)

@@ -124,7 +124,8 @@ def unit_of(text: str) -> Unit | None:
 def _read_unit_powers(pieces: list[str]) -> list[tuple[_NamedUnit, int]] | None:
     """Return the units in a text with their powers, or None if a word is not a unit.
 
-    A unit occurs twice if an exponent or a word such as `squared` follows it: `m^3` is m and m².
+    A unit occurs twice in the result if an exponent or a word such as `squared` follows it: `m^3`
+    is m and m².
     """
     powers: list[tuple[_NamedUnit, int]] = []
     sign = 1  # -1 below a fraction bar
@@ -132,6 +133,7 @@ def _read_unit_powers(pieces: list[str]) -> list[tuple[_NamedUnit, int]] | None:
     for piece in pieces:
         word = piece.lower()
         if piece.startswith("^") and powers and len(piece) <= _MAX_EXPONENT_LENGTH:
+            # The unit was counted once already.
             last_unit, _ = powers[-1]
             exponent = int(piece.strip("^{}"))
             powers.append((last_unit, sign * (exponent - 1)))
