@@ -32,7 +32,7 @@ class TooLargeError(ValueError):
     """The value is too large to be useful: a tower of powers, the factorial of a factorial."""
 
 
-def ball(node: tree.Node, point: Point, precision: int) -> acb:
+def compute_ball(node: tree.Node, point: Point, precision: int) -> acb:
     """Compute an expression at a point as a complex ball, with so many bits of precision.
 
     The value is real if the imaginary part of the ball is exactly 0. Raises `UndefinedError` or
@@ -122,7 +122,7 @@ def _compute_power(base: tree.Node, exponent: tree.Node, point: Point) -> acb:
             return acb(0)
         raise UndefinedError("0 to a power that is not positive")
 
-    rational_exponent = tree.rational_of(exponent)
+    rational_exponent = tree.evaluate_rational(exponent)
     is_negative = is_real(base_value) and base_value.real < 0
     if is_negative and rational_exponent is not None and rational_exponent.q % 2 == 1:
         # An odd root of a negative number is read as the real one: (-8)^(1/3) is -2.

@@ -194,7 +194,7 @@ def _divide_product_by_pi(factors: tuple[tree.Node, ...]) -> fmpq:
     multiple = fmpq(1)
     angles: list[tree.Node] = []
     for factor in factors:
-        number = tree.rational_of(factor)
+        number = tree.evaluate_rational(factor)
         if number is None:
             angles.append(factor)
         else:
@@ -205,7 +205,7 @@ def _divide_product_by_pi(factors: tuple[tree.Node, ...]) -> fmpq:
 
 
 def _require_rational(node: tree.Node) -> fmpq:
-    number = tree.rational_of(node)
+    number = tree.evaluate_rational(node)
     if number is None:
         raise UndefinedError("no rational number")
     return number

@@ -77,7 +77,7 @@ def is_generic(text: str) -> bool:
     return GENERIC.issuperset(words_of(text))
 
 
-def count_other_things(first: str, second: str) -> bool:
+def name_different_things(first: str, second: str) -> bool:
     """Return True if the words behind two numbers name things, and none in common.
 
     `apples` and `oranges` are other things, `apples` and `red apples` are not.
@@ -94,16 +94,16 @@ def _read_things(text: str) -> set[str]:
     return {word.rstrip("s") for word in words_of(text)} - _GENERIC_SINGULARS
 
 
-def says_what(text: str) -> bool:
+def is_unit_or_label(text: str) -> bool:
     """Return True if words behind a number are its unit, or say what it counts.
 
     Other words may change the number.
     """
-    return unit_of(text) is not None or is_label(text)
+    return parse_unit(text) is not None or is_label(text)
 
 
 @lru_cache(maxsize=4096)
-def unit_of(text: str) -> Unit | None:
+def parse_unit(text: str) -> Unit | None:
     """Return the unit that a text names, or None if it is not a known unit."""
     text = text.replace(" per ", "/").replace(".", "").replace("mph", "mi/h").replace("kph", "km/h")
     other_text = _PIECE.sub("", text).strip(" {}()-")
