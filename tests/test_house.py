@@ -30,7 +30,7 @@ def test_imports_do_not_pile_up(trace):
 
 
 @pytest.mark.parametrize(
-    ("path", "most"), [("one judged criterion over HTTP", 31), ("assay score on one row", 46)]
+    ("path", "most"), [("one judged criterion over HTTP", 31), ("assay score on one row", 52)]
 )
 def test_a_call_crosses_few_modules(trace, path, most):
     """So that it can be followed with a finger."""

@@ -1,5 +1,6 @@
 """`assay score --backend`: the command with many workers."""
 
+import io
 import json
 import os
 import shlex
@@ -83,11 +84,11 @@ def test_workers_judge_as_the_options_say(score, table):
     ("arguments", "why"),
     [
         (["rows.jsonl", "-r", "rubric.json", "--backend", "processes"], "needs a folder"),
-        (["rows.jsonl", *MANY, "--limit", "3"], "--limit is for one process"),
-        (["rows.jsonl", "-r", "rubric.json", "--workers", "2"], "--workers goes with --backend"),
-        (["rows.jsonl", *MANY, "--ray-address", "x"], "--ray-address goes with --backend ray"),
+        (["rows.jsonl", *MANY, "--limit", "3"], "--limit works only in one process"),
+        (["rows.jsonl", "-r", "rubric.json", "--workers", "2"], "--workers needs --backend"),
+        (["rows.jsonl", *MANY, "--ray-address", "x"], "--ray-address needs --backend ray"),
         (["rows.csv", *MANY], "nothing else can be cut into shards"),
-        (["alone", *MANY], "alone is a run, which one process scores"),
+        (["alone", *MANY], "alone is a run, which is scored in one process"),
         (["rows.jsonl", *MANY[2:]], "--rubric is missing"),
         (
             ["rows.jsonl", "-r", "judged.json", *MANY[2:]],
@@ -96,7 +97,7 @@ def test_workers_judge_as_the_options_say(score, table):
         (["-", *MANY], "there is no file"),
         (
             ["rows.jsonl", *MANY[:3], "shards", "--resume"],
-            "is in shards: go on with it by --backend",
+            "is a sharded run: resume it with --backend",
         ),
     ],
 )
@@ -108,7 +109,7 @@ def test_what_cannot_be_is_refused(score, table, monkeypatch, arguments, why):
     Path("shards").mkdir()
     Path("shards/manifest.jsonl").write_text("")
     assert score("rows.jsonl", "-r", "rubric.json", "-o", "alone").code == 0
-    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=iter([b'{"completion": "1"}\n'])))
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b'{"completion": "1"}\n')))
     done = score(*arguments)
     assert done.code == 2
     assert why in done.err
@@ -130,13 +131,13 @@ def test_ctrl_c_once_finishes_what_is_begun_and_twice_stops(table, tmp_path):
     command = [sys.executable, "-m", "assay", *shlex.split(typed)]
     code, said = interrupted(command, tmp_path, times=1)
     assert code == 130
-    assert f"go on with: assay {typed} --resume" in said
-    assert "finishing what is under way" in said
+    assert f"continue with: assay {typed} --resume" in said
+    assert "finishing what has started" in said
     done = Path(tmp_path / "run" / "manifest.jsonl").read_text().count('"shard"')
     assert done in (1, 2)  # as many as workers had begun by then, and no more of the four
     code, said = interrupted([*command, "--resume"], tmp_path, times=2)
     assert code == 130
-    assert f"stopped at once; go on with: assay {typed} --resume" in said
+    assert f"stopped at once; continue with: assay {typed} --resume" in said
     (tmp_path / "go").touch()
     subprocess.run([*command, "--resume", "-q"], cwd=tmp_path, check=True, capture_output=True)
     assert len(Run.open(tmp_path / "run")) == 40

@@ -63,7 +63,7 @@ class TestInspect:
         (tmp_path / "assay.toml").write_text('judge = "b/y"\n')
         monkeypatch.chdir(tmp_path)
         assert "3 verdicts" in cache("inspect").out
-        assert cache("prune", "--all").out.startswith("forgot 3 verdicts")
+        assert cache("prune", "--all").out.startswith("deleted 3 verdicts")
 
     def test_it_lists_what_is_selected(self, cache: Any) -> None:
         """One line each: when, who, about what, and what was said."""
@@ -95,7 +95,7 @@ class TestPrune:
         self, cache: Any, kept: Any, arguments: list[str], gone: int
     ) -> None:
         """And says how many those were."""
-        assert cache("prune", *arguments).out.startswith(f"forgot {gone} verdict")
+        assert cache("prune", *arguments).out.startswith(f"deleted {gone} verdict")
         assert json.loads(cache("inspect", "--json").out)["verdicts"] == 3 - gone
 
     @pytest.mark.parametrize("arguments", [[], ["--all", "--judge", "a/x"]])
@@ -103,7 +103,7 @@ class TestPrune:
         """Everything has to be asked for, and alone."""
         done = cache("prune", *arguments)
         assert done.code == 2
-        assert "say what to forget" in done.err
+        assert "--all" in done.err
 
 
 class TestMoving:
@@ -116,7 +116,9 @@ class TestMoving:
         assert (done.out, done.err) == ("", f"wrote 2 verdicts to {file}\n")
         assert len(cache("export").out.splitlines()) == 3
         for _ in range(2):
-            assert cache("import", file, "--cache", other).out == f"took 2 verdicts into {other}\n"
+            assert (
+                cache("import", file, "--cache", other).out == f"imported 2 verdicts into {other}\n"
+            )
         assert json.loads(cache("inspect", "--json", "--cache", other).out)["verdicts"] == 2
 
     def test_what_is_no_export_is_refused(self, cache: Any, place: Any, files: Any) -> None:
@@ -150,4 +152,4 @@ class TestNothingThere:
         """Of verdicts, and of days."""
         done = cache(*arguments)
         assert done.code == 2
-        assert "is no " in done.err
+        assert "is not a " in done.err

@@ -94,8 +94,8 @@ def test_pass_at_k_is_by_the_threshold_of_the_environment(assay):
             ["environments/sell-it", "--env-args", '{"turns": 1}'],
             "got an unexpected keyword argument 'turns'",
         ),
-        (["environments/sell-it", "--env-args", "[1]"], "'[1]' is no object"),
-        (["environments/sell-it", "--env-args", "{"], "'{' is no JSON"),
+        (["environments/sell-it", "--env-args", "[1]"], "'[1]' is not a JSON object"),
+        (["environments/sell-it", "--env-args", "{"], "'{' is not valid JSON"),
         (["environments/sell-it", "-r", "rubric.yaml"], "--rubric is for a data set"),
         (["no-such-env"], "there is no environment 'no-such-env': no module no_such_env is there"),
         (
@@ -263,7 +263,7 @@ def test_an_evaluation_that_is_interrupted_goes_on_where_it_was(tmp_path):
         interrupted = started(tmp_path, *command)
         _, said = interrupted.communicate(timeout=120)
         assert interrupted.returncode == 130, said
-        assert "finishing what is under way" in said
+        assert "finishing what has started" in said
         kept = len(list(Run.open(tmp_path / "run").rows()))
         assert 0 < kept < 8
         resumed = started(tmp_path, *command, "--resume")

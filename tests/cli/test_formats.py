@@ -20,7 +20,7 @@ from assay import (
     Rubric,
     Score,
 )
-from assay.cli import FORMATS, brief_row, whole_row
+from assay.cli.formats import FORMATS, format_brief_row, format_full_row
 from assay.runs import Row, Spending, Summary, summarize
 from assay.runs.stats import Thresholds
 from assay.testing import FakeModel
@@ -52,7 +52,7 @@ def printed(
     format = FORMATS[name]("essays", **options)
     format.begin(summary if known else None)
     for row in found:
-        format.row(row)
+        format.print_row(row)
     format.end(summary)
     return capsys.readouterr().out
 
@@ -210,19 +210,19 @@ class TestForPeople:
 
     def test_rows_come_on_request(self, capsys: Any) -> None:
         """On a line each, or with every criterion."""
-        brief = printed(capsys, "table", rows=brief_row, known=True)
+        brief = printed(capsys, "table", format_row=format_brief_row, known=True)
         assert brief.endswith(
             "1      a\n0.25   b  right\n–      b #1  short: KeyError: 'x'\n"
             "–      c  rollout: Overloaded: it does not answer\n"
         )
-        whole = printed(capsys, "table", rows=whole_row, sums_up=False)
+        whole = printed(capsys, "table", format_row=format_full_row, has_summary=False)
         assert whole.startswith("a: 1\n  MET    +3  right\n  MET    +1  short\nb: 0.25\n")
         assert whole.endswith("c: nothing to score, Overloaded: it does not answer\n")
 
     def test_markdown_is_tables(self, capsys: Any) -> None:
         """Which a name with a bar in it does not break."""
         row = Row("a|b", report=report(True, True), spent=Spending(calls=2, prompt=5, cost=0.1))
-        out = printed(capsys, "markdown", [row], rows=brief_row)
+        out = printed(capsys, "markdown", [row], format_row=format_brief_row)
         assert out.startswith("## essays\n\n| rollout |")
         assert "| a\\|b | 1 | 4 |  |  |\n" in out
         assert "| right | +3 | 1 | 1 | 0 |\n" in out
@@ -232,7 +232,7 @@ class TestForPeople:
         """Escape sequences are shown, and not obeyed."""
         row = Row("\x1b]0;owned\x07", report=report(Score(1.0, reason="\x1b[2J"), True))
         for name in ("table", "markdown"):
-            assert "\x1b" not in printed(capsys, name, [row], rows=whole_row)
+            assert "\x1b" not in printed(capsys, name, [row], format_row=format_full_row)
 
     def test_a_criterion_that_came_with_a_row_cannot_steer_it_either(self, capsys: Any) -> None:
         """Nor take more than its line: one for the header, one for each of two criteria, one row."""
@@ -241,7 +241,7 @@ class TestForPeople:
             score=0.0, raw_score=0.0, gain=2.0, report=lines, asked=2, answered=2
         )
         row = Row("a\nb", report=found)
-        out = printed(capsys, "table", [row], rows=brief_row, known=True)
+        out = printed(capsys, "table", [row], format_row=format_brief_row, known=True)
         assert "\x1b" not in out
         *_, first, second, blank, last = out.splitlines()
         assert (first[:9], second[:9], blank) == ("\\x1b[2J 0", "\\x1b[2J 1", "")
@@ -253,21 +253,21 @@ class TestForPeople:
         """And NO_COLOR is heard."""
         monkeypatch.delenv("NO_COLOR", raising=False)
         monkeypatch.setenv("TERM", "xterm")
-        assert "\x1b[" not in printed(capsys, "table", rows=whole_row)
+        assert "\x1b[" not in printed(capsys, "table", format_row=format_full_row)
         monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-        assert "\x1b[32mMET" in printed(capsys, "table", rows=whole_row)
+        assert "\x1b[32mMET" in printed(capsys, "table", format_row=format_full_row)
         assert "\x1b[" not in printed(capsys, "junit", thresholds=Thresholds(fail_rollout_under=1))
         monkeypatch.setenv("NO_COLOR", "1")
-        assert "\x1b[" not in printed(capsys, "table", rows=whole_row)
+        assert "\x1b[" not in printed(capsys, "table", format_row=format_full_row)
 
     def test_pass_rates_are_shown_where_there_are_several_rollouts(self, capsys: Any) -> None:
         """Of b, one of two succeeds."""
         rows = [LOW, Row("b", sample=1, report=report(True, True))]
         out = printed(capsys, "table", rows)
-        assert "2  1       0       1\n" in out
+        assert "2 1 0 1" in " ".join(out.split())
 
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_format_takes_no_rows(name: str, capsys: Any) -> None:
     """An empty run is no crash; only lines that are none say nothing."""
-    assert bool(printed(capsys, name, [], rows=brief_row)) is (name != "jsonl")
+    assert bool(printed(capsys, name, [], format_row=format_brief_row)) is (name != "jsonl")

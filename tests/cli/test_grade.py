@@ -106,14 +106,14 @@ class TestTexts:
         server = serve("MET")
         done = grade(argument, model=server)
         assert (done.code, done.out, server.asked) == (2, "", [])
-        assert f"{argument} is no file" in done.err
+        assert f"{argument} is not a file" in done.err
         assert grade(argument, "--text", model=server).code == 0
 
     @pytest.mark.parametrize(
         ("content", "words"),
         [
             ('{"completion": "x"}\nnot json\n', "rows.jsonl:2: no JSON"),
-            ('{"answer": "x"}\n', "row 1 has no text: call its field completion or"),
+            ('{"answer": "x"}\n', "row 1 has no text: name its column completion or"),
             ("[1]\n", "is no object"),
             ("\n", "there is no text"),
         ],
@@ -131,7 +131,7 @@ class TestTexts:
         """A picture cannot be graded."""
         path = tmp_path / "picture.png"
         path.write_bytes(b"\x89PNG\xff")
-        assert "is no text in UTF-8" in grade(str(path), model=serve("MET")).err
+        assert "is not UTF-8 text" in grade(str(path), model=serve("MET")).err
         assert "is a folder" in grade(str(tmp_path), model=serve("MET")).err
 
     def test_the_name_of_a_folder_is_not_graded_either(
@@ -267,7 +267,7 @@ class TestBefore:
         assert poor.code == 1
         assert 0 < server.calls < 10
         assert "the budget ran out before" in poor.err
-        assert "so the same command goes on from there" in poor.err
+        assert "so the same command continues from there" in poor.err
         rich = grade(*texts, "--model", "openai/gpt-5-mini", "--budget", "$1")
         assert (rich.code, server.calls) == (0, 10)
 
@@ -291,8 +291,8 @@ class TestBefore:
     @pytest.mark.parametrize(
         ("arguments", "words"),
         [
-            (["--budget", "-1"], "no amount in dollars"),
-            (["--budget", "much"], "no amount in dollars"),
+            (["--budget", "-1"], "not an amount in dollars"),
+            (["--budget", "much"], "not an amount in dollars"),
             (["--fail-under", "nan"], "is no threshold"),
             (["--fail-under", "80"], "'80' is no threshold: give a score between 0 and 1"),
             (["--fail-rollout-under", "-1"], "is no threshold"),
@@ -348,7 +348,7 @@ def test_ctrl_c_loses_nothing(serve: Any, files: Any, rubric: str) -> None:
         complaints = process.stderr.read()
         assert process.wait() == 130
     assert printed == [0.75] * 3
-    assert "stopped after 3 of 6 texts; what was answered is kept in" in complaints
+    assert "stopped after 3 of 6 texts; answers so far are kept in" in complaints
     assert "Traceback" not in complaints
     answered, held["late"] = server.calls, False
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
@@ -456,7 +456,7 @@ class TestWorkspace:
             (["nowhere"], "the workspace 'nowhere' is no folder: name one that is there"),
             (
                 [".", "--grader", "one-shot"],
-                "a judge looks at --workspace for one criterion at a time",
+                "--workspace needs a judge that is asked one criterion at a time",
             ),
         ],
     )

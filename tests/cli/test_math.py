@@ -191,7 +191,7 @@ class TestFiles:
         assert main(["math", "--file", str(path)]) == 2
         said = capsys.readouterr()
         assert len(said.out.splitlines()) == 4
-        assert "broken off after 4 pairs" in said.err
+        assert "failed after 4 pairs" in said.err
         assert f"{path}:5: " in said.err
         assert words in said.err
 
@@ -216,7 +216,7 @@ class TestFiles:
             process.stdout.close()
             said = process.stderr.read().decode()
         assert "Traceback" not in said
-        assert "broken off after" in said
+        assert "failed after" in said
 
     @pytest.mark.skipif(sys.platform == "win32", reason="signals are others there")
     def test_an_interrupt_says_how_much_is_done(self):

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from assay.cli import main
-from assay.cli.root import COMMANDS, SETTINGS
+from assay.cli.config import SETTINGS
+from assay.cli.root import COMMANDS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

@@ -154,7 +154,7 @@ class TestEndings:
 
         done = probe("--family", "tool_call", model=serve(honest, faults=fault))
         assert done.code == 1
-        assert "could not be had, and count neither way" in done.out
+        assert "missing and left out" in done.out
         assert "no answer" in done.out.splitlines()[2]
 
     def test_a_judge_that_passes_every_bait(self, probe: Any, serve: Any) -> None:
@@ -171,10 +171,10 @@ class TestEndings:
         ("options", "words"),
         [
             (["--family", "hiden"], "did you mean 'hidden'?"),
-            (["--responses", "nowhere.jsonl"], "nowhere.jsonl is no file"),
-            (["--fail-over", "often"], "'often' is no share"),
+            (["--responses", "nowhere.jsonl"], "nowhere.jsonl is not a file"),
+            (["--fail-over", "often"], "'often' is not a share"),
             (["--grader", "holistic"], "one number for the whole"),
-            (["--limit", "0"], "no whole number of 1 or more"),
+            (["--limit", "0"], "not a whole number of 1 or more"),
         ],
     )
     def test_what_cannot_be_done_is_said(
@@ -255,7 +255,7 @@ class TestCosts:
             assert reached.wait(20)
             process.send_signal(signal.SIGINT)
             assert process.stderr is not None
-            assert b"finishing what is under way" in process.stderr.readline()
+            assert b"finishing what has started" in process.stderr.readline()
             held.set()
             out, err = process.communicate(timeout=30)
         found = json.loads(out)["hardened"]

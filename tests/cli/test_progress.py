@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from assay.cli import shown_progress
-from assay.cli.runner import Stopping
+from assay.cli.runner import Interrupt, run_interruptibly, show_progress
 from assay.runs import Progress
 
 HALF = Progress(done=50, total=100, errors=2, hits=30, calls=20, tokens=1234, cost=0.5, seconds=65)
@@ -26,7 +25,7 @@ class Terminal(io.StringIO):
 class TestProgress:
     def test_where_nobody_watches_a_line_comes_now_and_then(self, capsys: Any) -> None:
         """Done, errors, hits, calls, tokens, dollars, and how long it will be; none at the start."""
-        with shown_progress("rollouts", quiet=False) as tell:
+        with show_progress("rollouts", quiet=False) as tell:
             assert tell is not None
             for seconds in (1, 20, 21, 40):
                 tell(Progress(**{**_data(HALF), "seconds": seconds}))
@@ -35,14 +34,14 @@ class TestProgress:
 
     def test_what_nobody_knows_is_not_said(self, capsys: Any) -> None:
         """Neither how many there are, nor how long it takes."""
-        with shown_progress("rollouts", quiet=False) as tell:
+        with show_progress("rollouts", quiet=False) as tell:
             assert tell is not None
             tell(Progress(done=1500, seconds=20))
         assert capsys.readouterr().err == "1,500 rollouts\n"
 
     def test_quiet_is_quiet(self) -> None:
         """Nobody is told."""
-        with shown_progress("rollouts", quiet=True) as tell:
+        with show_progress("rollouts", quiet=True) as tell:
             assert tell is None
 
     def test_a_terminal_sees_a_bar_that_is_gone_at_the_end(
@@ -54,7 +53,7 @@ class TestProgress:
         monkeypatch.setenv("NO_COLOR", "1")
         monkeypatch.setenv("TERM", "xterm")
         monkeypatch.setenv("COLUMNS", "200")
-        with shown_progress("rollouts", quiet=False) as tell:
+        with show_progress("rollouts", quiet=False) as tell:
             assert tell is not None
             tell(HALF)
         said = terminal.getvalue()
@@ -69,24 +68,25 @@ def _data(progress: Progress) -> dict[str, Any]:
 class TestStopping:
     def test_the_first_is_noted_and_the_second_cancels_what_is_awaited(self, capsys: Any) -> None:
         """So that it can put its things away; the handler from before hears Ctrl-C again afterwards."""
-        before, stopping, ended = signal.getsignal(signal.SIGINT), Stopping(), list[str]()
+        before = signal.getsignal(signal.SIGINT)
+        ended: list[str] = []
 
-        async def work() -> None:
+        async def work(_: object, interrupt: Interrupt) -> None:
             try:
-                assert not stopping()
+                assert not interrupt.is_requested()
                 signal.raise_signal(signal.SIGINT)
-                assert stopping()
+                assert interrupt.is_requested()
                 signal.raise_signal(signal.SIGINT)
                 await asyncio.Event().wait()
             finally:
                 ended.append("put away")
 
         with pytest.raises(KeyboardInterrupt):
-            stopping.run(work())
+            run_interruptibly(work, None)
         assert ended == ["put away"]
         assert signal.getsignal(signal.SIGINT) is before
         assert capsys.readouterr().err == (
-            "finishing what is under way; Ctrl-C again stops at once\n"
+            "finishing what has started; press Ctrl-C again to stop at once\n"
         )
 
     @pytest.mark.slow
@@ -108,21 +108,21 @@ class TestStopping:
             assert process.stderr is not None
             assert process.stdout.readline() == "begun\n"
             process.send_signal(signal.SIGINT)
-            assert process.stderr.readline().startswith("finishing what is under way")
+            assert process.stderr.readline().startswith("finishing what has started")
             process.send_signal(signal.SIGINT)
-            assert process.stderr.read().startswith("stopped at once; go on with: ")
+            assert process.stderr.read().startswith("stopped at once; continue with: ")
         assert process.returncode == 130
 
     def test_in_another_thread_nothing_is_heard(self) -> None:
         """Since only the main one may."""
-        before, found = signal.getsignal(signal.SIGINT), list[bool]()
+        before = signal.getsignal(signal.SIGINT)
+        requested: list[bool] = []
 
-        async def work() -> None:
-            found.append(stopping())
+        async def work(_: object, interrupt: Interrupt) -> None:
+            requested.append(interrupt.is_requested())
 
-        stopping = Stopping()
-        thread = threading.Thread(target=lambda: stopping.run(work()))
+        thread = threading.Thread(target=lambda: run_interruptibly(work, None))
         thread.start()
         thread.join()
-        assert found == [False]
+        assert requested == [False]
         assert signal.getsignal(signal.SIGINT) is before

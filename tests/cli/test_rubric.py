@@ -134,7 +134,7 @@ class TestConvert:
         assert capsys.readouterr().out.startswith("rubrics:\n- criteria:\n")
 
     @pytest.mark.parametrize(
-        ("name", "words"), [("rubric.json", "would be overwritten"), ("a.txt", "does not end in")]
+        ("name", "words"), [("rubric.json", "would be overwritten"), ("a.txt", "must end in")]
     )
     def test_it_overwrites_nothing_and_knows_its_formats(
         self, files: Any, tmp_path: Path, name: str, words: str, capsys: Any

@@ -105,7 +105,7 @@ class TestRuns:
         data = files("theirs.jsonl", rows)
         refused = score(data=data)
         assert refused.code == 2
-        assert "no column 'completion' (there: output, gold): give --map completion=output" in (
+        assert "no column 'completion' (it has output, gold): give --map completion=output" in (
             refused.err
         )
         done = score("--map", "completion=output", "--map", "answer=gold", "-f", "csv", data=data)
@@ -201,9 +201,9 @@ class TestEndings:
         assert done.code == 1
         assert done.out.startswith("run: 2 rollouts, 1 unscored\nscore, ")
         hint, gate = done.err.splitlines()
-        assert hint.startswith("1 unscored; go on with: assay score ")
+        assert hint.startswith("1 unscored; continue with: assay score ")
         assert gate == "1 of 2 rollouts has no score"
-        again = shlex.split(hint.partition("go on with: ")[2])
+        again = shlex.split(hint.partition("continue with: ")[2])
         assert again[0] == "assay"
         assert main(again[1:]) == 0
         assert [row.score for row in Run.open("run").rows()] == [1.0, 0.0]
@@ -213,9 +213,9 @@ class TestEndings:
         score("-o", "run")
         done = score("-o", "run")
         assert done.code == 2
-        assert "run holds a run already: give --resume" in done.err
+        assert "run already holds a run: give --resume" in done.err
         assert score("-o", "run", "--resume").code == 0
-        assert "name its folder with -o" in score("--resume").err
+        assert "--resume needs the folder of the run" in score("--resume").err
         assert "--output is empty: name a folder" in score("-o", "").err
 
     def test_another_rubric_is_no_going_on(self, score: Any, files: Any) -> None:
@@ -372,7 +372,7 @@ class TestAgain:
         judged = files("judged.json", JUDGED)
         done = score("-o", "run2", "-m", server.model, data="run", by=judged)
         assert (done.code, server.calls) == (0, 2)
-        assert f"bring their own rubrics, which {judged} replaces" in done.err
+        assert f"have their own rubrics, which {judged} replaces" in done.err
         [criterion] = Run.open("run2").about.rubric.criteria
         assert {tuple(row.report.metrics) for row in Run.open("run2").rows()} == {(criterion.name,)}
 
@@ -397,7 +397,7 @@ class TestAgain:
     @pytest.mark.parametrize(
         ("arguments", "words"),
         [
-            (["-o", "run"], "would be written over"),
+            (["-o", "run"], "would be overwritten"),
             (["--limit", "1", "-o", "new"], "--map and --limit are for tables"),
         ],
     )
@@ -474,10 +474,10 @@ class TestCtrlC:
             first = process.stderr.readline()
             held.let_go()
             rest, out = process.stderr.read(), process.stdout.read()
-        assert first == "finishing what is under way; Ctrl-C again stops at once\n"
+        assert first == "finishing what has started; press Ctrl-C again to stop at once\n"
         assert process.returncode == 130
         assert len(Run.open("run")) == 4
-        assert f"stopped after 4 rollouts; go on with: assay {shlex.join(command)}" in rest
+        assert f"stopped after 4 rollouts; continue with: assay {shlex.join(command)}" in rest
         assert "4 rollouts, not all that were wanted" in out
         assert "Traceback" not in rest
         assert main([*command, "--resume", "-q"]) == 0
@@ -501,7 +501,7 @@ class TestCtrlC:
             process.send_signal(signal.SIGINT)
             rest = process.stderr.read()
         assert process.returncode == 130
-        assert f"stopped at once; go on with: assay {shlex.join(command)} --resume\n" in rest
+        assert f"stopped at once; continue with: assay {shlex.join(command)} --resume\n" in rest
         assert "Traceback" not in rest
         assert len(Run.open("run")) == 2
         held.let_go()

@@ -109,7 +109,7 @@ def test_verdicts_that_could_not_be_had(suggest: Any, serve: Any) -> None:
 
     done = suggest(model=serve(rule(FIGURE), faults=fault))
     assert done.code == 1
-    assert "1 comparison without a verdict, counted neither way" in done.err
+    assert "1 comparison without a verdict, left out" in done.err
 
 
 def test_what_it_would_take(suggest: Any, serve: Any) -> None:
@@ -124,12 +124,12 @@ def test_what_it_would_take(suggest: Any, serve: Any) -> None:
     ("options", "words"),
     [
         (["--prompt", "task.txt"], "--prompt and --references go together"),
-        (["--prompt", "t", "--references", "r", "--pairs", "p"], "say what to draft from"),
-        (["--prompt", "nowhere.txt", "--references", "r"], "nowhere.txt is no file"),
+        (["--prompt", "t", "--references", "r", "--pairs", "p"], "give either --pairs"),
+        (["--prompt", "nowhere.txt", "--references", "r"], "nowhere.txt is not a file"),
         (["--pairs", "nowhere.jsonl"], "File not found"),
         (["--limit", "4"], "4 prompts are too few"),
-        (["-o", "rubric.json"], "does not end in .yaml"),
-        (["-o", "no/folder/rubric.yaml"], "no/folder is no folder"),
+        (["-o", "rubric.json"], "must end in .yaml"),
+        (["-o", "no/folder/rubric.yaml"], "no/folder is not a folder"),
         (["--grader", "holistic"], "one number for the whole"),
     ],
 )

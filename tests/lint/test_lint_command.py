@@ -96,7 +96,7 @@ class TestFix:
         assert main(["lint", path, "--fix"]) == 0
         out, err = capsys.readouterr()
         assert "\n+- requirement: Ends\n" in out
-        assert "--yes writes this" in err
+        assert "--yes writes these changes" in err
         assert (tmp_path / "a.yaml").read_text() == "- requirement: Does not fail to end\n"
 
     def test_yes_writes_it(self, write, tmp_path, capsys):
@@ -107,7 +107,7 @@ class TestFix:
         assert (tmp_path / "a.yaml").read_text() == "- requirement: Ends\n- requirement: Is rude\n"
         assert "R006" not in out
         assert "R005 is_rude" in out
-        assert "1 criterion mended" in err
+        assert "1 criterion fixed" in err
 
     def test_a_model_that_is_named_rewrites(self, write, tmp_path, capsys):
         """Over HTTP, and its calls are counted."""
@@ -122,9 +122,9 @@ class TestFix:
     def test_a_diff_is_no_json(self, write, capsys):
         """So the two are not asked for at once."""
         assert main(["lint", write("- requirement: Is rude\n"), "--fix", "-f", "json"]) == 2
-        assert "leave --format json out" in capsys.readouterr().err
+        assert "drop --format json" in capsys.readouterr().err
 
     def test_nothing_to_mend_is_said(self, write, capsys):
         """On standard error."""
         assert main(["lint", write("- requirement: Names the year\n"), "--fix"]) == 0
-        assert "nothing was mended" in capsys.readouterr().err
+        assert "nothing was fixed" in capsys.readouterr().err

@@ -71,7 +71,7 @@ def test_everything_can_be_looked_at_without_serving(rubric_file):
     [
         (["--host", "0.0.0.0"], "no key is set: set ASSAY_SERVER_KEY"),
         (["--port", "70000"], "port is 70000"),
-        (["--workers", "0"], "is no whole number of 1 or more"),
+        (["--workers", "0"], "is not a whole number of 1 or more"),
         (["--item-seconds", "0"], "seconds above 0"),
         (["--unscored", "half"], "'half' is not one of"),
         (["--key-file", "/no/such/file"], "No such file"),

@@ -72,7 +72,7 @@ class TestAgree:
     def test_without_any_labels_it_says_what_to_do(self, run, capsys):
         """Bad usage."""
         assert main(["agree", run]) == 2
-        assert "name a file of labels" in capsys.readouterr().err
+        assert "give a file of labels" in capsys.readouterr().err
 
     def test_labels_that_do_not_fit_are_refused_with_counts(self, run, tmp_path, capsys):
         """And can be left out."""
@@ -201,7 +201,7 @@ class TestCorrect:
         earlier = str(make_run("earlier", RUBRIC, said(strict)).path)
         assert main(["correct", run, labels, "--drift", earlier]) == 0
         out = capsys.readouterr().out
-        assert "the judge has moved on is_polite" in out
+        assert "the judge has changed on is_polite" in out
         assert "1.00 to 0.67" in out
         assert "another completion" not in out
 
@@ -213,7 +213,7 @@ class TestCorrect:
         earlier = str(make_run("earlier", RUBRIC, rows).path)
         assert main(["correct", run, labels, "--drift", earlier]) == 0
         out = capsys.readouterr().out
-        assert "nothing shows that the judge has moved" in out
+        assert "there is no evidence that the judge has changed" in out
         assert "3 rollouts with another completion say nothing about the judge" in out
 
 
@@ -263,12 +263,3 @@ class TestCompare:
         """By name."""
         assert main(["compare", run, str(tmp_path)]) == 2
         assert "holds no run" in capsys.readouterr().err
-
-
-@pytest.fixture(autouse=True)
-def _registered(monkeypatch):
-    """The commands, whether the registry lists them yet or not."""
-    from assay.cli.root import COMMANDS
-
-    for name in ("agree", "correct", "compare"):
-        monkeypatch.setitem(COMMANDS, name, COMMANDS.get(name, name))

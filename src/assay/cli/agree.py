@@ -1,24 +1,74 @@
-"""`assay agree RUN [LABELS]...`: say how far the judge of a run agrees with people."""
+"""`assay agree RUN [LABELS]...`: measure how far the judge of a run agrees with people."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from assay import cli, trust
+import click
+
+from assay import trust
+from assay.cli.base_command import Command
+from assay.cli.formats import format_page, format_value_of
+from assay.cli.inputs import open_run
+from assay.cli.label_options import (
+    LabelOptions,
+    describe_label_use,
+    describe_sample,
+    label_options,
+)
+from assay.cli.options import run_path
 from assay.display import Page, Section
-from assay.lazy import read_toml
 from assay.wording import format_count
 
+# What people read as the name of each figure.
+_FIGURE_NAMES = {
+    "accuracy": "same verdict",
+    "kappa": "Cohen's kappa",
+    "linear_kappa": "kappa, linear weights",
+    "quadratic_kappa": "kappa, quadratic weights",
+    "nominal_alpha": "Krippendorff's alpha",
+    "ordinal_alpha": "alpha, ordinal",
+    "interval_alpha": "alpha, interval",
+    "matthews": "Matthews correlation",
+    "macro_f1": "macro-F1",
+    "precision": "precision of {best}",
+    "recall": "recall of {best}",
+    "bias": "bias (judge – people)",
+}
 
-@cli.declare("agree")
+# With two choices, these equal other figures.
+_FIGURES_OF_SCALES = ("linear_kappa", "quadratic_kappa", "ordinal_alpha", "interval_alpha")
+
+
+@click.command(
+    "agree",
+    cls=Command,
+    epilog="Exit codes: 0 measured, 2 labels cannot be read or do not fit the run.",
+    example="assay agree run labels.csv\nassay agree run ann.csv bob.csv\n"
+    "assay agree run labels.csv --again run-judged-twice",
+)
+@click.option(
+    "--against",
+    type=click.Choice(("each", "majority")),
+    default="each",
+    show_default=True,
+    help="Compare the judge with each rater, or with their majority.",
+)
+@click.option(
+    "--again",
+    metavar="RUN",
+    type=run_path,
+    help="A second run of the judge over the same rollouts.",
+)
+@click.option("--confusion", is_flag=True, help="Show the confusion matrix of every criterion.")
+@label_options
 def command(
-    options: cli.LabelOptions,
-    against: Literal["each", "majority"] = cli.value_of(("each", "majority"), "each"),
-    again: str | None = cli.value_of(cli.run_folder),
-    confusion: bool = cli.value_of(),
-    layout: str = cli.value_of(cli.PAGES, "table"),
+    against: Literal["each", "majority"],
+    again: str | None,
+    confusion: bool,
+    **values: Any,
 ) -> None:
     """Measure how far the judge of a saved RUN agrees with people, and how far people agree with each other.
 
@@ -26,113 +76,186 @@ def command(
     and rater. Several files are merged. Without any, the files labels*.jsonl in the folder of the
     run are read, which hold the labels that were given in its page.
     """
-    found = trust.agree(
-        cli.opened(options.run),
-        options.labels(),
-        again=None if again is None else cli.opened(again),
+    options = LabelOptions(**values)
+    agreement = trust.agree(
+        open_run(options.run),
+        options.read_labels(),
+        again=None if again is None else open_run(again),
         reference=against,
         skip_unknown=options.skip_unknown,
         any_wording=options.any_wording,
     )
-    sides = [side for each in found.criteria for side in (each.judge, each.people)]
-    examples = max(side.examples for side in (found.overall.judge, *sides))
-    people = format_count(len(found.raters), "person", "people") if found.raters else "people"
-    title = (
-        f"{Path(options.run).name}: the judge against {people}, {format_count(examples, 'example')}"
+    page = Page(
+        title=_make_title(agreement, Path(options.run).name),
+        sections=list(_make_sections(agreement, confusion=confusion)),
+        notes=list(_make_notes(agreement)),
+        data=agreement.to_dict(),
     )
-    sections = list(_sections(found, confusion=confusion))
-    print(cli.page_text(Page(title, sections, list(_notes(found)), found.to_dict()), layout))
+    print(format_page(page, options.layout))
 
 
-_FIGURES: dict[str, str] = read_toml("assay.cli", "figures.toml")
-_OF_SCALES = (
-    "linear_kappa",
-    "quadratic_kappa",
-    "ordinal_alpha",
-    "interval_alpha",
-)  # nothing new of two choices
+def _make_title(agreement: trust.Agreement, run_name: str) -> str:
+    people = "people"
+    if agreement.raters:
+        people = format_count(len(agreement.raters), "person", "people")
+    example_counts = [agreement.overall.judge.examples]
+    for criterion in agreement.criteria:
+        example_counts += [criterion.judge.examples, criterion.people.examples]
+    examples = format_count(max(example_counts), "example")
+    return f"{run_name}: the judge against {people}, {examples}"
 
 
-def _choices(measures: trust.Measures) -> list[str]:
-    table = measures.confusion
-    return [name for name in table.categories if name != cli.NOT_APPLICABLE] if table else []
+def _make_sections(agreement: trust.Agreement, *, confusion: bool) -> Iterator[Section]:
+    """Yield the tables; a table without rows is not printed."""
+    if agreement.overall.labelled:
+        yield _make_overall_table(agreement)
+    yield _make_criteria_table(agreement)
+    if len(agreement.raters) > 1:
+        yield _make_raters_table(agreement)
+    yield Section(
+        ("judge of the panel", "same verdict", "kappa"),
+        [(name, judge.accuracy, judge.kappa) for name, judge in agreement.members.items()],
+    )
+    yield _make_consistency_table(agreement)
+    if confusion:
+        yield from _make_confusion_tables(agreement)
 
 
-def _shown(judge: trust.Measures, choices: int) -> Iterator[tuple[str, trust.Estimate]]:
-    """The figures that say something about so many choices."""
-    for name, estimate in judge.figures().items():
-        if estimate != cli.UNRANKED and (choices > 2 or name not in _OF_SCALES):
-            yield name, estimate
-
-
-def _sections(found: trust.Agreement, *, confusion: bool) -> Iterator[Section]:
-    judge, people = found.overall.judge, found.overall.people
-    if found.overall.labelled:
-        theirs, choices = people.figures(), _choices(judge) or _choices(people)
-        best = choices[-1] if choices else "the best choice"
-        rows: list[tuple[object, ...]] = [
-            (_FIGURES[name].format(best=best), estimate, "" if name == "bias" else theirs[name])
-            for name, estimate in _shown(judge, len(choices))
-        ]
-        yield Section(("overall", "judge", "people"), [*rows, ("pairs", judge.pairs, people.pairs)])
-    yield _criteria(found)
-    if len(found.raters) > 1:
-        rows = [
-            (rater.rater, rater.labels, rater.judge.kappa, rater.others.kappa)
-            for rater in found.raters
-        ]
-        yield Section(("rater", "labels", "kappa with the judge", "with the others"), rows)
-    rows = [(name, member.accuracy, member.kappa) for name, member in found.members.items()]
-    yield Section(("judge of the panel", "same verdict", "kappa"), rows)
-    rows = [
-        (name, each.overall.accuracy, each.overall.kappa, each.overall.pairs, each.unanswered)
-        for name, each in (("asked again", found.retest), ("in the other order", found.swap))
-        if each is not None
-    ]
-    yield Section(("the judge and itself", "same verdict", "kappa", "pairs", "no answer"), rows)
-    for each in found.criteria if confusion else ():
-        if table := each.judge.confusion:
-            rows = [
-                (said, *counts) for said, counts in zip(table.categories, table.counts, strict=True)
-            ]
-            yield Section((f"{each.name}: people down, judge across", *table.categories), rows)
-
-
-def _criteria(found: trust.Agreement) -> Section:
-    columns = ["criterion", "labelled", "no answer", "same", "people", "kappa", "people", "bias"]
-    scales = any(c.judge.confusion and len(_choices(c.judge)) > 2 for c in found.criteria)
-    numbers = any(c.judge.pairs and not c.judge.confusion for c in found.criteria)
-    columns += ["quadratic kappa", "people"] if scales else []
-    columns += ["alpha, interval", "people"] if numbers else []
+def _make_overall_table(agreement: trust.Agreement) -> Section:
+    judge = agreement.overall.judge
+    people = agreement.overall.people
+    people_figures = people.figures()
+    choices = _list_choices(judge) or _list_choices(people)
+    best_choice = choices[-1] if choices else "the best choice"
     rows: list[tuple[object, ...]] = []
-    for each in found.criteria:
-        judge, people = each.judge, each.people
-        figures = [judge.accuracy, people.accuracy, judge.kappa, people.kappa, judge.bias]
-        figures += [judge.quadratic_kappa, people.quadratic_kappa] if scales else []
-        figures += [judge.interval_alpha, people.interval_alpha] if numbers else []
-        rows.append((each.name, each.labelled, each.unanswered, *map(cli.point, figures)))
+    for name, estimate in _select_figures(judge, len(choices)):
+        label = _FIGURE_NAMES[name].format(best=best_choice)
+        people_value = "" if name == "bias" else people_figures[name]
+        rows.append((label, estimate, people_value))
+    rows.append(("pairs", judge.pairs, people.pairs))
+    return Section(("overall", "judge", "people"), rows)
+
+
+def _list_choices(measures: trust.Measures) -> list[str]:
+    """Return the choices of the confusion matrix; empty if there is none."""
+    from assay.criterion import NOT_APPLICABLE
+
+    if not measures.confusion:
+        return []
+    return [choice for choice in measures.confusion.categories if choice != NOT_APPLICABLE]
+
+
+def _select_figures(
+    measures: trust.Measures, choice_count: int
+) -> Iterator[tuple[str, trust.Estimate]]:
+    """Yield the figures that tell something about this number of choices."""
+    from assay.trust.coefficients import UNRANKED
+
+    for name, estimate in measures.figures().items():
+        if estimate == UNRANKED:
+            continue
+        if choice_count <= 2 and name in _FIGURES_OF_SCALES:
+            continue
+        yield name, estimate
+
+
+def _make_criteria_table(agreement: trust.Agreement) -> Section:
+    """Return the figures of each criterion; figures that no criterion has are left out."""
+    judges = [criterion.judge for criterion in agreement.criteria]
+    has_scales = any(judge.confusion and len(_list_choices(judge)) > 2 for judge in judges)
+    has_numbers = any(judge.pairs and not judge.confusion for judge in judges)
+    columns = ["criterion", "labelled", "no answer", "same", "people", "kappa", "people", "bias"]
+    if has_scales:
+        columns += ["quadratic kappa", "people"]
+    if has_numbers:
+        columns += ["alpha, interval", "people"]
+    rows: list[Sequence[object]] = []
+    for criterion in agreement.criteria:
+        judge = criterion.judge
+        people = criterion.people
+        estimates = [judge.accuracy, people.accuracy, judge.kappa, people.kappa, judge.bias]
+        if has_scales:
+            estimates += [judge.quadratic_kappa, people.quadratic_kappa]
+        if has_numbers:
+            estimates += [judge.interval_alpha, people.interval_alpha]
+        figures = [format_value_of(estimate) for estimate in estimates]
+        rows.append((criterion.name, criterion.labelled, criterion.unanswered, *figures))
     return Section(columns, rows)
 
 
-def _notes(found: trust.Agreement) -> Iterator[str]:
-    """What the tables do not say: what is missing from them, and why."""
-    judge, unanswered = found.overall.judge, sum(each.unanswered for each in found.criteria)
-    if unanswered:
-        labelled = sum(each.labelled for each in found.criteria)
-        yield f"the judge gave no answer to {unanswered:,} of {labelled:,} labelled criteria, which count neither way:"
-        yield from (f"  {count:,} × {error}" for error, count in list(found.errors.items())[:3])
-    if not any(each.people.pairs for each in found.criteria):
-        yield "no rollout was labelled by two people, so there is no ceiling: have some labelled twice"
-    if found.overall.ties:
-        yield f"people are split on {found.overall.ties:,}, which have no majority and are left out"
-    yield from cli.describe_label_use(found)
-    yield from cli.describe_sample(found)
-    reasons: dict[str, str] = {}
-    for name, estimate in _shown(judge, len(_choices(judge))) if judge.pairs else ():
-        if estimate.value is None:
-            # A reason that holds for several figures is told once.
-            reasons.setdefault(estimate.reason, name)
-    for reason, name in reasons.items():
-        yield f"no {_FIGURES[name].format(best='the best choice')}: {reason}"
-    if cli.UNRANKED in judge.figures().values():
-        yield f"{cli.UNRANKED.reason}: what needs one is left out overall"
+def _make_raters_table(agreement: trust.Agreement) -> Section:
+    rows: list[tuple[object, ...]] = []
+    for rater in agreement.raters:
+        rows.append((rater.rater, rater.labels, rater.judge.kappa, rater.others.kappa))
+    return Section(("rater", "labels", "kappa with the judge", "with the others"), rows)
+
+
+def _make_consistency_table(agreement: trust.Agreement) -> Section:
+    """Return how far the judge agrees with itself."""
+    repeats = {"asked again": agreement.retest, "in the other order": agreement.swap}
+    rows: list[tuple[object, ...]] = []
+    for name, consistency in repeats.items():
+        if consistency is not None:
+            overall = consistency.overall
+            rows.append(
+                (name, overall.accuracy, overall.kappa, overall.pairs, consistency.unanswered)
+            )
+    return Section(("the judge and itself", "same verdict", "kappa", "pairs", "no answer"), rows)
+
+
+def _make_confusion_tables(agreement: trust.Agreement) -> Iterator[Section]:
+    for criterion in agreement.criteria:
+        matrix = criterion.judge.confusion
+        if not matrix:
+            continue
+        rows: list[tuple[object, ...]] = []
+        for verdict, counts in zip(matrix.categories, matrix.counts, strict=True):
+            rows.append((verdict, *counts))
+        title = f"{criterion.name}: people down, judge across"
+        yield Section((title, *matrix.categories), rows)
+
+
+def _make_notes(agreement: trust.Agreement) -> Iterator[str]:
+    """Yield what is missing from the tables, and why."""
+    yield from _describe_missing_answers(agreement)
+    if not any(criterion.people.pairs for criterion in agreement.criteria):
+        yield (
+            "no rollout was labelled by two people, so it is not known how far people agree: "
+            "have some labelled twice"
+        )
+    if agreement.overall.ties:
+        yield (
+            f"people are split on {agreement.overall.ties:,}, which have no majority and are left "
+            "out"
+        )
+    yield from describe_label_use(agreement)
+    yield from describe_sample(agreement)
+    yield from _describe_missing_figures(agreement.overall.judge)
+
+
+def _describe_missing_answers(agreement: trust.Agreement) -> Iterator[str]:
+    unanswered = sum(criterion.unanswered for criterion in agreement.criteria)
+    if not unanswered:
+        return
+    labelled = sum(criterion.labelled for criterion in agreement.criteria)
+    yield (
+        f"the judge gave no answer to {unanswered:,} of {labelled:,} labelled criteria, which are "
+        "left out:"
+    )
+    for error, error_count in list(agreement.errors.items())[:3]:
+        yield f"  {error_count:,} × {error}"
+
+
+def _describe_missing_figures(judge: trust.Measures) -> Iterator[str]:
+    """Yield why figures have no value; a reason that holds for several is given once."""
+    from assay.trust.coefficients import UNRANKED
+
+    figure_by_reason: dict[str, str] = {}
+    if judge.pairs:
+        for name, estimate in _select_figures(judge, len(_list_choices(judge))):
+            if estimate.value is None:
+                figure_by_reason.setdefault(estimate.reason, name)
+    for reason, name in figure_by_reason.items():
+        yield f"no {_FIGURE_NAMES[name].format(best='the best choice')}: {reason}"
+    if UNRANKED in judge.figures().values():
+        yield f"{UNRANKED.reason}: figures that need one are left out overall"

@@ -1,4 +1,4 @@
-"""`assay cache inspect|prune|export|import`: look after the verdicts that need not be asked for again."""
+"""`assay cache inspect|prune|export|import`: look after the verdicts that are kept."""
 
 from __future__ import annotations
 
@@ -8,116 +8,163 @@ import time
 from contextlib import AbstractContextManager, closing
 from dataclasses import asdict
 from datetime import datetime
+from typing import Any
 
 import click
 
 from assay import cache as verdict_cache
-from assay import cli
+from assay.cli.base_command import Command, Group
+from assay.cli.options import count, number_type, option_group
 from assay.errors import CacheError
 from assay.wording import format_count
 
+_cache_option = click.option(
+    "--cache",
+    metavar="PLACE",
+    envvar="ASSAY_CACHE",
+    show_envvar=True,
+    help="The cache of verdicts: a folder, a file or a postgresql:// URL; by default yours.",
+)
 
-class CacheOptions(cli.CommandOptions):
-    """Which cache."""
-
-    cache: str | None = cli.value_of()
-
-
-class SelectionOptions(CacheOptions):
-    """Which verdicts of it are meant."""
-
-    # Under another name than the setting `judge`, which says who is asked, and not which verdicts are meant.
-    by: str | None = cli.value_of()
-    question: str | None = cli.value_of()
-    older_than: float | None = cli.value_of(cli.number(0, what="number of days"))
-
-    def selection(self) -> verdict_cache.Selection:
-        before = None if self.older_than is None else time.time() - self.older_than * 86_400
-        return verdict_cache.Selection(judge=self.by, before=before, question=self.question)
-
-
-def _opened(
-    cache: str | None, *, make: bool = False
-) -> AbstractContextManager[verdict_cache.Store]:
-    """The store; looking for one does not make one."""
-    place = cache or verdict_cache.default_place()
-    file = cli.file_of(place)
-    if not make and file is not None and not file.exists():
-        raise CacheError(f"there is no cache at {file}: nothing was graded with it yet")
-    return closing(verdict_cache.open_store(place))
+_selection_options = option_group(
+    # Not named `judge`: the setting of that name says which model is asked.
+    click.option(
+        "--judge",
+        "judge_pattern",
+        metavar="TEXT",
+        help="Only verdicts of this judge; a * at the end matches anything.",
+    ),
+    click.option(
+        "--question",
+        metavar="HASH",
+        help="Only verdicts about this criterion.",
+    ),
+    click.option(
+        "--older-than",
+        metavar="DAYS",
+        type=number_type(0, what="a number of days"),
+        help="Only verdicts older than this.",
+    ),
+)
 
 
-@click.group("cache", cls=cli.Group)
+def _make_selection(
+    judge_pattern: str | None, question: str | None, older_than: float | None
+) -> verdict_cache.Selection:
+    """Return which verdicts the options select; without options, all."""
+    before = None
+    if older_than is not None:
+        before = time.time() - older_than * 86_400
+    return verdict_cache.Selection(judge=judge_pattern, before=before, question=question)
+
+
+@click.group("cache", cls=Group, example="assay cache inspect")
 def command() -> None:
     """Inspect, prune, export and import cached verdicts."""
 
 
-@cli.declare("cache inspect", command)
-def inspect(
-    options: SelectionOptions,
-    as_json: bool = cli.value_of(),
-    limit: int | None = cli.value_of(cli.count),
-) -> None:
-    """Print how many verdicts there are, or those that are selected."""
-    with _opened(options.cache) as store:
-        if limit is None and options.selection() == verdict_cache.Selection():
-            _print_stats(store, as_json=as_json)
+@command.command(
+    "inspect", cls=Command, example="assay cache inspect --judge 'openai/*' --limit 10"
+)
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+@click.option("--limit", metavar="N", type=count, help="How many verdicts to show.")
+@_selection_options
+@_cache_option
+def inspect(cache: str | None, as_json: bool, limit: int | None, **selected: Any) -> None:
+    """Print how many verdicts there are, or the verdicts that the options select."""
+    selection = _make_selection(**selected)
+    selects_all = selection == verdict_cache.Selection()
+    with _open_store(cache) as store:
+        if selects_all and limit is None:
+            _print_statistics(store, as_json=as_json)
             return
-        for key, verdict in store.entries(options.selection(), limit=limit):
+        for key, verdict in store.entries(selection, limit=limit):
             if as_json:
-                print(json.dumps(asdict(key) | json.loads(verdict.line)))
-            else:
-                said = " ".join(str(verdict.verdict).split())
-                print(f"{_time(verdict.created)}  {key.judge}  {key.question[:12]}  {said[:160]}")
+                print(json.dumps({**asdict(key), **json.loads(verdict.line)}))
+                continue
+            summary = " ".join(str(verdict.verdict).split())[:160]
+            print(f"{_format_time(verdict.created)}  {key.judge}  {key.question[:12]}  {summary}")
 
 
-def _print_stats(store: verdict_cache.Store, *, as_json: bool) -> None:
+def _print_statistics(store: verdict_cache.Store, *, as_json: bool) -> None:
     stats = store.stats()
+    judges = dict(stats.judges or {})
     if as_json:
-        print(json.dumps({**asdict(stats), "judges": dict(stats.judges or {})}))
+        print(json.dumps({**asdict(stats), "judges": judges}))
         return
-    size = f"{format_count(stats.verdicts, 'verdict')}, {stats.size / 1e6:.2f} MB"
-    print(f"{stats.where}: {size}, which cost ${stats.cost:.4f}")
+    verdicts = format_count(stats.verdicts, "verdict")
+    print(f"{stats.where}: {verdicts}, {stats.size / 1e6:.2f} MB, which cost ${stats.cost:.4f}")
     if stats.oldest is not None and stats.newest is not None:
-        print(f"from {_time(stats.oldest)} to {_time(stats.newest)}")
-    for judge, verdicts in (stats.judges or {}).items():
-        print(f"{verdicts:>9,}  {judge}")
+        print(f"from {_format_time(stats.oldest)} to {_format_time(stats.newest)}")
+    for judge, verdict_count in judges.items():
+        print(f"{verdict_count:>9,}  {judge}")
 
 
-def _time(moment: float) -> str:
-    return datetime.fromtimestamp(moment).astimezone().strftime("%Y-%m-%d %H:%M")
+def _format_time(timestamp: float) -> str:
+    return datetime.fromtimestamp(timestamp).astimezone().strftime("%Y-%m-%d %H:%M")
 
 
-@cli.declare("cache prune", command)
-def prune(options: SelectionOptions, all_of_it: bool = cli.value_of()) -> None:
+@command.command("prune", cls=Command, example="assay cache prune --older-than 90")
+@click.option("--all", "delete_all", is_flag=True, help="Delete every verdict.")
+@_selection_options
+@_cache_option
+def prune(cache: str | None, delete_all: bool, **selected: Any) -> None:
     """Delete verdicts."""
-    if (options.selection() == verdict_cache.Selection()) is not all_of_it:
+    selection = _make_selection(**selected)
+    selects_all = selection == verdict_cache.Selection()
+    if selects_all and not delete_all:
         raise click.UsageError(
-            "say what to forget, by --judge, --question or --older-than; or --all"
+            "nothing is selected: give --judge, --question or --older-than, or --all"
         )
-    with _opened(options.cache) as store:
-        print(
-            f"forgot {format_count(store.prune(options.selection()), 'verdict')} of {store.where}"
-        )
+    if delete_all and not selects_all:
+        raise click.UsageError("--all deletes every verdict: drop it, or drop the other options")
+    with _open_store(cache) as store:
+        deleted = format_count(store.prune(selection), "verdict")
+        print(f"deleted {deleted} from {store.where}")
 
 
-@cli.declare("cache export", command)
-def export(
-    options: SelectionOptions, output: str = cli.value_of(usual="-", show_default=False)
-) -> None:
-    """Print verdicts as lines of JSON."""
-    with _opened(options.cache) as store, click.open_file(output, "w", encoding="utf-8") as file:
-        lines = verdict_cache.export_lines(store, options.selection())
-        verdicts = sum(file.write(f"{line}\n") > 0 for line in lines)
+@command.command("export", cls=Command, example="assay cache export --output verdicts.jsonl")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    type=click.Path(),
+    default="-",
+    help="The file to write; by default standard output.",
+)
+@_selection_options
+@_cache_option
+def export(cache: str | None, output: str, **selected: Any) -> None:
+    """Print verdicts as JSON lines."""
+    selection = _make_selection(**selected)
+    exported = 0
+    with _open_store(cache) as store, click.open_file(output, "w", encoding="utf-8") as file:
+        for line in verdict_cache.export_lines(store, selection):
+            file.write(f"{line}\n")
+            exported += 1
     if output != "-":
-        print(f"wrote {format_count(verdicts, 'verdict')} to {output}", file=sys.stderr)
+        print(f"wrote {format_count(exported, 'verdict')} to {output}", file=sys.stderr)
 
 
-@cli.declare("cache import", command)
-def take_in(options: CacheOptions, file: str = cli.argument("FILE")) -> None:
+@command.command("import", cls=Command, example="assay cache import verdicts.jsonl")
+@click.argument("file", metavar="FILE", type=click.Path())
+@_cache_option
+def import_verdicts(cache: str | None, file: str) -> None:
     """Import verdicts that another cache exported: a FILE, or - for standard input."""
-    with _opened(options.cache, make=True) as store, click.open_file(file, "rb") as lines:
-        taken = format_count(
-            verdict_cache.import_lines(store, (line.decode() for line in lines)), "verdict"
-        )
-        print(f"took {taken} into {store.where}")
+    with _open_store(cache, create=True) as store, click.open_file(file, "rb") as lines:
+        text_lines = (line.decode() for line in lines)
+        imported = verdict_cache.import_lines(store, text_lines)
+        print(f"imported {format_count(imported, 'verdict')} into {store.where}")
+
+
+def _open_store(
+    cache: str | None, *, create: bool = False
+) -> AbstractContextManager[verdict_cache.Store]:
+    """Open the store of a cache; a store that does not exist is an error unless `create`."""
+    from assay.cache.store import file_of
+
+    address = cache or verdict_cache.default_place()
+    file = file_of(address)
+    if file is not None and not file.exists() and not create:
+        raise CacheError(f"there is no cache at {file}: nothing was graded with it yet")
+    return closing(verdict_cache.open_store(address))

@@ -1,14 +1,14 @@
-"""`assay completion SHELL`: what makes a shell complete commands and options."""
+"""`assay completion SHELL`: print the script that completes commands and options in a shell."""
 
 import click
 from click.shell_completion import BashComplete, FishComplete, ZshComplete
 
-from assay import cli
+from assay.cli.base_command import Command
 
 SHELLS = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
 
 
-@click.command("completion", cls=cli.Command)
+@click.command("completion", cls=Command, example='eval "$(assay completion bash)"')
 @click.argument("shell", type=click.Choice(list(SHELLS)))
 def command(shell: str) -> None:
     """Print a script that makes the SHELL complete `assay`.
@@ -16,6 +16,7 @@ def command(shell: str) -> None:
     For every new shell, put the line below, with your SHELL, into ~/.bashrc or ~/.zshrc; for fish,
     save the script as ~/.config/fish/completions/assay.fish.
     """
-    from assay.cli.root import COMPLETE, root
+    from assay.cli.root import COMPLETION_VARIABLE, root
 
-    print(SHELLS[shell](root, {}, "assay", COMPLETE).source())
+    completion = SHELLS[shell](root, {}, "assay", COMPLETION_VARIABLE)
+    print(completion.source())

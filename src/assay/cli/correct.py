@@ -1,4 +1,4 @@
-"""`assay correct RUN [LABELS]...`: say what a run scores with the judge's bias taken out."""
+"""`assay correct RUN [LABELS]...`: estimate the scores of a run without the bias of its judge."""
 
 from __future__ import annotations
 
@@ -6,46 +6,75 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from assay import cli, trust
+import click
+
+from assay import trust
+from assay.cli.base_command import EXIT_ERROR, EXIT_OK, Command
+from assay.cli.formats import format_page, format_value_of
+from assay.cli.inputs import open_run
+from assay.cli.label_options import (
+    LabelOptions,
+    describe_label_use,
+    describe_sample,
+    label_options,
+)
+from assay.cli.options import run_path
 from assay.display import Page, Section, format_p_value
 from assay.wording import format_count
 
 
-@cli.declare("correct")
-def command(
-    options: cli.LabelOptions,
-    earlier: str | None = cli.value_of(cli.run_folder),
-    layout: str = cli.value_of(cli.PAGES, "table"),
-) -> int:
+@click.command(
+    "correct",
+    cls=Command,
+    epilog="Exit codes: 0 corrected, 1 every correction was refused, 2 labels cannot be read or do "
+    "not fit.",
+    example="assay correct run labels.csv\nassay correct run labels.csv --drift run-of-last-month",
+)
+@click.option(
+    "--drift",
+    "earlier_run",
+    metavar="RUN",
+    type=run_path,
+    help="An earlier run over the same rollouts, to test for drift of the judge.",
+)
+@label_options
+def command(earlier_run: str | None, **values: Any) -> int:
     """Estimate the scores of a saved RUN if people had judged all of it, from LABELS on some of it.
 
     LABELS are files as for `assay agree`. The labelled rollouts have to be drawn at random from the
     run. At least 30 are needed, and a judge that is better than chance.
     """
-    run, labels = cli.opened(options.run), options.labels()
-    taken: dict[str, Any] = {
-        "skip_unknown": options.skip_unknown,
-        "any_wording": options.any_wording,
-    }
-    found = trust.correct(run, labels, **taken)
-    sections, notes, data = _sections(found), list(_notes(found)), found.to_dict()
-    if earlier is not None:
-        drift = trust.drift_between(cli.opened(earlier), run, labels, **taken)
-        sections.append(_drift(drift))
-        moved = ", ".join(drift.moved)
-        notes.append(
-            f"the judge has moved on {moved}" if moved else "nothing shows that the judge has moved"
+    options = LabelOptions(**values)
+    run = open_run(options.run)
+    labels = options.read_labels()
+    correction = trust.correct(
+        run,
+        labels,
+        skip_unknown=options.skip_unknown,
+        any_wording=options.any_wording,
+    )
+    sections = [_make_figures_table(correction), _make_rates_table(correction)]
+    notes = list(_make_notes(correction))
+    data = correction.to_dict()
+    if earlier_run is not None:
+        drift = trust.drift_between(
+            open_run(earlier_run),
+            run,
+            labels,
+            skip_unknown=options.skip_unknown,
+            any_wording=options.any_wording,
         )
-        if drift.changed:
-            told = format_count(drift.changed, "rollout")
-            notes.append(f"{told} with another completion say nothing about the judge")
+        sections.append(_make_drift_table(drift))
+        notes.extend(_describe_drift(drift))
         data["drift"] = drift.to_dict()
     title = f"{Path(options.run).name}: as people would have judged it"
-    print(cli.page_text(Page(title, sections, notes, data), layout))
-    return cli.FINE if any(each.corrected for each in found.figures) else cli.BROKEN
+    print(format_page(Page(title, sections, notes, data), options.layout))
+    if any(figure.corrected for figure in correction.figures):
+        return EXIT_OK
+    return EXIT_ERROR
 
 
-def _sections(found: trust.Correction) -> list[Section]:
+def _make_figures_table(correction: trust.Correction) -> Section:
     columns = (
         "",
         "judge",
@@ -57,41 +86,86 @@ def _sections(found: trust.Correction) -> list[Section]:
         "to halve",
     )
     rows: list[tuple[object, ...]] = []
-    for each in found.figures:
-        estimates = each.judge, each.best, each.corrected.get("rogan_gladen", ""), each.people
-        left = "–" if each.left_at_most is None else f"all labelled leaves {each.left_at_most:.0%}"
-        more = left if each.more_labels is None else f"{each.more_labels:,} more labels"
+    for figure in correction.figures:
         rows.append(
-            (each.name, *estimates, each.labels, each.rollouts, more if each.corrected else "–")
+            (
+                figure.name,
+                figure.judge,
+                figure.best,
+                figure.corrected.get("rogan_gladen", ""),
+                figure.people,
+                figure.labels,
+                figure.rollouts,
+                _describe_labels_to_halve(figure),
+            )
         )
-    rates = [
-        (each.name, each.sensitivity, each.specificity)
-        for each in found.figures
-        if each.sensitivity.value is not None or each.specificity.value is not None
-    ]
-    return [Section(columns, rows), Section(("the judge", "sensitivity", "specificity"), rates)]
+    return Section(columns, rows)
 
 
-def _drift(drift: trust.Drift) -> Section:
+def _describe_labels_to_halve(figure: trust.Corrected) -> str:
+    """Return how many more labels would halve the interval of a correction."""
+    if not figure.corrected:
+        return "–"
+    if figure.more_labels is not None:
+        return f"{figure.more_labels:,} more labels"
+    if figure.left_at_most is not None:
+        return f"all labelled leaves {figure.left_at_most:.0%}"
+    return "–"
+
+
+def _make_rates_table(correction: trust.Correction) -> Section:
+    """Return the sensitivity and specificity of the judge, where one of them is known."""
     rows: list[tuple[object, ...]] = []
-    for moved in drift.criteria:
-        accuracy = " to ".join(map(cli.point, moved.accuracy)) if moved.accuracy else ""
-        means = f"{moved.before:.2f}", f"{moved.after:.2f}"
-        rows.append((moved.name, *means, moved.change, format_p_value(moved.p), accuracy))
-    return Section(
-        ("since the earlier run", "before", "now", "change", "p", "agrees with people"), rows
-    )
+    for figure in correction.figures:
+        if figure.sensitivity.value is not None or figure.specificity.value is not None:
+            rows.append((figure.name, figure.sensitivity, figure.specificity))
+    return Section(("the judge", "sensitivity", "specificity"), rows)
 
 
-def _notes(found: trust.Correction) -> Iterator[str]:
-    if found.no_score:
-        yield f"score: {found.no_score}"
-    for each in found.figures:
-        if each.refusal:
-            yield f"{each.name}: refused, {each.refusal}"
-        if each.warning:
-            yield f"{each.name}: {each.warning}"
-        if each.unanswered:
-            yield f"{each.name}: left out {format_count(each.unanswered, 'rollout')} without an answer of the judge"
-    yield from cli.describe_label_use(found)
-    yield from cli.describe_sample(found)
+def _make_drift_table(drift: trust.Drift) -> Section:
+    columns = ("since the earlier run", "before", "now", "change", "p", "agrees with people")
+    rows: list[tuple[object, ...]] = []
+    for criterion in drift.criteria:
+        accuracy = ""
+        if criterion.accuracy:
+            accuracy = " to ".join(format_value_of(estimate) for estimate in criterion.accuracy)
+        rows.append(
+            (
+                criterion.name,
+                f"{criterion.before:.2f}",
+                f"{criterion.after:.2f}",
+                criterion.change,
+                format_p_value(criterion.p),
+                accuracy,
+            )
+        )
+    return Section(columns, rows)
+
+
+def _describe_drift(drift: trust.Drift) -> Iterator[str]:
+    if drift.moved:
+        yield f"the judge has changed on {', '.join(drift.moved)}"
+    else:
+        yield "there is no evidence that the judge has changed"
+    if drift.changed:
+        yield (
+            f"{format_count(drift.changed, 'rollout')} with another completion say nothing about "
+            "the judge"
+        )
+
+
+def _make_notes(correction: trust.Correction) -> Iterator[str]:
+    if correction.no_score:
+        yield f"score: {correction.no_score}"
+    for figure in correction.figures:
+        if figure.refusal:
+            yield f"{figure.name}: refused, {figure.refusal}"
+        if figure.warning:
+            yield f"{figure.name}: {figure.warning}"
+        if figure.unanswered:
+            yield (
+                f"{figure.name}: left out {format_count(figure.unanswered, 'rollout')} without an "
+                "answer of the judge"
+            )
+    yield from describe_label_use(correction)
+    yield from describe_sample(correction)

@@ -4,134 +4,246 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
 import assay
-from assay import cli, envs, runs
+from assay import envs, runs
+from assay.cli.base_command import Command, print_note
+from assay.cli.inputs import apply_view, load_rubric
+from assay.cli.judging import allow_media, check_local_model, open_judge
+from assay.cli.options import (
+    RunOptions,
+    allow_code_option,
+    display_options,
+    limit_rows_option,
+    map_option,
+    number_type,
+    output_options,
+    positive,
+    rubric_option,
+    separate_judge_options,
+    view_options,
+)
+from assay.cli.run_output import RunOutput
+from assay.cli.runner import Interrupt
 from assay.tables import TableError, rows_of
 
+if TYPE_CHECKING:
+    from assay.runs.pipeline import OnProgress
 
-def mapping(value: Any) -> Mapping[str, Any]:
+
+def _parse_object(value: Any) -> Mapping[str, Any]:
+    """Parse a JSON object."""
+    if isinstance(value, Mapping):  # click may pass a value that is already parsed
+        return cast("Mapping[str, Any]", value)
     try:
-        found = json.loads(value) if isinstance(value, str) else value
+        data = json.loads(value)
     except ValueError as error:
-        raise click.BadParameter(f"{value!r} is no JSON: {error}") from None
-    if not isinstance(found, Mapping):
-        raise click.BadParameter(f"{value!r} is no object: write '{{\"max_turns\": 5}}'")
-    return cast("Mapping[str, Any]", found)
+        raise click.BadParameter(f"{value!r} is not valid JSON: {error}") from None
+    if not isinstance(data, dict):
+        raise click.BadParameter(f"{value!r} is not a JSON object: write '{{\"max_turns\": 5}}'")
+    return cast("dict[str, Any]", data)
 
 
-def _alone(ctx: object, param: object, value: str) -> tuple[str, ...]:
-    return (value,)
-
-
-class EvalOptions(cli.RunOptions):
-    """Which model is asked, and how."""
-
-    files: tuple[str, ...] = cli.argument("DATASET|ENV", callback=_alone)
-    rubric: str | None = cli.value_of()
-    env_args: Mapping[str, Any] = cli.value_of(mapping, "{}")
-    model: str = cli.value_of(required=True)
-    samples: int = cli.value_of(cli.positive, 1)
-    system_prompt: str | None = cli.value_of()
-    temperature: float | None = cli.value_of(cli.number(0))
-    max_tokens: int | None = cli.value_of(cli.positive)
-    judge: str | None = cli.value_of()
-
-
-@cli.declare("eval")
-def command(options: EvalOptions) -> int:
+@click.command(
+    "eval",
+    cls=Command,
+    epilog="Exit codes: 0 all scored, 100 a threshold missed, 1 a rollout is unscored or the run "
+    "ended early, 2 bad usage or data, 130 stopped.",
+    example="assay eval questions.jsonl -m openai/gpt-5-mini -r rubric.yaml -o run --samples 4",
+)
+@click.argument("data", metavar="DATASET|ENV", type=click.Path())
+@rubric_option(
+    help="The rubric file, or module:object, for rows without their own `rubric`. An environment "
+    "has its own."
+)
+@click.option(
+    "-m",
+    "--model",
+    metavar="MODEL",
+    required=True,
+    envvar="ASSAY_MODEL",
+    show_envvar=True,
+    help="The model: openai/…, anthropic/…, http://…#name, or local.",
+)
+@click.option(
+    "--samples",
+    metavar="N",
+    type=positive,
+    default=1,
+    show_default=True,
+    envvar="ASSAY_SAMPLES",
+    show_envvar=True,
+    help="Rollouts per example; several give pass@k.",
+)
+@click.option(
+    "--system-prompt",
+    metavar="TEXT",
+    envvar="ASSAY_SYSTEM_PROMPT",
+    show_envvar=True,
+    help="The system prompt of every rollout.",
+)
+@click.option(
+    "--temperature",
+    metavar="T",
+    type=number_type(0),
+    envvar="ASSAY_TEMPERATURE",
+    show_envvar=True,
+    help="The sampling temperature.",
+)
+@click.option(
+    "--max-tokens",
+    metavar="N",
+    type=positive,
+    envvar="ASSAY_MAX_TOKENS",
+    show_envvar=True,
+    help="The most output tokens of a rollout.",
+)
+@click.option(
+    "--env-args",
+    metavar="JSON",
+    type=_parse_object,
+    default="{}",
+    show_default=True,
+    help="The arguments of the environment's load_environment.",
+)
+@map_option("completion=output")
+@limit_rows_option
+@output_options
+@display_options
+@view_options
+@separate_judge_options
+@allow_code_option
+def command(data: str, **values: Any) -> int:
     """Ask a model every question of a data set, and score its answers.
 
     The DATASET is a .jsonl, .json, .csv, .tsv or .parquet file whose rows have a `question` or a
     `prompt`, and may have an `answer` and columns of your own. An ENV is an installed package, a
-    folder or a Python file with load_environment(), written for assay or, with ASSAY_AS_VERIFIERS=1,
-    for verifiers 0.1. An answer to a row with a `rubric` of its own is scored by that; -r is for the
-    other rows. --judge is who judges the answers, where a rubric asks a model; not the model that
-    is asked, unless you say so.
+    folder or a Python file with load_environment(), written for assay or, with
+    ASSAY_AS_VERIFIERS=1, for verifiers 0.1. An answer to a row with its own `rubric` is scored by
+    that rubric; -r is for the other rows. --judge names the model that judges the answers, if a
+    rubric needs one; it is not the model that is asked, unless you name the same.
     """
-    is_environment = envs.is_environment(options.data)
+    options = EvalOptions(files=(data,), **values)
+    is_environment = envs.is_environment(data)
     if is_environment:
-        given = {
-            "--rubric": options.rubric,
-            "--map": options.mapping,
-            "--system-prompt": options.system_prompt,
-        }
-        if unfit := [name for name, value in given.items() if value]:
-            raise click.UsageError(
-                f"{unfit[0]} is for a data set: the environment {options.data} has its own"
-            )
-        environment = envs.load_environment(options.data, **options.env_args)
-        if environment.scoring is not None:
-            cli.apply_view(environment.scoring, options)
+        environment = _load_environment(options)
     else:
-        if options.env_args:
-            raise click.UsageError("--env-args is for an environment")
-        if options.rubric is not None:
-            rubric = cli.rubric_of(options)
-        else:
-            rubric = assay.Rubric()  # every row has to bring its own
-            cli.apply_view(rubric, options)
-        # A path is handed on as it is, so that errors name the file and the line.
-        data = (
-            rows_of(options.data, mapping=dict(options.mapping))
-            if options.mapping
-            else options.data
-        )
-        environment = envs.SingleTurnEnv(
-            eval_dataset=data, rubric=rubric, system_prompt=options.system_prompt
-        )
-    # The examples as they are asked, in whatever form a class shows them.
+        environment = _make_environment(options)
+    # A subclass may override how its examples are shown; this is how they are asked.
     examples = envs.Environment.get_eval_dataset(environment)
     if not examples:
-        raise TableError(f"{options.data} has no rows: there is nothing to ask")
+        raise TableError(f"{data} has no rows: there is nothing to ask")
     rubric = environment.scoring
-    rows_need_rubrics = rubric is None and not is_environment
-    rows_have_rubrics = _find_row_rubrics(options, examples, are_needed=rows_need_rubrics)
+    rows_have_rubrics = _have_rubrics(
+        examples[: options.limit],
+        data,
+        are_needed=rubric is None and not is_environment,
+    )
     if not options.dry_run:
-        cli.see_to_engine(options.model, quiet=options.quiet)
-    sampling = {"temperature": options.temperature, "max_tokens": options.max_tokens}
-    with cli.judging_with(
-        options, rubric, quiet=options.quiet, rows_may_ask=rows_have_rubrics
-    ) as grader:
+        check_local_model(options.model, quiet=options.quiet)
+    with (
+        allow_media(options, options.files),
+        open_judge(options, rubric, quiet=options.quiet, rows_may_ask=rows_have_rubrics) as grader,
+    ):
         if grader is not None and options.judge == options.model:
-            cli.say(
-                f"{options.model} judges its own answers: name another with --judge",
+            print_note(
+                f"{options.model} judges its own answers: name another model with --judge",
                 quiet=options.quiet,
             )
+        output = RunOutput(options, rubric, grader, pass_rule=environment.pass_rule)
 
-        async def work(under: cli.Conditions) -> runs.Summary:
+        async def evaluate(on_progress: OnProgress | None, interrupt: Interrupt) -> runs.Summary:
             results = await environment.evaluate(
                 model=options.model,
                 num_examples=-1 if options.limit is None else options.limit,
                 rollouts_per_example=options.samples,
-                sampling_args={
-                    name: value for name, value in sampling.items() if value is not None
-                },
+                sampling_args=options.sampling_arguments,
                 run=options.folder,
-                **under.settings(options, grader),
+                **output.make_arguments(on_progress, interrupt),
             )
             return results.summary
 
-        return cli.Runner(options, rubric, grader, environment.pass_rule).run(work)
+        return output.run(evaluate)
 
 
-def _find_row_rubrics(
-    options: EvalOptions, examples: Sequence[Mapping[str, Any]], *, are_needed: bool
-) -> bool:
-    """Return whether examples bring their own rubrics; refuse some without if all need one."""
-    rubrics = [runs.row.own_rubric(example) for example in examples[: options.limit]]
+@dataclass(frozen=True, kw_only=True)
+class EvalOptions(RunOptions):
+    """The options of `assay eval`."""
+
+    model: str
+    samples: int
+    system_prompt: str | None
+    temperature: float | None
+    max_tokens: int | None
+    env_args: Mapping[str, Any]
+
+    @property
+    def sampling_arguments(self) -> dict[str, float]:
+        """The temperature and the maximum number of tokens, if they are set."""
+        arguments: dict[str, float] = {}
+        if self.temperature is not None:
+            arguments["temperature"] = self.temperature
+        if self.max_tokens is not None:
+            arguments["max_tokens"] = self.max_tokens
+        return arguments
+
+
+def _load_environment(options: EvalOptions) -> envs.Environment:
+    """Load the environment that the options name, which has its own rubric and data."""
+    data_set_options = {
+        "--rubric": options.rubric,
+        "--map": options.mapping,
+        "--system-prompt": options.system_prompt,
+    }
+    for name, value in data_set_options.items():
+        if value:
+            raise click.UsageError(
+                f"{name} is for a data set: the environment {options.data} has its own"
+            )
+    environment = envs.load_environment(options.data, **options.env_args)
+    if environment.scoring is not None:
+        apply_view(environment.scoring, options)
+    return environment
+
+
+def _make_environment(options: EvalOptions) -> envs.Environment:
+    """Make an environment that asks every question of a data set once."""
+    if options.env_args:
+        raise click.UsageError("--env-args is for an environment")
+    if options.rubric is None:
+        rubric = assay.Rubric()  # every row has to bring its own
+    else:
+        rubric = load_rubric(options.rubric, allow_code=options.allow_code)
+    apply_view(rubric, options)
+    data: Any = options.data  # given as a path, so that errors name the file and the line
+    if options.mapping:
+        data = rows_of(options.data, mapping=dict(options.mapping))
+    return envs.SingleTurnEnv(
+        eval_dataset=data,
+        rubric=rubric,
+        system_prompt=options.system_prompt,
+    )
+
+
+def _have_rubrics(examples: Sequence[Mapping[str, Any]], data: str, *, are_needed: bool) -> bool:
+    """Return whether any example has its own rubric.
+
+    If rubrics `are_needed`, an example without one is a usage error.
+    """
+    rubrics = [runs.row.own_rubric(example) for example in examples]
     missing_count = rubrics.count(None)
     if are_needed and missing_count == len(rubrics):
         raise click.UsageError(
-            f"nothing scores the answers to {options.data}: "
-            "give -r/--rubric RUBRIC, or every row a `rubric` of its own"
+            f"nothing scores the answers to {data}: give -r/--rubric RUBRIC, or a `rubric` in "
+            "every row"
         )
     if are_needed and missing_count:
         raise click.UsageError(
-            f"{missing_count} of {len(rubrics)} rows of {options.data} have no `rubric` of their "
-            "own: give -r/--rubric RUBRIC for them"
+            f"{missing_count} of {len(rubrics)} rows of {data} have no `rubric`: give -r/--rubric "
+            "RUBRIC for them"
         )
     return missing_count < len(rubrics)

@@ -9,10 +9,10 @@ import csv
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from tempfile import TemporaryFile
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TextIO
 from xml.etree.ElementTree import Element, SubElement, tostring
 from xml.sax.saxutils import quoteattr
 
@@ -29,141 +29,160 @@ from assay.display import (
     format_markdown_table,
     format_table,
 )
-from assay.runs.stats import NO_THRESHOLDS, Thresholds
 from assay.wording import format_count
 
+if TYPE_CHECKING:
+    from assay.runs.stats import Thresholds
 
-def shown_size(criteria: Sequence[assay.Criterion]) -> str:
-    """How many criteria there are, and who answers them."""
+
+def format_page(page: Page, layout: str) -> str:
+    """Return a page of tables and notes as `table`, `markdown` or `json`."""
+    if layout == "json":
+        return to_json(page.data)
+    return page.text(layout)
+
+
+def to_json(data: object) -> str:
+    """Return data as JSON on one line. NaN and infinity, which JSON does not have, become null."""
+    to_jsonable = runs.jsonable.to_jsonable
+    try:
+        return json.dumps(data, allow_nan=False, default=to_jsonable)
+    except ValueError:
+        text = json.dumps(data, default=to_jsonable)
+        finite_data = json.loads(text, parse_constant=lambda _: None)
+        return json.dumps(finite_data)
+
+
+def describe_criteria(criteria: Sequence[assay.Criterion]) -> str:
+    """Return how many criteria there are, and who answers them."""
+    total = format_count(len(criteria), "criterion", "criteria")
     judged = sum(criterion.judged for criterion in criteria)
-    how = f"{judged} of them judged by a model" if judged else "checked by code"
-    return f"{format_count(len(criteria), 'criterion', 'criteria')}, {how}"
+    if judged:
+        return f"{total}, {judged} of them judged by a model"
+    return f"{total}, checked by code"
 
 
-def shown_spending(spent: runs.Spending) -> str:
-    """Calls, tokens and dollars, as far as they are known."""
+def describe_spending(spent: runs.Spending) -> str:
+    """Return the calls, tokens and dollars that were spent, as far as they are known."""
     parts = [format_count(spent.calls, "call")]
     if spent.hits:
         parts.append(f"{format_count(spent.hits, 'verdict')} from the cache")
     if spent.calls:
         parts.append(f"{spent.prompt:,} input and {spent.completion:,} output tokens")
-        # What has no known price is said, and not counted as free.
-        unpriced = (
-            f" and {format_count(spent.unpriced, 'call')} whose price is not known"
-            if spent.unpriced
-            else ""
-        )
-        parts.append((f"${spent.cost:.4f}" if spent.cost else "$0") + unpriced)
+        cost = f"${spent.cost:.4f}" if spent.cost else "$0"
+        if spent.unpriced:
+            cost += f" and {format_count(spent.unpriced, 'call')} whose price is not known"
+        parts.append(cost)
     return ", ".join(parts)
 
 
-def point(estimate: trust.Estimate) -> str:
-    return "–" if estimate.value is None else f"{estimate.value:.2f}"
+def format_value_of(estimate: trust.Estimate) -> str:
+    """Return the value of an estimate without its interval."""
+    if estimate.value is None:
+        return "–"
+    return f"{estimate.value:.2f}"
 
 
-RowText = Callable[["runs.Row"], str]
-FOR_PEOPLE = (
-    "table",
-    "markdown",
-)  # formats that say it all in the summary, and show rows only on request
+# Rows as text.
+
+FormatRow = Callable[["runs.Row"], str]
 
 
-def row_name(row: runs.Row) -> str:
-    return f"{row.example} #{row.sample}" if row.sample else row.example
+def format_row_name(row: runs.Row) -> str:
+    if row.sample:
+        return f"{row.example} #{row.sample}"
+    return row.example
 
 
-def whole_row(row: runs.Row) -> str:
-    """A row with every criterion, its verdict and its reason."""
-    if row.error is not None:
-        return f"{format_line(row_name(row))}: {colour_text('nothing to score', 'red')}, {format_line(row.error)}"
+def format_full_row(row: runs.Row) -> str:
+    """Return a row with every criterion, its verdict and its reason."""
     from assay.report_text import format_report
 
-    return format_report(row_name(row), row.report, coloured=True)
+    name = format_row_name(row)
+    if row.error is not None:
+        problem = colour_text("nothing to score", "red")
+        return f"{format_line(name)}: {problem}, {format_line(row.error)}"
+    return format_report(name, row.report, coloured=True)
 
 
-def brief_row(row: runs.Row) -> str:
-    """A row on one line: score, name, and where it lost."""
-    lost = format_line(_lost(row))
-    said = f"  {lost}" if lost else ""
+def format_brief_row(row: runs.Row) -> str:
+    """Return a row on one line: its score, its name, and the criteria that it failed."""
+    line = f"{format_cell(row.score):<6} {format_line(format_row_name(row))}"
     if row.errors:
-        said = colour_text(
-            "".join(f"  {format_line(f'{name}: {error}')}" for name, error in row.errors.items()),
-            "red",
-        )
-    return f"{format_cell(row.score):<6} {format_line(row_name(row))}{said}"
+        errors = [f"  {format_line(f'{name}: {error}')}" for name, error in row.errors.items()]
+        return line + colour_text("".join(errors), "red")
+    failed = format_line(_list_failed_criteria(row))
+    if failed:
+        return f"{line}  {failed}"
+    return line
 
 
-def _lost(row: runs.Row) -> str:
-    return ", ".join(
-        line.name for line in row.report.lines if line.passed is False and line.counted
-    )
+def _list_failed_criteria(row: runs.Row) -> str:
+    names = [line.name for line in row.report.lines if line.counted and line.passed is False]
+    return ", ".join(names)
 
 
-def _errors(row: runs.Row) -> str:
+def _list_errors(row: runs.Row) -> str:
     return "; ".join(f"{name}: {error}" for name, error in row.errors.items())
 
 
-def row_json(row: runs.Row, judge: str | None) -> str:
-    """A row as JSON, with who judged. `report` is what `EvaluationReport.from_dict` reads."""
-    data: dict[str, Any] = {"example": row.example, "sample": row.sample}
-    data |= {"score": row.score, "reward": row.reward, "errors": row.errors}
-    data |= {"metrics": row.report.metrics, "report": row.report.to_dict()}
-    data |= {
-        "model": row.model,
-        "judge": judge,
-        "spent": row.spent.to_dict(),
-        "timing": dict(row.timing),
-    }
-    return json_text({**data, "fields": dict(row.fields)})
+def _format_row_json(row: runs.Row, judge: str | None) -> str:
+    """Return a row as JSON. `EvaluationReport.from_dict` reads its `report`."""
+    return to_json(
+        {
+            "example": row.example,
+            "sample": row.sample,
+            "score": row.score,
+            "reward": row.reward,
+            "errors": row.errors,
+            "metrics": row.report.metrics,
+            "report": row.report.to_dict(),
+            "model": row.model,
+            "judge": judge,
+            "spent": row.spent.to_dict(),
+            "timing": dict(row.timing),
+            "fields": dict(row.fields),
+        }
+    )
 
 
-def page_text(page: Page, layout: str) -> str:
-    return json_text(page.data) if layout == "json" else page.text(layout)
-
-
-def json_text(data: object) -> str:
-    """JSON on one line; what JSON has no word for is null, and an object of Python what comes nearest to it."""
-    to_jsonable = runs.jsonable.to_jsonable
-    try:
-        return json.dumps(data, allow_nan=False, default=to_jsonable)
-    except ValueError:
-        return json.dumps(
-            json.loads(json.dumps(data, default=to_jsonable), parse_constant=lambda _: None)
-        )
+# Formats.
 
 
 @dataclass
 class Format:
-    """Takes rows one by one, and then their summary, which may also be known before; prints to standard output."""
+    """Prints rows one by one, and their summary, to standard output; the base class prints nothing."""
 
     title: str
-    about: str = ""  # a line about all of it
+    description: str = ""  # a line about the run
     criteria: Sequence[str] = ()
     judge: str | None = None
-    thresholds: Thresholds = NO_THRESHOLDS
-    rows: RowText | None = (
-        None  # with it, formats for people show every rollout too, a table in these words
-    )
-    sums_up: bool = True  # whether formats for people print the summary
-    rows_bring_criteria: bool = (
-        False  # whether CSV waits for the summary, since rows may bring further columns
-    )
+    thresholds: Thresholds | None = None
+    # How formats for people print a row; None prints no rows.
+    format_row: FormatRow | None = None
+    # Whether formats for people print the summary.
+    has_summary: bool = True
+    # Whether rows may have criteria that are not in `criteria`.
+    rows_bring_criteria: bool = False
 
     def __post_init__(self) -> None:
-        # Taken now: a progress bar puts a stream of its own there while it is shown.
+        # A progress bar replaces sys.stdout while it is shown, so take the stream before that.
         self.out = sys.stdout
 
-    def begin(self, summary: runs.Summary | None) -> None: ...
+    def begin(self, summary: runs.Summary | None) -> None:
+        """Print what comes before the rows. `summary` is None if it is not known yet."""
 
-    def row(self, row: runs.Row) -> None: ...
+    def print_row(self, row: runs.Row) -> None:
+        """Print a row."""
 
-    def end(self, summary: runs.Summary) -> None: ...
+    def end(self, summary: runs.Summary) -> None:
+        """Print what comes after the rows."""
 
-    def whole(self, summary: runs.Summary, rows: Iterable[runs.Row]) -> None:
-        """Print a run that is there, summary and rows."""
+    def print_run(self, summary: runs.Summary, rows: Iterable[runs.Row]) -> None:
+        """Print a run that is complete: its summary and rows."""
         self.begin(summary)
         for row in rows:
-            self.row(row)
+            self.print_row(row)
         self.end(summary)
 
     def _print(self, text: str = "") -> None:
@@ -171,233 +190,301 @@ class Format:
 
 
 class Table(Format):
-    """Prints rows as they come, if they are wanted, and the summary where it is known."""
+    """Prints the summary as tables, as soon as it is known, and rows on request."""
 
-    told = False
-    table = staticmethod(format_table)
+    is_summary_printed = False
 
     def begin(self, summary: runs.Summary | None) -> None:
         if summary is not None:
             self.end(summary)
-            if self.rows is not None:
+            if self.format_row is not None:
                 self._print()
 
-    def row(self, row: runs.Row) -> None:
-        if self.rows is not None:
-            self._print(self.rows(row))
+    def print_row(self, row: runs.Row) -> None:
+        if self.format_row is not None:
+            self._print(self.format_row(row))
 
     def end(self, summary: runs.Summary) -> None:
-        if self.sums_up and not self.told:
-            self.told = True
-            head = f"{format_line(self.title)}: {colour_text(summary.headline, 'red' if summary.unscored else '')}"
-            about = [format_line(self.about)] if self.about else []
-            self._print("\n\n".join(["\n".join([head, *about]), *self._tables(summary)]))
-
-    def _tables(self, summary: runs.Summary) -> Iterator[str]:
-        yield from map(self.table, summary.sections())
-        if summary.spent.calls or summary.spent.hits:
-            yield shown_spending(summary.spent)
+        if not self.has_summary or self.is_summary_printed:
+            return
+        self.is_summary_printed = True
+        colour = "red" if summary.unscored else ""
+        head = f"{format_line(self.title)}: {colour_text(summary.headline, colour)}"
+        if self.description:
+            head += f"\n{format_line(self.description)}"
+        tables = _format_summary_tables(summary, format_table)
+        self._print("\n\n".join([head, *tables]))
 
 
 class Markdown(Table):
-    """A heading, tables of what the rows come to, and a table of the rows if they are wanted."""
+    """Prints the summary as Markdown tables, and rows on request as one table."""
 
-    began = False
-    table = staticmethod(format_markdown_table)
+    is_row_printed = False
 
     def begin(self, summary: runs.Summary | None) -> None:
         self._print(f"## {escape_markdown(self.title)}\n")
-        if self.about:
-            self._print(f"{escape_markdown(self.about)}\n")
+        if self.description:
+            self._print(f"{escape_markdown(self.description)}\n")
         if summary is not None:
             self.end(summary)
 
-    def row(self, row: runs.Row) -> None:
-        if self.rows is not None:
-            cells = (row_name(row), row.score, row.reward, _lost(row), _errors(row))
-            lines = format_markdown_table(
-                Section(("rollout", "score", "reward", "not met", "errors"), [cells])
-            ).split("\n")
-            self._print("\n".join(lines[2:] if self.began else lines))
-            self.began = True
+    def print_row(self, row: runs.Row) -> None:
+        if self.format_row is None:
+            return
+        columns = ("rollout", "score", "reward", "not met", "errors")
+        cells = (
+            format_row_name(row),
+            row.score,
+            row.reward,
+            _list_failed_criteria(row),
+            _list_errors(row),
+        )
+        table_lines = format_markdown_table(Section(columns, [cells])).split("\n")
+        if self.is_row_printed:
+            del table_lines[:2]  # the header of the table
+        self._print("\n".join(table_lines))
+        self.is_row_printed = True
 
     def end(self, summary: runs.Summary) -> None:
-        if self.began:
+        if self.is_row_printed:
             self._print()
-        if not self.told:
-            self.told = True
-            self._print("\n\n".join([summary.headline, *self._tables(summary)]) + "\n")
+        if self.is_summary_printed:
+            return
+        self.is_summary_printed = True
+        tables = _format_summary_tables(summary, format_markdown_table)
+        self._print("\n\n".join([summary.headline, *tables]) + "\n")
+
+
+def _format_summary_tables(
+    summary: runs.Summary, format_section: Callable[[Section], str]
+) -> Iterator[str]:
+    for section in summary.sections():
+        yield format_section(section)
+    if summary.spent.calls or summary.spent.hits:
+        yield describe_spending(summary.spent)
 
 
 class JsonLines(Format):
-    """One object a rollout, as soon as it is there. The summary is not printed."""
+    """Prints one object per row, as soon as it is there. The summary is not printed."""
 
-    def row(self, row: runs.Row) -> None:
-        self._print(row_json(row, self.judge))
+    def print_row(self, row: runs.Row) -> None:
+        self._print(_format_row_json(row, self.judge))
 
 
 class Json(Format):
-    """One object with `rollouts` and `summary`, written as it grows."""
+    """Prints one object with `rollouts` and `summary`, row by row."""
 
-    between = "\n"
+    separator = "\n"
 
     def begin(self, summary: runs.Summary | None) -> None:
         self.out.write('{"rollouts": [')
 
-    def row(self, row: runs.Row) -> None:
-        self.out.write(f"{self.between}{row_json(row, self.judge)}")
-        self.between = ",\n"
+    def print_row(self, row: runs.Row) -> None:
+        self.out.write(f"{self.separator}{_format_row_json(row, self.judge)}")
+        self.separator = ",\n"
 
     def end(self, summary: runs.Summary) -> None:
-        self._print(f'\n], "summary": {json_text(summary.to_dict())}}}')
+        self._print(f'\n], "summary": {to_json(summary.to_dict())}}}')
 
 
 class Csv(Format):
-    """One row a rollout, with a column for every criterion: of the rubric, and of those that rows bring."""
+    """Prints a line per row, with a column for every criterion of the rubric and of the rows.
 
-    waiting: TextIO | None = (
-        None  # rows as JSON, where the columns are known only after the last of them
-    )
+    If rows may bring criteria, the columns are known only after the last row. Rows are then kept
+    in a temporary file until the end.
+    """
+
+    kept_rows: TextIO | None = None  # a row per line, as JSON: its cells and its metrics
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.names = list(dict.fromkeys(self.criteria))
+        self.criterion_columns = list(dict.fromkeys(self.criteria))
         self.writer = csv.writer(self.out, lineterminator="\n")
 
     def begin(self, summary: runs.Summary | None) -> None:
-        if summary is None and (self.rows_bring_criteria or not self.names):
-            self.waiting = TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115
-            return
         if summary is not None:
-            # Equal names of a group are numbered in a summary, and summed up here.
-            known = {name for name in summary.criteria if re.sub(r"_\d+$", "", name) in self.names}
-            self.names += [name for name in summary.criteria if name not in {*self.names, *known}]
-        self._write(["example", "sample", "score", "reward", "errors", *self.names])
+            self._add_columns(summary.criteria)
+        elif self.rows_bring_criteria or not self.criterion_columns:
+            self.kept_rows = TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115
+            return
+        self._write_line(
+            ["example", "sample", "score", "reward", "errors", *self.criterion_columns]
+        )
 
-    def row(self, row: runs.Row) -> None:
-        cells: list[Any] = [row.example, row.sample, row.score, row.reward, _errors(row)]
-        if self.waiting is not None:
-            self.waiting.write(f"{json.dumps([cells, _metrics(row)])}\n")
+    def _add_columns(self, criteria: Iterable[str]) -> None:
+        """Add columns for criteria that rows brought.
+
+        A summary numbers the equal names of a group, `right_1` and `right_2`. Here they are summed
+        in one column `right`.
+        """
+        rubric_columns = set(self.criterion_columns)
+        for name in criteria:
+            is_numbered = re.sub(r"_\d+$", "", name) in rubric_columns
+            if name not in rubric_columns and not is_numbered:
+                self.criterion_columns.append(name)
+
+    def print_row(self, row: runs.Row) -> None:
+        cells: list[Any] = [row.example, row.sample, row.score, row.reward, _list_errors(row)]
+        metrics = _get_metrics(row)
+        if self.kept_rows is None:
+            self._write_row(cells, metrics)
         else:
-            self._write([*cells, *map(_metrics(row).get, self.names)])
+            self.kept_rows.write(f"{json.dumps([cells, metrics])}\n")
 
     def end(self, summary: runs.Summary) -> None:
-        if self.waiting is not None:
-            self.begin(summary)
-            self.waiting.seek(0)
-            for cells, metrics in map(json.loads, self.waiting):
-                self._write([*cells, *map(metrics.get, self.names)])
-            self.waiting.close()
+        if self.kept_rows is None:
+            return
+        self.begin(summary)
+        self.kept_rows.seek(0)
+        for line in self.kept_rows:
+            cells, metrics = json.loads(line)
+            self._write_row(cells, metrics)
+        self.kept_rows.close()
 
-    def _write(self, cells: Sequence[Any]) -> None:
-        self.writer.writerow([_csv_cell(cell) if isinstance(cell, str) else cell for cell in cells])
+    def _write_row(self, cells: Sequence[Any], metrics: Mapping[str, float]) -> None:
+        self._write_line([*cells, *(metrics.get(column) for column in self.criterion_columns)])
+
+    def _write_line(self, cells: Sequence[Any]) -> None:
+        escaped = [_escape_csv_cell(cell) if isinstance(cell, str) else cell for cell in cells]
+        self.writer.writerow(escaped)
 
 
-def _metrics(row: runs.Row) -> dict[str, float]:
-    """The value of every criterion by the name that it has in a summary; equal names are summed."""
+def _get_metrics(row: runs.Row) -> dict[str, float]:
+    """Return the value of every criterion by its name in a summary; equal names are summed."""
     if runs.row.own_rubric(row.fields) is None:
         return row.report.metrics
     lines = row.report.lines
-    named = zip(runs.summary.names_of(lines, is_own=True), lines, strict=True)
-    return {name: line.value for name, line in named if line.value is not None}
+    names = runs.summary.names_of(lines, is_own=True)
+    metrics: dict[str, float] = {}
+    for name, line in zip(names, lines, strict=True):
+        if line.value is not None:
+            metrics[name] = line.value
+    return metrics
 
 
-def _csv_cell(text: str) -> str:
-    """A text so that no program that opens the file takes it for a formula, and no terminal for a command."""
-    if text.startswith(("=", "+", "-", "@", "\t", "\r")) and not re.fullmatch(
-        r"[+-]?\d+(\.\d+)?", text
-    ):
+def _escape_csv_cell(text: str) -> str:
+    """Escape a text that a spreadsheet would take for a formula, or a terminal for a command."""
+    is_number = re.fullmatch(r"[+-]?\d+(\.\d+)?", text) is not None
+    if text.startswith(("=", "+", "-", "@", "\t", "\r")) and not is_number:
         text = f"'{text}"
     return escape_control_characters(text)
 
 
 class Junit(Format):
-    """A test suite with a case for each rollout, and one for the mean where it has a threshold."""
+    """Prints a test suite with a case per row, and a case for the mean if it has a threshold."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.suite = JunitSuite(self.title)
-        self.seconds = 0.0
+        self.total_seconds = 0.0
 
-    def row(self, row: runs.Row) -> None:
-        from assay.report_text import format_report, format_score
+    def print_row(self, row: runs.Row) -> None:
+        from assay.report_text import format_report
 
-        fault, seconds = None, sum(row.timing.values())
+        problem = self._find_problem(row)
+        body = ""
+        if problem is not None:
+            body = format_report(format_row_name(row), row.report)
+        seconds = sum(row.timing.values())
+        self.total_seconds += seconds
+        self.suite.add_case(row.task, format_row_name(row), problem, body=body, seconds=seconds)
+
+    def _find_problem(self, row: runs.Row) -> JunitProblem | None:
+        from assay.report_text import format_score
+
         if row.score is None:
-            fault = "error", "unscored", _errors(row) or format_score(row.report)
-        elif self.thresholds.is_low(row.score):
-            fault = (
-                "failure",
-                "below",
-                f"score {row.score:.3g} is below {self.thresholds.fail_rollout_under:g}",
-            )
-        body = format_report(row_name(row), row.report) if fault else ""
-        self.suite.add(row.task, row_name(row), fault, body, seconds)
-        self.seconds += seconds
+            return JunitProblem("error", "unscored", _list_errors(row) or format_score(row.report))
+        if self.thresholds is not None and self.thresholds.is_low(row.score):
+            minimum = self.thresholds.fail_rollout_under
+            return JunitProblem("failure", "below", f"score {row.score:.3g} is below {minimum:g}")
+        return None
 
     def end(self, summary: runs.Summary) -> None:
-        if self.thresholds.is_for_mean:
-            failure = self.thresholds.failure(
-                summary.score,
-                rollouts=summary.rollouts,
-                unscored=summary.unscored,
-                complete=summary.complete,
-            )
-            kind, type = (
-                ("failure", "below") if failure and failure.is_missed else ("error", "unscored")
-            )
-            fault = (kind, type, failure.reason) if failure else None
-            self.suite.add("assay", "mean score", fault, seconds=0.0)
-        self.suite.write(self.out, time=f"{self.seconds:.3f}")
+        if self.thresholds is not None and self.thresholds.is_for_mean:
+            problem = self._find_mean_problem(summary, self.thresholds)
+            self.suite.add_case("assay", "mean score", problem, seconds=0.0)
+        self.suite.write(self.out, time=f"{self.total_seconds:.3f}")
+
+    def _find_mean_problem(
+        self, summary: runs.Summary, thresholds: Thresholds
+    ) -> JunitProblem | None:
+        failure = thresholds.failure(
+            summary.score,
+            rollouts=summary.rollouts,
+            unscored=summary.unscored,
+            complete=summary.complete,
+        )
+        if failure is None:
+            return None
+        if failure.is_missed:
+            return JunitProblem("failure", "below", failure.reason)
+        return JunitProblem("error", "unscored", failure.reason)
+
+
+class JunitProblem(NamedTuple):
+    """Why a test case did not pass: it failed, or it could not be run."""
+
+    kind: Literal["failure", "error"]
+    type: str
+    message: str
 
 
 class JunitSuite:
-    """A test suite of JUnit, to which cases are added one by one."""
+    """A JUnit test suite, to which cases are added one by one."""
 
     def __init__(self, title: str) -> None:
         self.title = title
         self.counts = {"tests": 0, "failures": 0, "errors": 0}
-        # The counts stand before the cases, and are known after them.
+        # The counts come before the cases in the file, so cases are kept until all are known.
         self.cases = TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115
 
-    def add(
+    def add_case(
         self,
         task: str,
         name: str,
-        fault: tuple[str, str, str] | None,
+        problem: JunitProblem | None,
+        *,
         body: str = "",
         seconds: float | None = None,
     ) -> None:
-        """Add a case. A `fault` is `failure` or `error`, its type and a message; `body` has more about it."""
-        case = Element("testcase", classname=_xml_safe(task), name=_xml_safe(name))
+        """Add a case. `body` is more text about its problem."""
+        case = Element("testcase", classname=_escape_xml(task), name=_escape_xml(name))
         if seconds is not None:
             case.set("time", f"{seconds:.3f}")
         self.counts["tests"] += 1
-        if fault is not None:
-            kind, type, message = fault
-            self.counts[f"{kind}s"] += 1
-            SubElement(case, kind, type=type, message=_xml_safe(message)).text = _xml_safe(body)
+        if problem is not None:
+            self.counts[f"{problem.kind}s"] += 1
+            element = SubElement(
+                case,
+                problem.kind,
+                type=problem.type,
+                message=_escape_xml(problem.message),
+            )
+            element.text = _escape_xml(body)
         self.cases.write(f"    {tostring(case, encoding='unicode')}\n")
 
-    def write(self, out: TextIO, **further: str) -> None:
-        told = " ".join(f'{name}="{count}"' for name, count in {**self.counts, **further}.items())
-        out.write(f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuites {told}>\n')
-        out.write(f"  <testsuite name={quoteattr(_xml_safe(self.title))} {told}>\n")
+    def write(self, out: TextIO, **attributes: str) -> None:
+        """Write the suite, with more attributes beside its counts."""
+        values = {**self.counts, **attributes}
+        counts = " ".join(f'{name}="{value}"' for name, value in values.items())
+        out.write(f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuites {counts}>\n')
+        out.write(f"  <testsuite name={quoteattr(_escape_xml(self.title))} {counts}>\n")
         self.cases.seek(0)
         with self.cases:
             out.writelines(self.cases)
         out.write("  </testsuite>\n</testsuites>\n")
 
 
-# What an XML file may not even hold as an escape: control characters and half characters.
-_NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+# Characters that XML cannot hold even as an escape: control characters and lone surrogates.
+_INVALID_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def _xml_safe(text: str) -> str:
-    """The text with what XML cannot hold written out: `\\x00` as four letters."""
-    return _NO_XML.sub(lambda found: repr(found[0])[1:-1], text)
+def _escape_xml(text: str) -> str:
+    """Write out the characters that XML cannot hold: a zero byte becomes the text `\\x00`."""
+    return _INVALID_IN_XML.sub(lambda match: repr(match[0])[1:-1], text)
 
 
+# By the name that `--format` takes.
 FORMATS: dict[str, type[Format]] = {
     "table": Table,
     "json": Json,
@@ -406,4 +493,3 @@ FORMATS: dict[str, type[Format]] = {
     "junit": Junit,
     "markdown": Markdown,
 }
-"""By the name that `--format` takes."""

@@ -2,80 +2,181 @@
 
 from __future__ import annotations
 
-from assay import cli, runs
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from assay import runs
+from assay.cli.base_command import Command, print_note
+from assay.cli.formats import FORMATS, Format, describe_spending, format_full_row
+from assay.cli.inputs import Text, apply_view, load_rubric, read_texts
+from assay.cli.judging import allow_media, open_judge
+from assay.cli.options import (
+    DisplayOptions,
+    ViewOptions,
+    allow_code_option,
+    display_options,
+    judging_options,
+    rubric_option,
+    view_options,
+)
+from assay.cli.run_output import RowPrinter, choose_exit_code
+from assay.cli.runner import (
+    Interrupt,
+    describe_kept_answers,
+    print_budget_note,
+    run_command,
+)
 from assay.errors import RubricError
 from assay.wording import format_count
 
-
-class GradeOptions(cli.DisplayOptions, cli.ViewOptions, cli.RubricOptions):
-    """What is graded by which rubric."""
-
-    texts: tuple[str, ...] = cli.argument("TEXT...", nargs=-1, required=True)
-    are_words: bool = cli.value_of()
-    query: str = cli.value_of(usual="", show_default=False)
+if TYPE_CHECKING:
+    from assay.graders import Grader
+    from assay.models import Ledger
+    from assay.rubric import Rubric
+    from assay.runs.pipeline import OnProgress
 
 
-@cli.declare("grade")
-def command(options: GradeOptions) -> int:
+@click.command(
+    "grade",
+    cls=Command,
+    epilog="Exit codes: 0 all scored, 100 a threshold missed, 1 a text is unscored, 2 bad usage.",
+    example="assay grade rollouts.jsonl -r rubric.yaml",
+)
+@click.argument("texts", metavar="TEXT...", nargs=-1, required=True)
+@rubric_option(required=True)
+@click.option(
+    "--text",
+    "are_literal",
+    is_flag=True,
+    help="Grade the words of every TEXT, even if it is the name of a file.",
+)
+@click.option(
+    "--query",
+    metavar="TEXT",
+    default="",
+    help="The prompt of the texts that have none.",
+)
+@display_options
+@view_options
+@judging_options
+@allow_code_option
+def command(**values: Any) -> int:
     """Grade texts with a rubric, and print a report of each.
 
-    A TEXT is a file, - for standard input, a .jsonl file with one text a line (completion, prompt,
-    answer), or the words themselves.
+    A TEXT is a file, - for standard input, a .jsonl file with one text per line (completion,
+    prompt, answer), or the words themselves.
     """
-    rubric = cli.rubric_of(options)
-    texts = cli.texts_of(options.texts, options.query, are_words=options.are_words)
+    options = GradeOptions(**values)
+    rubric = load_rubric(options.rubric, allow_code=options.allow_code)
+    apply_view(rubric, options)
+    texts = read_texts(options.texts, options.query, are_literal=options.are_literal)
     if not texts:
-        raise RubricError("there is no text in what was given")
+        raise RubricError("there is no text to grade: the files have no rows")
+    with (
+        allow_media(options, options.texts),
+        open_judge(options, rubric, quiet=options.quiet) as grader,
+    ):
+        return _grade_texts(texts, rubric, grader, options)
 
-    with cli.judging_with(options, rubric, quiet=options.quiet) as grader:
 
-        async def work(under: cli.Conditions) -> None:
-            with cli.budget() as spent:
-                watch = cli.Watch(under.on_progress, len(texts), spent)
+@dataclass(frozen=True, kw_only=True)
+class GradeOptions(DisplayOptions, ViewOptions):
+    """The options of `assay grade`."""
 
-                async def grade(place: int) -> None:
-                    name, rollout = texts[place]
-                    async with cli.rollout_spending():
-                        [report] = await rubric.score([rollout], autograder=grader)
-                    if under.on_row is not None:
-                        under.on_row(runs.Row(name, fields=rollout, report=report, number=place))
-                    watch.fresh += 1
-                    watch.tell()
+    texts: tuple[str, ...]
+    rubric: str
+    allow_code: bool
+    are_literal: bool
+    query: str
 
-                await cli.run_concurrently(grade, range(len(texts)))
 
-        kept = "" if grader is None else cli.kept_answers(options)
-        criteria, judge = (
-            [criterion.name for criterion in rubric.criteria],
-            None if grader is None else grader.title,
-        )
-        kind = cli.FORMATS[options.format]
-        format = kind(
-            "grade", "", criteria, judge, options.thresholds, rows=cli.whole_row, sums_up=False
-        )
-        printer = cli.RowPrinter(format, options)
+def _grade_texts(
+    texts: Sequence[Text], rubric: Rubric, grader: Grader | None, options: GradeOptions
+) -> int:
+    printer = RowPrinter(_make_format(rubric, grader, options), options)
+    kept_answers = "" if grader is None else describe_kept_answers(options)
 
-        def show(_: None, spent: cli.Ledger) -> int:
-            summary = printer.end(complete=True)
-            mean = "" if summary.score.mean is None else f", mean score {summary.score.mean:.3g}"
-            unscored = summary.rollouts - summary.score.count
-            missing = f", {unscored:,} unscored" if unscored else ""
-            spending = "" if grader is None else f"; {cli.shown_spending(runs.Spending.of(spent))}"
-            cli.say(
-                f"{format_count(summary.rollouts, 'text')}{mean}{missing}{spending}",
+    async def work(on_progress: OnProgress | None, interrupt: Interrupt) -> None:
+        on_row = None if options.dry_run else printer.on_row
+        await _score_texts(texts, rubric, grader, on_progress=on_progress, on_row=on_row)
+
+    def print_result(_: None, spent: Ledger) -> int:
+        summary = printer.finish(complete=True)
+        line = _describe_scores(summary)
+        if grader is not None:
+            line += f"; {describe_spending(runs.Spending.of(spent))}"
+        print_note(line, quiet=options.quiet)
+        print_budget_note(spent, kept_answers, quiet=options.quiet)
+        return choose_exit_code(summary, options, printer.low_rows)
+
+    def print_before_exit(error: BaseException) -> None:
+        printer.finish()
+        if isinstance(error, KeyboardInterrupt):
+            print_note(
+                f"stopped after {printer.printed} of {len(texts)} texts{kept_answers}",
                 quiet=options.quiet,
             )
-            cli.say_budget(spent, kept, quiet=options.quiet)
-            return cli.code_for(summary, options, printer.low)
 
-        return cli.run_work(
-            work,
-            show,
-            options,
-            what=lambda _: format_count(len(texts), "text"),
-            noun="texts",
-            quiet=options.quiet,
-            printer=printer,
-            can_wait=False,
-            stopped=lambda: f"stopped after {printer.printed} of {len(texts)} texts{kept}",
-        )
+    return run_command(
+        work,
+        options=options,
+        quiet=options.quiet,
+        noun="texts",
+        describe_size=lambda _: format_count(len(texts), "text"),
+        print_result=print_result,
+        before_exit=print_before_exit,
+        can_finish=False,
+    )
+
+
+def _make_format(rubric: Rubric, grader: Grader | None, options: GradeOptions) -> Format:
+    return FORMATS[options.format](
+        "grade",
+        criteria=[criterion.name for criterion in rubric.criteria],
+        judge=None if grader is None else grader.title,
+        thresholds=options.thresholds,
+        format_row=format_full_row,
+        has_summary=False,
+    )
+
+
+async def _score_texts(
+    texts: Sequence[Text],
+    rubric: Rubric,
+    grader: Grader | None,
+    *,
+    on_progress: OnProgress | None,
+    on_row: Callable[[runs.Row], object] | None,
+) -> None:
+    """Score the texts concurrently, and pass each to `on_row` when it is scored."""
+    from assay.concurrency import run_concurrently
+    from assay.models import budget
+    from assay.models.budgets import rollout_spending
+    from assay.runs.pipeline import Watch
+
+    with budget() as spent:
+        progress = Watch(on_progress, len(texts), spent)
+
+        async def score_text(index: int) -> None:
+            text = texts[index]
+            async with rollout_spending():
+                [report] = await rubric.score([text.rollout], autograder=grader)
+            if on_row is not None:
+                on_row(runs.Row(text.name, fields=text.rollout, report=report, number=index))
+            progress.fresh += 1
+            progress.tell()
+
+        await run_concurrently(score_text, range(len(texts)))
+
+
+def _describe_scores(summary: runs.Summary) -> str:
+    line = format_count(summary.rollouts, "text")
+    if summary.score.mean is not None:
+        line += f", mean score {summary.score.mean:.3g}"
+    unscored = summary.rollouts - summary.score.count
+    if unscored:
+        line += f", {unscored:,} unscored"
+    return line

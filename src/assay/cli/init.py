@@ -1,30 +1,31 @@
-"""`assay init [FOLDER]`: a rubric and rollouts to begin with."""
+"""`assay init [FOLDER]`: write a rubric and rollouts to start with."""
 
 from pathlib import Path
 
 import click
 
-from assay import cli
+from assay.cli.base_command import Command
 
 
-@click.command("init", cls=cli.Command)
+@click.command("init", cls=Command, example="assay init sums")
 @click.argument("folder", default=".", type=click.Path(file_okay=False))
 def command(folder: str) -> None:
     """Write a commented rubric.yaml, and a rollouts.jsonl to score with it.
 
-    They go into FOLDER, which is made; by default here. Nothing is overwritten.
+    They go into FOLDER, which is created if necessary; by default into the current one. Nothing is
+    overwritten.
     """
-    place = Path(folder)
-    files = sorted(Path(__file__).with_name("starter").iterdir(), reverse=True)
-    there = [place / file.name for file in files if (place / file.name).exists()]
-    if there:
-        listed = " and ".join(map(str, there))
-        raise click.UsageError(
-            f"{listed} would be overwritten: move what is there, or name another folder"
-        )
-    place.mkdir(parents=True, exist_ok=True)
-    for file in files:
-        (place / file.name).write_bytes(file.read_bytes())
-        print(f"wrote {place / file.name}")
-    where = "" if place.resolve() == Path.cwd() else f"cd {folder} && "
-    print(f"next: {where}assay score rollouts.jsonl -r rubric.yaml")
+    target = Path(folder)
+    starter_files = sorted(Path(__file__).with_name("starter").iterdir(), reverse=True)
+    existing = [target / file.name for file in starter_files if (target / file.name).exists()]
+    if existing:
+        names = " and ".join(str(path) for path in existing)
+        raise click.UsageError(f"{names} would be overwritten: move it, or name another folder")
+    target.mkdir(parents=True, exist_ok=True)
+    for file in starter_files:
+        (target / file.name).write_bytes(file.read_bytes())
+        print(f"wrote {target / file.name}")
+    next_command = "assay score rollouts.jsonl -r rubric.yaml"
+    if target.resolve() != Path.cwd():
+        next_command = f"cd {folder} && {next_command}"
+    print(f"next: {next_command}")

@@ -1,121 +1,230 @@
-"""`assay lint RUBRIC...`: find what judges will stumble over in a rubric, before any is asked."""
+"""`assay lint RUBRIC...`: find what judges will misread in a rubric, before any is asked."""
 
 from __future__ import annotations
 
 import json
 import sys
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Literal
 
 import click
 
-from assay import cli, lint
+from assay import lint
+from assay.cli.base_command import EXIT_OK, EXIT_THRESHOLD, EXIT_USAGE, Command
+from assay.cli.formats import describe_criteria
+from assay.cli.inputs import load_rubric
+from assay.cli.options import allow_code_option, dollars
 from assay.display import colour_text, escape_control_characters
 from assay.errors import AssayError
 from assay.wording import format_count
 
+UNREADABLE = "R000"  # the rule of a rubric that cannot be read
+
+_SEVERITIES = ("error", "warning", "note")  # from the most severe
 _COLOURS = {"error": "red", "warning": "yellow", "note": "green"}
 
 
-@cli.declare("lint")
+@click.command(
+    "lint",
+    cls=Command,
+    epilog="Exit codes: 0 nothing as severe as --fail-on was found, 100 something was, 2 a rubric "
+    "cannot be read, or bad usage.",
+    example="assay lint rubric.yaml --run runs/monday\nassay rubric lint rubric.yaml --fix",
+)
+@click.argument("rubrics", metavar="RUBRIC...", type=click.Path(), nargs=-1, required=True)
+@click.option(
+    "--run",
+    metavar="RUN",
+    type=click.Path(),
+    help="A run of the rubric, whose verdicts are checked too.",
+)
+@click.option(
+    "--fix",
+    is_flag=True,
+    help="Show a diff of what can be fixed: what is certain, and with a model the rest.",
+)
+@click.option("--yes", is_flag=True, help="With --fix: write the changes to the file.")
+@click.option(
+    "-m",
+    "--model",
+    metavar="MODEL",
+    envvar="ASSAY_MODEL",
+    show_envvar=True,
+    help="With --fix: the model that splits and rewrites criteria.",
+)
+@click.option(
+    "--budget",
+    metavar="DOLLARS",
+    type=dollars,
+    envvar="ASSAY_BUDGET",
+    show_envvar=True,
+    help="With --fix: the most to spend.",
+)
+@click.option(
+    "--ignore",
+    metavar="ID",
+    multiple=True,
+    help="A rule to ignore, such as R004. Repeatable.",
+)
+@click.option(
+    "--fail-on",
+    type=click.Choice(_SEVERITIES),
+    default="error",
+    show_default=True,
+    help="Exit with 100 for findings at least this severe.",
+)
+@click.option(
+    "-f",
+    "--format",
+    "output_format",
+    type=click.Choice(("text", "json")),
+    default="text",
+    show_default=True,
+    help="The output format.",
+)
+@allow_code_option
 def command(
-    rubrics: tuple[str, ...] = cli.argument("RUBRIC...", nargs=-1, required=True),
-    run: str | None = cli.value_of(),
-    fix: bool = cli.value_of(),
-    yes: bool = cli.value_of(),
-    model: str | None = cli.value_of(),
-    budget: float | None = cli.value_of(cli.dollars),
-    ignore: tuple[str, ...] = cli.value_of(multiple=True),
-    fail_on: Literal["error", "warning", "note"] = cli.value_of(
-        ("error", "warning", "note"), "error"
-    ),
-    form: str = cli.value_of(("text", "json"), "text"),
-    allow_code: bool = cli.value_of(is_eager=True),
+    rubrics: tuple[str, ...],
+    run: str | None,
+    fix: bool,
+    yes: bool,
+    model: str | None,
+    budget: float | None,
+    ignore: tuple[str, ...],
+    fail_on: str,
+    output_format: str,
+    allow_code: bool,
 ) -> int:
     """Find what judges will misread: vague words, two questions in one, weights with the wrong sign.
 
-    A RUBRIC is a YAML, JSON or TOML file, or module:object for one written in Python. Each finding is
-    a line with file, line, rule, and what to do. A comment in the file, `# assay: ignore R004`, leaves
-    a rule out for the criterion it stands at.
+    A RUBRIC is a YAML, JSON or TOML file, or module:object for one written in Python. Each finding
+    is a line with the file, the line, the rule, and what to do. A comment in the file, `# assay:
+    ignore R004`, turns a rule off for the criterion beside it.
     """
-    as_json = form == "json"
+    as_json = output_format == "json"
     if fix and as_json:
-        raise click.UsageError("--fix prints a diff: leave --format json out")
+        raise click.UsageError("--fix prints a diff: drop --format json")
     if fix:
-        if model is None:
-            _say("no model is named, so only what is certain is mended: -m names one")
-        with cli.budget(dollars=budget) as spent:
-            for name in rubrics:
-                _offer(
-                    lint.fix_rubric(name, model=model, ignore=ignore, allow_code=allow_code),
-                    writes=yes,
-                )
-            if spent.calls:
-                _say(f"{format_count(spent.calls, 'call')}, ${spent.cost or 0:.4f}")
-    everything: list[lint.Finding] = []
-    is_missing = False
+        _fix_rubrics(
+            rubrics,
+            model=model,
+            budget=budget,
+            ignore=ignore,
+            allow_code=allow_code,
+            writes=yes,
+        )
+    findings: list[lint.Finding] = []
+    has_unreadable = False
     for name in rubrics:
-        named, is_file = cli.RubricOptions(name, allow_code), Path(name).exists() or ":" not in name
         try:
-            source = name if is_file else cli.rubric_of(named)
-            found = lint.lint(source, run=run, ignore=ignore, allow_code=allow_code)
+            rubric_findings = _lint_rubric(name, run=run, ignore=ignore, allow_code=allow_code)
         except FileNotFoundError as error:
-            is_missing = True
+            has_unreadable = True
             print(error, file=sys.stderr if as_json else sys.stdout)
             continue
-        everything += found
+        findings += rubric_findings
         if not as_json:
-            _print(named, found)
+            _print_findings(rubric_findings)
+            if not _has_unreadable(rubric_findings):
+                _print_total(name, rubric_findings, allow_code=allow_code)
     if as_json:
-        counts = Counter(finding.severity for finding in everything)
-        told = {severity: counts[severity] for severity in reversed(cli.SEVERITIES)}
-        data = {"findings": [finding.to_dict() for finding in everything], "counts": told}
-        print(json.dumps(data, ensure_ascii=False, indent=1))
-    if is_missing or any(finding.id == "R000" for finding in everything):
-        return cli.USAGE
-    severe = cli.SEVERITIES[cli.SEVERITIES.index(fail_on) :]
-    return cli.MISSED if any(finding.severity in severe for finding in everything) else cli.FINE
+        _print_json(findings)
+    if has_unreadable or _has_unreadable(findings):
+        return EXIT_USAGE
+    failing_severities = _SEVERITIES[: _SEVERITIES.index(fail_on) + 1]
+    if any(finding.severity in failing_severities for finding in findings):
+        return EXIT_THRESHOLD
+    return EXIT_OK
 
 
-def _print(named: cli.RubricOptions, found: list[lint.Finding]) -> None:
-    """A line a finding, and how many there are of each kind, in how many criteria."""
-    for finding in found:
-        said, colour = f"{finding.severity} {finding.id}", _COLOURS[finding.severity]
-        print(escape_control_characters(str(finding)).replace(said, colour_text(said, colour), 1))
-    if any(finding.id == "R000" for finding in found):
-        return
+def _lint_rubric(
+    name: str, *, run: str | None, ignore: Sequence[str], allow_code: bool
+) -> list[lint.Finding]:
+    is_file = Path(name).exists() or ":" not in name
+    if is_file:
+        return lint.lint(name, run=run, ignore=ignore, allow_code=allow_code)
+    rubric = load_rubric(name, allow_code=allow_code)
+    return lint.lint(rubric, run=run, ignore=ignore, allow_code=allow_code)
+
+
+def _has_unreadable(findings: Iterable[lint.Finding]) -> bool:
+    return any(finding.id == UNREADABLE for finding in findings)
+
+
+def _print_findings(findings: Iterable[lint.Finding]) -> None:
+    for finding in findings:
+        label = f"{finding.severity} {finding.id}"
+        coloured_label = colour_text(label, _COLOURS[finding.severity])
+        line = escape_control_characters(str(finding))
+        print(line.replace(label, coloured_label, 1))
+
+
+def _print_total(name: str, findings: Iterable[lint.Finding], *, allow_code: bool) -> None:
+    """Print the number of criteria of a rubric, and of its findings of each severity."""
     try:
-        size = cli.shown_size(cli.rubric_of(named).criteria)
-    except AssayError:  # a `when` that no rubric can have
+        size = describe_criteria(load_rubric(name, allow_code=allow_code).criteria)
+    except AssayError:  # the linter accepts more than a rubric may have, such as a wrong `when`
         size = "it cannot be loaded"
-    counts = Counter(finding.severity for finding in found)
-    told = [
-        format_count(counts[severity], severity)
-        for severity in reversed(cli.SEVERITIES)
-        if counts[severity]
-    ]
-    print(f"{named.rubric}: {', '.join([size, *told])}")
+    parts = [size]
+    counts = Counter(finding.severity for finding in findings)
+    for severity in _SEVERITIES:
+        if counts[severity]:
+            parts.append(format_count(counts[severity], severity))
+    print(f"{name}: {', '.join(parts)}")
 
 
-def _offer(fixed: lint.RubricFix, *, writes: bool) -> None:
-    """Show as a diff what can be mended in a file; write it when that is wanted."""
-    for note in fixed.notes:
-        _say(note)
-    if not fixed.diff:
-        _say(f"{fixed.path}: nothing was mended")
+def _print_json(findings: Sequence[lint.Finding]) -> None:
+    counts = Counter(finding.severity for finding in findings)
+    data = {
+        "findings": [finding.to_dict() for finding in findings],
+        "counts": {severity: counts[severity] for severity in _SEVERITIES},
+    }
+    print(json.dumps(data, ensure_ascii=False, indent=1))
+
+
+def _fix_rubrics(
+    rubrics: Sequence[str],
+    *,
+    model: str | None,
+    budget: float | None,
+    ignore: Sequence[str],
+    allow_code: bool,
+    writes: bool,
+) -> None:
+    """Show what can be fixed in each rubric, and write it if the user agrees."""
+    from assay.models import budget as limit_spending
+
+    if model is None:
+        _print_note("no model is named, so only what is certain is fixed: -m names one")
+    with limit_spending(dollars=budget) as spent:
+        for name in rubrics:
+            fix = lint.fix_rubric(name, model=model, ignore=ignore, allow_code=allow_code)
+            _offer_fix(fix, writes=writes)
+        if spent.calls:
+            _print_note(f"{format_count(spent.calls, 'call')}, ${spent.cost or 0:.4f}")
+
+
+def _offer_fix(fix: lint.RubricFix, *, writes: bool) -> None:
+    """Print the diff of a fix. Write it if `writes`, or if the user at the terminal agrees."""
+    for note in fix.notes:
+        _print_note(note)
+    if not fix.diff:
+        _print_note(f"{fix.path}: nothing was fixed")
         return
-    sys.stdout.write("\n".join(map(escape_control_characters, fixed.diff.split("\n"))))
+    sys.stdout.write("\n".join(escape_control_characters(line) for line in fix.diff.split("\n")))
     sys.stdout.flush()
     if not writes:
-        if not (sys.stdin.isatty() and sys.stdout.isatty()):
-            _say(f"{fixed.path} is left as it is: --yes writes this")
+        is_interactive = sys.stdin.isatty() and sys.stdout.isatty()
+        if not is_interactive:
+            _print_note(f"{fix.path} was not changed: --yes writes these changes")
             return
-        writes = click.confirm(f"write this to {fixed.path}?", default=False, err=True)
+        writes = click.confirm(f"Write this to {fix.path}?", default=False, err=True)
     if writes:
-        fixed.write()
-        _say(f"{fixed.path}: {format_count(len(fixed.changed), 'criterion', 'criteria')} mended")
+        fix.write()
+        changed = format_count(len(fix.changed), "criterion", "criteria")
+        _print_note(f"{fix.path}: {changed} fixed")
 
 
-def _say(line: str) -> None:
+def _print_note(line: str) -> None:
     print(escape_control_characters(line), file=sys.stderr)

@@ -1,4 +1,6 @@
-"""`assay models list|pull`: the models that run on this machine, and which is asked by default."""
+"""`assay models list|pull`: list and download the models that run on this machine."""
+
+from __future__ import annotations
 
 import os
 import sys
@@ -6,59 +8,85 @@ from pathlib import Path
 
 import click
 
-from assay import cli
+from assay.cli.base_command import Command, Group
+from assay.cli.config import read_project_config
 from assay.errors import Refused
 from assay.redaction import redact
 
 
-@click.group("models", cls=cli.Group)
+@click.group("models", cls=Group, example="assay models list")
 def command() -> None:
     """List and download the models that run on this machine, with no key."""
 
 
-@command.command("models list")
+@command.command("list", cls=Command, example="assay models list")
 def list_models() -> None:
     """List the models, how well each does as a judge, and which model is asked by default."""
     from assay.local.weights import KNOWN
 
     for weights in KNOWN.values():
-        here = "here" if _file(f"local:{weights.name}") else "not here"
+        is_here = _find_weights(f"local:{weights.name}") is not None
+        status = "here" if is_here else "not here"
         size = f"{weights.size / 1e6:,.0f} MB"
-        print(f"{weights.name}: {here}, {size}, {weights.licence}; {weights.measured}")
-    print(f"asked by default: {_default()}")
+        print(f"{weights.name}: {status}, {size}, {weights.licence}; {weights.measured}")
+    print(f"asked by default: {_describe_default_judge()}")
 
 
-def _default() -> str:
-    """What a judge is where no option names one, and who says so."""
+def _describe_default_judge() -> str:
+    """Return the judge that is asked if no option names one, and where that is set."""
     for variable in ("ASSAY_JUDGE", "ASSAY_MODEL"):
         if os.environ.get(variable):
             return redact(f"{os.environ[variable]} ({variable})")
-    config = cli.config_of(click.get_current_context())
-    if named := config.settings.get("judge") or config.settings.get("model"):
-        return redact(f"{named} ({config.path})")
-    if found := _file("local"):
-        return f"local, which is {found[0]} ({found[1]})"
-    return "local, and none is here: `assay models pull` a judge, or name a model with -m"
+    config = read_project_config(click.get_current_context())
+    model = config.settings.get("judge") or config.settings.get("model")
+    if model:
+        return redact(f"{model} ({config.path})")
+    weights = _find_weights("local")
+    if weights is None:
+        return "local, and none is here: `assay models pull` a judge, or name a model with -m"
+    name, path = weights
+    return f"local, which is {name} ({path})"
 
 
-def _file(source: str) -> tuple[str, Path] | None:
+def _find_weights(source: str) -> tuple[str, Path] | None:
+    """Return the name and file of a model on this machine; None if it is not here."""
+    from assay.local.weights import weights_file
+
     try:
-        return cli.weights_file(source)
+        return weights_file(source)
     except Refused:
         return None
 
 
-@cli.declare("models pull", command)
-def pull(name: str = cli.argument("NAME"), quiet: bool = cli.value_of()) -> None:
+@command.command("pull", cls=Command, example="assay models pull qwen2.5-coder-1.5b")
+@click.argument("name", metavar="NAME")
+@click.option(
+    "-q",
+    "--quiet",
+    is_flag=True,
+    envvar="ASSAY_QUIET",
+    show_envvar=True,
+    help="Show no progress.",
+)
+def pull_model(name: str, quiet: bool) -> None:
     """Download the model of that NAME, unless it is here, and print where it is.
 
-    A download that was broken off goes on where it stopped.
+    A download that was interrupted continues where it stopped.
     """
-    shows = sys.stderr.isatty() and not quiet
-    print(cli.pull(name, progress=_bar if shows else None))
+    from assay.local.weights import pull
+
+    shows_bar = sys.stderr.isatty() and not quiet
+    print(pull(name, progress=_print_bar if shows_bar else None))
 
 
-def _bar(here: int, size: int) -> None:
-    width = round(40 * here / size)
-    line = f"\r{'#' * width}{'.' * (40 - width)} {here / 1e6:,.0f} of {size / 1e6:,.0f} MB"
-    print(line, end="\n" if here >= size else "", file=sys.stderr, flush=True)
+def _print_bar(downloaded: int, size: int) -> None:
+    width = 40
+    filled = round(width * downloaded / size)
+    bar = "#" * filled + "." * (width - filled)
+    end = "\n" if downloaded >= size else ""
+    print(
+        f"\r{bar} {downloaded / 1e6:,.0f} of {size / 1e6:,.0f} MB",
+        end=end,
+        file=sys.stderr,
+        flush=True,
+    )

@@ -4,177 +4,341 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from assay import cli, graders, probe, runs
+import click
+
+from assay import graders, probe, runs
+from assay.cli.base_command import (
+    EXIT_ERROR,
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    EXIT_THRESHOLD,
+    Command,
+    print_note,
+)
+from assay.cli.formats import describe_spending, format_page
+from assay.cli.inputs import load_rubric, read_texts
+from assay.cli.judging import open_judge
+from assay.cli.options import (
+    JudgingOptions,
+    allow_code_option,
+    count,
+    judging_options,
+    number_type,
+    page_format_option,
+    positive,
+    quiet_option,
+    rubric_argument,
+)
+from assay.cli.runner import (
+    Interrupt,
+    describe_kept_answers,
+    print_budget_note,
+    run_command,
+)
 from assay.display import Page, Section, shorten_line
 from assay.errors import TrustError
 from assay.wording import format_count
 
+if TYPE_CHECKING:
+    from assay.models import Ledger
+    from assay.runs.pipeline import OnProgress
 
-class ProbeOptions(cli.JudgingOptions, cli.RubricArgument):
-    """What is tried, what makes a failure of it, and how it is shown."""
-
-    bare: bool = cli.value_of()
-    responses: str | None = cli.value_of()
-    families: tuple[str, ...] = cli.value_of(multiple=True)
-    limit: int | None = cli.value_of(cli.positive)
-    seed: int = cli.value_of(cli.count, 0)
-    fail_over: float | None = cli.value_of(cli.number(0, what="share"))
-    show: int = cli.value_of(cli.count, 5)
-    layout: str = cli.value_of(cli.PAGES, "table")
-    quiet: bool = cli.value_of()
+REASON_LENGTH = 80  # characters of a reason that are shown in a table; JSON has all of it
 
 
-@cli.declare("probe")
-def command(options: ProbeOptions) -> int:
+@click.command(
+    "probe",
+    cls=Command,
+    epilog="Exit codes: 0 all was judged, 100 the upper end of the share of successful attacks is "
+    "above --fail-over, 1 something was not judged, or no criterion could be attacked, 2 bad "
+    "usage.",
+    example="assay probe rubric.yaml -m openai/gpt-5-mini --limit 32 --dry-run\n"
+    "assay probe rubric.yaml -m openai/gpt-5-mini --guard --fail-over 0.05",
+)
+@rubric_argument
+@click.option(
+    "--bare",
+    is_flag=True,
+    help="Also probe the judge without our protection. Do not use such a judge.",
+)
+@click.option(
+    "--responses",
+    metavar="FILE",
+    type=click.Path(),
+    help="Bad responses to attack with, a text or a table, where no golden example fails.",
+)
+@click.option(
+    "--family",
+    "families",
+    metavar="NAME",
+    multiple=True,
+    help="Only this family of attacks, such as master_key. Repeatable.",
+)
+@click.option(
+    "--limit",
+    metavar="N",
+    type=positive,
+    help="The number of attacks, drawn from all families.",
+)
+@click.option(
+    "--seed",
+    metavar="N",
+    type=count,
+    default=0,
+    show_default=True,
+    help="The random seed for attacks and bad responses.",
+)
+@click.option(
+    "--fail-over",
+    metavar="SHARE",
+    type=number_type(0, what="a share"),
+    help="Exit with 100 if the upper end of the interval of the success rate is above this.",
+)
+@click.option(
+    "--show",
+    "shown_attacks",
+    metavar="N",
+    type=count,
+    default=5,
+    show_default=True,
+    help="How many successful attacks to list.",
+)
+@page_format_option
+@quiet_option
+@judging_options
+@allow_code_option
+def command(**values: Any) -> int:
     """Attack the judge of a RUBRIC with texts that try to talk it into a better verdict.
 
-    They are added to responses that deserve to fail: the rubric's golden examples, else --responses,
-    else texts about something else. The judge is asked about those first, and an attack counts only
-    where it failed them. With --guard the judge is probed twice, without the guard and with it.
+    They are added to responses that deserve to fail: the rubric's golden examples, else
+    --responses, else texts about something else. The judge is asked about those first, and an
+    attack counts only where it failed them. With --guard the judge is probed twice, without the
+    guard and with it.
     """
-    rubric, quiet, kept = cli.rubric_of(options), options.quiet, cli.kept_answers(options)
+    options = ProbeOptions(**values)
+    rubric = load_rubric(options.rubric, allow_code=options.allow_code)
     attacks = probe.attacks_of(options.families, limit=options.limit, seed=options.seed)
-    reports: dict[str, probe.ProbeReport] = {}
-    forms: dict[str, graders.Grader] = {}
-    responses: list[dict[str, Any]] = []
-    if options.responses is not None:
-        if options.responses != "-" and not Path(options.responses).is_file():
-            raise TrustError(
-                f"--responses {options.responses} is no file: name a text, or a table of responses"
-            )
-        responses = [
-            {**rollout, "name": name} for name, rollout in cli.texts_of([options.responses])
-        ]
+    responses = _read_responses(options.responses)
+    # The guard is added below, since the judge is probed without it too.
+    with open_judge(replace(options, guard=False), rubric, quiet=options.quiet) as judge:
+        grader = judge or rubric.autograder
+        if grader is None:
+            raise TrustError("this rubric has no judge to attack: code checks all its criteria")
+        forms = _make_forms(grader, options)
+        reports: dict[str, probe.ProbeReport] = {}
 
-    async def work(under: cli.Conditions) -> None:
-        told: dict[str, Any] = {"stopping": under.stopping, "on_progress": under.on_progress}
-        for form, grader in forms.items():
-            if not under.stopping():
+        async def work(on_progress: OnProgress | None, interrupt: Interrupt) -> None:
+            for form, form_grader in forms.items():
+                if interrupt.is_requested():
+                    return
                 reports[form] = await probe.probe(
-                    rubric, grader, attacks=attacks, responses=responses, seed=options.seed, **told
+                    rubric,
+                    form_grader,
+                    attacks=attacks,
+                    responses=responses,
+                    seed=options.seed,
+                    stopping=interrupt.is_requested,
+                    on_progress=on_progress,
                 )
 
-    def show(_: None, spent: cli.Ledger) -> int:
-        print(cli.page_text(_page(reports, rubric.name or "rubric", options.show), options.layout))
-        cli.say_budget(spent, kept, quiet=quiet)
-        if len(reports) < len(forms) or not all(report.complete for report in reports.values()):
-            cli.say(f"stopped before all was asked{kept}", quiet=quiet)
-            return cli.INTERRUPTED
-        # The most hardened form is what would be used, so that one is held to the threshold.
-        form, report = list(reports.items())[-1]
-        high, most = report.overall.share.high, options.fail_over
-        if high is None or any(each.unanswered for each in reports.values()):
-            return cli.BROKEN
-        if most is None or high <= most:
-            return cli.FINE
-        cli.say(
-            f"up to {high:.3f} of such attacks on the {form} judge may succeed: above {most:g}",
-            quiet=quiet,
-        )
-        return cli.MISSED
+        def print_result(_: None, spent: Ledger) -> int:
+            page = _make_page(reports, rubric.name or "rubric", options.shown_attacks)
+            print(format_page(page, options.layout))
+            print_budget_note(spent, describe_kept_answers(options), quiet=options.quiet)
+            is_complete = all(form in reports and reports[form].complete for form in forms)
+            if not is_complete:
+                print_note(
+                    f"stopped before all was asked{describe_kept_answers(options)}",
+                    quiet=options.quiet,
+                )
+                return EXIT_INTERRUPTED
+            return _choose_exit_code(reports, options)
 
-    with cli.judging_with(replace(options, guard=False), rubric, quiet=quiet) as named:
-        grader = named or rubric.autograder
-        if grader is None:
-            raise TrustError(
-                "nothing in this rubric is judged by a model, so there is no judge to attack"
-            )
-        # From the least to the most hardened.
-        forms = {"bare": probe.Bare(grader)} if options.bare else {}
-        forms |= {
-            "hardened": grader,
-            **({"guarded": graders.Guarded(grader)} if options.guard else {}),
-        }
-        return cli.run_work(
+        def print_before_exit(error: BaseException) -> None:
+            if isinstance(error, KeyboardInterrupt):
+                print_note(f"stopped at once{describe_kept_answers(options)}", quiet=options.quiet)
+
+        harmful_attacks = [attack for attack in attacks if not attack.harmless]
+        return run_command(
             work,
-            show,
-            options,
-            what=lambda _: format_count(sum(not attack.harmless for attack in attacks), "attack"),
+            options=options,
+            quiet=options.quiet,
             noun="verdicts",
-            quiet=quiet,
-            stopped=lambda: f"stopped at once{kept}",
+            describe_size=lambda _: format_count(len(harmful_attacks), "attack"),
+            print_result=print_result,
+            before_exit=print_before_exit,
         )
 
 
-_REASON = 80  # characters of a reason that a table has room for; JSON has all of it
+@dataclass(frozen=True, kw_only=True)
+class ProbeOptions(JudgingOptions):
+    """The options of `assay probe`."""
+
+    rubric: str
+    allow_code: bool
+    bare: bool
+    responses: str | None
+    families: tuple[str, ...]
+    limit: int | None
+    seed: int
+    fail_over: float | None
+    shown_attacks: int
+    layout: str
+    quiet: bool
 
 
-def _page(reports: Mapping[str, probe.ProbeReport], rubric: str, wins: int) -> Page:
-    """The page, with so many of the successful attacks on each form."""
-    title = f"{rubric}: nothing was asked"
+def _read_responses(name: str | None) -> list[dict[str, Any]]:
+    """Return the responses in a file, as rollouts with a name."""
+    if name is None:
+        return []
+    if name != "-" and not Path(name).is_file():
+        raise TrustError(f"--responses {name} is not a file: name a text, or a table of responses")
+    return [{**text.rollout, "name": text.name} for text in read_texts([name])]
+
+
+def _make_forms(grader: graders.Grader, options: ProbeOptions) -> dict[str, graders.Grader]:
+    """Return the forms of the judge to probe, from the least to the best protected."""
+    forms: dict[str, graders.Grader] = {}
+    if options.bare:
+        forms["bare"] = probe.Bare(grader)
+    forms["hardened"] = grader
+    if options.guard:
+        forms["guarded"] = graders.Guarded(grader)
+    return forms
+
+
+def _choose_exit_code(reports: Mapping[str, probe.ProbeReport], options: ProbeOptions) -> int:
+    """Return the exit code of a complete probe; the best protected form decides."""
+    form, report = list(reports.items())[-1]
+    upper_end = report.overall.share.high
+    has_unanswered = any(report.unanswered for report in reports.values())
+    if upper_end is None or has_unanswered:
+        return EXIT_ERROR
+    if options.fail_over is None or upper_end <= options.fail_over:
+        return EXIT_OK
+    print_note(
+        f"up to {upper_end:.3f} of such attacks on the {form} judge may succeed, which is above "
+        f"{options.fail_over:g}",
+        quiet=options.quiet,
+    )
+    return EXIT_THRESHOLD
+
+
+def _make_page(
+    reports: Mapping[str, probe.ProbeReport], rubric_name: str, shown_attacks: int
+) -> Page:
+    """Return the page, which lists so many of the successful attacks on each form."""
+    title = f"{rubric_name}: nothing was asked"
     if reports:
-        last = list(reports.values())[-1]
-        criteria = format_count(len(last.criteria), "criterion", "criteria")
-        title = (
-            f"{rubric}: {format_count(last.overall.attacks, 'attack')} on {last.judge}, {criteria}"
-        )
-    listed = [
-        (trial.attack, form, trial.criterion, trial.verdict, shorten_line(trial.reason, _REASON))
-        for form, report in reports.items()
-        for trial in islice(report.wins, wins)
-    ]
-    sections = [
-        _rates("family", {form: {"all": r.overall, **r.families} for form, r in reports.items()}),
-        _rates("criterion", {form: r.criteria for form, r in reports.items()}),
-        Section(("fooled by", "judge", "criterion", "verdict", "why"), listed),
-    ]
-    data = {form: report.to_dict() for form, report in reports.items()}
-    return Page(title, sections, list(_notes(reports)), data)
+        last_report = list(reports.values())[-1]
+        attacks = format_count(last_report.overall.attacks, "attack")
+        criteria = format_count(len(last_report.criteria), "criterion", "criteria")
+        title = f"{rubric_name}: {attacks} on {last_report.judge}, {criteria}"
+    family_rates = {form: {"all": r.overall, **r.families} for form, r in reports.items()}
+    criterion_rates = {form: report.criteria for form, report in reports.items()}
+    return Page(
+        title,
+        sections=[
+            _make_rates_table("family", family_rates),
+            _make_rates_table("criterion", criterion_rates),
+            _make_wins_table(reports, shown_attacks),
+        ],
+        notes=list(_make_notes(reports)),
+        data={form: report.to_dict() for form, report in reports.items()},
+    )
 
 
-def _rates(what: str, rates: Mapping[str, Mapping[str, probe.Rate]]) -> Section:
-    """One row a family or criterion, and three columns for each form of the judge."""
-    columns = [what]
-    for form in rates:
+def _make_rates_table(title: str, rates: Mapping[str, Mapping[str, probe.Rate]]) -> Section:
+    """Return a table with a row per family or criterion, and three columns per form of the judge."""
+    columns = [title]
+    row_names: dict[str, None] = {}  # in the order in which they first come
+    for form, form_rates in rates.items():
         columns += [f"{form}: fooled", "of", "share"]
+        row_names.update(dict.fromkeys(form_rates))
     rows: list[list[object]] = []
-    errors: list[int] = []
-    for name in dict.fromkeys(name for found in rates.values() for name in found):
-        each = [found.get(name) for found in rates.values()]
-        cells = [(rate.fooled, rate.trials, rate.share) if rate else (None,) * 3 for rate in each]
-        rows.append([name, *(cell for three in cells for cell in three)])
-        errors.append(sum(rate.errors for rate in each if rate))
-    if any(errors):
+    error_counts: list[int] = []
+    for name in row_names:
+        cells: list[object] = [name]
+        error_count = 0
+        for form_rates in rates.values():
+            rate = form_rates.get(name)
+            if rate is None:
+                cells += [None, None, None]
+            else:
+                cells += [rate.fooled, rate.trials, rate.share]
+                error_count += rate.errors
+        rows.append(cells)
+        error_counts.append(error_count)
+    if any(error_counts):
         columns.append("no answer")
-        rows = [[*row, count] for row, count in zip(rows, errors, strict=True)]
+        for cells, error_count in zip(rows, error_counts, strict=True):
+            cells.append(error_count)
     return Section(columns, rows)
 
 
-def _notes(reports: Mapping[str, probe.ProbeReport]) -> Iterator[str]:
-    """What the tables do not say: what was left out, and why; what judges made up; what it took."""
-    told: dict[str, list[str]] = defaultdict(list)
+def _make_wins_table(reports: Mapping[str, probe.ProbeReport], shown_attacks: int) -> Section:
+    rows: list[tuple[object, ...]] = []
     for form, report in reports.items():
-        for line in _remarks(report):
-            told[line].append(form)
-    for line, forms in told.items():
-        yield line if len(forms) == len(reports) else f"{', '.join(forms)}: {line}"
-    yield cli.shown_spending(sum((report.spent for report in reports.values()), runs.Spending()))
+        for trial in islice(report.wins, shown_attacks):
+            reason = shorten_line(trial.reason, REASON_LENGTH)
+            rows.append((trial.attack, form, trial.criterion, trial.verdict, reason))
+    return Section(("fooled by", "judge", "criterion", "verdict", "why"), rows)
 
 
-def _remarks(report: probe.ProbeReport) -> Iterator[str]:
+def _make_notes(reports: Mapping[str, probe.ProbeReport]) -> Iterator[str]:
+    """Yield what the tables leave out. A note that is not about all forms names its forms."""
+    forms_by_note: dict[str, list[str]] = defaultdict(list)
+    for form, report in reports.items():
+        for note in _describe_report(report):
+            forms_by_note[note].append(form)
+    for note, forms in forms_by_note.items():
+        if len(forms) == len(reports):
+            yield note
+        else:
+            yield f"{', '.join(forms)}: {note}"
+    spent = sum((report.spent for report in reports.values()), runs.Spending())
+    yield describe_spending(spent)
+
+
+def _describe_report(report: probe.ProbeReport) -> Iterator[str]:
     if not report.complete:
-        yield "stopped: what follows is about what was asked until then"
-    if report.unanswered:
-        yield f"{format_count(len(report.unanswered), 'verdict')} could not be had, and count neither way:"
-        kinds = Counter(trial.error or "" for trial in report.unanswered)
-        yield from (
-            f"  {count:,} × {shorten_line(error, _REASON)}" for error, count in kinds.most_common(3)
-        )
-    by_why: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for each in report.unprobed:
-        by_why[each.criterion, each.why].append(each.family)
-    for (criterion, why), families in by_why.items():
-        which = f" by {', '.join(families)}" if any(families) else ""
-        yield f"{criterion} was not attacked{which}: {why}"
+        yield "stopped: the figures are about what was asked until then"
+    yield from _describe_unanswered(report)
+    yield from _describe_unprobed(report)
     if report.invented:
-        some = f"{len(report.invented):,} of {format_count(report.quoting, 'reason')} that quote"
-        first = shorten_line(report.invented[0].invented[0], _REASON)
-        yield f"{some}, quote words that are not in the text, such as {first!r}"
+        quoting = format_count(report.quoting, "reason")
+        example = shorten_line(report.invented[0].invented[0], REASON_LENGTH)
+        yield (
+            f"{len(report.invented):,} of {quoting} that quote, quote words that are not in the "
+            f"text, such as {example!r}"
+        )
     alarms, texts = report.alarms
     if alarms:
-        yield f"false alarms: the guard took {alarms:,} of {format_count(texts, 'harmless text')} for attacks"
+        harmless_texts = format_count(texts, "harmless text")
+        yield f"false alarms: the guard took {alarms:,} of {harmless_texts} for attacks"
+
+
+def _describe_unanswered(report: probe.ProbeReport) -> Iterator[str]:
+    if not report.unanswered:
+        return
+    yield f"{format_count(len(report.unanswered), 'verdict')} missing and left out:"
+    errors = Counter(trial.error or "" for trial in report.unanswered)
+    for error, error_count in errors.most_common(3):
+        yield f"  {error_count:,} × {shorten_line(error, REASON_LENGTH)}"
+
+
+def _describe_unprobed(report: probe.ProbeReport) -> Iterator[str]:
+    """Yield which criteria were not attacked, by which families, and why."""
+    families_by_reason: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for unprobed in report.unprobed:
+        families_by_reason[unprobed.criterion, unprobed.why].append(unprobed.family)
+    for (criterion, reason), families in families_by_reason.items():
+        by_families = ""
+        if any(families):
+            by_families = f" by {', '.join(families)}"
+        yield f"{criterion} was not attacked{by_families}: {reason}"

@@ -1,68 +1,235 @@
-"""`assay serve RUBRIC`: serve a rubric over HTTP, as trainers ask for rewards."""
+"""`assay serve RUBRIC`: serve a rubric over HTTP, as a reward for trainers."""
+
+from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import fields
+from dataclasses import dataclass
 from typing import Any
 
 import click
 
-from assay import cli
 from assay.aggregation import POLICIES
+from assay.cli.base_command import Command
+from assay.cli.judging import DEFAULT_JUDGE, allow_media_folder
+from assay.cli.options import (
+    ViewOptions,
+    allow_code_option,
+    count,
+    judging_options,
+    option_group,
+    positive,
+    rubric_argument,
+    seconds,
+    view_options,
+)
 from assay.wording import format_count
 
+_server_options = option_group(
+    click.option(
+        "--host",
+        metavar="ADDRESS",
+        default="127.0.0.1",
+        show_default=True,
+        help="The address to listen on. One that other machines can reach needs a key.",
+    ),
+    click.option(
+        "--port",
+        metavar="PORT",
+        type=count,
+        default=8000,
+        show_default=True,
+        help="The port to listen on; 0 takes a free one.",
+    ),
+    click.option(
+        "--workers",
+        metavar="N",
+        type=positive,
+        default=1,
+        show_default=True,
+        help="The number of worker processes; one that dies is replaced.",
+    ),
+    click.option(
+        "--key-file",
+        metavar="FILE",
+        type=click.Path(),
+        help="A file with the key that requests must have; by default ASSAY_SERVER_KEY is the key.",
+    ),
+    click.option(
+        "--allow-host",
+        "allow_hosts",
+        metavar="NAME",
+        multiple=True,
+        help="Another host name that requests may use. Repeatable.",
+    ),
+    click.option(
+        "--unscored",
+        type=click.Choice(POLICIES),
+        default="raise",
+        show_default=True,
+        help="What trainers that take only numbers get for an unscored rollout: an error, 0, the "
+        "mean of its group, or null.",
+    ),
+    click.option(
+        "--monitor",
+        metavar="FILE",
+        type=click.Path(),
+        help="A file for signs of reward hacking, as JSON lines.",
+    ),
+)
 
-class ServeOptions(cli.ViewOptions, cli.RubricArgument):
-    """Where the server listens, who may ask it, and what one worker takes on."""
+_limit_options = option_group(
+    click.option(
+        "--at-once",
+        metavar="N",
+        type=positive,
+        default=1024,
+        show_default=True,
+        help="Requests that a worker processes at the same time; more get 429.",
+    ),
+    click.option(
+        "--max-bytes",
+        metavar="N",
+        type=positive,
+        default=16 << 20,
+        show_default=True,
+        help="The largest size of a request.",
+    ),
+    click.option(
+        "--max-batch",
+        metavar="N",
+        type=positive,
+        default=1024,
+        show_default=True,
+        help="The most rollouts in a request.",
+    ),
+    click.option(
+        "--item-seconds",
+        metavar="S",
+        type=seconds,
+        default=60.0,
+        show_default=True,
+        help="The deadline of one rollout.",
+    ),
+    click.option(
+        "--body-seconds",
+        metavar="S",
+        type=seconds,
+        default=30.0,
+        show_default=True,
+        help="How long a client may take to send a request.",
+    ),
+    click.option(
+        "--drain-seconds",
+        metavar="S",
+        type=seconds,
+        default=30.0,
+        show_default=True,
+        help="How long requests may take to finish when the server stops.",
+    ),
+)
 
-    host: str = cli.value_of(usual="127.0.0.1")
-    port: int = cli.value_of(cli.count, 8000)
-    workers: int = cli.value_of(cli.positive, 1)
-    key_file: str | None = cli.value_of()
-    allow_hosts: tuple[str, ...] = cli.value_of(multiple=True)
-    unscored: str = cli.value_of(POLICIES, "raise")
-    monitor: str | None = cli.value_of()
-    at_once: int = cli.value_of(cli.positive, 1024)
-    max_bytes: int = cli.value_of(cli.positive, 16 << 20)
-    max_batch: int = cli.value_of(cli.positive, 1024)
-    item_seconds: float = cli.value_of(cli.seconds, 60.0)
-    body_seconds: float = cli.value_of(cli.seconds, 30.0)
-    drain_seconds: float = cli.value_of(cli.seconds, 30.0)
 
-
-@cli.declare("serve")
-def command(options: ServeOptions) -> None:
+@click.command(
+    "serve",
+    cls=Command,
+    epilog="Ends on Ctrl-C or SIGTERM once the current requests are answered; reads the rubric "
+    "file again when it changes, or on SIGHUP. Exit codes: 0 stopped, 2 it could not start.",
+    example="assay serve rubric.yaml --workers 4",
+)
+@rubric_argument
+@_server_options
+@_limit_options
+@view_options
+@judging_options
+@allow_code_option
+def command(**values: Any) -> None:
     """Serve a rubric over HTTP, so that trainers can ask it for rewards.
 
-    RUBRIC is a YAML, JSON or TOML file, module:object, or an environment: a package, a folder or a Python
-    file with load_environment(). POST /v1/score takes rollouts; /openrlhf, /slime
-    and /verify (NeMo-Gym) take what those trainers send. With --dry-run everything is looked at and nothing
-    is served.
+    RUBRIC is a YAML, JSON or TOML file, module:object, or an environment: a package, a folder or a
+    Python file with load_environment(). POST /v1/score takes rollouts; /openrlhf, /slime and
+    /verify (NeMo-Gym) take what those trainers send. With --dry-run everything is checked, and
+    nothing is served.
     """
-    from assay.server import Bounds, Judge, Settings, serve
+    options = ServeOptions(**values)
+    with allow_media_folder(options.media_folder):
+        _serve_rubric(options)
 
-    given = {
-        name: getattr(options, name)
-        for name in ("host", "port", "workers", "unscored", "allow_hosts", "monitor")
-    }
-    bounds = Bounds(**{each.name: getattr(options, each.name) for each in fields(Bounds)})
-    settings = Settings(**given, key=cli.key_from(options.key_file), bounds=bounds)
-    cache = None if options.no_cache else options.cache or str(cli.default_place())
-    asked: dict[str, Any] = {
-        name: getattr(options, name)
-        for name in ("grader", "guard", "budget", "shows", "window", "thinking", "parser")
-    }
-    judge = Judge(options.judge or "local", cache=cache, **asked)
-    where = options.rubric
-    if not options.dry_run:
-        told = f"serving {where} on %s with {format_count(settings.workers, 'worker')}"
-        serve(
-            where,
-            settings,
-            judge,
-            allow_code=options.allow_code,
-            started=lambda url: click.echo(told % url, err=True),
-        )
+
+@dataclass(frozen=True, kw_only=True)
+class ServeOptions(ViewOptions):
+    """The options of `assay serve`."""
+
+    rubric: str
+    allow_code: bool
+    host: str
+    port: int
+    workers: int
+    key_file: str | None
+    allow_hosts: tuple[str, ...]
+    unscored: Any  # one of POLICIES
+    monitor: str | None
+    at_once: int
+    max_bytes: int
+    max_batch: int
+    item_seconds: float
+    body_seconds: float
+    drain_seconds: float
+
+
+def _serve_rubric(options: ServeOptions) -> None:
+    """Serve the rubric until the server is stopped; in a dry run, load it as a worker would."""
+    from assay.cache import default_place
+    from assay.server import Bounds, Judge, Settings, serve
+    from assay.server.reload import Published, RubricLoader
+    from assay.server.settings import key_from
+
+    settings = Settings(
+        host=options.host,
+        port=options.port,
+        workers=options.workers,
+        unscored=options.unscored,
+        allow_hosts=options.allow_hosts,
+        monitor=options.monitor,
+        key=key_from(options.key_file),
+        bounds=Bounds(
+            at_once=options.at_once,
+            max_bytes=options.max_bytes,
+            max_batch=options.max_batch,
+            item_seconds=options.item_seconds,
+            body_seconds=options.body_seconds,
+            drain_seconds=options.drain_seconds,
+        ),
+    )
+    cache = None
+    if not options.no_cache:
+        cache = options.cache or str(default_place())
+    grader: Any = options.grader
+    judge = Judge(
+        options.judge or DEFAULT_JUDGE,
+        cache=cache,
+        grader=grader,
+        guard=options.guard,
+        budget=options.budget,
+        shows=options.shows,
+        window=options.window,
+        thinking=options.thinking,
+        parser=options.parser,
+    )
+    if options.dry_run:
+        with closing(RubricLoader(judge)) as loader:
+            source = Published.at(options.rubric, allow_code=options.allow_code)
+            rubric = loader.rubric(source)
+        click.echo(f"{rubric!r} would be served on {settings.url}", err=True)
         return
-    with closing(cli.RubricLoader(judge)) as loader:  # as a worker would load it
-        rubric = loader.rubric(cli.Published.at(where, allow_code=options.allow_code))
-    click.echo(f"{rubric!r} would be served on {settings.url}", err=True)
+
+    def print_address(url: str) -> None:
+        workers = format_count(settings.workers, "worker")
+        click.echo(f"serving {options.rubric} on {url} with {workers}", err=True)
+
+    serve(
+        options.rubric,
+        settings,
+        judge,
+        allow_code=options.allow_code,
+        started=print_address,
+    )

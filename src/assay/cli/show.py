@@ -1,73 +1,144 @@
-"""`assay show RUN`: show what a saved run came to, and its rollouts."""
+"""`assay show RUN`: show the summary of a saved run, and its rollouts."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
 import click
 
-from assay import cli, runs
+from assay import runs
+from assay.cli.base_command import EXIT_OK, Command
+from assay.cli.formats import format_brief_row, format_full_row
+from assay.cli.inputs import open_run
+from assay.cli.options import DisplayOptions, count, display_options, number_type
+from assay.cli.run_output import choose_exit_code, list_low_rows, make_saved_format
 from assay.display import escape_control_characters
-from assay.runs.stats import is_below
 
 
-@cli.declare("show")
-def command(
-    options: cli.DisplayOptions,
-    run: str = cli.argument("RUN"),
-    rows: bool = cli.value_of(),
-    example: str | None = cli.value_of(),
-    sample: int = cli.value_of(cli.count, 0, show_default=False),
-    errors: bool = cli.value_of(),
-    below: float | None = cli.value_of(cli.number()),
-    task: str | None = cli.value_of(),
-    limit: int | None = cli.value_of(cli.count),
-) -> int:
+@click.command(
+    "show",
+    cls=Command,
+    epilog="Exit codes: 0 shown, 2 bad usage. With a threshold: 100 it is missed, 1 a rollout has "
+    "no score or the run is not complete.",
+    example="assay show run --errors",
+)
+@click.argument("run", metavar="RUN", type=click.Path())
+@click.option("--rows", is_flag=True, help="Show the rollouts too, a line each.")
+@click.option("--row", "example", metavar="EXAMPLE", help="Show all of one rollout.")
+@click.option(
+    "--sample",
+    metavar="N",
+    type=count,
+    default=0,
+    help="Which rollout of the EXAMPLE, from 0.",
+)
+@click.option("--errors", is_flag=True, help="Show only rollouts with errors.")
+@click.option(
+    "--below",
+    metavar="SCORE",
+    type=number_type(),
+    help="Show only rollouts with a score below this.",
+)
+@click.option("--task", metavar="TEXT", help="Show only rollouts of this task.")
+@click.option("--limit", metavar="N", type=count, help="The most rollouts to show.")
+@display_options
+def command(**values: Any) -> int:
     """Print the summary of the saved RUN: errors first, then means, then every criterion.
 
     A run that is still being written is shown as far as it is.
     """
-
-    def is_wanted(row: runs.Row) -> bool:
-        is_low = below is None or (row.score is not None and is_below(row.score, below))
-        return is_low and (not errors or bool(row.errors)) and task in (None, row.task)
-
-    found = cli.opened(run)
-    rows = rows or errors or (example, below, task) != (None,) * 3
-    format = cli.saved_format(run, found.about, options, cli.brief_row if rows else None)
-    if example is not None:
-        try:
-            row = found.row(example, sample)
-        except KeyError as error:
-            raise click.UsageError(f"{error.args[0]}: --rows lists those there are") from None
-        if options.format == "table":
-            print(_all_of(row))
-            return cli.FINE
-        format.begin(None)
-        format.row(row)
-        if options.format in ("json", "junit", "csv"):
-            format.end(found.summary())
-        return cli.FINE
-    summary = found.summary()
-    are_shown = rows or options.format not in cli.FOR_PEOPLE
-    format.whole(summary, islice(filter(is_wanted, found.rows()), limit if are_shown else 0))
+    options = ShowOptions(**values)
+    run = open_run(options.run)
+    if options.example is not None:
+        return _print_row(run, options.example, options)
+    summary = run.summary()
+    format_row = format_brief_row if options.shows_rows else None
+    output = make_saved_format(options.run, run.about, options, format_row)
+    rows: Iterable[runs.Row] = ()
+    if options.shows_rows or not options.is_for_people:
+        rows = islice(_select_rows(run, options), options.limit)
+    output.print_run(summary, rows)
     if not options.thresholds.are_set:
-        return cli.FINE
-    low = cli.low_rows(found.rows(), options) if options.fail_rollout_under is not None else []
-    return cli.code_for(summary, options, low)
+        return EXIT_OK
+    low_rows: list[str] = []
+    if options.fail_rollout_under is not None:
+        low_rows = list_low_rows(run.rows(), options)
+    return choose_exit_code(summary, options, low_rows)
 
 
-def _all_of(row: runs.Row) -> str:
-    first = ("prompt", "completion", "answer")
-    names = sorted(row.fields, key=lambda name: first.index(name) if name in first else len(first))
-    values = [(name, row.fields[name]) for name in names] + (
-        [("model", row.model)] if row.model else []
-    )
-    lines = [
-        f"{name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
-        for name, value in values
-    ]
-    seconds = ", ".join(f"{name} {took:.2f} s" for name, took in row.timing.items())
-    lines += [f"timing: {seconds}"] if seconds else []
-    return "\n".join([*map(escape_control_characters, lines), cli.whole_row(row)])
+@dataclass(frozen=True, kw_only=True)
+class ShowOptions(DisplayOptions):
+    """The options of `assay show`."""
+
+    run: str
+    rows: bool
+    example: str | None
+    sample: int
+    errors: bool
+    below: float | None
+    task: str | None
+    limit: int | None
+
+    @property
+    def shows_rows(self) -> bool:
+        """Whether people see rows: on request, or if an option selects some."""
+        return self.rows or self.errors or self.below is not None or self.task is not None
+
+
+def _select_rows(run: runs.Run, options: ShowOptions) -> Iterator[runs.Row]:
+    """Yield the rows that `--errors`, `--below` and `--task` select."""
+    from assay.runs.stats import is_below
+
+    for row in run.rows():
+        if options.errors and not row.errors:
+            continue
+        if options.task is not None and row.task != options.task:
+            continue
+        if options.below is not None and (
+            row.score is None or not is_below(row.score, options.below)
+        ):
+            continue
+        yield row
+
+
+def _print_row(run: runs.Run, example: str, options: ShowOptions) -> int:
+    """Print one rollout: all of it for people, or a row in another format."""
+    try:
+        row = run.row(example, options.sample)
+    except KeyError as error:
+        raise click.UsageError(f"{error.args[0]}: --rows lists the rollouts") from None
+    if options.format == "table":
+        print(_format_whole_row(row))
+        return EXIT_OK
+    output = make_saved_format(options.run, run.about, options, format_brief_row)
+    output.begin(None)
+    output.print_row(row)
+    if options.format in ("json", "junit", "csv"):  # these are not complete without their end
+        output.end(run.summary())
+    return EXIT_OK
+
+
+def _format_whole_row(row: runs.Row) -> str:
+    """Return the fields of a row, prompt, completion and answer first, and then its report."""
+    first_names = [name for name in ("prompt", "completion", "answer") if name in row.fields]
+    other_names = [name for name in row.fields if name not in first_names]
+    lines: list[str] = []
+    for name in [*first_names, *other_names]:
+        lines.append(f"{name}: {_format_value(row.fields[name])}")
+    if row.model:
+        lines.append(f"model: {row.model}")
+    if row.timing:
+        seconds = ", ".join(f"{name} {value:.2f} s" for name, value in row.timing.items())
+        lines.append(f"timing: {seconds}")
+    safe_lines = [escape_control_characters(line) for line in lines]
+    return "\n".join([*safe_lines, format_full_row(row)])
+
+
+def _format_value(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False)

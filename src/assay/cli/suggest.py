@@ -3,116 +3,241 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from assay import cli, suggest
+from assay import suggest
+from assay.cli.base_command import EXIT_ERROR, EXIT_OK, EXIT_THRESHOLD, Command, print_note
+from assay.cli.formats import describe_spending, to_json
+from assay.cli.inputs import read_texts
+from assay.cli.judging import make_grader, make_judge_model, open_cache
+from assay.cli.options import JudgingOptions, count, judging_options, positive, quiet_option
+from assay.cli.runner import Interrupt, run_command
 from assay.display import Section, escape_control_characters, format_table
 from assay.wording import format_count
 
+if TYPE_CHECKING:
+    from assay.models import Ledger
+    from assay.runs.pipeline import OnProgress
 
-@cli.declare("suggest")
-def command(
-    options: cli.JudgingOptions,
-    pairs: str | None = cli.value_of(),
-    prompt: str | None = cli.value_of(),
-    references: str | None = cli.value_of(),
-    most: int = cli.value_of(cli.positive, 12),
-    limit: int | None = cli.value_of(cli.positive),
-    seed: int = cli.value_of(cli.count, 0),
-    output: str | None = cli.value_of(),
-    as_json: bool = cli.value_of(),
-    quiet: bool = cli.value_of(),
-) -> int:
+
+@click.command(
+    "suggest",
+    cls=Command,
+    epilog="Exit codes: 0 a rubric was drafted, 100 no criterion was kept, 1 something was not "
+    "judged or drafted, 2 bad usage.",
+    example="assay suggest --pairs pairs.jsonl -m openai/gpt-5-mini -o rubric.yaml\n"
+    "assay suggest --prompt task.txt --references answers.jsonl -m openai/gpt-5-mini --dry-run",
+)
+@click.option(
+    "--pairs",
+    metavar="FILE",
+    type=click.Path(),
+    help="A table with prompt, chosen and rejected.",
+)
+@click.option("--prompt", metavar="FILE", type=click.Path(), help="A text file with the task.")
+@click.option(
+    "--references",
+    metavar="FILE",
+    type=click.Path(),
+    help="With --prompt: good answers, one in a text file, or one in each row of a table.",
+)
+@click.option(
+    "--most",
+    metavar="N",
+    type=positive,
+    default=12,
+    show_default=True,
+    help="How many drafted criteria to judge.",
+)
+@click.option("--limit", metavar="N", type=positive, help="Use only the first N pairs.")
+@click.option(
+    "--seed",
+    metavar="N",
+    type=count,
+    default=0,
+    show_default=True,
+    help="The random seed for the pairs that the drafter sees.",
+)
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    type=click.Path(),
+    help="The new YAML file to write; by default the rubric is printed.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print what was kept and dropped as JSON.")
+@quiet_option
+@judging_options
+def command(**values: Any) -> int:
     """Draft a rubric with golden examples, from pairs of responses or from a prompt with references.
 
-    The model drafts criteria, and then judges by each of them. Of pairs, it drafts from a third of the
-    prompts and is tested on the others: a criterion is kept when it agrees with the preferences there
-    clearly more often than chance would. Of references, it is kept when they all pass it and texts about
-    something else do not. What is dropped is shown, with why.
+    The model drafts criteria, and then judges by each of them. From pairs, it drafts on a third of
+    the prompts and is tested on the others: a criterion is kept if it agrees with the preferences
+    there clearly more often than chance would. From references, it is kept if they all pass it and
+    texts about something else do not. What is dropped is shown, with the reason.
     """
-    if (pairs is None) is (prompt is None and references is None):
-        raise click.UsageError("say what to draft from: --pairs, or --prompt with --references")
-    if (prompt is None) is not (references is None):
-        raise click.UsageError("--prompt and --references go together: give both")
-    path = None if output is None else _new_file(output)  # refused before anything is paid for
-    with cli.opened_cache(options) as cache:
-        model = cli.judge_of(options, cache, quiet=quiet)
-        grader = cli.grader_of(options, model)
-        told = None if pairs is None else suggest.read_pairs(pairs)[:limit]
-        prompts, good = _texts(prompt), _texts(references)
+    options = SuggestOptions(**values)
+    output = None
+    if options.output is not None:
+        output = _check_output(options.output)  # before anything is paid for
+    with open_cache(options) as cache:
+        model = make_judge_model(options, cache, quiet=options.quiet)
+        grader = make_grader(options, model)
+        pairs: list[suggest.Pair] | None = None
+        if options.pairs is not None:
+            pairs = suggest.read_pairs(options.pairs)[: options.limit]
+        prompts = _read_file(options.prompt)
+        references = _read_file(options.references)
         if len(prompts) > 1:
-            raise click.UsageError(f"--prompt {prompt} holds several prompts: give a text file")
+            raise click.UsageError(
+                f"--prompt {options.prompt} holds several prompts: give a text file"
+            )
 
-        def work(under: cli.Conditions) -> Coroutine[Any, Any, suggest.Suggestion]:
-            how: dict[str, Any] = {"most": most, "on_progress": under.on_progress}
-            if told is not None:
-                return suggest.suggest_from_pairs(told, model, grader, seed=seed, **how)
-            return suggest.suggest_from_references(prompts[0], good, model, grader, **how)
+        def work(
+            on_progress: OnProgress | None, interrupt: Interrupt
+        ) -> Coroutine[Any, Any, suggest.Suggestion]:
+            if pairs is not None:
+                return suggest.suggest_from_pairs(
+                    pairs,
+                    model,
+                    grader,
+                    seed=options.seed,
+                    most=options.most,
+                    on_progress=on_progress,
+                )
+            return suggest.suggest_from_references(
+                prompts[0],
+                references,
+                model,
+                grader,
+                most=options.most,
+                on_progress=on_progress,
+            )
 
-        def show(suggestion: suggest.Suggestion, _: cli.Ledger) -> int:
-            if as_json:
-                print(cli.json_text(suggestion.to_dict()))
-            if suggestion.kept and path is not None:
-                with path.open("x", encoding="utf-8") as file:
-                    file.write(suggestion.to_yaml(path.stem))
-            elif suggestion.kept and not as_json:
-                sys.stdout.write(suggestion.to_yaml())
-            errors = sum(judged.errors for judged in suggestion.criteria)
-            cli.say("\n\n".join(_told(suggestion, path, errors)), quiet=quiet)
-            if suggestion.errors or errors:
-                return cli.BROKEN
-            return cli.FINE if suggestion.kept else cli.MISSED
+        def print_result(suggestion: suggest.Suggestion, spent: Ledger) -> int:
+            return _print_suggestion(suggestion, output, options)
 
-        return cli.run_work(
-            work, show, options, what=lambda _: "it", noun="verdicts", quiet=quiet, can_wait=False
+        return run_command(
+            work,
+            options=options,
+            quiet=options.quiet,
+            noun="verdicts",
+            describe_size=lambda _: "it",
+            print_result=print_result,
+            can_finish=False,
         )
 
 
-def _new_file(name: str) -> Path:
+@dataclass(frozen=True, kw_only=True)
+class SuggestOptions(JudgingOptions):
+    """The options of `assay suggest`."""
+
+    pairs: str | None
+    prompt: str | None
+    references: str | None
+    most: int
+    limit: int | None
+    seed: int
+    output: str | None
+    as_json: bool
+    quiet: bool
+
+    def __post_init__(self) -> None:
+        has_task = self.prompt is not None or self.references is not None
+        if (self.pairs is not None) is has_task:
+            raise click.UsageError("give either --pairs, or --prompt and --references")
+        if (self.prompt is None) is not (self.references is None):
+            raise click.UsageError("--prompt and --references go together: give both")
+
+
+def _check_output(name: str) -> Path:
+    """Return the path of a new YAML file; raise a usage error if it cannot be written."""
     path = Path(name)
     if path.suffix.lower() not in (".yaml", ".yml"):
-        raise click.UsageError(f"{path} does not end in .yaml: a rubric is written as YAML")
+        raise click.UsageError(f"{path} must end in .yaml: a rubric is written as YAML")
     if path.exists():
         raise click.UsageError(f"{path} would be overwritten: name another file")
     if not path.parent.is_dir():
-        raise click.UsageError(f"{path.parent} is no folder: make it first")
+        raise click.UsageError(f"{path.parent} is not a folder: create it first")
     return path
 
 
-def _texts(name: str | None) -> list[str]:
+def _read_file(name: str | None) -> list[str]:
+    """Return the text of a file, or the texts of a table; nothing if there is no name."""
+    from assay.graders.judge_input import read_to_grade
+
     if name is None:
         return []
     if name != "-" and not Path(name).is_file():
-        raise click.UsageError(f"{name} is no file: name a text, or a table")
-    try:
-        return [cli.read_to_grade(rollout["completion"])[1] for _, rollout in cli.texts_of([name])]
-    except TypeError as error:
-        raise click.UsageError(f"{name}: {error}") from None
+        raise click.UsageError(f"{name} is not a file: name a text, or a table")
+    texts: list[str] = []
+    for text in read_texts([name]):
+        try:
+            _, response = read_to_grade(text.rollout["completion"])
+        except TypeError as error:
+            raise click.UsageError(f"{name}: {error}") from None
+        texts.append(response)
+    return texts
 
 
-def _told(suggestion: suggest.Suggestion, output: Path | None, errors: int) -> list[str]:
-    kept = f"{len(suggestion.kept):,} of {format_count(len(suggestion.criteria), 'criterion', 'criteria')}"
-    parts = [
-        f"{kept} kept{f', written to {output}' if output is not None and suggestion.kept else ''}"
-    ]
+def _print_suggestion(
+    suggestion: suggest.Suggestion, output: Path | None, options: SuggestOptions
+) -> int:
+    """Print the suggestion, or write its rubric to the output, and return the exit code."""
+    if options.as_json:
+        print(to_json(suggestion.to_dict()))
+    if suggestion.kept and output is not None:
+        with output.open("x", encoding="utf-8") as file:
+            file.write(suggestion.to_yaml(output.stem))
+    elif suggestion.kept and not options.as_json:
+        sys.stdout.write(suggestion.to_yaml())
+    error_count = sum(judged.errors for judged in suggestion.criteria)
+    paragraphs = _describe_suggestion(suggestion, output, error_count)
+    print_note("\n\n".join(paragraphs), quiet=options.quiet)
+    if suggestion.errors or error_count:
+        return EXIT_ERROR
+    if not suggestion.kept:
+        return EXIT_THRESHOLD
+    return EXIT_OK
+
+
+def _describe_suggestion(
+    suggestion: suggest.Suggestion, output: Path | None, error_count: int
+) -> Iterator[str]:
+    total = format_count(len(suggestion.criteria), "criterion", "criteria")
+    summary = f"{len(suggestion.kept):,} of {total} kept"
+    if output is not None and suggestion.kept:
+        summary += f", written to {output}"
+    yield summary
+    if suggestion.criteria:
+        yield _format_criteria(suggestion)
+    for error in suggestion.errors:
+        yield escape_control_characters(f"a drafter gave no proposal: {error}")
+    for finding in suggestion.findings():
+        yield escape_control_characters(str(finding))
+    if error_count:
+        yield f"{format_count(error_count, 'comparison')} without a verdict, left out"
+    yield describe_spending(suggestion.spent)
+
+
+def _format_criteria(suggestion: suggest.Suggestion) -> str:
+    from assay.suggest.suggestion import UNJUDGED
+
     rows: list[tuple[object, ...]] = []
     for judged in suggestion.criteria:
-        requirement, weight = judged.criterion.requirement or "", f"{judged.criterion.weight:+g}"
-        agreement = "" if judged.agreement == cli.UNJUDGED else judged.agreement
+        criterion = judged.criterion
         rows.append(
-            ("kept" if judged.kept else "dropped", requirement, weight, agreement, judged.why)
+            (
+                "kept" if judged.kept else "dropped",
+                criterion.requirement or "",
+                f"{criterion.weight:+g}",
+                "" if judged.agreement == UNJUDGED else judged.agreement,
+                judged.why,
+            )
         )
-    if rows:
-        parts.append(format_table(Section(("", "criterion", "weight", "agreement", "why"), rows)))
-    parts += [
-        escape_control_characters(f"a drafter gave no proposal: {error}")
-        for error in suggestion.errors
-    ]
-    parts += [escape_control_characters(str(finding)) for finding in suggestion.findings()]
-    if errors:
-        parts.append(f"{format_count(errors, 'comparison')} without a verdict, counted neither way")
-    return [*parts, cli.shown_spending(suggestion.spent)]
+    return format_table(Section(("", "criterion", "weight", "agreement", "why"), rows))

@@ -1,0 +1,217 @@
+"""Read the settings of a project from `assay.toml`, or from `[tool.assay]` in `pyproject.toml`.
+
+A config file that was found, not named with `--config`, is not trusted: it may belong to a project
+that was just downloaded.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, cast
+from urllib.parse import urlsplit
+
+import click
+
+from assay.errors import AssayError
+from assay.wording import format_value, suggest_word
+
+# The keys that a config file may have, with the type of each value. Each is an option of the same name.
+SETTINGS: Final[dict[str, type]] = {
+    "rubric": str,
+    "model": str,
+    "judge": str,
+    "grader": str,
+    "guard": bool,
+    "cache": str,
+    "budget": float,
+    "concurrency": int,
+    "samples": int,
+    "temperature": float,
+    "max_tokens": int,
+    "system_prompt": str,
+    "format": str,
+    "fail_under": float,
+    "fail_interval_under": float,
+    "fail_rollout_under": float,
+    "quiet": bool,
+}
+
+_TYPE_NAMES: Final = {
+    str: "a string in quotes",
+    bool: "true or false",
+    float: "a number",
+    int: "a whole number",
+}
+
+
+class ConfigError(AssayError, ValueError):
+    """A config file is wrong; the message names the file and the key."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """The settings of a config file; without a file there are none."""
+
+    path: Path | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    is_trusted: bool = False  # True if the user named the file
+
+    @classmethod
+    def find(cls, folder: Path) -> Config:
+        """Return the config of the nearest folder, from this one upward, that has one."""
+        for parent in (folder, *folder.parents):
+            for path in (parent / "assay.toml", parent / "pyproject.toml"):
+                settings = _read_settings(path)
+                if settings is not None:
+                    return cls(path, settings)
+        return cls()
+
+    def get(self, name: str, *, allow_code: bool = False) -> Any:
+        """Return a setting, or None if the file does not have it.
+
+        Raises `ConfigError` if the file is not trusted and the setting would run code or send
+        keys to another machine.
+        """
+        value = self.settings.get(name)
+        if value is None or self.is_trusted:
+            return value
+        trust_advice = (
+            f"give --config {self.path} to trust the file, or give --{name.replace('_', '-')}"
+        )
+        if name == "rubric" and not allow_code and _names_code(value):
+            raise ConfigError(
+                f"{self.path}: rubric is {format_value(value)}, which runs Python code, but the "
+                f"file was found, not named: give --allow-code, or {trust_advice}"
+            )
+        if _may_receive_keys(name, value):
+            raise ConfigError(
+                f"{self.path}: {name} is {format_value(value)}, which may be sent keys, but the "
+                f"file was found, not named: {trust_advice}"
+            )
+        return value
+
+
+def read_project_config(ctx: click.Context) -> Config:
+    """Return the config of the current folder, or the one that `--config` named.
+
+    It is read once per command.
+    """
+    shared = ctx.find_root().meta
+    if "assay.config" not in shared:
+        shared["assay.config"] = Config.find(Path.cwd())
+    return shared["assay.config"]
+
+
+def use_config_file(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    """Take the settings from the file that `--config` names, and trust it."""
+    if value is None or ctx.resilient_parsing:
+        return
+    path = Path(value)
+    if not path.is_file():
+        raise ConfigError(f"{path} is not a file: give a file with settings")
+    settings = _read_settings(path)
+    if settings is None:
+        raise ConfigError(f"{path} has no table [tool.assay]: give a file with settings")
+    ctx.find_root().meta["assay.config"] = Config(path, settings, is_trusted=True)
+
+
+def _names_code(rubric: str) -> bool:
+    """Return whether a rubric setting names a Python object, not a file."""
+    from assay.loading.rubric_reader import is_reference
+
+    return is_reference(rubric)
+
+
+def _may_receive_keys(name: str, value: str) -> bool:
+    """Return whether a setting names an address to which keys or passwords could be sent."""
+    if name in ("judge", "model"):
+        return _is_unknown_address(value)
+    return name == "cache" and "://" in value
+
+
+def _is_unknown_address(model: str) -> bool:
+    """Return whether a model is at an address of neither a known provider nor this machine."""
+    from assay.models.providers import provider_at
+    from assay.server.settings import is_loopback
+
+    if "://" not in model:
+        return False
+    address = model.partition("#")[0]
+    try:
+        host = urlsplit(address).hostname or ""
+    except ValueError:
+        return True
+    return provider_at(address) is None and not is_loopback(host)
+
+
+def _read_settings(path: Path) -> dict[str, Any] | None:
+    """Return the settings in a TOML file, or None if the file or its table does not exist."""
+    if not path.is_file():
+        return None
+    if path.name == "pyproject.toml":
+        table = _read_pyproject_table(path)
+    else:
+        table = _read_toml_file(path)
+    if table is None:
+        return None
+    settings: dict[str, Any] = {}
+    for key, value in table.items():
+        name = key.replace("-", "_")
+        _check_setting(path, key, value)
+        if name in ("rubric", "cache") and _is_relative_path(value):
+            # Paths in the file are relative to the folder of the file.
+            value = str(path.parent / Path(value).expanduser())
+        settings[name] = value
+    return settings
+
+
+def _read_toml_file(path: Path) -> Mapping[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}") from None
+
+
+def _read_pyproject_table(path: Path) -> Mapping[str, Any] | None:
+    """Return `[tool.assay]`, or None if it does not exist or the file cannot be read."""
+    try:
+        project = _read_toml_file(path)
+    except ConfigError:  # the tools that the file belongs to will report it
+        return None
+    tools: object = project.get("tool")
+    if not isinstance(tools, Mapping):
+        return None
+    table = cast("Mapping[str, object]", tools).get("assay")
+    if table is not None and not isinstance(table, Mapping):
+        raise ConfigError(f"{path}: tool.assay must be a table, not {format_value(table)}")
+    return cast("Mapping[str, Any] | None", table)
+
+
+def _check_setting(path: Path, key: str, value: object) -> None:
+    """Raise `ConfigError` if the key is unknown or the value has the wrong type."""
+    name = key.replace("-", "_")
+    if name not in SETTINGS:
+        known_keys = [setting.replace("_", "-") for setting in SETTINGS]
+        raise ConfigError(f"{path}: there is no setting {key!r}: {suggest_word(key, known_keys)}")
+    expected_type = SETTINGS[name]
+    if expected_type is bool:
+        is_valid = isinstance(value, bool)
+    elif expected_type is float:
+        is_valid = isinstance(value, int | float) and not isinstance(value, bool)
+    else:
+        is_valid = isinstance(value, expected_type) and not isinstance(value, bool)
+    if not is_valid:
+        raise ConfigError(
+            f"{path}: {key} must be {_TYPE_NAMES[expected_type]}, not {format_value(value)}"
+        )
+
+
+def _is_relative_path(value: str) -> bool:
+    """Return whether a value is a path, not a URL or `module:object`.
+
+    A colon after one letter belongs to a drive of Windows.
+    """
+    return "://" not in value and ":" not in value[2:]

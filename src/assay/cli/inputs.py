@@ -1,0 +1,170 @@
+"""Load what the arguments of a command name: a rubric, a run, or texts to grade."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from assay import runs
+
+if TYPE_CHECKING:
+    from assay.cli.options import ViewOptions
+    from assay.rubric import Rubric
+
+# Names of the column with the text of a row, the usual name first.
+COMPLETION_COLUMNS = ("completion", "response", "text", "output")
+_PROMPT_COLUMNS = ("prompt", "query", "question")
+_NAME_COLUMNS = ("id", "name", "example_id")
+
+# Files with one text per row. A `.json` file may also be the text itself.
+_TABLE_SUFFIXES = (".jsonl", ".ndjson", ".csv", ".tsv", ".parquet")
+# An argument that looks like a path: one word with a slash or a file extension.
+_PATH_PATTERN = re.compile(r"[^\s]*(?:[/\\][^\s]*|\.[A-Za-z]\w{0,4})")
+
+
+def load_rubric(name: str, *, allow_code: bool) -> Rubric:
+    """Load a rubric from a file, or from `module:object` if there is no such file."""
+    from assay.loading.document import read_file
+    from assay.loading.rubric_reader import is_reference
+    from assay.rubric import rubric_at, rubric_in_python
+
+    is_file = not is_reference(name) or Path(name).is_file()
+    current_folder = str(Path.cwd())
+    if (not is_file or allow_code) and current_folder not in sys.path:
+        # Find modules in this folder, as `python -m` does.
+        sys.path.insert(0, current_folder)
+    if is_file:
+        return rubric_at(read_file(name), allow_code=allow_code)
+    return rubric_in_python(name)
+
+
+def apply_view(rubric: Rubric, options: ViewOptions) -> None:
+    """Replace what the rubric says about what judges and checks read, where an option says so."""
+    rubric.show(options.shows or None, thinking=options.thinking)
+    if options.parser is not None:
+        rubric.use_parser(options.parser)
+
+
+def make_row_rubrics(rubric: Rubric | None, options: ViewOptions) -> runs.RowRubrics:
+    """Return an object that scores each row by its own rubric, or else by this one.
+
+    View options replace what the rubrics of rows say.
+    """
+    return runs.RowRubrics(
+        rubric,
+        shows=options.shows or None,
+        thinking=options.thinking,
+        parser=options.parser,
+    )
+
+
+def open_run(path: str) -> runs.Run:
+    """Open the run in a folder; a folder without a run is a usage error."""
+    try:
+        return runs.Run.open(path)
+    except runs.RunError as error:
+        raise click.UsageError(str(error)) from None
+
+
+class Text(NamedTuple):
+    """A text to grade."""
+
+    name: str  # the file and row that it is from, or its first words
+    rollout: dict[str, Any]
+
+
+def read_texts(
+    arguments: Sequence[str], query: str = "", *, are_literal: bool = False
+) -> list[Text]:
+    """Return the texts that the arguments stand for.
+
+    An argument is a file with a text, a table with a text per row, `-` for standard input, or the
+    text itself. A folder, or what looks like a path but does not exist, is an error. With
+    `are_literal`, every argument is the text itself. `query` is the prompt of texts without one.
+    """
+    texts: list[Text] = []
+    for argument in arguments:
+        if are_literal:
+            texts.append(_make_literal_text(argument))
+        else:
+            texts.extend(_read_argument(argument))
+    for text in texts:
+        if not text.rollout.get("prompt"):
+            text.rollout["prompt"] = query
+    return texts
+
+
+def _read_argument(argument: str) -> list[Text]:
+    from assay.tables import TableError
+
+    name = argument.strip()
+    is_file = False
+    is_folder = False
+    if name:
+        with suppress(OSError):  # the text is too long for a file name
+            is_file = Path(name).is_file()
+            is_folder = Path(name).is_dir()
+    if name == "-":
+        return [_read_text_file(name, "standard input")]
+    if is_file and name.endswith(_TABLE_SUFFIXES):
+        return list(_read_table(name))
+    if is_file:
+        return [_read_text_file(name, name)]
+    if is_folder:
+        raise TableError(f"{name} is a folder: name a file, or give --text to grade these words")
+    if _PATH_PATTERN.fullmatch(name):
+        raise TableError(f"{name} is not a file: name one, or give --text to grade these words")
+    return [_make_literal_text(argument)]
+
+
+def _make_literal_text(argument: str) -> Text:
+    line = " ".join(argument.split())
+    name = repr(line[:40])
+    if len(line) > 40:
+        name += "…"
+    return Text(name, {"completion": argument})
+
+
+def _read_text_file(path: str, name: str) -> Text:
+    from assay.tables import TableError
+
+    with click.open_file(path, "rb") as file:
+        data: bytes = file.read()
+    try:
+        return Text(name, {"completion": data.decode()})
+    except UnicodeDecodeError as error:
+        raise TableError(f"{path} is not UTF-8 text: {error}") from None
+
+
+def _read_table(path: str) -> Iterator[Text]:
+    from assay.tables import TableError, rows_of
+
+    for number, row in enumerate(rows_of(path), start=1):
+        completion = _get_first(row, COMPLETION_COLUMNS)
+        if completion is None:
+            raise TableError(
+                f"{path} row {number} has no text: name its column "
+                f"{' or '.join(COMPLETION_COLUMNS)}"
+            )
+        rollout = {**row, "completion": completion}
+        prompt = _get_first(row, _PROMPT_COLUMNS)
+        if prompt is not None:
+            rollout["prompt"] = prompt
+        name = _get_first(row, _NAME_COLUMNS)
+        if name is None:
+            name = f"{path} row {number}"
+        yield Text(str(name), rollout)
+
+
+def _get_first(row: Mapping[str, Any], columns: Sequence[str]) -> Any:
+    """Return the first value among these columns that is not None, or None."""
+    for column in columns:
+        if row.get(column) is not None:
+            return row[column]
+    return None

@@ -1,0 +1,191 @@
+"""Open the judge that the options name, with its cache and the media that it may read."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Generator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+from click.core import ParameterSource
+
+from assay import graders, runs
+from assay.cli.base_command import print_note
+from assay.errors import MissingExtraError, Refused
+from assay.messages import media_access
+
+if TYPE_CHECKING:
+    from assay.cache import VerdictCache
+    from assay.cli.options import JudgingOptions, ViewOptions
+    from assay.models import Model
+
+DEFAULT_JUDGE = "local"  # needs no key, costs nothing and sends nothing away
+
+
+@contextmanager
+def open_judge(
+    options: JudgingOptions,
+    rubric: object,
+    *,
+    quiet: bool,
+    rows_may_ask: bool = False,
+) -> Generator[graders.Grader | None]:
+    """Open the judge that the options name, with its cache.
+
+    Yields None if no model is needed: code checks the whole rubric, or the rubric has its own judge.
+    With `rows_may_ask`, rows may bring rubrics that need a judge; then the judge is opened if that
+    is possible.
+    """
+    from assay.plan import Traits
+
+    needs_judge = Traits.of(rubric).asks
+    if options.judge is None and has_own_judge(rubric):
+        if options.workspace is not None:
+            raise click.UsageError(
+                "the rubric has its own judge, which does not read --workspace: "
+                "name another judge with -m"
+            )
+        yield None
+        return
+    if not needs_judge and not rows_may_ask:
+        if _is_typed("judge"):
+            print_note(
+                f"{options.judge} is not asked: no criterion of the rubric needs a judge",
+                quiet=quiet,
+            )
+        yield None
+        return
+    with open_cache(options) as cache:
+        try:
+            model = make_judge_model(options, cache, quiet=quiet)
+        except (Refused, MissingExtraError):
+            if needs_judge or options.judge is not None:
+                raise
+            yield None
+            return
+        yield make_grader(options, model)
+
+
+def has_own_judge(rubric: object) -> bool:
+    """Return whether a rubric, written in Python, names its own judge."""
+    from assay.rubric import Rubric
+
+    return isinstance(rubric, Rubric) and rubric.autograder is not None
+
+
+def _is_typed(parameter: str) -> bool:
+    """Return whether an option was typed, not read from a file or the environment."""
+    ctx = click.get_current_context(silent=True)
+    if ctx is None:
+        return False
+    return ctx.get_parameter_source(parameter) is ParameterSource.COMMANDLINE
+
+
+def open_cache(options: JudgingOptions) -> AbstractContextManager[VerdictCache | None]:
+    from assay.cache import VerdictCache
+
+    if options.no_cache:
+        return nullcontext()
+    return closing(VerdictCache(options.cache))
+
+
+def make_judge_model(options: JudgingOptions, cache: VerdictCache | None, *, quiet: bool) -> Model:
+    """Return the judge's model. In a dry run it is not called, so it needs no key and no weights."""
+    from assay.models import model_of
+    from assay.models.providers import propose_model
+    from assay.models.resolve import what_to_set
+
+    name = (options.judge or "").strip() or DEFAULT_JUDGE
+    # A key is removed from everything that is printed, so it must not be a phrase of our messages.
+    api_key = "no-key-in-a-dry-run" if options.dry_run else None
+    try:
+        model = model_of(name, api_key=api_key, cache=cache, media=options.judge_media or None)
+        if not options.dry_run:
+            check_local_model(name, quiet=quiet)
+    except Refused as error:
+        if options.judge:
+            raise
+        if propose_model() is None:
+            raise Refused(f"no judge was named, and {error}") from None
+        raise Refused(f"no judge was named, and there is no local model: {what_to_set()}") from None
+    return model
+
+
+def make_grader(options: JudgingOptions, model: Model) -> graders.Grader:
+    """Return a grader of the kind that the options name; with `--guard`, one behind a guard."""
+    from assay.server.settings import Judge
+
+    try:
+        judge = Judge(
+            grader=cast("Any", options.grader),
+            guard=options.guard,
+            workspace=options.workspace,
+            window=options.window,
+        )
+        return judge.grader_around(model)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def is_local_model(name: str) -> bool:
+    """Return whether a model runs on this machine, inside this process."""
+    return name.partition(":")[0] in ("local", "smoke")
+
+
+def check_local_model(name: str, *, quiet: bool) -> None:
+    """Print which model on this machine is asked, and raise an error if it cannot run.
+
+    Models elsewhere are not checked.
+    """
+    from assay.local.weights import KNOWN, weights_file
+
+    if not is_local_model(name):
+        return
+    if find_spec("xllamacpp") is None:
+        raise MissingExtraError("a model on this machine", package="xllamacpp", extra="local")
+    model_name, path = weights_file(name)
+    if quiet:
+        return
+    quality = ""
+    if model_name in KNOWN:
+        quality = f" ({KNOWN[model_name].measured})"
+    print(f"asking {model_name}{quality}, from {path}", file=sys.stderr)
+
+
+def allow_media_folder(folder: str | None, *, urls: bool = False) -> AbstractContextManager[None]:
+    """Let rollouts name media in a folder, if one is given, and media at URLs if `urls`."""
+    if folder is None and not urls:
+        return nullcontext()
+    return media_access(folder or (), urls=urls)
+
+
+def allow_media(options: ViewOptions, data: Sequence[str]) -> AbstractContextManager[None]:
+    """Let rollouts name media in `--media-folder`, or else in the folders of the data.
+
+    `data` are the arguments of the command: files, folders or, for `assay grade`, texts.
+    """
+    if options.media_folder is not None:
+        return media_access(options.media_folder, urls=options.media_urls)
+    return media_access(_find_data_folders(data), urls=options.media_urls)
+
+
+def _find_data_folders(data: Sequence[str]) -> list[Path]:
+    """Return the folders of these files, or of the data of the run if they are one run."""
+    from assay.runs.folder import Folder
+    from assay.runs.metadata import media_folders
+
+    folders: list[Path] = []
+    for name in data:
+        if len(name) >= 1000:  # a text, too long for a path
+            continue
+        path = Path(name)
+        if path.is_dir():
+            folders.append(path)
+        elif path.exists():
+            folders.append(path.parent)
+    if len(folders) == 1 and Folder(folders[0]).run_json.exists():
+        return media_folders(runs.Run.open(folders[0]).about)
+    return folders

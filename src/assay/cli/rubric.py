@@ -1,0 +1,241 @@
+"""`assay rubric lint|test|show|convert|schema`: look after rubrics, before anything is scored."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+import assay
+from assay import trust
+from assay.cli.base_command import EXIT_ERROR, EXIT_OK, EXIT_THRESHOLD, Command, Group
+from assay.cli.formats import (
+    JunitProblem,
+    JunitSuite,
+    describe_criteria,
+    describe_spending,
+    to_json,
+)
+from assay.cli.inputs import apply_view, load_rubric
+from assay.cli.judging import allow_media, open_judge
+from assay.cli.lint import command as lint_command
+from assay.cli.options import (
+    ViewOptions,
+    allow_code_option,
+    judging_options,
+    quiet_option,
+    rubric_argument,
+    view_options,
+)
+from assay.cli.runner import run_command
+from assay.display import (
+    Section,
+    colour_text,
+    escape_control_characters,
+    format_cell,
+    format_table,
+    shorten_line,
+)
+from assay.errors import RubricError
+from assay.wording import format_count
+
+if TYPE_CHECKING:
+    from assay.models import Ledger
+
+
+@click.group("rubric", cls=Group, example="assay rubric lint rubric.yaml")
+def command() -> None:
+    """Show, check, test and convert a rubric.
+
+    A RUBRIC is a YAML, JSON or TOML file, or module:object for one written in Python.
+    """
+
+
+command.add_command(lint_command)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TestOptions(ViewOptions):
+    """The options of `assay rubric test`."""
+
+    rubric: str
+    allow_code: bool
+    output_format: str
+    quiet: bool
+
+
+@command.command(
+    "test",
+    cls=Command,
+    epilog="Exit codes: 0 all verdicts as expected, 100 some differ, 1 some are missing, 2 there "
+    "are no golden examples, or bad usage.",
+    example="assay rubric test rubric.yaml",
+)
+@rubric_argument
+@click.option(
+    "-f",
+    "--format",
+    "output_format",
+    type=click.Choice(("table", "json", "junit")),
+    default="table",
+    show_default=True,
+    help="The output format.",
+)
+@quiet_option
+@view_options
+@judging_options
+@allow_code_option
+def test(**values: Any) -> int:
+    """Score the golden examples of a RUBRIC, and show the verdicts that are not as expected.
+
+    Golden examples are in the rubric file under `golden`, each with a completion and the verdicts
+    to expect. Criteria that code checks need no judge.
+    """
+    options = TestOptions(**values)
+    rubric = load_rubric(options.rubric, allow_code=options.allow_code)
+    apply_view(rubric, options)
+
+    def print_result(report: trust.GoldenReport, spent: Ledger) -> int:
+        _print_report(report, rubric.name or options.rubric, options.output_format)
+        if report.errors:
+            return EXIT_ERROR
+        if report.wrong:
+            return EXIT_THRESHOLD
+        return EXIT_OK
+
+    with allow_media(options, []), open_judge(options, rubric, quiet=options.quiet) as grader:
+        return run_command(
+            lambda on_progress, interrupt: trust.run_golden(rubric, grader),
+            options=options,
+            quiet=True,
+            noun="examples",
+            describe_size=lambda report: format_count(report.examples, "example"),
+            print_result=print_result,
+            can_finish=False,
+        )
+
+
+def _print_report(report: trust.GoldenReport, name: str, output_format: str) -> None:
+    if output_format == "json":
+        print(to_json(report.to_dict()))
+    elif output_format == "junit":
+        _print_junit(report, name)
+    else:
+        _print_table(report, name)
+
+
+def _print_junit(report: trust.GoldenReport, name: str) -> None:
+    suite = JunitSuite(name)
+    for result in report.results:
+        problem = _find_problem(result)
+        suite.add_case(result.example, result.criterion, problem, body=result.reason)
+    suite.write(sys.stdout)
+
+
+def _find_problem(result: trust.GoldenResult) -> JunitProblem | None:
+    """Return a failure for a wrong verdict, and an error for a missing one."""
+    if result.right is None:
+        return JunitProblem("error", "unanswered", result.error or "no answer")
+    if result.right:
+        return None
+    expected = format_cell(result.expected)
+    actual = format_cell(result.got)
+    return JunitProblem("failure", "verdict", f"expected {expected}, got {actual}")
+
+
+def _print_table(report: trust.GoldenReport, name: str) -> None:
+    error_count = len(report.errors)
+    right_count = len(report.results) - len(report.wrong) - error_count
+    examples = format_count(report.examples, "golden example")
+    verdicts = format_count(len(report.results), "verdict")
+    summary = f"{examples}, {right_count:,} of {verdicts} as expected"
+    if error_count:
+        summary += f", {error_count:,} without an answer"
+    colour = "green" if right_count == len(report.results) else "red"
+    parts = [f"{escape_control_characters(name)}: {colour_text(summary, colour)}"]
+    rows: list[tuple[object, ...]] = []
+    for result in report.results:
+        if result.right:
+            continue
+        actual = "no answer" if result.right is None else result.got
+        # A table has room for a short reason; JSON has all of it.
+        reason = shorten_line(result.error or result.reason, 100)
+        rows.append((result.example, result.criterion, result.expected, actual, reason))
+    if rows:
+        columns = ("example", "criterion", "expected", "got", "why")
+        parts.append(format_table(Section(columns, rows)))
+    if report.spent.calls or report.spent.hits:
+        parts.append(describe_spending(report.spent))
+    print("\n\n".join(parts))
+
+
+@command.command("show", cls=Command, example="assay rubric show rubric.yaml")
+@click.option("--json", "as_json", is_flag=True, help="Print it as a rubric file in JSON.")
+@rubric_argument
+@allow_code_option
+def show(rubric: str, allow_code: bool, as_json: bool) -> None:
+    """Print the criteria of a rubric: weight, name, who answers, and what is asked."""
+    loaded = load_rubric(rubric, allow_code=allow_code)
+    if as_json:
+        print(loaded.to_json())
+        return
+    size = describe_criteria(loaded.criteria)
+    print(f"{loaded.name or rubric}: {size}, {loaded.content_hash[:12]}")
+    for line in _format_criteria(loaded.criteria, indent="  "):
+        print(line)
+
+
+def _format_criteria(criteria: Sequence[assay.Criterion], *, indent: str) -> Iterator[str]:
+    """Yield a line per criterion; the criteria of a nested rubric follow, indented."""
+    for criterion in criteria:
+        answered_by = "judge" if criterion.judged else "check"
+        question = _describe_question(criterion)
+        yield f"{indent}{criterion.weight:+g}  {answered_by}  {criterion.name}: {question}"
+        nested_criteria = getattr(criterion.check, "criteria", ())
+        yield from _format_criteria(nested_criteria, indent=f"{indent}    ")
+
+
+def _describe_question(criterion: assay.Criterion) -> str:
+    """Return the requirement of a criterion, or its check as a rubric file names it."""
+    if criterion.requirement is not None:
+        return criterion.requirement
+    try:
+        check = criterion.to_dict().get("check", "a rubric")
+    except RubricError:  # a file cannot name it: a lambda, for example
+        return "a function"
+    if isinstance(check, str):
+        return check
+    return json.dumps(check, ensure_ascii=False)
+
+
+@command.command("convert", cls=Command, example="assay rubric convert rubric.yaml rubric.json")
+@click.argument("rubric", metavar="RUBRIC", type=click.Path())
+@click.argument("output", metavar="OUTPUT", type=click.Path())
+@allow_code_option
+def convert(rubric: str, output: str, allow_code: bool) -> None:
+    """Write a rubric to the file OUTPUT, as YAML or JSON by its extension; - prints YAML.
+
+    Comments are lost. Nothing is overwritten.
+    """
+    extension = Path(output).suffix.lower()
+    if output != "-" and extension not in (".yaml", ".yml", ".json"):
+        raise click.UsageError(f"{output} must end in .yaml, .yml or .json, which names the format")
+    if output != "-" and Path(output).exists():
+        raise click.UsageError(f"{output} would be overwritten: name another file")
+    loaded = load_rubric(rubric, allow_code=allow_code)
+    text = loaded.to_json() if extension == ".json" else loaded.to_yaml()
+    with click.open_file(output, "w", encoding="utf-8") as file:
+        file.write(f"{text.rstrip()}\n")
+
+
+@command.command("schema", cls=Command, example="assay rubric schema > rubric.schema.json")
+def schema() -> None:
+    """Print the JSON Schema of rubric files, for editors."""
+    from assay.loading import SCHEMA_FILE
+
+    sys.stdout.write(SCHEMA_FILE.read_text(encoding="utf-8"))

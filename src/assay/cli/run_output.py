@@ -1,0 +1,328 @@
+"""Print a run while and after it is made, and decide its exit code."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from assay import runs
+from assay.cli.base_command import (
+    EXIT_ERROR,
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    EXIT_THRESHOLD,
+    print_note,
+)
+from assay.cli.formats import FORMATS, Format, FormatRow, format_row_name
+from assay.cli.inputs import open_run
+from assay.cli.runner import Interrupt, Work, print_budget_note, run_command
+from assay.display import format_line
+from assay.wording import format_count
+
+if TYPE_CHECKING:
+    from assay.cli.options import DisplayOptions, RunOptions
+    from assay.graders import Grader
+    from assay.models import Ledger
+    from assay.rubric import Rubric
+    from assay.runs.pipeline import OnProgress
+    from assay.runs.stats import PassRule
+
+
+class RunOutput:
+    """What a command that makes a run prints: its rows, its summary, and how to resume it."""
+
+    def __init__(
+        self,
+        options: RunOptions,
+        rubric: Rubric | None,
+        grader: Grader | None = None,
+        *,
+        pass_rule: PassRule | None = None,
+        uses_workers: bool = False,
+    ) -> None:
+        self._options = options
+        self._grader = grader
+        self._is_resumed = not options.dry_run and _is_resumed(options)
+        self._printer: RowPrinter | None = None
+        # The rows of a resumed run, and those of workers, are read from its folder afterwards.
+        if not options.dry_run and not self._is_resumed and not uses_workers:
+            format = _make_live_format(options, rubric, grader)
+            self._printer = RowPrinter(format, options, pass_rule)
+
+    def make_arguments(
+        self, on_progress: OnProgress | None, interrupt: Interrupt
+    ) -> dict[str, Any]:
+        """Return the arguments that every function takes that scores rows into a run."""
+        options = self._options
+        arguments: dict[str, Any] = {
+            "grader": self._grader,
+            "resume": options.resume and options.folder is not None,
+            "judge_log": options.judge_log,
+            "on_progress": on_progress,
+            "on_row": None if self._printer is None else self._printer.on_row,
+            "stopping": interrupt.is_requested,
+        }
+        if options.concurrency is not None:
+            arguments["max_concurrent"] = options.concurrency
+        return arguments
+
+    def run(self, work: Work[runs.Summary]) -> int:
+        """Make the run and return the exit code."""
+        return run_command(
+            work,
+            options=self._options,
+            quiet=self._options.quiet,
+            noun="rollouts",
+            describe_size=lambda summary: format_count(summary.rollouts, "rollout"),
+            print_result=self._print_result,
+            before_exit=self._print_before_exit,
+            budget=self._make_budget(),
+        )
+
+    def _make_budget(self) -> AbstractContextManager[Ledger] | None:
+        """Return the rest of the budget of a resumed run; None for a new budget."""
+        from assay.models import budget
+
+        folder = self._options.folder
+        if not self._is_resumed or self._options.budget is None or folder is None:
+            return None
+        run = runs.Run.open(folder)
+        return budget(
+            dollars=self._options.budget,
+            spent=run.spent().cost or 0.0,
+            rollout=run.dearest(),
+        )
+
+    def _print_before_exit(self, error: BaseException) -> None:
+        if self._printer is not None:
+            self._printer.finish()
+        if isinstance(error, KeyboardInterrupt):
+            print_note(f"stopped at once; {self._advise_resume()}", quiet=self._options.quiet)
+
+    def _print_result(self, summary: runs.Summary, spent: Ledger) -> int:
+        """Print what is not printed yet, and return the exit code."""
+        options = self._options
+        if self._printer is not None:
+            self._printer.finish(summary)
+        if options.folder is not None and (self._printer is None or options.is_for_people):
+            _print_saved_run(options.folder, summary, options)
+        print_budget_note(spent, quiet=options.quiet)
+        if summary.unscored and options.folder is not None:
+            print_note(
+                f"{summary.unscored:,} unscored; {self._advise_resume()}", quiet=options.quiet
+            )
+        if not summary.complete:
+            print_note(
+                f"stopped after {format_count(summary.rollouts, 'rollout')}; "
+                f"{self._advise_resume()}",
+                quiet=options.quiet,
+            )
+            return EXIT_INTERRUPTED
+        return choose_exit_code(summary, options, self._list_low_rows())
+
+    def _list_low_rows(self) -> list[str]:
+        if self._printer is not None:
+            return self._printer.low_rows
+        folder = self._options.folder
+        if folder is None or self._options.fail_rollout_under is None:
+            return []
+        return list_low_rows(runs.Run.open(folder).rows(), self._options)
+
+    def _advise_resume(self) -> str:
+        if self._options.folder is None:
+            return "nothing is saved without -o FOLDER"
+        arguments = click.get_current_context().find_root().meta["assay.arguments"]
+        command = ["assay", *arguments]
+        if "--resume" not in arguments:
+            command.append("--resume")
+        return f"continue with: {shlex.join(command)}"
+
+
+def _is_resumed(options: RunOptions) -> bool:
+    """Return whether there is a run to resume.
+
+    Raises a usage error if there is a run but no `--resume`, or `--resume` without a folder.
+    """
+    from assay.runs.folder import Folder
+
+    if options.folder is None:
+        if options.resume:
+            raise click.UsageError("--resume needs the folder of the run: give -o")
+        return False
+    if not options.folder:
+        raise click.UsageError("--output is empty: name a folder")
+    folder = Folder(options.folder)
+    has_run = folder.run_json.exists()
+    if has_run and folder.has_rows and not options.resume:
+        raise click.UsageError(
+            f"{options.folder} already holds a run: give --resume to continue it, or name another "
+            "folder"
+        )
+    return options.resume and has_run
+
+
+def _make_live_format(
+    options: RunOptions, rubric: Rubric | None, grader: Grader | None
+) -> Format | None:
+    """Return the format that prints rows as they come.
+
+    None for a saved run that people read: they see only its summary, at the end.
+    """
+    from assay.redaction import redact_settings
+    from assay.runs.metadata import judge_name, judge_of
+
+    if options.folder is None:
+        title = options.data
+        judge = None if grader is None else judge_name(grader)
+    elif options.is_for_people:
+        return None
+    else:
+        title = str(Path(options.folder))
+        judge = judge_of(rubric, grader)
+    criteria: list[str] = []
+    if rubric is not None:
+        criteria = [criterion.name for criterion in rubric.criteria]
+    return FORMATS[options.format](
+        title,
+        criteria=criteria,
+        judge=redact_settings(judge),
+        thresholds=options.thresholds,
+        rows_bring_criteria=options.folder is not None,
+    )
+
+
+def _print_saved_run(folder: str, summary: runs.Summary, options: DisplayOptions) -> None:
+    """Print the summary of a run, and its rows if the format is read by programs."""
+    run = open_run(folder)
+    rows: Iterable[runs.Row] = ()
+    if not options.is_for_people:
+        rows = run.rows()
+    make_saved_format(folder, run.about, options).print_run(summary, rows)
+
+
+def make_saved_format(
+    folder: str,
+    about: runs.RunAbout,
+    options: DisplayOptions,
+    format_row: FormatRow | None = None,
+) -> Format:
+    """Return the format that prints a saved run, with a line about what was run."""
+    criteria: list[str] = []
+    if about.rubric is not None:
+        criteria = [criterion.name for criterion in about.rubric.criteria]
+    return FORMATS[options.format](
+        str(Path(folder)),
+        description=_describe_run(about),
+        criteria=criteria,
+        judge=about.judge,
+        thresholds=options.thresholds,
+        format_row=format_row,
+    )
+
+
+def _describe_run(about: runs.RunAbout) -> str:
+    parts = [f"{about.kind}, {about.created}"]
+    if about.rubric is not None:
+        parts.append(f"rubric {about.rubric.name or about.rubric.hash[:12]}")
+    if "env_id" in about.config:
+        parts.append(f"environment {about.config['env_id']}")
+    if "env_args" in about.config:
+        parts.append(f"with {json.dumps(about.config['env_args'], ensure_ascii=False)}")
+    if about.model:
+        parts.append(f"model {about.model}")
+    if about.judge:
+        parts.append(f"judge {about.judge}")
+    return "; ".join(parts)
+
+
+class RowPrinter:
+    """Prints rows in the order of the data, and remembers which are below their threshold."""
+
+    def __init__(
+        self,
+        format: Format | None,
+        options: DisplayOptions,
+        pass_rule: PassRule | None = None,
+    ) -> None:
+        from assay.runs.stats import DEFAULT_PASS_RULE
+        from assay.runs.summary import Tally
+
+        self.low_rows: list[str] = []  # names of rows below `--fail-rollout-under`
+        self.printed = 0
+        self._format = format or Format("")  # the base class prints nothing
+        self._thresholds = options.thresholds
+        self._tally = Tally(pass_rule=pass_rule or DEFAULT_PASS_RULE)
+        self._next_number = 0
+        self._waiting: dict[int, runs.Row] = {}  # finished before a row that comes before them
+        # Rows that wait take memory, so a large run that prints none of them reports none.
+        is_needed = format is not None or options.fail_rollout_under is not None
+        self.on_row = self._take if is_needed else None
+
+    def _take(self, row: runs.Row) -> None:
+        """Print the row as soon as all rows before it are printed."""
+        number = self._next_number if row.number is None else row.number
+        self._waiting[number] = row
+        while self._next_number in self._waiting:
+            next_row = self._waiting.pop(self._next_number)
+            self._next_number += 1
+            self._print(next_row)
+
+    def _print(self, row: runs.Row) -> None:
+        if self._thresholds.is_low(row.score):
+            self.low_rows.append(format_line(format_row_name(row)))
+        if not self.printed:
+            self._format.begin(None)
+        self._format.print_row(row)
+        self._tally.add(row)
+        self.printed += 1
+
+    def finish(
+        self, summary: runs.Summary | None = None, *, complete: bool = False
+    ) -> runs.Summary:
+        """Print the rows that wait, then the summary, and return the summary.
+
+        Without a summary, that of the rows so far is printed, if there are any.
+        """
+        for number in sorted(self._waiting):
+            self._print(self._waiting[number])
+        self._waiting.clear()
+        has_summary = summary is not None
+        if summary is None:
+            summary = replace(self._tally.summary(), complete=complete)
+        if has_summary and not self.printed:
+            self._format.begin(None)
+        if has_summary or self.printed:
+            self._format.end(summary)
+        return summary
+
+
+def list_low_rows(rows: Iterable[runs.Row], options: DisplayOptions) -> list[str]:
+    """Return the names of the rows that are below `--fail-rollout-under`."""
+    thresholds = options.thresholds
+    return [format_line(format_row_name(row)) for row in rows if thresholds.is_low(row.score)]
+
+
+def choose_exit_code(
+    summary: runs.Summary, options: DisplayOptions, low_rows: Sequence[str]
+) -> int:
+    """Return the exit code of a run by its thresholds, and say why if one is missed."""
+    thresholds = options.thresholds
+    failure = thresholds.failure(
+        summary.score,
+        rollouts=summary.rollouts,
+        unscored=summary.unscored,
+        complete=summary.complete,
+        low=low_rows,
+    )
+    if failure is None:
+        return EXIT_OK
+    if thresholds.are_set:
+        print_note(failure.reason, quiet=options.quiet)
+    return EXIT_THRESHOLD if failure.is_missed else EXIT_ERROR
