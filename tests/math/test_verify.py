@@ -362,7 +362,7 @@ def test_a_number_somewhere_is_no_answer(text: str):
 )
 def test_what_becomes_of_a_worker_is_the_verdict(monkeypatch, work, status, reason, is_decided):
     """Memory and an exception are the answer's doing; a package that is missing and a worker that dies are not."""
-    monkeypatch.setattr("assay.math.verification._call", lambda question, options: work)
+    monkeypatch.setattr("assay.math.verification._get_task", lambda question, options: work)
     gold, answer = r"\int_0^{\infty} e^{-x} \, dx", rf"{len(reason)}"
     verdict = verify(gold, answer)
     assert (verdict.status, verdict.decided, verdict.tier) == (status, is_decided, "symbolic")
@@ -373,7 +373,7 @@ def test_what_failed_is_asked_again(monkeypatch):
     """A verdict of a worker that failed is not kept: next time the worker may be well."""
     gold, answer = r"\int_0^{\infty} 6e^{-x} \, dx", "6"
     monkeypatch.setattr(
-        "assay.math.verification._call", lambda question, options: ("math:sqrt", -1.0)
+        "assay.math.verification._get_task", lambda question, options: ("math:sqrt", -1.0)
     )
     assert not verify(gold, answer).equal
     monkeypatch.undo()

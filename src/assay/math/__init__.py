@@ -1,15 +1,5 @@
 """Decide whether two mathematical answers are the same, by the cheapest tier that is sure."""
 
-from assay.math.verdict import MathOptions, MathVerdict, Status, Tier
-from assay.math.verification import verify, verify_async, verify_many, verify_many_async
+from assay.lazy import attach
 
-__all__ = [
-    "MathOptions",
-    "MathVerdict",
-    "Status",
-    "Tier",
-    "verify",
-    "verify_async",
-    "verify_many",
-    "verify_many_async",
-]
+__getattr__, __dir__, __all__ = attach(__name__)

@@ -1,30 +1,33 @@
-"""Verify answers against golds: the first two tiers in this process, what they leave open in a worker process."""
+"""Compare answers with references: what is cheap in this process, everything else in worker processes."""
 
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Final, cast
 
-from assay import isolation  # loads its pool when that is used: a number is compared without one
+from assay import isolation  # loads its pool only when a comparison needs a worker
 from assay.errors import MissingExtraError, import_extra
-from assay.math import normalization
 from assay.math.answer_text import last_box
+from assay.math.normalization import settled, shortened
 from assay.math.verdict import DEFAULT, MathOptions, MathVerdict, Open, read_simplification
-from assay.wording import describe_error
-
-HARD_TIMEOUT: Final = (
-    120.0  # seconds after which a comparison ends in any case, however busy the machine is
-)
-_MOST_KNOWN: Final = 50_000
-# What workers found, so that a group of rollouts asks once. Only what will not change is kept.
-_known: dict[tuple[Open, MathOptions], MathVerdict] = {}
 
 Pair = tuple[object, object]
+
+# Seconds after which a comparison ends in any case, however busy the machine is.
+HARD_TIMEOUT: Final = 120.0
+_MOST_KNOWN_VERDICTS: Final = 50_000
+_MAX_WAITING: Final = 1024  # questions that are with the workers at one time, by default
+_MAX_BUSY_SECONDS: Final = 0.005  # after which other tasks of the event loop get their turn
+_MAX_ERROR_LENGTH: Final = 500
+
+# Verdicts of workers that would be the same again, so that a group of rollouts asks only once.
+_known_verdicts: dict[tuple[Open, MathOptions], MathVerdict] = {}
 
 
 def verify(
     gold: object, answer: object, *, options: MathOptions | None = None, timeout: float = 5.0
 ) -> MathVerdict:
-    r"""Whether the answer equals the gold, and why. `timeout` is in seconds of work.
+    r"""Decide whether the answer equals the gold. `timeout` is in seconds of work.
 
     >>> verify(r"\frac12", "0.5")
     MathVerdict(status='equal', reason='equal as numbers: 1/2', tier='normalize')
@@ -35,26 +38,26 @@ def verify(
 def verify_many(
     pairs: Iterable[Pair], *, options: MathOptions | None = None, timeout: float = 5.0
 ) -> list[MathVerdict]:
-    """A verdict a pair, in order."""
+    """Return a verdict for each pair of a gold and an answer, in their order."""
     rules = options or DEFAULT
-    findings = [_settled(gold, answer, rules) for gold, answer in pairs]
+    results = [_compare_here(gold, answer, rules) for gold, answer in pairs]
     futures = {
         question: _pool().submit(
-            *_call(question, rules), timeout=timeout, hard_timeout=HARD_TIMEOUT
+            *_get_task(question, rules), timeout=timeout, hard_timeout=HARD_TIMEOUT
         )
-        for question in _open(findings)
+        for question in _find_questions(results)
     }
-    found = {
-        question: _remembered(question, rules, future.result(), timeout)
+    verdicts = {
+        question: _read_outcome(question, rules, future.result(), timeout)
         for question, future in futures.items()
     }
-    return [found[finding] if isinstance(finding, Open) else finding for finding in findings]
+    return _fill_in(results, verdicts)
 
 
 async def verify_async(
     gold: object, answer: object, *, options: MathOptions | None = None, timeout: float = 5.0
 ) -> MathVerdict:
-    """As `verify`, without holding the event loop."""
+    """Do what `verify` does without blocking the event loop."""
     return (await verify_many_async([(gold, answer)], options=options, timeout=timeout))[0]
 
 
@@ -65,113 +68,150 @@ async def verify_many_async(
     timeout: float = 5.0,
     at_once: int | None = None,
 ) -> list[MathVerdict]:
-    """As `verify_many`; the event loop breathes between comparisons.
+    """Do what `verify_many` does without blocking the event loop.
 
-    At most `at_once` of them are with the workers at one time; None is as many as are scored side by side anywhere.
+    At most `at_once` comparisons are with the workers at one time; 1024 if it is None.
     """
-    from assay.concurrency import MAX_CONCURRENT, map_with_pauses, run_concurrently
+    import asyncio  # late, since numbers are compared without an event loop
 
     rules = options or DEFAULT
-    findings = await map_with_pauses(lambda pair: _settled(*pair, rules), pairs)
+    results: list[MathVerdict | Open] = []
+    pause_at = time.perf_counter() + _MAX_BUSY_SECONDS
+    for gold, answer in pairs:
+        results.append(_compare_here(gold, answer, rules))
+        if time.perf_counter() > pause_at:
+            await asyncio.sleep(0)
+            pause_at = time.perf_counter() + _MAX_BUSY_SECONDS
 
-    async def compared(question: Open) -> "isolation.Outcome":
-        return await _pool().run(
-            *_call(question, rules), timeout=timeout, hard_timeout=HARD_TIMEOUT
-        )
+    verdicts: dict[Open, MathVerdict] = {}
 
-    questions = _open(findings)
-    outcomes = zip(
-        questions,
-        await run_concurrently(compared, questions, limit=at_once or MAX_CONCURRENT),
-        strict=True,
-    )
-    found = {
-        question: _remembered(question, rules, outcome, timeout) for question, outcome in outcomes
-    }
-    return [found[finding] if isinstance(finding, Open) else finding for finding in findings]
+    async def ask_in_turn(remaining: Iterator[Open]) -> None:
+        for question in remaining:
+            outcome = await _pool().run(
+                *_get_task(question, rules), timeout=timeout, hard_timeout=HARD_TIMEOUT
+            )
+            verdicts[question] = _read_outcome(question, rules, outcome, timeout)
+
+    questions = _find_questions(results)
+    remaining = iter(questions)  # shared, so that each question is asked by one of the tasks
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(min(len(questions), at_once or _MAX_WAITING)):
+            tasks.create_task(ask_in_turn(remaining))
+    return _fill_in(results, verdicts)
 
 
-def _open(findings: Sequence[MathVerdict | Open]) -> list[Open]:
-    return list(dict.fromkeys(finding for finding in findings if isinstance(finding, Open)))
+def _find_questions(results: Sequence[MathVerdict | Open]) -> list[Open]:
+    """Return the questions for the workers, each of them once."""
+    questions = [result for result in results if isinstance(result, Open)]
+    return list(dict.fromkeys(questions))
+
+
+def _fill_in(
+    results: Sequence[MathVerdict | Open], verdicts: dict[Open, MathVerdict]
+) -> list[MathVerdict]:
+    """Return the results with the workers' verdicts in place of the questions."""
+    complete: list[MathVerdict] = []
+    for result in results:
+        if isinstance(result, Open):
+            complete.append(verdicts[result])
+        else:
+            complete.append(result)
+    return complete
 
 
 # The first two tiers.
 
 
-def _settled(gold: object, answer: object, options: MathOptions) -> MathVerdict | Open:
-    """The verdict of the first two tiers, or one a worker gave before; else what is left open.
+def _compare_here(gold: object, answer: object, options: MathOptions) -> MathVerdict | Open:
+    """Return the verdict, if it is cheap or known already; else the question for a worker.
 
-    An exception is the error of this pair alone, since the others of a batch have nothing to do with it.
+    An exception is an error of this pair only: the others of a batch have nothing to do with it.
     """
     try:
-        one, two = _written(gold), _written(answer)
-        verdict = normalization.settled(one, two, options)
+        gold_text = _write(gold)
+        answer_text = _write(answer)
+        verdict = settled(gold_text, answer_text, options)
         if verdict is not None:
             return verdict
-        finding = _by_algebra(one, two, options)
+        result = _compare_by_algebra(gold_text, answer_text, options)
     except MissingExtraError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever the reading of one answer fails with
-        return MathVerdict("error", f"the comparison failed: {describe_error(error)}", "algebra")
-    if isinstance(finding, Open):
-        return _known.get((finding, options), finding)
-    return finding
+        description = shortened(f"{type(error).__name__}: {error}", _MAX_ERROR_LENGTH)
+        return MathVerdict("error", f"the comparison failed: {description}", "algebra")
+    if isinstance(result, Open):
+        return _known_verdicts.get((result, options), result)
+    return result
 
 
-def _written(value: object) -> str:
-    """A value as an answer is written: a list is its items, since `[1, 2]` would be an interval."""
+def _write(value: object) -> str:
+    """Return a value as answers are written. A list is its items: `[1, 2]` would be an interval."""
     if isinstance(value, str):
         return value
     if isinstance(value, list):
-        return ", ".join(map(_written, cast("list[object]", value)))
-    return "" if value is None else str(value)
+        return ", ".join(map(_write, cast("list[object]", value)))
+    if value is None:
+        return ""
+    return str(value)
 
 
 @lru_cache(maxsize=32768)
-def _by_algebra(gold: str, answer: str, options: MathOptions) -> MathVerdict | Open:
+def _compare_by_algebra(gold: str, answer: str, options: MathOptions) -> MathVerdict | Open:
     if not answer.strip():
         return MathVerdict("no_answer", "there is no answer", "normalize")
     if not gold.strip():
         return MathVerdict("gold_unparsable", "the gold answer is empty", "normalize")
-    what = "mathematics beyond plain numbers"
-    algebra = import_extra("assay.math.algebra", what, extra="math", package="python-flint")
-    boxed = last_box(answer)
-    return algebra.decided(last_box(gold) or gold, answer if boxed is None else boxed, options)
+    algebra = import_extra(
+        "assay.math.algebra",
+        "mathematics beyond plain numbers",
+        extra="math",
+        package="python-flint",
+    )
+    boxed_gold = last_box(gold)
+    boxed_answer = last_box(answer)
+    return algebra.decided(
+        boxed_gold or gold,
+        answer if boxed_answer is None else boxed_answer,
+        options,
+    )
 
 
-# The last tier: math-verify in a worker.
+# The worker processes: exact arithmetic on large expressions, and math-verify for everything else.
 
 
 def _pool() -> "isolation.Pool":
     return isolation.shared_pool("assay.math.symbolic")
 
 
-def _call(question: Open, options: MathOptions) -> tuple[str, str, str, int | MathOptions]:
+def _get_task(question: Open, options: MathOptions) -> tuple[str, str, str, int | MathOptions]:
+    """Return the name of the function that a worker calls, and its arguments."""
     if _is_large(question):
         return "assay.math.algebra:decide_in_worker", question.gold, question.answer, options
     return "assay.math.symbolic:compare", question.gold, question.answer, options.rounding
-
-
-def _remembered(
-    question: Open, options: MathOptions, outcome: "isolation.Outcome", timeout: float
-) -> MathVerdict:
-    """The verdict that an outcome is, kept when it will be the same next time."""
-    if _is_large(question):
-        verdict = _large_verdict(question, outcome, timeout)
-    else:
-        verdict = _verdict(question, outcome, timeout)
-    if outcome.ok:
-        if len(_known) >= _MOST_KNOWN:
-            _known.clear()
-        _known[question, options] = verdict
-    return verdict
 
 
 def _is_large(question: Open) -> bool:
     return question.gold_is_large or question.answer_is_large
 
 
-def _large_verdict(question: Open, outcome: "isolation.Outcome", timeout: float) -> MathVerdict:
+def _read_outcome(
+    question: Open, options: MathOptions, outcome: "isolation.Outcome", timeout: float
+) -> MathVerdict:
+    """Return the verdict that a worker came to, and remember it if it would be the same again."""
+    if _is_large(question):
+        verdict = _read_large_outcome(question, outcome, timeout)
+    else:
+        verdict = _read_symbolic_outcome(question, outcome, timeout)
+    if outcome.ok:
+        if len(_known_verdicts) >= _MOST_KNOWN_VERDICTS:
+            _known_verdicts.clear()
+        _known_verdicts[question, options] = verdict
+    return verdict
+
+
+def _read_large_outcome(
+    question: Open, outcome: "isolation.Outcome", timeout: float
+) -> MathVerdict:
     """Return the worker's verdict on a pair of which one side is large.
 
     If the worker failed, the answer is too large, or the gold where only that is large.
@@ -190,7 +230,9 @@ def _large_verdict(question: Open, outcome: "isolation.Outcome", timeout: float)
     return MathVerdict("too_large", reason, "algebra")
 
 
-def _verdict(question: Open, outcome: "isolation.Outcome", timeout: float) -> MathVerdict:
+def _read_symbolic_outcome(
+    question: Open, outcome: "isolation.Outcome", timeout: float
+) -> MathVerdict:
     """Return the verdict of math-verify, or what its failure says about the answer."""
     if outcome.ok:
         return read_simplification(question, outcome.value)
