@@ -537,7 +537,7 @@ async def test_another_model_may_be_asked_in_a_rollout():
     )
 
 
-@pytest.mark.parametrize("where", ["environment", "info", "state"])
+@pytest.mark.parametrize("where", ["environment", "info", "state", "info later"])
 async def test_tools_may_be_in_the_form_of_older_versions(where):
     """Which is OpenAI's."""
     told = {
@@ -551,6 +551,8 @@ async def test_tools_may_be_in_the_form_of_older_versions(where):
         async def setup_state(self, state):
             if where == "state":
                 state["oai_tools"] = tools
+            elif where == "info later":
+                state["info"]["oai_tools"] = tools
 
     row = {"question": "?", "info": {"oai_tools": tools} if where == "info" else {}}
     env = Looking(dataset=[row], **({"oai_tools": tools} if where == "environment" else {}))

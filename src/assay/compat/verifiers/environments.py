@@ -276,7 +276,13 @@ class Environment(envs.Environment):
         return state
 
     def tools_of(self, state: State) -> tuple[DeclaredTool, ...]:
-        return _declared(_tools(state.get("oai_tools")) or state.get("tool_defs") or ())
+        # Before 0.1.11 a program could name the tools of a rollout in `setup_state`, in its info too.
+        info: object = state.get("info")
+        in_info = (
+            cast("Mapping[str, Any]", info).get("oai_tools") if isinstance(info, Mapping) else None
+        )
+        tools = _tools(state.get("oai_tools")) or _tools(in_info)
+        return _declared(tools or state.get("tool_defs") or ())
 
     async def get_model_response(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,
