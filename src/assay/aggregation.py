@@ -103,7 +103,10 @@ def weighted_sum(weights: Sequence[float], values: Iterable[float]) -> float:
 
 def sum_by_name(pairs: Iterable[tuple[str, float]]) -> dict[str, float]:
     """Return the values by name; values with the same name are added up."""
-    sums: dict[str, float] = {}
+    pairs = list(pairs)
+    sums = dict(pairs)
+    if len(sums) == len(pairs):  # nearly always: no name is there twice
+        return sums
     for name, values in group_by_key(pairs).items():
         if len(values) == 1:
             sums[name] = values[0]  # the usual case, without any addition

@@ -616,7 +616,12 @@ def sum_reports(reports: Iterable[EvaluationReport]) -> EvaluationReport:
     asked = 0
     answered = 0
     unneeded = 0
-    vetoed_by: list[str] = []
+    vetoed_by: tuple[str, ...] = ()
+    is_scored = False
+    scale = parts[0].scale
+    judge_scores: list[float] = []
+    reasons: list[str] = []
+    notes_on_shown: list[str] = []
     metrics: list[tuple[str, float]] = []
     errors: dict[str, str] = {}
     for part in parts:
@@ -626,44 +631,53 @@ def sum_reports(reports: Iterable[EvaluationReport]) -> EvaluationReport:
         asked += part.asked
         answered += part.answered
         unneeded += part.unneeded
-        vetoed_by.extend(part.vetoed_by)
+        vetoed_by += part.vetoed_by
+        is_scored = is_scored or part.scored
+        if part.scale != scale:
+            scale = "unit"
+        if part.llm_raw_score is not None:
+            judge_scores.append(part.llm_raw_score)
+        if part.reason:
+            reasons.append(part.reason)
+        if part.shown and part.shown not in notes_on_shown:
+            notes_on_shown.append(part.shown)
         metrics.extend(part.metrics.items())
         errors.update(part.errors)
     gain = total(gains)
     loss = total(losses)
     reward = total(rewards)
-    scale = parts[0].scale
-    if any(part.scale != scale for part in parts):
-        scale = "unit"
     worth = _sum_if_any([part.worth for part in parts], rewards)
+    unshaped = _sum_if_any([part.unshaped for part in parts], rewards)
+    criteria, answers = _join_answers(parts)
     score: float | None = None
-    is_scored = any(part.scored for part in parts)
     if is_scored:
         score = normalise_sum(reward if worth is None else worth, gain, loss, scale)
-    judge_scores = [part.llm_raw_score for part in parts if part.llm_raw_score is not None]
-    reasons = [part.reason for part in parts if part.reason]
-    notes_on_shown = dict.fromkeys(part.shown for part in parts if part.shown)
-    return EvaluationReport(
+    # A call of the class itself would take twice the time (see benchmarks/core.py).
+    summed = EvaluationReport.__new__(EvaluationReport)
+    summed.__init__(
         score=score,
         raw_score=reward if is_scored else None,
         llm_raw_score=judge_scores[0] if len(judge_scores) == 1 else None,
+        report=_join_lines(parts) if answers is None else None,
         gain=gain,
         loss=loss,
         asked=asked,
         answered=answered,
         unneeded=unneeded,
-        vetoed_by=tuple(vetoed_by),
+        vetoed_by=vetoed_by,
         scale=scale,
         reason=reasons[0] if reasons else "",
         worth=worth,
         partial_reward=reward,
         shown="; ".join(notes_on_shown),
-        unshaped=_sum_if_any([part.unshaped for part in parts], rewards) if is_scored else None,
+        unshaped=unshaped if is_scored else None,
         step_rewards=_sum_step_rewards(parts),
+        criteria=criteria,
+        answers=answers,
         metrics=sum_by_name(metrics),
         errors=errors,
-        **_join_lines(parts),
     )
+    return summed
 
 
 def _sum_if_any(values: Sequence[float | None], rewards: Sequence[float]) -> float | None:
@@ -671,7 +685,7 @@ def _sum_if_any(values: Sequence[float | None], rewards: Sequence[float]) -> flo
 
     It is None in a report where it equals the reward, so the reward is added for that report.
     """
-    if all(value is None for value in values):
+    if values.count(None) == len(values):
         return None
     numbers: list[float] = []
     for value, reward in zip(values, rewards, strict=True):
@@ -679,17 +693,25 @@ def _sum_if_any(values: Sequence[float | None], rewards: Sequence[float]) -> flo
     return total(numbers)
 
 
-def _join_lines(parts: Sequence[EvaluationReport]) -> dict[str, Any]:
-    """Return the lines of all reports; as criteria and answers if all of them have these."""
-    criteria: list[Criterion] = []
+def _join_answers(
+    parts: Sequence[EvaluationReport],
+) -> tuple[tuple[Criterion, ...], list[Answer] | None]:
+    """Return the criteria and the answers of all reports; no answers if a report has only lines."""
+    criteria: tuple[Criterion, ...] = ()
     answers: list[Answer] = []
     for part in parts:
         if part.answers is None:
-            has_lines = any(other.report is not None for other in parts)
-            return {"report": [line for p in parts for line in p.lines] if has_lines else None}
-        criteria.extend(part.criteria)
-        answers.extend(part.answers)
-    return {"criteria": tuple(criteria), "answers": answers}
+            return (), None
+        criteria += tuple(part.criteria)
+        answers += part.answers
+    return criteria, answers
+
+
+def _join_lines(parts: Sequence[EvaluationReport]) -> list[CriterionReport] | None:
+    """Return the lines of all reports; None if no report has lines."""
+    if all(part.report is None for part in parts):
+        return None
+    return [line for part in parts for line in part.lines]
 
 
 def _is_empty(report: EvaluationReport) -> bool:
@@ -703,7 +725,7 @@ def _sum_step_rewards(parts: Sequence[EvaluationReport]) -> dict[str, float | No
 
     The sum of a turn is None if one of its rewards is missing.
     """
-    if all(part.step_rewards is None for part in parts):
+    if [part.step_rewards for part in parts].count(None) == len(parts):
         return None
     turns = dict.fromkeys(turn for part in parts for turn in part.step_rewards or ())
     sums: dict[str, float | None] = {}
