@@ -44,6 +44,10 @@ def advantages(
     [1.0, -0.5, -0.5]
     """
     _check_arguments(rewards, estimator, groups, baselines)
+    if groups is None and baselines is None:
+        scored = [reward for reward in rewards if reward is not None]
+        if scored and len(scored) == len(rewards):  # the usual case: nothing has to be sorted out
+            return [*_compute_without_baselines(scored, estimator, epsilon)]
     results: list[float | None] = [None] * len(rewards)
     for indices, group_rewards in _group_scored(rewards, groups):
         if baselines is None:
@@ -79,8 +83,11 @@ def _check_arguments(
                 f"give one of the {name} for each rollout"
             )
     all_rewards = [*rewards] if baselines is None else [*rewards, *baselines]
-    for reward in all_rewards:
-        if reward is not None and not math.isfinite(reward):
+    known = [reward for reward in all_rewards if reward is not None]
+    if all(map(math.isfinite, known)):
+        return
+    for reward in known:
+        if not math.isfinite(reward):
             raise ValueError(f"a reward is {reward}: give None for a rollout without a reward")
 
 

@@ -22,7 +22,7 @@ from assay.overrides import (
 from assay.report import EvaluationReport
 from assay.rollout import Rollout, as_rollout
 from assay.shaping import ShapingPart, shape_rewards
-from assay.state_outputs import STATE_TYPES, write_outputs, write_step_rewards, write_timing
+from assay.state_outputs import write_outputs, write_step_rewards, write_timing
 from assay.types import Messages, OnError
 from assay.wording import format_value
 
@@ -272,6 +272,7 @@ class BaseRubric(ABC):
             group_advantages = self._compute_advantages(reports, estimator)
         outputs = self._choose_outputs(reports)
         shapes_reward = self.shapes_reward
+        has_version = bool(self.version)
         call = current_call(self) if self.overridden else None
         for state, report, (reward, metrics), advantage in zip(
             states, reports, outputs, group_advantages, strict=True
@@ -281,7 +282,7 @@ class BaseRubric(ABC):
                 state["advantage"] = advantage
             if shapes_reward:
                 state["outcome"] = report.outcome  # the reward before shaping
-            if self.version:
+            if has_version:
                 state["rubric_version"] = report.version
             if call is not None:
                 # An override called this method: it may change what is written here.
@@ -384,10 +385,11 @@ def _rollouts_from_columns(columns: Mapping[str, Sequence[Any]]) -> list[Rollout
 
 def _check_states(states: object) -> None:
     """Raise TypeError unless this is a list of states."""
-    if not hasattr(states, "__len__") or isinstance(states, Mapping):
+    is_list = type(states) is list  # nearly always, and tested far quicker than what follows
+    if not is_list and (not hasattr(states, "__len__") or isinstance(states, Mapping)):
         raise TypeError(
             f"score_group takes a list of states, not {format_value(cast('object', states))}"
         )
     for state in cast("Sequence[object]", states):
-        if not isinstance(state, STATE_TYPES):
+        if type(state) is not dict and not isinstance(state, MutableMapping):
             raise TypeError(f"a state must be a dict, not {format_value(state)}")

@@ -77,7 +77,8 @@ class CheckFunction:
         # A group function that does not compare its rollouts says so by `independent = True`.
         self.compares = self.is_group and getattr(function, "independent", False) is not True
         self.parameters = {p.name: self._describe_parameter(p) for p in named}
-        self._made_names = [name for name in self.parameters if name in _MADE_NAMES - {"state"}]
+        self._field_names = [name for name in self.parameters if name not in _MADE_NAMES]
+        self._made_names = [name for name in self.parameters if name in _MADE_NAMES]
         self._positional_names = [p.name for p in named if p.kind is p.POSITIONAL_ONLY]
         # Whether all arguments can be passed as keywords just as they are.
         self._takes_keywords_only = not (self._positional_names or self._bound_names)
@@ -99,30 +100,31 @@ class CheckFunction:
         A class object takes precedence over a field of the same name. Raises SignatureError if
         the rollout has no value for an argument.
         """
-        arguments: dict[str, Any]
+        arguments: dict[str, Any] = {}
         if self.takes_kwargs:
             # Everything is passed; Python itself complains if a named argument is missing.
             arguments = rollout.all_fields()
             arguments["state"] = rollout.state
-            for name in self._made_names:
-                arguments[name] = self._find_argument(name, rollout, class_objects)
             arguments.update(class_objects)
         else:
-            arguments = {}
             fields = rollout.fields
-            for name in self.parameters:
-                if name in class_objects:
-                    arguments[name] = class_objects[name]
-                elif name in fields and name not in _MADE_NAMES:  # the usual case, without a call
+            for name in self._field_names:
+                if name in fields and name not in class_objects:  # the usual case, without a call
                     arguments[name] = fields[name]
                 else:
                     arguments[name] = self._find_argument(name, rollout, class_objects)
+        for name in self._made_names:
+            arguments[name] = self._find_argument(name, rollout, class_objects)
         if self._takes_keywords_only:
             return self.function(**arguments)
         return self._invoke(arguments)
 
     def _find_argument(self, name: str, rollout: Rollout, class_objects: Mapping[str, Any]) -> Any:
-        """Return the state, a field of the input row, what is made of the completion, or a default."""
+        """Return a class object, the state, what is made of the completion, a field or a default."""
+        if name in class_objects:
+            return class_objects[name]
+        if name == "state":
+            return rollout.state
         value = self._find_value(self.parameters[name], rollout)
         if value is ABSENT:
             raise self._missing_argument_error(name, rollout, class_objects)

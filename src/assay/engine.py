@@ -5,10 +5,9 @@
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence, Set
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
@@ -55,8 +54,7 @@ CHUNK = 512  # how many rollouts are scored before other tasks of the event loop
 STEP_CHUNK = 64
 
 
-@dataclass(frozen=True, slots=True)
-class ScoringContext:
+class ScoringContext(NamedTuple):
     """The criteria and the settings of one scoring call."""
 
     plan: Plan
@@ -82,27 +80,18 @@ class ScoringContext:
 class RolloutAnswers:
     """The answers about one rollout while it is scored, one per criterion."""
 
-    __slots__ = (
-        "answers",
-        "gate_failure",
-        "grader_report",
-        "judged_as_whole",
-        "rollout",
-        "shown",
-        "unreadable",
-    )
+    # The report of a grader that judges the rubric as a whole, and the positions of the criteria
+    # that it stands for, which have no answers of their own.
+    grader_report: EvaluationReport | None = None
+    judged_as_whole: frozenset[int] = frozenset()
+    unreadable: str | None = None  # why the completion cannot be read
+    # Why the judge is not asked: see `_find_gate_failure`. "unknown" until that is decided.
+    gate_failure: "_GateFailure | Literal['unknown'] | None" = "unknown"
+    shown: str = ""  # what judges were shown, if not everything
 
     def __init__(self, rollout: Rollout, size: int) -> None:
         self.rollout = rollout
         self.answers: list[Answer] = [UNASKED] * size
-        # The report of a grader that judges the rubric as a whole, and the positions of the
-        # criteria that it stands for, which have no answers of their own.
-        self.grader_report: EvaluationReport | None = None
-        self.judged_as_whole: frozenset[int] = frozenset()
-        self.unreadable: str | None = None  # why the completion cannot be read
-        # Why the judge is not asked: see `_find_gate_failure`. "unknown" until that is decided.
-        self.gate_failure: _GateFailure | Literal["unknown"] | None = "unknown"
-        self.shown = ""  # what judges were shown, if not everything
 
 
 async def ask_criteria(
@@ -265,35 +254,44 @@ class SingleChecks:
 
     async def check_all(self, results: Sequence[RolloutAnswers]) -> None:
         """Check rollouts one by one until a check has to be awaited, then concurrently."""
-        for index, result in enumerate(results):
-            if self.must_await:
-                await run_concurrently(self.check_rollout, results[index:])
-                return
-            await self.check_rollout(result)  # may set `must_await`
-            if index % CHUNK == CHUNK - 1:
-                await asyncio.sleep(0)  # let other tasks run
+        remaining = iter(results)
+        if not self.must_await:
+            await self._check_in_order(remaining)
+        others = list(remaining)
+        if others:
+            await run_concurrently(lambda result: self._check_in_order([result]), others)
 
-    async def check_rollout(self, result: RolloutAnswers) -> None:
-        """Fill in the answers about one rollout."""
-        rollout = result.rollout
-        class_objects = self.context.class_objects
-        may_skip = self.is_conditional or result.unreadable is not None
-        for planned, function in self.checks:
-            answer: Any = None
-            if may_skip:
-                answer = _answer_without_asking(planned, result, self.context)
-            if answer is None:
-                try:
-                    answer = function.call(rollout, class_objects)
-                except FAILURES as error:
-                    answer = self._record_failure(error)
-            # Nearly all checks return a float or a bool; the rest may have to be awaited.
-            is_usual = type(answer) is float and -MAX_MAGNITUDE <= answer <= MAX_MAGNITUDE
-            if not is_usual and type(answer) is not bool:
-                if inspect.isawaitable(answer):
-                    self.must_await = True
-                answer = await _settle(planned.criterion, answer, self.context)
-            result.answers[planned.index] = answer
+    async def _check_in_order(self, results: Iterable[RolloutAnswers]) -> None:
+        """Fill in the answers about these rollouts; stop after one for which a check was awaited."""
+        context = self.context
+        class_objects = context.class_objects
+        for number, result in enumerate(results, start=1):
+            rollout = result.rollout
+            answers = result.answers
+            may_skip = self.is_conditional or result.unreadable is not None
+            for planned, function in self.checks:
+                answer: Any = None
+                if may_skip:
+                    answer = _answer_without_asking(planned, result, context)
+                if answer is None:
+                    try:
+                        answer = function.call(rollout, class_objects)
+                    except FAILURES as error:
+                        answer = self._record_failure(error)
+                # Nearly all checks return a float or a bool; the rest may have to be awaited.
+                if type(answer) is float:
+                    is_usual = -MAX_MAGNITUDE <= answer <= MAX_MAGNITUDE
+                else:
+                    is_usual = type(answer) is bool
+                if not is_usual:
+                    if inspect.isawaitable(answer):
+                        self.must_await = True
+                    answer = await _settle(planned.criterion, answer, context)
+                answers[planned.index] = answer
+            if self.must_await:
+                return
+            if number % CHUNK == 0:
+                await asyncio.sleep(0)  # let other tasks run
 
     def _record_failure(self, error: BaseException) -> Score:
         # A function that is not awaited cannot be cancelled, so only Ctrl-C means to stop.
@@ -615,7 +613,7 @@ async def make_reports(
     scale = context.scale
     reports: list[EvaluationReport] = []
     not_summed: list[RolloutAnswers] = []  # only these can have errors
-    for index, result in enumerate(results):
+    for number, result in enumerate(results, start=1):
         report = None
         if plan.is_weighted_sum and result.grader_report is None:
             report = _add_up(result.answers, plan, scale)
@@ -626,7 +624,7 @@ async def make_reports(
             report = _add_details(report, result, context)
         report.version = context.version  # the report is new, so no caller has it yet
         reports.append(report)
-        if index % CHUNK == CHUNK - 1:
+        if number % CHUNK == 0:
             await asyncio.sleep(0)  # let other tasks run
     if not_summed:
         _log_errors(not_summed, len(results), context)
@@ -640,7 +638,7 @@ def _add_up(answers: Sequence[Answer], plan: Plan, scale: Scale) -> EvaluationRe
     which handles every case.
     """
     metrics: dict[str, float] = {}  # in the order of the weights
-    for name, answer in zip(plan.names, answers, strict=True):
+    for name, answer in zip(plan.names, answers):  # noqa: B905 - `strict` takes as long as the loop
         if type(answer) is float:  # nearly always
             value = answer
         elif isinstance(answer, Score):
@@ -651,13 +649,12 @@ def _add_up(answers: Sequence[Answer], plan: Plan, scale: Scale) -> EvaluationRe
             return None
         metrics[name] = value
     reward = weighted_sum(plan.weights, metrics.values())
-    score = None
-    if plan.counted_count:
-        score = normalise_sum(reward, plan.gain, plan.loss, scale)
-    return EvaluationReport(
-        score=score,
-        raw_score=reward if plan.counted_count else None,
-        llm_raw_score=reward if plan.counted_count and plan.is_judged else None,
+    # A call of the class itself would take twice the time (see benchmarks/core.py).
+    report = EvaluationReport.__new__(EvaluationReport)
+    report.__init__(
+        score=normalise_sum(reward, plan.gain, plan.loss, scale),
+        raw_score=reward,
+        llm_raw_score=reward if plan.is_judged else None,
         gain=plan.gain,
         loss=plan.loss,
         asked=plan.counted_count,
@@ -669,6 +666,7 @@ def _add_up(answers: Sequence[Answer], plan: Plan, scale: Scale) -> EvaluationRe
         metrics=metrics,
         errors={},
     )
+    return report
 
 
 def _aggregate(result: RolloutAnswers, context: ScoringContext) -> EvaluationReport:

@@ -159,18 +159,13 @@ class CheckSequence:
 
     def __init__(self) -> None:
         self.checks: list[tuple[PlannedCriterion, CheckFunction]] = []
+        self.is_async = False  # whether any of the checks is
+        self.is_conditional = False  # whether a `when` decides about any of the checks
 
     def append(self, planned: PlannedCriterion, function: CheckFunction) -> None:
         self.checks.append((planned, function))
-
-    @property
-    def is_async(self) -> bool:
-        return any(function.is_async for _, function in self.checks)
-
-    @property
-    def is_conditional(self) -> bool:
-        """Whether a `when` decides about some of its checks."""
-        return any(planned.criterion.when for planned, _ in self.checks)
+        self.is_async = self.is_async or function.is_async
+        self.is_conditional = self.is_conditional or bool(planned.criterion.when)
 
 
 # What code answers, in the order in which it is asked: checks of single rollouts; or one group
@@ -215,14 +210,18 @@ class Plan:
         self.counted_count = sum(criterion.counts for criterion in criteria)
         self.is_judged = any(criterion.judged for criterion in criteria)
         self.is_about_steps = any(map(is_about_steps, criteria))
-        # Whether the reward is always the weighted sum of all answers: there is no veto, no
-        # condition and no report-only criterion.
+        # The nested rubrics, and whatever else scores by itself.
+        self.scorers = [c.check for c in criteria if is_scorer(c.check)]
         has_exceptions = any(c.required or c.report_only or c.when for c in criteria)
         # The checks that a rollout has to pass before the judge is asked about it.
         self.gate: list[PlannedCriterion] = []
         if ask_judge == "if_checks_pass":
             self.gate = [p for p in self.planned if p.criterion.counts and not p.asks_model]
-        self.is_weighted_sum = aggregation.sums and not has_exceptions and not self.gate
+        # Whether the reward is always the weighted sum of all answers: there is no veto, no
+        # condition and no report-only criterion.
+        self.is_weighted_sum = (
+            aggregation.sums and self.counted_count > 0 and not has_exceptions and not self.gate
+        )
         self.stages = [self._make_stage(names) for names in self._split_into_stages()]
 
     def _make_stage(self, names: Collection[str]) -> Stage:

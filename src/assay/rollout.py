@@ -136,11 +136,12 @@ class Rollout:
         Where several have a field of one name, the rollout's own takes precedence, then that of
         the input row, then that of the state.
         """
-        fields: dict[str, Any] = {"answer": "", "task": "default", "info": {}}
-        if not self.is_state:
-            fields.update(self.state)
-        fields.update(self._input_row)
-        fields.update(self.fields)
+        fields = dict(self.fields)
+        if "input" in fields or self.fields is not self.state:
+            fields = {**self.state, **self._input_row, **fields}
+        fields.setdefault("answer", "")
+        fields.setdefault("task", "default")
+        fields.setdefault("info", {})
         return fields
 
     @property

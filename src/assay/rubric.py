@@ -291,7 +291,7 @@ class Rubric(BaseRubric, Loadable):
         return self._known_version
 
     def _list_nested(self) -> "list[Rubric]":
-        return [c.check for c in self._plan.criteria if isinstance(c.check, Rubric)]
+        return [scorer for scorer in self._plan.scorers if isinstance(scorer, Rubric)]
 
     # What callers have to know.
 

@@ -5,9 +5,6 @@ from typing import Any, cast
 
 from assay.report import EvaluationReport
 
-# dict comes first, since it is far quicker to test for than an abstract class.
-STATE_TYPES = (dict, MutableMapping)
-
 
 def write_outputs(
     state: MutableMapping[str, Any],
@@ -39,7 +36,7 @@ def write_timing(state: MutableMapping[str, Any], elapsed_ms: float) -> None:
     timing: object = state.get("timing")
     if timing is None:
         state["timing"] = {"scoring_ms": elapsed_ms, "total_ms": elapsed_ms}
-    elif isinstance(timing, STATE_TYPES):
+    elif type(timing) is dict or isinstance(timing, MutableMapping):
         timing = cast("MutableMapping[str, Any]", timing)
         earlier_ms = timing.get("scoring_ms") or 0.0
         total_ms = timing.get("total_ms") or 0.0
