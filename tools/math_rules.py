@@ -1,4 +1,4 @@
-"""Write the words, units and notations of mathematics into docs/reference/math-rules.md, from `tables.toml`.
+"""Write the words, units and notations of mathematics into docs/how-to/score-mathematics.md, from `tables.toml`.
 
 Run `python tools/math_rules.py` after a change of `src/assay/math/tables.toml`; a test compares the page.
 """
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from assay.math.words import NOTATIONS, UNIT_TABLES, WORDS, TableRow, meanings
 
-PAGE = Path(__file__).parents[1] / "docs" / "reference" / "math-rules.md"
+PAGE = Path(__file__).parents[1] / "docs" / "how-to" / "score-mathematics.md"
 BEGIN, END = "<!-- begin: written by tools/math_rules.py -->", "<!-- end -->"
 
 
@@ -62,20 +62,20 @@ def written() -> str:
     """The part of the page that the tables make."""
     return f"""{BEGIN}
 
-## Words
+### Words
 
 The words that an answer may hold, and what each does to the number that it stands beside. A word that is in no row makes the answer a text, which
 equals the same text alone.
 
 {table("words", WORDS, "=")}
 
-## Units
+### Units
 
 Units of one row are converted into each other, but for currencies and those of the last rows. Units of different rows are different.
 
 {table("units", unit_rows(), "=")}
 
-## Notations
+### Notations
 
 {table("notations", NOTATIONS, "↦")}
 

@@ -11,7 +11,7 @@ from assay.isolation import shared_pool
 from assay.math import MathOptions, verify
 from assay.math.words import NOTATIONS, WORDS, TableRow
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "math-rules.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "score-mathematics.md"
 ROW = re.compile(r"^\|(.*?)\| `(.*)` \| `(.*)` \| (yes|no) \| (yes|no) \|$", re.MULTILINE)
 ROWS = [
     (gold.replace(r"\|", "|"), answer.replace(r"\|", "|"), ours == "yes", theirs == "yes")
