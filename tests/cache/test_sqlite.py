@@ -1,6 +1,8 @@
 """The file: whose it is, what mode it is in, and what is said when it cannot be used."""
 
+import random
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -54,6 +56,47 @@ def test_a_damaged_file_says_what_to_do(tmp_path, item):
     with pytest.raises(CacheError, match=r"is damaged .* \.recover"):
         store.get_many([key for key, _ in items])
     store.close()
+
+
+def test_whatever_is_damaged_is_an_error_of_the_cache_or_a_verdict_that_is_missing(tmp_path, item):
+    """300 files with up to 200 random bytes; a verdict that can be read is never another one."""
+    store = open_store(tmp_path / "whole.db")
+    items = dict(item(number, reason="é" * 100) for number in range(100))
+    store.put_many(list(items.items()))
+    store.close()
+    data = (tmp_path / "whole.db").read_bytes()
+    generator = random.Random(0)
+    for number in range(300):
+        damaged = bytearray(data)
+        for _ in range(generator.choice([1, 3, 20, 200])):
+            damaged[generator.randrange(len(damaged))] = generator.randrange(256)
+        path = tmp_path / f"{number}.db"
+        path.write_bytes(damaged)
+        try:
+            with closing(open_store(path)) as store:
+                found = store.get_many(list(items))
+                assert found.keys() <= items.keys()
+                for _ in store.entries():
+                    pass
+                store.stats()
+        except CacheError:
+            pass
+
+
+def test_a_damaged_verdict_does_not_take_others_with_it(tmp_path, item):
+    """It is judged again."""
+    store = open_store(tmp_path / "cache.db")
+    items = [item(number) for number in range(5)]
+    store.put_many(items)
+    store.close()
+    connection = sqlite3.connect(tmp_path / "cache.db")
+    wrong_values = ('{"verdict"', '{"verdict": ["MET"]}', '{"verdict": "MET", "usage": {"a": "b"}}')
+    for (key, _), value in zip(items, wrong_values, strict=False):
+        connection.execute("UPDATE verdicts SET value = ? WHERE key = ?", [value, key.digest])
+    connection.commit()
+    connection.close()
+    with closing(open_store(tmp_path / "cache.db")) as store:
+        assert store.get_many([key for key, _ in items]) == dict(items[3:])
 
 
 def test_somebody_elses_database_is_left_alone(tmp_path):

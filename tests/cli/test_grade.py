@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 
 from assay import EvaluationReport
+from assay.cache import Store
 from assay.cli import main
+from assay.errors import CacheError
 from assay.testing import Fault, tool_call
 
 RUBRIC = [{"requirement": "Names Paris", "weight": 3}, {"requirement": "Is short", "weight": 1}]
@@ -185,6 +187,19 @@ class TestOutcomes:
             grade("It is Paris", "--no-cache", model=server)
         assert server.calls == 4
         assert not place.exists()
+
+    def test_a_cache_that_cannot_store_leaves_the_result_as_it_is(
+        self, grade: Any, serve: Any, monkeypatch: Any
+    ) -> None:
+        """The disk is full: everything was answered, so the exit code is 0."""
+
+        def fail(*_: Any) -> None:
+            raise CacheError("the disk is full")
+
+        monkeypatch.setattr(Store, "put_many", fail)
+        done = grade("It is Paris", model=serve(by_words))
+        assert done.code == 0
+        assert "1 text, mean score" in done.err
 
     def test_the_cache_can_be_elsewhere(self, grade: Any, serve: Any, tmp_path: Any) -> None:
         """At a file of one's own."""

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from assay.tools import Interpreter, is_failure, python, python_async
+from assay.trajectory import read_calls
 
 
 class TestWhatItSays:
@@ -62,6 +63,22 @@ class TestWhatItSays:
         reply = python(code)
         assert is_failure(reply)
         assert words in reply
+
+    @pytest.mark.parametrize(
+        "printed", ["Error: x", "error: x", "Traceback (most recent call last):", '{"error": 1}']
+    )
+    def test_what_a_program_prints_is_never_taken_for_a_failure_of_the_call(
+        self, printed: str
+    ) -> None:
+        reply = python(f"print({printed!r})")
+        assert reply == f"Output:\n{printed}"
+        call = {"id": "a", "function": {"name": "python", "arguments": "{}"}}
+        messages = [
+            {"role": "assistant", "content": "", "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "a", "content": reply},
+        ]
+        [step] = read_calls("", messages)
+        assert step.succeeded
 
     def test_of_much_the_beginning_and_the_end_are_shown(self) -> None:
         """101 bytes are printed and 20 shown: ten at each end."""

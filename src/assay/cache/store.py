@@ -22,6 +22,9 @@ from typing import Any, TypeAlias, TypeVar
 
 from assay.criterion import hash_json
 from assay.errors import CacheError, import_extra
+from assay.redaction import get_logger
+
+logger = get_logger(__name__)
 
 KEYS_AT_ONCE, ROWS_AT_ONCE = 500, 1000
 SCHEMA_VERSION = 1  # goes up when what is stored changes; a store refuses a newer one than it knows
@@ -62,7 +65,10 @@ class VerdictKey:
 
     def __post_init__(self) -> None:
         for name in ("question", "text", "judge", "prompt"):
-            if "\0" in (value := getattr(self, name)):
+            value: object = getattr(self, name)
+            if not isinstance(value, str):  # only in a damaged file
+                raise CacheError(f"{name} {value!r:.200} is not a text: prune it away")
+            if "\0" in value:
                 raise CacheError(
                     f"{name} {value!r:.200} holds a NUL, which a database cannot: leave it out"
                 )
@@ -113,14 +119,35 @@ class CachedVerdict:
         """The verdict of such a line; fields that this version does not know are passed over."""
         try:
             data = json.loads(line)
-            return cls(**{name: data[name] for name in _FIELDS if name in data})
-        except (ValueError, TypeError) as error:
+            verdict = cls(**{name: data[name] for name in _FIELDS if name in data})
+            _refuse_wrong_types(verdict)
+            return verdict
+        except (ValueError, TypeError, RecursionError) as error:
             raise CacheError(
                 f"the cache holds {line!r:.200}, which is no verdict ({error}): prune it away"
             ) from None
 
 
 _FIELDS = tuple(CachedVerdict.__dataclass_fields__)
+
+
+def _refuse_wrong_types(verdict: CachedVerdict) -> None:
+    """Raise `TypeError` if a field of a stored verdict has another type than it was stored with."""
+    number = int | float
+    types: dict[str, Any] = {
+        "verdict": str | number,
+        "reason": str,
+        "usage": dict,
+        "cost": number | None,
+        "details": dict,
+        "created": number,
+    }
+    for name, expected in types.items():
+        if not isinstance(getattr(verdict, name), expected):
+            raise TypeError(f"{name} is {getattr(verdict, name)!r:.100}")
+    if not all(isinstance(count, int) for count in verdict.usage.values()):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"usage is {verdict.usage!r:.100}")
+
 
 Item: TypeAlias = tuple[VerdictKey, CachedVerdict]
 
@@ -199,7 +226,15 @@ class Store:
             part = digests[start : start + KEYS_AT_ONCE]
             marks = ",".join("?" * len(part))
             rows = self._rows(f"SELECT key, value FROM {self._table} WHERE key IN ({marks})", part)
-            found |= {by_digest[digest]: CachedVerdict.of(value) for digest, value in rows}
+            for digest, value in rows:
+                key = by_digest.get(digest)
+                if key is None:
+                    continue  # the index of a damaged file may lead to another row
+                try:
+                    found[key] = CachedVerdict.of(value)
+                except CacheError as error:
+                    # It is judged again, and what else was asked for has an answer all the same.
+                    logger.warning("a verdict in %s cannot be read: %s", self.where, error)
         return found
 
     def put_many(self, items: Sequence[Item]) -> None:
@@ -317,7 +352,8 @@ class Store:
                 f"cannot be used ({error}): see that the disk has room, is local and may be ",
             )
             problem += "written, or point ASSAY_CACHE at another place"
-        except sqlite3.DatabaseError as error:
+        # SQLite reports damage in words that may hold bytes of the damaged file.
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
             cause, problem = (
                 error,
                 f"is damaged ({error}): move it away and its verdicts are judged again, or save ",

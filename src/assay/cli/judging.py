@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Generator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -14,7 +14,7 @@ from click.core import ParameterSource
 
 from assay import graders, runs
 from assay.cli.base_command import print_note
-from assay.errors import MissingExtraError, Refused
+from assay.errors import CacheError, MissingExtraError, Refused
 from assay.messages import media_access
 
 if TYPE_CHECKING:
@@ -84,12 +84,21 @@ def _is_typed(parameter: str) -> bool:
     return ctx.get_parameter_source(parameter) is ParameterSource.COMMANDLINE
 
 
-def open_cache(options: JudgingOptions) -> AbstractContextManager[VerdictCache | None]:
+@contextmanager
+def open_cache(options: JudgingOptions) -> Generator[VerdictCache | None]:
+    """Open the cache that the options name; None if nothing is to be cached."""
     from assay.cache import VerdictCache
 
     if options.no_cache:
-        return nullcontext()
-    return closing(VerdictCache(options.cache))
+        yield None
+        return
+    cache = VerdictCache(options.cache)
+    try:
+        yield cache
+    finally:
+        # An answer that cannot be stored was logged. The result has it, and is complete.
+        with suppress(CacheError):
+            cache.close()
 
 
 def make_judge_model(options: JudgingOptions, cache: VerdictCache | None, *, quiet: bool) -> Model:

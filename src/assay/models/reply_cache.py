@@ -65,7 +65,10 @@ class Cached:
         )
         stored = await self._cache.get(key)
         if stored is not None:
-            reply = _unpack_reply(stored, request)
+            try:
+                reply = _unpack_reply(stored, request)
+            except (ValueError, TypeError, AttributeError):
+                reply = None  # it is damaged
             if reply is not None:
                 count_here(hits=1, models=reply.model)
                 return reply

@@ -12,5 +12,19 @@ def is_failure(reply: str) -> bool:
     return reply.lstrip().startswith("Error:")
 
 
+def as_output(text: str) -> str:
+    """Return what a tool that succeeded gives: never a text that would count as a failure.
+
+    That is `Error: …`, a traceback, or a JSON object with an `error`: see `TrajectoryStep.failed`.
+    """
+    start = text.lstrip()
+    looks_failed = (
+        start[:6].lower() == "error:"
+        or start.startswith("Traceback (most recent call last)")
+        or (start.startswith("{") and '"error"' in start)
+    )
+    return f"Output:\n{text}" if looks_failed else text
+
+
 __getattr__, __dir__, __all__ = attach(__name__)
-__all__ += ["failure", "is_failure"]
+__all__ += ["as_output", "failure", "is_failure"]

@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Any, Final
 
-from assay.tools import failure
+from assay.tools import as_output, failure
 from assay.wording import format_value
 
 LONGEST: Final = 100_000  # characters of the longest code
@@ -67,7 +67,8 @@ class Interpreter:
             code: The code. Print what you want to see.
 
         Returns:
-            What was printed, or "Error: ..." with the reason and then what was printed.
+            What was printed, or "Error: ..." with the reason and then what was printed. If a program
+            that succeeded prints "Error: ..." itself, that comes after a line "Output:".
         """
         with closing(Program(code, self)) as program:
             return program.begin().result()
@@ -127,7 +128,7 @@ class Program:
         finally:
             _remove(folder)
         if not why:
-            return printed or "(nothing was printed)"
+            return as_output(printed) or "(nothing was printed)"
         return f"{failure(why)}\n{printed}" if printed else failure(why)
 
     def close(self) -> None:

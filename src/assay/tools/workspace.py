@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
+from assay.tools import as_output
 from assay.tools.contained_folder import ContainedFolder, OpenEntry, OutsideError
 from assay.types import State
 from assay.wording import format_count, format_value
@@ -148,11 +149,9 @@ def _bounded(lines: list[str], most: int) -> str:
     """The lines, as far as one reply has room, and whether there are more."""
     text = "\n".join(lines[:most])
     is_whole = len(lines) <= most and len(text) <= LONGEST
-    return (
-        text
-        if is_whole
-        else f"{text[:LONGEST]}\n(there is more: ask for less, or about a folder below)"
-    )
+    if not is_whole:
+        text = f"{text[:LONGEST]}\n(there is more: ask for less, or about a folder below)"
+    return as_output(text)
 
 
 def _search(folder: ContainedFolder, path: str, wanted: str) -> list[str]:
