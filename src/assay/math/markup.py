@@ -175,6 +175,19 @@ _NEXT_STATEMENT: Final = re.compile(
 )
 # Rows of a matrix that ended in one backslash, the other lost on the way.
 _SINGLE_BREAK: Final = re.compile(r"\\(?=[\s\d-])")
+# An array between brackets is a matrix, a determinant, or a list of cases with one brace before it.
+_ARRAY: Final = re.compile(
+    r"(?P<opening>[\[(|]|\\\{) ?\\begin ?\{(?:array|matrix)\} ?(?:\{[lcr| ]*\})?"
+    r"(?P<cells>(?:(?!\\begin|\\end).)*+)\\end ?\{(?:array|matrix)\} ?(?P<closing>[\])|.]|\Z)",
+    re.DOTALL,
+)
+_ENVIRONMENTS: Final = {
+    ("[", "]"): "bmatrix",
+    ("(", ")"): "pmatrix",
+    ("|", "|"): "vmatrix",
+    (r"\{", "."): "cases",
+    (r"\{", ""): "cases",  # where the point of `\right.` was taken for a full stop
+}
 _UNIT_FONT: Final = re.compile(
     r"(?<=[\d)}\s/])\\(?:mathrm|rm|textrm)\s*\{((?:[^{}^]++|\^\{-?\d\}|\^)*+)\}"
 )
@@ -193,7 +206,16 @@ def remove_markup(text: str) -> str:
         text = _FRACTION.sub(r"\\frac", text)
         text = _DROPPED.sub(" ", text)
         text = _UNIT_FONT.sub(_mark_unit, text)
-    return _SPACES_IN_A_ROW.sub(" ", text)
+    text = _SPACES_IN_A_ROW.sub(" ", text)
+    return _ARRAY.sub(_name_environment, text) if r"\end" in text else text
+
+
+def _name_environment(array: re.Match[str]) -> str:
+    """Return an array and its brackets as the environment that LaTeX has for both."""
+    name = _ENVIRONMENTS.get((array["opening"], array["closing"]))
+    if name is None:
+        return array[0]
+    return rf"\begin{{{name}}}{array['cells']}\end{{{name}}}"
 
 
 def _mark_unit(match: re.Match[str]) -> str:

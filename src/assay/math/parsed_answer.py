@@ -466,7 +466,7 @@ def _say_what(words: list[str]) -> bool:
 # Slips of typing, and numerals of other countries.
 
 _LIBRARY: Final = re.compile(r"\b(?:np|numpy|math|sp|sympy)\.(?=[a-z])")
-_STRAY_POINT: Final = re.compile(r"(?<=[\d}])\.(?=\s?[\])])")
+_STRAY_POINT: Final = re.compile(r"(?<=[\d}])\.(?=\s?[\])/*])")
 _ORDINAL_ENDING: Final = re.compile(r"(?<=\d)(?:st|nd|rd|th)(?![a-zA-Z])")
 _ENUMERATION: Final = re.compile(r"[,;]? ?(?<![a-zA-Z\d)])\([a-e]\) (?=[-+.\d\\$])")
 _CALLED_MATRIX: Final = re.compile(r"(?:Matrix|array)\s?\((\[\[.*\]\])\)", re.DOTALL)
