@@ -70,6 +70,17 @@ def made():
     return Rubric([hangs], name="made")
 
 
+def made_by_the_supervisor_alone():
+    """A rubric that worker processes cannot make."""
+    import multiprocessing
+
+    from assay import Rubric
+
+    if multiprocessing.parent_process() is not None:
+        raise RuntimeError("no license here")
+    return Rubric([hangs])
+
+
 def longest(completions) -> list[float]:
     """1 for the longest of a group."""
     most = max(map(len, completions))

@@ -4,7 +4,8 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, settings
 
-from assay.server.openapi import document
+from assay.server.app import PROTOCOLS
+from assay.server.openapi import describe_api
 
 KEY = "s3cret"
 pytestmark = pytest.mark.slow
@@ -30,7 +31,7 @@ def fuzzed(running_kind, tmp_path_factory):
     assert "Traceback" not in said
 
 
-schema = schemathesis.openapi.from_dict(document(needs_key=True))
+schema = schemathesis.openapi.from_dict(describe_api(PROTOCOLS, needs_key=True))
 schema.config.generation.update(modes=list(schemathesis.GenerationMode))
 
 

@@ -6,8 +6,9 @@ import socket
 from urllib.parse import urlsplit
 
 import pytest
+from starlette.exceptions import HTTPException
 
-from assay.server.protocols import HttpRefusal, decode
+from assay.server.payloads import decode_json
 
 SCORE = "/v1/score"
 GOOD = {"rollouts": [{"completion": "4", "answer": "4"}]}
@@ -24,10 +25,10 @@ def nested(depth):
 
 
 BODIES = {
-    "nothing": (b"", 400, "no JSON"),
-    "no JSON": (b"{rollouts: []}", 400, "no JSON"),
-    "half of it": (json.dumps(GOOD).encode()[:-3], 400, "no JSON"),
-    "two values": (b'{"rollouts": []} {}', 400, "no JSON"),
+    "nothing": (b"", 400, "not valid JSON"),
+    "no JSON": (b"{rollouts: []}", 400, "not valid JSON"),
+    "half of it": (json.dumps(GOOD).encode()[:-3], 400, "not valid JSON"),
+    "two values": (b'{"rollouts": []} {}', 400, "not valid JSON"),
     "another shape": (b"[1, 2, 3]", 400, "Expected `object`, got `array`"),
     "no rollouts": (b"{}", 400, "missing required field `rollouts`"),
     "rollouts that are one": (b'{"rollouts": {"completion": "4"}}', 400, "Expected `array`"),
@@ -54,12 +55,16 @@ BODIES = {
         400,
         "'b' is there 2 times",
     ),
-    "NaN": (b'{"rollouts": [{"completion": "4", "answer": NaN}]}', 400, "no JSON"),
-    "infinity": (b'{"rollouts": [{"completion": "4", "answer": -Infinity}]}', 400, "no JSON"),
+    "NaN": (b'{"rollouts": [{"completion": "4", "answer": NaN}]}', 400, "not valid JSON"),
+    "infinity": (
+        b'{"rollouts": [{"completion": "4", "answer": -Infinity}]}',
+        400,
+        "not valid JSON",
+    ),
     "a number beyond all bounds": (
         b'{"rollouts": [{"completion": "4", "answer": 1e999}]}',
         400,
-        "no finite number",
+        "not a finite number",
     ),
     "a number of 5,000 digits": (
         b'{"rollouts": [{"completion": "4", "answer": ' + b"1" * 5000 + b"}]}",
@@ -68,9 +73,9 @@ BODIES = {
     ),
     "lists without end": (b"[" * 100_000, 400, "nested too deep"),
     "nested in a field": (nested(20_000), 400, "nested too deep"),
-    "Latin-1": ('{"rollouts": [{"completion": "é"}]}'.encode("latin-1"), 400, "no JSON"),
-    "UTF-16": ('{"rollouts": []}'.encode("utf-16"), 400, "no JSON"),
-    "a mark of byte order": (b"\xef\xbb\xbf" + json.dumps(GOOD).encode(), 400, "no JSON"),
+    "Latin-1": ('{"rollouts": [{"completion": "é"}]}'.encode("latin-1"), 400, "not valid JSON"),
+    "UTF-16": ('{"rollouts": []}'.encode("utf-16"), 400, "not valid JSON"),
+    "a mark of byte order": (b"\xef\xbb\xbf" + json.dumps(GOOD).encode(), 400, "not valid JSON"),
     "too many rollouts": (
         json.dumps({"rollouts": [{"completion": "4"}] * 65}).encode(),
         413,
@@ -238,5 +243,5 @@ def test_a_repeated_key_is_found_in_linear_time():
     """Comparing each of the 300,000 keys with all keys before it would take half an hour."""
     members = [f'"{number}":0' for number in range(300_000)]
     body = "{" + ",".join([*members, members[-1]]) + "}"
-    with pytest.raises(HttpRefusal, match="'299999' is there 2 times"):
-        decode(body.encode())
+    with pytest.raises(HTTPException, match="'299999' is there 2 times"):
+        decode_json(body.encode())

@@ -6,7 +6,7 @@ import pytest
 
 from assay import Rubric
 from assay.server import RewardServer, Settings
-from assay.server.settings import SettingsError, key_from
+from assay.server.settings import SettingsError, read_key
 
 GOOD = {"rollouts": [{"completion": "4"}]}
 
@@ -159,21 +159,21 @@ class TestWhereItComesFrom:
     def test_from_the_environment(self, monkeypatch):
         """Without the line break that comes with a file."""
         monkeypatch.setenv("ASSAY_SERVER_KEY", "s3cret\n")
-        assert key_from(None) == "s3cret"
+        assert read_key(None) == "s3cret"
 
     def test_a_file_goes_before_it(self, monkeypatch, tmp_path):
         """It was named for this server."""
         monkeypatch.setenv("ASSAY_SERVER_KEY", "other")
         (tmp_path / "key").write_text("s3cret\n")
-        assert key_from(tmp_path / "key") == "s3cret"
+        assert read_key(tmp_path / "key") == "s3cret"
 
     def test_an_empty_file_is_no_key(self, tmp_path):
         """Rather than none at all."""
         (tmp_path / "key").write_text("\n")
         with pytest.raises(SettingsError, match="is empty"):
-            key_from(tmp_path / "key")
+            read_key(tmp_path / "key")
 
     def test_there_may_be_none(self, monkeypatch):
         """On loopback that will do."""
         monkeypatch.delenv("ASSAY_SERVER_KEY", raising=False)
-        assert key_from(None) == ""
+        assert read_key(None) == ""

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-NEEDED = {"httptools", "msgspec", "prometheus_client", "starlette", "uvicorn"}
+NEEDED = {"msgspec", "prometheus_client", "starlette", "uvicorn"}
 
 
 def loaded_by(statement):

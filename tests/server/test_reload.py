@@ -3,6 +3,8 @@
 import asyncio
 import os
 import signal
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -44,6 +46,32 @@ def test_a_changed_file_is_served_by_all_workers(start, until):
     assert len({number for _, number in seen}) == len({digest for digest, _ in seen})
     until(lambda: server.ready()["rubric"] != before)
     assert server.metrics()["assay_rubric_reloads_total"] == 1
+
+
+def test_replies_under_load_are_of_one_version_each(start, until):
+    """Four clients ask without a pause while the rubric changes three times: each reply is of one version."""
+    server = start(ONE, workers=2)
+    over = threading.Event()
+
+    def ask_again_and_again():
+        answers = []
+        while not over.is_set():
+            answers.append(server.score("4", "4 and 4 and 4"))
+        return answers
+
+    with ThreadPoolExecutor(4) as pool:
+        asking = [pool.submit(ask_again_and_again) for _ in range(4)]
+        for weight in (2, 3, 4):
+            replace(server.rubric, ONE.replace("weight: 1", f"weight: {weight}"))
+            until(lambda weight=weight: {reward(server) for _ in range(10)} == {weight})
+        over.set()
+        answers = [answer for future in asking for answer in future.result()]
+    assert {answer.status for answer in answers} == {200}
+    rewards = {}
+    for answer in answers:
+        items = tuple(item["reward"] for item in answer.data["items"])
+        rewards.setdefault(answer.data["rubric"], set()).add(items)
+    assert sorted(rewards.values(), key=sorted) == [{(w, w)} for w in (1.0, 2.0, 3.0, 4.0)]
 
 
 def test_a_file_that_cannot_be_read_leaves_the_old_one_in_place(start, until):

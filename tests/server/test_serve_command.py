@@ -88,6 +88,6 @@ def test_what_cannot_be_meant_is_refused(rubric_file, options, words):
 @pytest.mark.parametrize("file", ["nowhere/signs.jsonl", "."])
 def test_a_monitor_that_cannot_write_is_refused_at_the_start(tmp_path, file):
     """And not when the first signs are to be written, hours into a training."""
-    with pytest.raises(SettingsError, match="name a file in a folder that is there"):
+    with pytest.raises(SettingsError, match="name a file in a folder that exists"):
         Settings(monitor=str(tmp_path / file))
     assert Settings(monitor=str(tmp_path / "signs.jsonl")).monitor

@@ -1,4 +1,4 @@
-"""Small requests that come together are scored together, and each gets what it would get alone."""
+"""A service scores the rollouts of each request as the rubric alone would."""
 
 import asyncio
 from contextvars import ContextVar
@@ -10,6 +10,8 @@ from assay.server import RemoteRubric, RewardServer
 from assay.server.service import RubricService
 from assay.testing import make_rollout
 
+LANGUAGE = ContextVar("language", default="none")
+
 
 def length(completion):
     return float(len(completion))
@@ -19,49 +21,9 @@ def difficulty(difficulty):
     return difficulty
 
 
-def counting():
-    """A rubric that pays the length of a completion, and the list of the sizes of the batches that it has scored."""
-    sizes = []
-
-    def lengths(completions) -> list[float]:
-        sizes.append(len(completions))
-        return [float(len(completion)) for completion in completions]
-
-    lengths.independent = True
-    return Rubric([lengths]), sizes
-
-
-async def test_requests_of_one_turn_are_one_batch_in_order():
-    """Three requests of 1, 2 and 0 rollouts are scored by one call."""
-    rubric, sizes = counting()
-    service = RubricService(rubric, 60)
-    asked = [[make_rollout("a")], [make_rollout("bb"), make_rollout("ccc")], []]
-    found = await asyncio.gather(*map(service.reports, asked))
-    assert [[report.raw_score for report in reports] for reports in found] == [
-        [1.0],
-        [2.0, 3.0],
-        [],
-    ]
-    assert sizes == [3]
-
-
-async def test_a_request_that_is_alone_waits_for_no_other():
-    """It is scored when it comes, as others that are alone are."""
-    rubric, sizes = counting()
-    service = RubricService(rubric, 60)
-    found = await asyncio.gather(
-        *(service.reports([make_rollout(text)], alone=True) for text in ("a", "bb"))
-    )
-    assert [reports[0].raw_score for reports in found] == [1.0, 2.0]
-    assert sizes == [1, 1]
-
-
-LANGUAGE = ContextVar("language", default="none")
-
-
 @pytest.mark.parametrize("at_once", [1, 4])
 async def test_checks_see_the_context_that_a_server_was_started_in(at_once):
-    """Alone and in a batch."""
+    """With one request after the other, and with several at once."""
     LANGUAGE.set("French")
     with RewardServer(Rubric([lambda completion: LANGUAGE.get() == completion])) as server:
         remote = RemoteRubric(server.url, batch_size=1, at_once=at_once)
@@ -69,8 +31,8 @@ async def test_checks_see_the_context_that_a_server_was_started_in(at_once):
     assert [report.raw_score for report in reports] == [1.0] * 8
 
 
-async def test_what_raises_together_is_scored_alone():
-    """One request raises; the other has its score, though the rubric raises what fails."""
+async def test_one_rollout_that_raises_leaves_the_others_their_scores():
+    """The rubric raises what fails, and the report of that rollout alone has the error."""
 
     def length(completion):
         if completion == "bad":
@@ -78,65 +40,65 @@ async def test_what_raises_together_is_scored_alone():
         return float(len(completion))
 
     service = RubricService(Rubric([length], on_error="raise"), 60)
-    [[bad], [good]] = await asyncio.gather(
-        service.reports([make_rollout("bad")]), service.reports([make_rollout("good")])
-    )
+    bad, good = await service.score([make_rollout("bad"), make_rollout("good")])
     assert bad.errors == {"length": "ValueError: bad"}
     assert good.raw_score == 4.0
 
 
 async def test_a_cancelled_request_takes_nothing_from_the_others():
-    """One is cancelled, and one waits on."""
-    service = RubricService(Rubric([length]), 60)
-    first = asyncio.create_task(service.reports([make_rollout("a")]))
-    second = asyncio.create_task(service.reports([make_rollout("bb")]))
+    """The first of two requests is cancelled, and the second gets its score."""
+
+    async def waits(completion):
+        await asyncio.sleep(0.01)
+        return float(len(completion))
+
+    service = RubricService(Rubric([waits]), 60)
+    first = asyncio.create_task(service.score([make_rollout("a")]))
+    second = asyncio.create_task(service.score([make_rollout("bb")]))
     await asyncio.sleep(0)
     first.cancel()
     [report] = await second
     assert report.raw_score == 2.0
 
 
-async def test_a_field_that_one_request_lacks_is_its_own_affair():
-    """The others have theirs, and the reports are those of each alone."""
-    served = RubricService(Rubric([difficulty]), 60)
+async def test_a_missing_field_is_the_error_of_its_own_rollout():
+    """The others have the field and get their scores."""
+    service = RubricService(Rubric([difficulty]), 60)
     rollouts = [
         make_rollout("x", difficulty=0.5),
         make_rollout("x"),
         make_rollout("x", difficulty=2.0),
     ]
-    found = await asyncio.gather(*(served.reports([rollout]) for rollout in rollouts))
-    assert [reports[0].raw_score if reports[0].scored else None for reports in found] == [
-        0.5,
-        None,
-        2.0,
-    ]
-    assert "difficulty" in found[1][0].errors["difficulty"]
+    first, second, third = await service.score(rollouts)
+    assert (first.raw_score, third.raw_score) == (0.5, 2.0)
+    assert not second.scored
+    assert "difficulty" in second.errors["difficulty"]
 
 
-async def test_nobody_has_the_field():
-    """Then every line says so, and nothing is raised."""
-    [report] = await RubricService(Rubric([difficulty]), 60).reports([make_rollout("x")])
-    assert "'difficulty'" in report.errors["difficulty"]
-
-
-@pytest.mark.parametrize("count", [1, 33, 600])
-async def test_any_number_of_rollouts_is_scored(count):
-    """By whichever way."""
+@pytest.mark.parametrize("count", [0, 1, 33, 600])
+async def test_any_number_of_rollouts_is_scored_in_order(count):
+    """Completions of 0 to 4 characters."""
     rollouts = [make_rollout("x" * (number % 5)) for number in range(count)]
-    reports = await RubricService(Rubric([length]), 60).reports(rollouts)
+    reports = await RubricService(Rubric([length]), 60).score(rollouts)
     assert [report.raw_score for report in reports] == [number % 5 for number in range(count)]
 
 
-async def test_rollouts_that_are_compared_are_never_gathered():
-    """Two requests, and in each the longest gets the point."""
+async def test_rollouts_with_a_rubric_of_their_own_keep_their_places():
+    """The second of three has a rubric of its own, worth 1 for a text with an a."""
+    own = [{"check": {"contains": "a"}}]
+    rollouts = [make_rollout("bb"), make_rollout("a", rubric=own), make_rollout("ccc")]
+    reports = await RubricService(Rubric([length]), 60).score(rollouts)
+    assert [report.raw_score for report in reports] == [2.0, 1.0, 3.0]
+
+
+async def test_rollouts_are_compared_within_their_request_only():
+    """In each of two requests the longest gets the point."""
 
     def longest(completions) -> list[float]:
         return [float(len(c) == max(map(len, completions))) for c in completions]
 
-    served = RubricService(Rubric([longest]), 60)
-    asked = [[make_rollout("a"), make_rollout("bb")], [make_rollout("ccc"), make_rollout("d")]]
-    found = await asyncio.gather(*(served.reports(rollouts) for rollouts in asked))
-    assert [[report.raw_score for report in reports] for reports in found] == [
-        [0.0, 1.0],
-        [1.0, 0.0],
-    ]
+    service = RubricService(Rubric([longest]), 60)
+    requests = [[make_rollout("a"), make_rollout("bb")], [make_rollout("ccc"), make_rollout("d")]]
+    first, second = await asyncio.gather(*(service.score(rollouts) for rollouts in requests))
+    assert [report.raw_score for report in first] == [0.0, 1.0]
+    assert [report.raw_score for report in second] == [1.0, 0.0]

@@ -134,7 +134,7 @@ def make_grader(options: JudgingOptions, model: Model) -> graders.Grader:
             workspace=options.workspace,
             window=options.window,
         )
-        return judge.grader_around(model)
+        return judge.build_grader(model)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
 

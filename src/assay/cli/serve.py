@@ -180,8 +180,9 @@ def _serve_rubric(options: ServeOptions) -> None:
     """Serve the rubric until the server is stopped; in a dry run, load it as a worker would."""
     from assay.cache import default_place
     from assay.server import Bounds, Judge, Settings, serve
-    from assay.server.reload import Published, RubricLoader
-    from assay.server.settings import key_from
+    from assay.server.reload import RubricLoader
+    from assay.server.server_folder import PublishedRubric
+    from assay.server.settings import read_key
 
     settings = Settings(
         host=options.host,
@@ -190,7 +191,7 @@ def _serve_rubric(options: ServeOptions) -> None:
         unscored=options.unscored,
         allow_hosts=options.allow_hosts,
         monitor=options.monitor,
-        key=key_from(options.key_file),
+        key=read_key(options.key_file),
         bounds=Bounds(
             at_once=options.at_once,
             max_bytes=options.max_bytes,
@@ -217,8 +218,8 @@ def _serve_rubric(options: ServeOptions) -> None:
     )
     if options.dry_run:
         with closing(RubricLoader(judge)) as loader:
-            source = Published.at(options.rubric, allow_code=options.allow_code)
-            rubric = loader.rubric(source)
+            published = PublishedRubric.read(options.rubric, allow_code=options.allow_code)
+            rubric = loader.load(published)
         click.echo(f"{rubric!r} would be served on {settings.url}", err=True)
         return
 

@@ -17,7 +17,6 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         if package not in (
-            "httptools",
             "msgspec",
             "prometheus_client",
             "starlette",

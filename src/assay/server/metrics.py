@@ -1,4 +1,4 @@
-"""Metrics count what the server does, for Prometheus; those of several worker processes are added up."""
+"""Metrics count what the server does, for Prometheus, and add up the counts of all workers."""
 
 import struct
 import time
@@ -14,74 +14,89 @@ from prometheus_client.registry import Collector
 
 from assay.models import Ledger
 
+# Upper ends of the buckets of the histogram of request times.
 SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
 @dataclass(frozen=True)
 class ServerStatus:
-    """The worker processes of a server and its rubric file, as any of them sees it."""
+    """The worker processes of a server and the state of its rubric file."""
 
     workers: int = 1
     workers_ready: int = 1
     restarts: int = 0
     reloads: int = 0
     reload_failures: int = 0
-    reload_error: str = (
-        ""  # why the rubric file as it is now is not the one that is served; empty when it is
-    )
+    # Why the present content of the rubric file is not served; empty if it is.
+    reload_error: str = ""
 
 
 class Metrics(Collector):
-    """The metrics of one process, or of all workers whose values lie in a shared folder."""
+    """The metrics of one process, or of all workers that keep their counts in one folder."""
 
     def __init__(
-        self, status: Callable[[], ServerStatus] = ServerStatus, folder: str | None = None
+        self, read_status: Callable[[], ServerStatus] = ServerStatus, folder: str | None = None
     ) -> None:
-        """`folder` is the one that `PROMETHEUS_MULTIPROC_DIR` named when prometheus_client was imported."""
-        self._status = status
-        own = CollectorRegistry()
+        """`folder` must be PROMETHEUS_MULTIPROC_DIR as it was when prometheus_client was imported."""
+        self._read_status = read_status
+        registry = CollectorRegistry()
 
-        def count(name: str, text: str, *labels: str) -> Counter:
-            return Counter(f"assay_{name}", text, labels, registry=own)
+        def make_counter(name: str, description: str, *labels: str) -> Counter:
+            return Counter(f"assay_{name}", description, labels, registry=registry)
 
-        def gauge(name: str, text: str) -> Gauge:
-            return Gauge(f"assay_{name}", text, registry=own, multiprocess_mode="livesum")
+        def make_gauge(name: str, description: str) -> Gauge:
+            return Gauge(
+                f"assay_{name}", description, registry=registry, multiprocess_mode="livesum"
+            )
 
-        self.requests = count("requests", "Scoring requests answered.", "route", "status")
-        self.rollouts = count(
+        self.requests = make_counter("requests", "Scoring requests answered.", "route", "status")
+        self.rollouts = make_counter(
             "rollouts", "Rollouts scored, and rollouts without a score.", "route", "outcome"
         )
-        instead = "Unscored rollouts on routes that take numbers only, by what was sent instead."
-        self.fallbacks = count("unscored_fallbacks", instead, "route", "fallback")
-        taken = "Time from the head of a request to its answer."
+        self.fallbacks = make_counter(
+            "unscored_fallbacks",
+            "Unscored rollouts on routes that take numbers only, by what was sent instead.",
+            "route",
+            "fallback",
+        )
         self.seconds = Histogram(
-            "assay_request_seconds", taken, ["route"], buckets=SECONDS, registry=own
+            "assay_request_seconds",
+            "Time from the head of a request to its answer.",
+            ["route"],
+            buckets=SECONDS,
+            registry=registry,
         )
-        self.deadlines = count("deadlines", "Rollouts that were not scored in time.")
-        self.requests_under_way = gauge("requests_under_way", "Scoring requests under way.")
-        self.bytes_under_way = gauge("bytes_under_way", "Bytes of the scoring requests under way.")
-        self.connections = gauge("connections", "Open connections.")
-        tokens = count("judge_tokens", "Tokens that the judge read and wrote.", "kind")
-        self._judge = (
-            count("judge_calls", "Calls that the judge's endpoint answered."),
-            count("judge_cache_hits", "Verdicts that the cache had."),
-            count("judge_errors", "Calls to the judge that came to nothing."),
-            tokens.labels("prompt"),
-            tokens.labels("completion"),
-            count("judge_dollars", "What the judge cost, as far as prices are known."),
+        self.deadlines = make_counter("deadlines", "Rollouts that were not scored in time.")
+        self.requests_under_way = make_gauge("requests_under_way", "Scoring requests under way.")
+        self.bytes_under_way = make_gauge(
+            "bytes_under_way", "Bytes of the scoring requests under way."
         )
-        seen = "Signs of reward hacking, as the worker that wrote last sees them."
+        self.connections = make_gauge("connections", "Open connections.")
+        self._judge_calls = make_counter("judge_calls", "Calls that the judge's endpoint answered.")
+        self._judge_hits = make_counter("judge_cache_hits", "Verdicts found in the cache.")
+        self._judge_errors = make_counter("judge_errors", "Failed calls to the judge.")
+        self._judge_tokens = make_counter(
+            "judge_tokens", "Tokens that the judge read and wrote.", "kind"
+        )
+        self._judge_dollars = make_counter(
+            "judge_dollars", "The cost of the judge, as far as prices are known."
+        )
         self._signs = Gauge(
-            "assay_reward_sign", seen, ["sign"], registry=own, multiprocess_mode="livemostrecent"
+            "assay_reward_sign",
+            "Signs of reward hacking, as the worker that wrote last sees them.",
+            ["sign"],
+            registry=registry,
+            multiprocess_mode="livemostrecent",
         )
-        self._judged: tuple[float, ...] = (0.0,) * len(self._judge)
-        self._shown = own
+        self._counted: dict[Counter, float] = {}  # what `count_judge` has added so far
+        self._shown = registry
         if folder is not None:
             self._shown = CollectorRegistry()
             MultiProcessCollector(self._shown, folder)
         self._shown.register(self)
 
-    def text(self) -> bytes:
+    def format_text(self) -> bytes:
+        """Return all metrics in the text format of Prometheus."""
         for _ in range(20):
             # The file of a worker that is just starting is still empty.
             with suppress(struct.error, RuntimeError):
@@ -90,35 +105,46 @@ class Metrics(Collector):
         return generate_latest(self._shown)
 
     def set_signs(self, step: int, signs: Mapping[str, float]) -> None:
-        """Take what a monitor sees: this is a sink."""
+        """Show the signs of reward hacking that a monitor reports; a sink for a RewardMonitor."""
         for name, value in signs.items():
             self._signs.labels(name).set(value)
 
     def count_judge(self, spent: Ledger) -> None:
-        """Add what the judge was asked and has cost since the last time."""
-        usage, errors = spent.usage, sum(spent.errors.values())
-        now = (spent.calls, spent.hits, errors, usage.prompt, usage.completion, spent.cost)
-        for counter, new, old in zip(self._judge, now, self._judged, strict=True):
-            counter.inc(new - old)
-        self._judged = now
+        """Add what the judge was asked and has cost since the last call."""
+        totals = {
+            self._judge_calls: spent.calls,
+            self._judge_hits: spent.hits,
+            self._judge_errors: sum(spent.errors.values()),
+            self._judge_tokens.labels("prompt"): spent.usage.prompt,
+            self._judge_tokens.labels("completion"): spent.usage.completion,
+            self._judge_dollars: spent.cost,
+        }
+        for counter, total in totals.items():
+            counter.inc(total - self._counted.get(counter, 0))
+            self._counted[counter] = total
 
     def collect(self) -> Iterable[Metric]:
-        """What is read from the status when it is asked for, and counted by no worker."""
-        status, gauge, counter = self._status(), GaugeMetricFamily, CounterMetricFamily
-        yield gauge("assay_workers", "Worker processes that should be there.", status.workers)
-        yield gauge(
+        """Yield the metrics that are read from the status of the server; no worker counts them."""
+        status = self._read_status()
+        yield GaugeMetricFamily(
+            "assay_workers", "Worker processes that should be running.", status.workers
+        )
+        yield GaugeMetricFamily(
             "assay_workers_ready", "Worker processes that take requests.", status.workers_ready
         )
-        yield counter(
+        yield CounterMetricFamily(
             "assay_worker_restarts", "Worker processes that were replaced.", status.restarts
         )
-        yield counter(
+        yield CounterMetricFamily(
             "assay_rubric_reloads", "Changed rubric files that were taken over.", status.reloads
         )
-        yield counter(
-            "assay_rubric_reload_failures", "Those that could not be.", status.reload_failures
+        yield CounterMetricFamily(
+            "assay_rubric_reload_failures",
+            "Changed rubric files that could not be loaded.",
+            status.reload_failures,
         )
-        failed = float(bool(status.reload_error))
-        yield gauge(
-            "assay_rubric_reload_failed", "1 while the rubric file cannot be taken over.", failed
+        yield GaugeMetricFamily(
+            "assay_rubric_reload_failed",
+            "1 while the rubric file cannot be loaded.",
+            float(bool(status.reload_error)),
         )

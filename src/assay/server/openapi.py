@@ -1,13 +1,12 @@
-"""The OpenAPI document describes what can be asked of the server, and every answer there can be, as `openapi.json` has it."""
+"""Describe the routes of the server, and every reply that they can give, as an OpenAPI document."""
 
 from collections.abc import Sequence
-from pkgutil import get_data
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from assay import __version__
-from assay.server.protocols import PROTOCOLS
+from assay.server.protocols import ScoringRequest
 
 Schema = dict[str, Any]
 
@@ -15,65 +14,135 @@ Schema = dict[str, Any]
 class PageRoute(NamedTuple):
     """A route that does not score."""
 
+    path: str
     name: str
     summary: str
-    method: str = "GET"
+    method: str = "get"
     needs_key: bool = False
-    statuses: Sequence[str] = ("200",)
-    media: str = "application/json"
+    statuses: Sequence[int] = (200,)
+    media_type: str = "application/json"
 
 
-_DATA: Final[Schema] = msgspec.json.decode(get_data("assay.server", "openapi.json") or b"")
-PAGES: Final = {path: PageRoute(**page) for path, page in _DATA["pages"].items()}
+PAGES: Final = (
+    PageRoute("/health", "health", "Whether the server runs."),
+    PageRoute("/ready", "ready", "Whether it takes requests.", statuses=(200, 503)),
+    PageRoute(
+        "/metrics", "metrics", "Counts, for Prometheus.", needs_key=True, media_type="text/plain"
+    ),
+    PageRoute("/v1/rubric", "rubric", "The rubric that is served, and limits.", needs_key=True),
+    PageRoute("/openapi.json", "openapi", "This document."),
+    PageRoute(
+        "/seed_session",
+        "seed_session",
+        "For NeMo-Gym; keeps nothing.",
+        method="post",
+        needs_key=True,
+    ),
+    PageRoute("/reverify_mode", "reverify_mode", "For NeMo-Gym."),
+)
+
+ERROR: Final[Schema] = {
+    "type": "object",
+    "properties": {
+        "error": {"type": "string", "description": "What was wrong, and what to do."},
+    },
+    "required": ["error"],
+}
+RUBRIC_HEADER: Final[Schema] = {
+    "x-assay-rubric": {"schema": {"type": "string"}, "description": "The hash of the rubric."}
+}
+RETRY_HEADER: Final[Schema] = {
+    "retry-after": {"schema": {"type": "integer"}, "description": "Seconds to wait."}
+}
 
 
-def _answer(meaning: str, schema: Schema, media: str = "application/json", **more: Any) -> Schema:
-    return {"description": meaning, "content": {media: {"schema": schema}}, **more}
-
-
-def document(*, needs_key: bool) -> Schema:
-    def operation(
-        name: str, summary: str, answers: Schema, *, secured: bool, **body: Any
-    ) -> Schema:
-        status = "401" if secured else "403"
-        needs: Schema = {"security": [{"key": []}]} if secured else {}
-        denied = {status: _DATA["denied"][status]}
-        return {
-            "operationId": name,
-            "summary": summary,
-            "responses": answers | denied,
-            **body,
-            **needs,
-        }
-
-    types = [kind for protocol in PROTOCOLS for kind in (protocol.request, protocol.reply)]
+def describe_api(protocols: Sequence[type[ScoringRequest]], *, needs_key: bool) -> Schema:
+    """Return the OpenAPI document of a server with or without a key."""
+    body_types = [protocol.body_type for protocol in protocols]
+    reply_types = [protocol.reply_type for protocol in protocols]
     schemas, components = msgspec.json.schema_components(
-        types, ref_template="#/components/schemas/{name}"
+        [*body_types, *reply_types], ref_template="#/components/schemas/{name}"
     )
-    # What the type of a rollout cannot say.
+    body_schemas = schemas[: len(protocols)]
+    reply_schemas = schemas[len(protocols) :]
+    # The type of a rollout cannot say this.
     components["RolloutBody"]["anyOf"] = [
         {"required": ["completion"]},
         {"required": ["state"], "maxProperties": 1},
     ]
-    paths: Schema = {}
-    for protocol, request, reply in zip(PROTOCOLS, schemas[::2], schemas[1::2], strict=True):
-        answers = {"200": _answer("The scores.", reply, headers=_DATA["scored_headers"])} | _DATA[
-            "refusals"
-        ]
-        body = {"required": True, "content": {"application/json": {"schema": request}}}
-        asked = operation(
-            protocol.name, protocol.summary, answers, secured=needs_key, requestBody=body
-        )
-        paths[protocol.path] = {"post": asked}
-    for path, page in PAGES.items():
-        answers = {status: _answer("An answer.", {}, page.media) for status in page.statuses}
-        asked = operation(page.name, page.summary, answers, secured=needs_key and page.needs_key)
-        paths[path] = {page.method.lower(): asked}
-    scheme = {"securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}}
+    paths: dict[str, Schema] = {}
+    for protocol, body, reply in zip(protocols, body_schemas, reply_schemas, strict=True):
+        paths[protocol.path] = {"post": _describe_scoring(protocol, body, reply, needs_key)}
+    for page in PAGES:
+        paths[page.path] = {page.method: _describe_page(page, needs_key and page.needs_key)}
+    all_components: Schema = {"schemas": {"Error": ERROR, **components}}
+    if needs_key:
+        all_components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
     return {
         "openapi": "3.1.0",
         "info": {"title": "assay reward server", "version": __version__},
         "paths": paths,
-        "components": {"schemas": {"Error": _DATA["error"], **components}}
-        | (scheme if needs_key else {}),
+        "components": all_components,
     }
+
+
+def _describe_scoring(
+    protocol: type[ScoringRequest], body: Schema, reply: Schema, needs_key: bool
+) -> Schema:
+    responses = {
+        "200": _describe_response("The scores.", reply) | {"headers": RUBRIC_HEADER},
+        "400": _describe_error("The body is not valid JSON, or not as it should be."),
+        "408": _describe_error("The request was not sent in time."),
+        "409": _describe_error("The version of the rubric that the request names is not there.")
+        | {"headers": RETRY_HEADER},
+        "413": _describe_error("The request, or its batch, is too large."),
+        "415": _describe_error("The body is not plain JSON."),
+        "422": _describe_error("A rollout has no score, and the route takes numbers only."),
+        "429": _describe_error("Too much is under way: come back later.")
+        | {"headers": RETRY_HEADER},
+        "500": _describe_error("The server failed."),
+        "503": _describe_error("The server is stopping.") | {"headers": RETRY_HEADER},
+    }
+    return {
+        "operationId": protocol.name,
+        "summary": protocol.summary,
+        "requestBody": {"required": True, "content": {"application/json": {"schema": body}}},
+        "responses": responses | _describe_denial(needs_key),
+        **_describe_security(needs_key),
+    }
+
+
+def _describe_page(page: PageRoute, needs_key: bool) -> Schema:
+    responses = {
+        str(status): _describe_response("An answer.", {}, page.media_type)
+        for status in page.statuses
+    }
+    return {
+        "operationId": page.name,
+        "summary": page.summary,
+        "responses": responses | _describe_denial(needs_key),
+        **_describe_security(needs_key),
+    }
+
+
+def _describe_response(
+    description: str, schema: Schema, media_type: str = "application/json"
+) -> Schema:
+    return {"description": description, "content": {media_type: {"schema": schema}}}
+
+
+def _describe_error(description: str) -> Schema:
+    return _describe_response(description, {"$ref": "#/components/schemas/Error"})
+
+
+def _describe_denial(needs_key: bool) -> Schema:
+    """Return the reply to a request that has no access."""
+    if needs_key:
+        return {"401": _describe_error("The key is missing or wrong.")}
+    return {"403": _describe_error("The request used a host name that is not the server's.")}
+
+
+def _describe_security(needs_key: bool) -> Schema:
+    if needs_key:
+        return {"security": [{"key": []}]}
+    return {}

@@ -17,24 +17,22 @@ KEY: Final = "ASSAY_SERVER_KEY"  # the environment variable that holds the key
 
 
 class SettingsError(AssayError, ValueError):
-    """The server cannot run as it was told to."""
+    """The server cannot run with these settings."""
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """How much one worker process takes on, and how long it may take."""
+    """How much work one worker process accepts, and how long it may take."""
 
-    at_once: int = 1024  # scoring requests under way at once; more are refused with 429
-    max_bytes: int = (
-        16 << 20
-    )  # size of one request. Together, those under way may take eight times as much
+    at_once: int = 1024  # concurrent scoring requests; more are refused with 429
+    # Bytes of one request. All requests under way together may have eight times as many.
+    max_bytes: int = 16 << 20
     max_batch: int = 1024  # rollouts in one request
-    # How long one rollout may take to score; then it is unscored. A check that never waits is not stopped.
+    # How long one rollout may take to score before it counts as unscored. A check that never waits
+    # cannot be stopped.
     item_seconds: float = 60.0
     body_seconds: float = 30.0  # how long a client may take to send a request
-    drain_seconds: float = (
-        30.0  # how long requests under way may go on once the server is told to stop
-    )
+    drain_seconds: float = 30.0  # how long requests may go on after the server was told to stop
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
@@ -51,36 +49,36 @@ class Judge:
 
     model: str | None = None  # a name as `model_of` takes it; None is the default model
     grader: Literal["per-criterion", "one-shot", "holistic"] = "per-criterion"
-    guard: bool = False  # ask first whether a text holds a prompt injection
-    cache: str | None = None  # where verdicts are kept; None is nowhere
+    guard: bool = False  # ask first whether a text contains a prompt injection
+    cache: str | None = None  # the folder of the verdict cache; None keeps no verdicts
     budget: float | None = None  # dollars that all workers together may spend; None is no limit
-    shows: tuple[
-        str, ...
-    ] = ()  # what it reads of a rollout, before what a rubric says; the rubric says so when empty
-
-    # Whether judges and text checks read reasoning, and the parser that checks read with; None is
-    # what the rubric says.
+    # The parts of a rollout that the judge reads; they replace those that a rubric names. If empty,
+    # the rubric decides.
+    shows: tuple[str, ...] = ()
+    # Whether judges and text checks read reasoning; None if the rubric decides.
     thinking: Thinking | None = None
-    parser: Parser | None = None
-    # Tokens that the model takes in one call; None is what is known of it. A longer text is read in pieces.
+    parser: Parser | None = None  # what checks read with; None if the rubric decides
+    # Tokens that the model takes in one call; None uses what is known about the model. A longer
+    # text is read in pieces.
     window: int | None = None
-    # A folder at whose files it may look before it answers about a criterion; None is none.
+    # A folder whose files the judge may read before it answers; None gives it none.
     workspace: str | None = None
 
-    def grader_around(self, model: "models.Model") -> "graders.Grader":
-        """The grader of this kind that asks a model, behind a guard on request."""
-        kinds = {
-            "per-criterion": graders.PerCriterionGrader,
-            "one-shot": graders.PerCriterionOneShotGrader,
-        }
-        grader = kinds.get(self.grader, graders.RubricAsJudgeGrader)(
-            model=model, window=self.window
-        )
+    def build_grader(self, model: "models.Model") -> "graders.Grader":
+        """Return the grader of this kind that asks a model, behind a guard if requested."""
         if self.workspace:
             grader = graders.ToolJudge(
                 [tools.Workspace(self.workspace)], model=model, window=self.window
             )
-        return graders.Guarded(grader) if self.guard else grader
+        elif self.grader == "per-criterion":
+            grader = graders.PerCriterionGrader(model=model, window=self.window)
+        elif self.grader == "one-shot":
+            grader = graders.PerCriterionOneShotGrader(model=model, window=self.window)
+        else:
+            grader = graders.RubricAsJudgeGrader(model=model, window=self.window)
+        if self.guard:
+            return graders.Guarded(grader)
+        return grader
 
 
 @dataclass(frozen=True)
@@ -92,20 +90,22 @@ class Settings:
     """
 
     host: str = "127.0.0.1"
-    port: int = 8000  # 0 takes any that is free
+    port: int = 8000  # 0 takes any free port
     workers: int = 1
-    # What goes where a trainer takes a number only, and there is none: `raise` answers with an error, `zero` with 0,
-    # `group_mean` with the mean of the scored rollouts of the same prompt in the same request, `drop` with null (for
-    # NeMo-Gym, with a row marked as failed).
+    # What a trainer gets that takes only numbers, for a rollout without a score: `raise` answers
+    # with an error, `zero` with 0, `group_mean` with the mean of the scored rollouts of the same
+    # prompt in the same request, `drop` with null (for NeMo-Gym, a row marked as failed).
     unscored: Policy = "raise"
-    # What every request but health and readiness must carry; may be empty on loopback only.
+    # The key that every request needs, except those for health and readiness. May be empty only if
+    # the server listens on loopback.
     key: str = field(default="", repr=False)
-    # Names that requests may give the server, besides its address and those of this machine. Looked at where any are
-    # given, and where there is no key, since then a page in a browser could ask under a name of its own.
+    # Host names that requests may use, besides the server's address and those of this machine. Host
+    # names are checked if any are listed here, and if there is no key: a web page in a browser
+    # could otherwise send requests under a host name of its own.
     allow_hosts: tuple[str, ...] = ()
     bounds: Bounds = Bounds()
-    # A file that gets the signs of reward hacking, a line of JSON for every 256 rollouts of a worker; None watches
-    # nothing.
+    # A file for the signs of reward hacking, one line of JSON per 256 rollouts of a worker; None
+    # looks for none.
     monitor: str | None = None
 
     def __post_init__(self) -> None:
@@ -117,32 +117,44 @@ class Settings:
             raise SettingsError(
                 f"unscored is {format_value(self.unscored)}: {suggest_word(self.unscored, POLICIES)}"
             )
-        if self.monitor is not None and (
-            Path(self.monitor).is_dir() or not Path(self.monitor).parent.is_dir()
-        ):
-            raise SettingsError(
-                f"monitor is {format_value(self.monitor)}: name a file in a folder that is there"
-            )
+        if self.monitor is not None:
+            _check_monitor_file(Path(self.monitor))
         if not self.key.isascii() or not self.key.isprintable() or " " in self.key:
-            raise SettingsError("the key holds spaces or signs that no header can: make a new one")
+            raise SettingsError(
+                "the key contains spaces or characters that no header can hold: make a new one"
+            )
         if not self.key and not is_loopback(self.host):
-            told = f"on {self.host} others can reach the server, and no key is set"
-            raise SettingsError(f"{told}: set {KEY}, name a key file, or listen on 127.0.0.1")
+            raise SettingsError(
+                f"on {self.host} others can reach the server, and no key is set: "
+                f"set {KEY}, name a key file, or listen on 127.0.0.1"
+            )
 
     @property
     def url(self) -> str:
-        return f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}"
+
+
+def _check_monitor_file(path: Path) -> None:
+    """Raise SettingsError if the signs of reward hacking could not be written into a file."""
+    if path.is_dir() or not path.parent.is_dir():
+        raise SettingsError(
+            f"monitor is {format_value(str(path))}: name a file in a folder that exists"
+        )
 
 
 def is_loopback(host: str) -> bool:
+    """Return True for `localhost` and for addresses that only this machine can reach."""
+    if host == "localhost":
+        return True
     try:
-        return host == "localhost" or ip_address(host).is_loopback
+        return ip_address(host).is_loopback
     except ValueError:
         return False
 
 
-def key_from(file: str | Path | None) -> str:
-    """The key of the server: from a file, else from the environment; empty when there is none."""
+def read_key(file: str | Path | None) -> str:
+    """Return the key of the server: from a file, or from the environment; empty without either."""
     if file is None:
         return os.environ.get(KEY, "").strip()
     key = Path(file).read_text(encoding="utf-8").strip()

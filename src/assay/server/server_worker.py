@@ -1,0 +1,136 @@
+"""A worker process of the server: it answers requests, and follows its supervisor and the rubric."""
+
+import asyncio
+import faulthandler
+import logging
+import multiprocessing
+import os
+import signal
+import socket
+from contextlib import closing
+from multiprocessing.connection import Connection
+from typing import Final
+
+from assay.models import Ledger, budget
+from assay.server.app import RewardApp
+from assay.server.http_server import HttpServer
+from assay.server.metrics import Metrics
+from assay.server.reload import RubricLoader, describe_load_error
+from assay.server.server_folder import PublishedRubric, ServerFolder
+from assay.server.settings import Judge, Settings
+
+# How often a worker looks whether its supervisor is there and whether the rubric has changed.
+POLL_SECONDS: Final = 0.5
+# How long the event loop may be blocked beyond the deadline of a rollout, in seconds.
+BLOCKED_SECONDS: Final = 5.0
+
+
+def run_worker(
+    settings: Settings,
+    judge: Judge,
+    folder: ServerFolder,
+    listening: socket.socket,
+    readiness: Connection,
+) -> None:
+    """Answer requests on a socket until SIGTERM; send a message to `readiness` once it can."""
+    # Ctrl-C in a terminal reaches all processes; the supervisor answers it by stopping its workers.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the supervisor answers it by replacing workers
+    logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
+    # Failed rollouts are logged there; replies and metrics have all of it.
+    logging.getLogger("assay").addFilter(lambda record: False)
+    dollars = None if judge.budget is None else judge.budget / settings.workers
+    with closing(RubricLoader(judge)) as loader, budget(dollars=dollars) as spent:
+        published = folder.read_rubric()
+        app = RewardApp(
+            loader.load(published),
+            settings,
+            read_status=folder.read_status,
+            metrics=Metrics(folder.read_status, str(folder.path)),
+        )
+        server = HttpServer(app, listening)
+        worker = _Worker(app, server, folder, loader, published, spent)
+        with asyncio.Runner(loop_factory=server.loop_factory) as runner:
+            runner.run(worker.run(readiness))
+
+
+class _Worker:
+    """What a worker process does besides answering requests."""
+
+    def __init__(
+        self,
+        app: RewardApp,
+        server: HttpServer,
+        folder: ServerFolder,
+        loader: RubricLoader,
+        published: PublishedRubric,
+        spent: Ledger,
+    ) -> None:
+        self._app = app
+        self._server = server
+        self._folder = folder
+        self._loader = loader
+        self._text = published.text  # of the rubric file that was last looked at
+        self._spent = spent
+        self._stopping: asyncio.Task[None] | None = None
+
+    async def run(self, readiness: Connection) -> None:
+        """Serve until the process is told to stop."""
+        tasks = [
+            asyncio.create_task(self._announce(readiness)),
+            asyncio.create_task(self._check_health()),
+            asyncio.create_task(self._follow_rubric()),
+        ]
+        try:
+            await self._server.serve()
+        finally:
+            for task in tasks:
+                task.cancel()
+            self._app.update_metrics()
+            self._app.metrics.count_judge(self._spent)
+
+    async def _announce(self, readiness: Connection) -> None:
+        """Take over the signals once uvicorn has started, and tell the supervisor that it has."""
+        while not self._server.is_started:  # noqa: ASYNC110 - uvicorn has no event for it
+            await asyncio.sleep(0.005)
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, self._begin_to_stop)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        readiness.send(os.getpid())
+
+    def _begin_to_stop(self) -> None:
+        """Stop the server after it has finished what is under way."""
+        if self._stopping is None:
+            self._stopping = asyncio.create_task(self._server.stop())
+
+    async def _check_health(self) -> None:
+        """End the process if its event loop is blocked, and stop it if its supervisor is gone."""
+        supervisor = multiprocessing.parent_process()
+        blocked_limit = self._app.settings.bounds.item_seconds + BLOCKED_SECONDS
+        while True:
+            # If a check never returns, this is not called again: the process ends with a traceback
+            # that names the check, and the supervisor starts another.
+            faulthandler.dump_traceback_later(blocked_limit, exit=True)
+            if supervisor is not None and not supervisor.is_alive():
+                self._begin_to_stop()
+            self._app.metrics.count_judge(self._spent)
+            await asyncio.sleep(POLL_SECONDS)
+
+    async def _follow_rubric(self) -> None:
+        """Take over the rubrics that the supervisor publishes.
+
+        A rubric is loaded in a thread, since requests must not wait for it.
+        """
+        while True:
+            await asyncio.sleep(POLL_SECONDS)
+            published = self._folder.read_rubric()
+            if published.text == self._text:
+                continue
+            self._text = published.text
+            try:
+                rubric = await asyncio.to_thread(self._loader.load, published)
+            except Exception as error:  # noqa: BLE001 - a rubric file may run any code
+                self._app.reload_error = describe_load_error(error)
+            else:
+                self._app.serve_rubric(rubric)
+                self._app.reload_error = ""

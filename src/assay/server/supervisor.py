@@ -1,0 +1,294 @@
+"""Serve a rubric by worker processes that share a socket and are replaced when they end."""
+
+import multiprocessing
+import os
+import resource
+import signal
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+from prometheus_client import multiprocess
+
+from assay.errors import AssayError
+from assay.redaction import get_logger
+from assay.server.http_server import listen
+from assay.server.reload import RubricLoader, describe_load_error, follow_file
+from assay.server.server_folder import PublishedRubric, ServerFolder, WorkerCounts
+from assay.server.server_worker import run_worker
+from assay.server.settings import Judge, Settings
+
+logger = get_logger("assay.server")
+
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# How long the supervisor waits for workers before it looks for signals, in seconds. The end of a
+# worker is noticed at once.
+POLL_SECONDS: Final = 0.2
+# How long a worker may take to start, in seconds; then it is killed.
+START_SECONDS: Final = 120.0
+# How long to wait after a worker that could not start, in seconds.
+RETRY_SECONDS: Final = 1.0
+# What prometheus_client reads when a worker imports it: the folder of the counts.
+METRICS_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"
+
+
+class ServeError(AssayError):
+    """The server could not start."""
+
+
+def serve(
+    rubric: str,
+    settings: Settings | None = None,
+    judge: Judge | None = None,
+    *,
+    allow_code: bool = False,
+    started: Callable[[str], None] | None = None,
+) -> None:
+    """Serve a rubric file, or the `module:object` of one made in Python, until told to stop.
+
+    `started` is called with the address once all workers are ready. Workers are processes that
+    import the program that calls this, so call it under `if __name__ == "__main__":`, and from the
+    main thread, which is the one that gets signals.
+    """
+    if settings is None:
+        settings = Settings()
+    if judge is None:
+        judge = Judge()
+    published = PublishedRubric.read(rubric, allow_code=allow_code)
+    with closing(RubricLoader(judge)) as loader:
+        # Here first, so that workers need not find out one by one what is wrong with it.
+        try:
+            loader.load(published)
+        except Exception as error:
+            raise ServeError(describe_load_error(error)) from error
+        _allow_open_files()
+        with (
+            listen(settings) as listening,
+            tempfile.TemporaryDirectory(prefix="assay-server-") as path,
+            _set_environment_variable(METRICS_VARIABLE, path),
+        ):
+            folder = ServerFolder(Path(path))
+            folder.publish_rubric(published)
+            supervisor = Supervisor(settings, judge, folder, listening)
+            with _follow_in_thread(folder, loader):
+                supervisor.run(started)
+
+
+def _allow_open_files() -> None:
+    """Raise the limit of open files, since every connection is one; workers inherit it."""
+    with suppress(ValueError, OSError):
+        _, highest = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (highest, highest))
+
+
+@contextmanager
+def _set_environment_variable(name: str, value: str) -> Generator[None]:
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        os.environ.pop(name, None)
+
+
+@contextmanager
+def _follow_in_thread(folder: ServerFolder, loader: RubricLoader) -> Generator[None]:
+    """Publish changes of the rubric file inside the block."""
+    stop = threading.Event()
+    thread = threading.Thread(
+        target=follow_file, args=(folder, loader, stop), name="assay-follow-rubric"
+    )
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+@dataclass(eq=False)
+class _WorkerProcess:
+    """A worker process, as its supervisor sees it."""
+
+    process: BaseProcess
+    readiness: Connection  # gets a message once the worker answers requests
+    started_at: float = field(default_factory=time.monotonic)
+    is_ready: bool = False
+    is_outdated: bool = False  # to be replaced by a new process
+    is_stopping: bool = False  # was told to stop
+
+
+class Supervisor:
+    """Keeps the workers of a server running until it gets SIGTERM or SIGINT.
+
+    On SIGHUP it replaces them one after another.
+    """
+
+    def __init__(
+        self, settings: Settings, judge: Judge, folder: ServerFolder, listening: socket.socket
+    ) -> None:
+        self._settings = settings
+        self._judge = judge
+        self._folder = folder
+        self._listening = listening
+        self._workers: list[_WorkerProcess] = []
+        self._restarts = 0
+        self._published: WorkerCounts | None = None
+        self._was_ready = False  # whether all workers have been ready at the same time
+        self._next_start = 0.0  # no worker is started before this time
+        self._signals: list[int] = []  # that were not handled yet
+
+    def run(self, started: Callable[[str], None] | None = None) -> None:
+        """Run workers until a signal says to stop; then return when all of them have ended."""
+        self._publish_counts()  # workers read it when they start
+        with self._collect_signals():
+            try:
+                while not self._is_told_to_stop():
+                    self._update_workers()
+                    is_ready = self._count_ready() >= self._settings.workers
+                    if is_ready and not self._was_ready:
+                        self._was_ready = True
+                        if started is not None:
+                            port = self._listening.getsockname()[1]
+                            started(replace(self._settings, port=port).url)
+                    self._wait_for_workers()
+                self._stop_workers()
+            finally:
+                for worker in self._workers:
+                    worker.process.kill()
+
+    @contextmanager
+    def _collect_signals(self) -> Generator[None]:
+        """Collect signals inside the block, and restore their handlers after it."""
+
+        def collect(number: int, frame: FrameType | None) -> None:
+            self._signals.append(number)
+
+        handlers = {number: signal.signal(number, collect) for number in SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+
+    def _is_told_to_stop(self) -> bool:
+        """Handle the signals that have come; return True if one of them says to stop."""
+        while self._signals:
+            if self._signals.pop(0) != signal.SIGHUP:
+                return True
+            for worker in self._workers:
+                worker.is_outdated = True
+        return False
+
+    def _update_workers(self) -> None:
+        """Remove workers that have ended, start those that are missing, and replace outdated ones.
+
+        While workers are outdated there is one worker too many: its replacement is ready before an
+        outdated worker is told to stop.
+        """
+        self._remove_ended()
+        active = [worker for worker in self._workers if not worker.is_stopping]
+        outdated = [worker for worker in active if worker.is_outdated]
+        wanted = self._settings.workers
+        if outdated:
+            wanted += 1
+        if len(active) < wanted and time.monotonic() >= self._next_start:
+            for _ in range(wanted - len(active)):
+                self._workers.append(self._start_worker())
+        elif outdated and all(worker.is_ready for worker in active):
+            self._stop_worker(outdated[0])
+        for worker in active:
+            is_late = time.monotonic() > worker.started_at + START_SECONDS
+            if not worker.is_ready and is_late:
+                logger.error("worker %d did not start in time", worker.process.pid)
+                worker.process.kill()
+        self._publish_counts()
+
+    def _start_worker(self) -> _WorkerProcess:
+        """Start a worker process.
+
+        The process is a fresh interpreter: after a fork the threads of this process would be missing.
+        """
+        context = multiprocessing.get_context("spawn")
+        receiver, sender = context.Pipe(duplex=False)
+        process = context.Process(
+            target=run_worker,
+            args=(self._settings, self._judge, self._folder, self._listening, sender),
+            name="assay-server-worker",
+        )
+        process.start()
+        sender.close()  # the process has its own copy
+        return _WorkerProcess(process, receiver)
+
+    def _stop_worker(self, worker: _WorkerProcess) -> None:
+        """Tell a worker to finish its requests and end."""
+        worker.is_stopping = True
+        worker.process.terminate()
+
+    def _remove_ended(self) -> None:
+        """Forget workers that have ended, and log those that were not told to."""
+        for worker in list(self._workers):
+            exit_code = worker.process.exitcode
+            if exit_code is None:
+                continue
+            self._workers.remove(worker)
+            worker.readiness.close()
+            pid = worker.process.pid
+            # Its gauges, such as the number of its connections, no longer count.
+            multiprocess.mark_process_dead(pid, str(self._folder.path))  # pyright: ignore[reportUnknownMemberType]
+            if worker.is_stopping:
+                continue
+            has_failed_to_start = not worker.is_ready and exit_code > 0
+            if has_failed_to_start and not self._was_ready:
+                raise ServeError(
+                    f"a worker could not start (exit code {exit_code}): its error is shown above"
+                )
+            if has_failed_to_start:  # it would fail again at once
+                self._next_start = time.monotonic() + RETRY_SECONDS
+            self._restarts += 1
+            logger.warning("worker %s ended with exit code %s: it is replaced", pid, exit_code)
+
+    def _count_ready(self) -> int:
+        return sum(worker.is_ready and not worker.is_stopping for worker in self._workers)
+
+    def _publish_counts(self) -> None:
+        """Let the workers know how many of them are ready."""
+        counts = WorkerCounts(
+            workers=self._settings.workers,
+            ready=min(self._count_ready(), self._settings.workers),
+            restarts=self._restarts,
+        )
+        if counts != self._published:
+            self._published = counts
+            self._folder.publish_workers(counts)
+
+    def _wait_for_workers(self) -> None:
+        """Wait until a worker ends or gets ready, or for a short time."""
+        starting = [worker for worker in self._workers if not worker.is_ready]
+        sentinels = [worker.process.sentinel for worker in self._workers]
+        events = wait([*sentinels, *(worker.readiness for worker in starting)], POLL_SECONDS)
+        for worker in starting:
+            if worker.readiness in events:
+                with suppress(EOFError):  # it ended before it was ready
+                    worker.readiness.recv()
+                    worker.is_ready = True
+
+    def _stop_workers(self) -> None:
+        """Tell all workers to stop, and wait for their end. A second Ctrl-C kills them."""
+        for worker in self._workers:
+            self._stop_worker(worker)
+        while self._workers:
+            if signal.SIGINT in self._signals:
+                for worker in self._workers:
+                    worker.process.kill()
+            wait([worker.process.sentinel for worker in self._workers], POLL_SECONDS)
+            self._remove_ended()
+            self._publish_counts()
