@@ -84,6 +84,14 @@ class TestHelp:
         }
         assert modules == set(COMMANDS)
 
+    def test_options_about_the_same_thing_are_listed_together(self, capsys: Any) -> None:
+        assert main(["score", "--help"]) == 0
+        sections = re.findall(r"^(\w.*):\n((?:  .*\n)+)", capsys.readouterr().out, re.MULTILINE)
+        options = dict(sections)
+        assert "--workers" in options["Options"]
+        assert "--budget" in options["Judge"]
+        assert "--resume" in options["Run"]
+
     def test_help_is_also_h(self, capsys: Any) -> None:
         """On every level."""
         assert main(["cache", "inspect", "-h"]) == 0
@@ -102,6 +110,9 @@ class TestBadUsage:
             (["grade", "x"], "Missing option '-r' / '--rubric' (env var: 'ASSAY_RUBRIC')"),
             (["grade", "x", "-r"], "assay grade: Option '-r' requires an argument"),
             (["grade", "x", "-r", "no.yaml"], "assay grade: File not found: no.yaml"),
+            (["grade", "x", "--budget", "1", "--budget", "2"], "--budget was given 2 times"),
+            (["grade", "x", "-m", "a", "--judge", "b"], "--model was given 2 times"),
+            (["math", "1", "1", "--units", "--no-units"], "--units was given 2 times"),
             (["init", "a", "b"], "Got unexpected extra argument (b)"),
             (
                 ["cache", "inspect", "--limit", "few"],

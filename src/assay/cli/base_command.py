@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from typing import Any, Final
 
 import click
@@ -32,7 +33,8 @@ class ConfigContext(click.Context):
 class Command(click.Command):
     """A command whose help ends with an example.
 
-    A command with an option that can stand in the config file also has the option `--config`.
+    A command with an option that can stand in the config file also has the option `--config`. Help
+    lists options in sections; see `SectionOption`.
     """
 
     context_class = ConfigContext
@@ -43,6 +45,34 @@ class Command(click.Command):
         if any(param.name in SETTINGS for param in self.params):
             self.params.append(_make_config_option())
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not ctx.resilient_parsing:
+            self._reject_repeated_options(ctx, args)
+        return super().parse_args(ctx, args)
+
+    def _reject_repeated_options(self, ctx: click.Context, args: list[str]) -> None:
+        """Raise a usage error for an option that is given twice; click would use the last value."""
+        _, _, given_params = self.make_parser(ctx).parse_args(args=list(args))
+        for param, times in Counter(given_params).items():
+            is_single = (
+                isinstance(param, click.Option) and not param.multiple and not param.is_eager
+            )
+            if is_single and times > 1:
+                name = max(param.opts, key=len)
+                raise click.UsageError(f"{name} was given {times} times: give it once", ctx)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for param in self.get_params(ctx):
+            names_and_help = param.get_help_record(ctx)
+            if not isinstance(param, click.Option) or names_and_help is None:
+                continue
+            section = param.section if isinstance(param, SectionOption) else "Options"
+            sections.setdefault(section, []).append(names_and_help)
+        for section, options in sections.items():
+            with formatter.section(section):
+                formatter.write_dl(options)
+
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_epilog(ctx, formatter)
         indent = " " * (formatter.current_indent + formatter.indent_increment)
@@ -51,8 +81,20 @@ class Command(click.Command):
                 formatter.write(f"{indent}{line}\n")
 
 
+class SectionOption(click.Option):
+    """An option that help lists under the title of a section, with others about the same thing."""
+
+    def __init__(self, *args: Any, section: str, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.section = section
+
+
 class Group(Command, click.Group):
     """A command with subcommands, which its help lists in the order in which they were added."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_options(ctx, formatter)
+        self.format_commands(ctx, formatter)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)

@@ -128,46 +128,24 @@ def command(data: str, **values: Any) -> int:
     rubric needs one; it is not the model that is asked, unless you name the same.
     """
     options = EvalOptions(files=(data,), **values)
-    is_environment = envs.is_environment(data)
-    if is_environment:
+    if envs.is_environment(data):
         environment = _load_environment(options)
+        needs_row_rubrics = False
     else:
         environment = _make_environment(options)
-    # A subclass may override how its examples are shown; this is how they are asked.
+        needs_row_rubrics = environment.scoring is None
+    # Not `environment.get_eval_dataset`: a subclass may show other examples than it asks.
     examples = envs.Environment.get_eval_dataset(environment)
     if not examples:
         raise TableError(f"{data} has no rows: there is nothing to ask")
-    rubric = environment.scoring
     rows_have_rubrics = _have_rubrics(
         examples[: options.limit],
         data,
-        are_needed=rubric is None and not is_environment,
+        are_needed=needs_row_rubrics,
     )
     if not options.dry_run:
         check_local_model(options.model, quiet=options.quiet)
-    with (
-        allow_media(options, options.files),
-        open_judge(options, rubric, quiet=options.quiet, rows_may_ask=rows_have_rubrics) as grader,
-    ):
-        if grader is not None and options.judge == options.model:
-            print_note(
-                f"{options.model} judges its own answers: name another model with --judge",
-                quiet=options.quiet,
-            )
-        output = RunOutput(options, rubric, grader, pass_rule=environment.pass_rule)
-
-        async def evaluate(on_progress: OnProgress | None, interrupt: Interrupt) -> runs.Summary:
-            results = await environment.evaluate(
-                model=options.model,
-                num_examples=-1 if options.limit is None else options.limit,
-                rollouts_per_example=options.samples,
-                sampling_args=options.sampling_arguments,
-                run=options.folder,
-                **output.make_arguments(on_progress, interrupt),
-            )
-            return results.summary
-
-        return output.run(evaluate)
+    return _evaluate(environment, options, rows_may_ask=rows_have_rubrics)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -247,3 +225,31 @@ def _have_rubrics(examples: Sequence[Mapping[str, Any]], data: str, *, are_neede
             "RUBRIC for them"
         )
     return missing_count < len(rubrics)
+
+
+def _evaluate(environment: envs.Environment, options: EvalOptions, *, rows_may_ask: bool) -> int:
+    """Ask the model, score its answers, and return the exit code."""
+    rubric = environment.scoring
+    with (
+        allow_media(options, options.files),
+        open_judge(options, rubric, quiet=options.quiet, rows_may_ask=rows_may_ask) as grader,
+    ):
+        if grader is not None and options.judge == options.model:
+            print_note(
+                f"{options.model} judges its own answers: name another model with --judge",
+                quiet=options.quiet,
+            )
+        output = RunOutput(options, rubric, grader, pass_rule=environment.pass_rule)
+
+        async def evaluate(on_progress: OnProgress | None, interrupt: Interrupt) -> runs.Summary:
+            results = await environment.evaluate(
+                model=options.model,
+                num_examples=-1 if options.limit is None else options.limit,
+                rollouts_per_example=options.samples,
+                sampling_args=options.sampling_arguments,
+                run=options.folder,
+                **output.make_arguments(on_progress, interrupt),
+            )
+            return results.summary
+
+        return output.run(evaluate)

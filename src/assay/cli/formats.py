@@ -319,8 +319,8 @@ class Csv(Format):
         """
         rubric_columns = set(self.criterion_columns)
         for name in criteria:
-            is_numbered = re.sub(r"_\d+$", "", name) in rubric_columns
-            if name not in rubric_columns and not is_numbered:
+            name_without_number = re.sub(r"_\d+$", "", name)
+            if name not in rubric_columns and name_without_number not in rubric_columns:
                 self.criterion_columns.append(name)
 
     def print_row(self, row: runs.Row) -> None:

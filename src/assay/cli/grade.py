@@ -128,7 +128,7 @@ def _grade_texts(
         describe_size=lambda _: format_count(len(texts), "text"),
         print_result=print_result,
         before_exit=print_before_exit,
-        can_finish=False,
+        checks_interrupt=False,
     )
 
 

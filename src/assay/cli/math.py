@@ -14,7 +14,7 @@ import click
 
 import assay
 from assay.cli.base_command import Command
-from assay.cli.options import count, number_type, option_group, seconds
+from assay.cli.options import count, number_type, option_group, seconds, section_option
 from assay.errors import AssayError
 from assay.tables import rows_of
 
@@ -44,19 +44,22 @@ class MathCommand(Command):
         return super().parse_args(ctx, escaped)
 
 
+_rule_option = section_option("What counts as equal")
+
+
 def _switch(name: str, help: str) -> Callable[[Any], Any]:
     """Declare an option that is on, off or None, which leaves the default to `MathOptions`."""
-    return click.option(f"--{name}/--no-{name}", default=None, help=help)
+    return _rule_option(f"--{name}/--no-{name}", default=None, help=help)
 
 
 _rule_options = option_group(
-    click.option(
+    _rule_option(
         "--rounding",
         metavar="N",
         type=count,
         help="A decimal equals an exact number if they agree to this many places (default: 6).",
     ),
-    click.option(
+    _rule_option(
         "--tolerance",
         metavar="N",
         type=number_type(0),

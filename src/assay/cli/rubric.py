@@ -116,7 +116,7 @@ def test(**values: Any) -> int:
             noun="examples",
             describe_size=lambda report: format_count(report.examples, "example"),
             print_result=print_result,
-            can_finish=False,
+            checks_interrupt=False,
         )
 
 

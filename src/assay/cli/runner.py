@@ -36,15 +36,16 @@ def run_command(
     print_result: Callable[[Result, Ledger], int],
     before_exit: Callable[[BaseException], None] | None = None,
     budget: AbstractContextManager[Ledger] | None = None,
-    can_finish: bool = True,
+    checks_interrupt: bool = True,
 ) -> int:
     """Run the work of a command and return its exit code, which `print_result` returns.
 
-    `work` gets a function to report progress to, and an `Interrupt`. Work that `can_finish` checks
-    the interrupt and stops by itself after the first Ctrl-C; other work is cancelled at once.
-    `noun` is what progress counts: "rollouts". `budget` is by default a new one of
-    `options.budget` dollars. If the work fails or is cancelled, `before_exit` is called with the
-    error.
+    - `work` gets a function that shows progress, and an `Interrupt`. Work that `checks_interrupt`
+      finishes what it has started after the first Ctrl-C, and is cancelled by the second. Other
+      work is cancelled by the first.
+    - `noun` is what progress counts: "rollouts".
+    - `budget` is by default a new one of `options.budget` dollars.
+    - `before_exit` is called with the error if the work fails or is cancelled.
 
     A dry run calls no model: it prints what the work, whose size is described by `describe_size`,
     would take.
@@ -63,7 +64,7 @@ def run_command(
         with budget as spent:
             try:
                 with show_progress(noun, quiet=quiet) as on_progress:
-                    result = run_interruptibly(work, on_progress, can_finish=can_finish)
+                    result = run_interruptibly(work, on_progress, checks_interrupt=checks_interrupt)
             except (AssayError, KeyboardInterrupt) as error:
                 if before_exit is not None:
                     before_exit(error)
@@ -128,12 +129,12 @@ class Interrupt:
 
 
 def run_interruptibly(
-    work: Work[Result], on_progress: OnProgress | None, *, can_finish: bool = True
+    work: Work[Result], on_progress: OnProgress | None, *, checks_interrupt: bool = True
 ) -> Result:
     """Run the work and return its result. Raises `KeyboardInterrupt` if it was cancelled.
 
-    Work that `can_finish` is told of the first Ctrl-C by its `Interrupt`, and cancelled by the
-    second. Other work is cancelled by the first.
+    With `checks_interrupt`, the first Ctrl-C only sets the `Interrupt`, and the second cancels the
+    work. Otherwise the first cancels it.
     """
     import asyncio  # slow to load
 
@@ -142,7 +143,7 @@ def run_interruptibly(
     async def run() -> Result:
         # Only the main thread can handle signals.
         is_main_thread = threading.current_thread() is threading.main_thread()
-        if not can_finish or not is_main_thread:
+        if not checks_interrupt or not is_main_thread:
             return await work(on_progress, interrupt)
         with _handle_interrupts(interrupt):
             return await work(on_progress, interrupt)

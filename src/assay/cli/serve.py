@@ -20,6 +20,7 @@ from assay.cli.options import (
     positive,
     rubric_argument,
     seconds,
+    section_option,
     view_options,
 )
 from assay.wording import format_count
@@ -77,8 +78,9 @@ _server_options = option_group(
     ),
 )
 
+_limit_option = section_option("Limits")
 _limit_options = option_group(
-    click.option(
+    _limit_option(
         "--at-once",
         metavar="N",
         type=positive,
@@ -86,7 +88,7 @@ _limit_options = option_group(
         show_default=True,
         help="Requests that a worker processes at the same time; more get 429.",
     ),
-    click.option(
+    _limit_option(
         "--max-bytes",
         metavar="N",
         type=positive,
@@ -94,7 +96,7 @@ _limit_options = option_group(
         show_default=True,
         help="The largest size of a request.",
     ),
-    click.option(
+    _limit_option(
         "--max-batch",
         metavar="N",
         type=positive,
@@ -102,7 +104,7 @@ _limit_options = option_group(
         show_default=True,
         help="The most rollouts in a request.",
     ),
-    click.option(
+    _limit_option(
         "--item-seconds",
         metavar="S",
         type=seconds,
@@ -110,7 +112,7 @@ _limit_options = option_group(
         show_default=True,
         help="The deadline of one rollout.",
     ),
-    click.option(
+    _limit_option(
         "--body-seconds",
         metavar="S",
         type=seconds,
@@ -118,7 +120,7 @@ _limit_options = option_group(
         show_default=True,
         help="How long a client may take to send a request.",
     ),
-    click.option(
+    _limit_option(
         "--drain-seconds",
         metavar="S",
         type=seconds,

@@ -129,7 +129,7 @@ def command(**values: Any) -> int:
             noun="verdicts",
             describe_size=lambda _: "it",
             print_result=print_result,
-            can_finish=False,
+            checks_interrupt=False,
         )
 
 
