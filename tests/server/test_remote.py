@@ -193,7 +193,7 @@ class TestBatches:
     async def test_what_json_cannot_carry_is_named(self, serving):
         """The rollout, and what in it."""
         remote = serving(Rubric([short]))
-        with pytest.raises(TypeError, match=r"rollout 1 cannot be sent.*no form for <object"):
+        with pytest.raises(TypeError, match=r"rollout 1 cannot be sent.*JSON cannot hold <object"):
             await remote.score([make_rollout("4"), make_rollout("4", column=object())])
         with pytest.raises(TypeError, match="rollout 0 cannot be sent"):
             await remote.score([make_rollout("4", answer=float("nan"))])
@@ -321,7 +321,7 @@ class TestTroubles:
     async def test_another_kind_of_server_is_told_apart(self, monkeypatch, scripted):
         """One that answers, but with something else."""
         monkeypatch.setitem(RUBRIC, "criteria", None)
-        with pytest.raises(ServerRefused, match="no reward server of ours"):
+        with pytest.raises(ServerRefused, match="is not a reward server"):
             await RemoteRubric(scripted.url).score([make_rollout("4")])
 
     async def test_scores_of_two_rubrics_are_never_mixed(self, scripted):
@@ -334,7 +334,7 @@ class TestTroubles:
     async def test_a_rubric_that_keeps_changing_is_an_error(self, scripted):
         """After three rounds."""
         scripted.script = [str(number) * 64 for number in range(6)]
-        with pytest.raises(ServerRefused, match="keeps changing"):
+        with pytest.raises(ServerRefused, match="changed during 3 tries"):
             await RemoteRubric(scripted.url, batch_size=1).score([make_rollout("4")] * 2)
 
     async def test_the_key_goes_along(self, scripted):

@@ -163,7 +163,7 @@ class RewardApp(Starlette):
         self, service: RubricService, rollouts: Sequence[Rollout]
     ) -> list[EvaluationReport]:
         """Return one report per rollout; raise HTTPException if the server has to stop before."""
-        time_limit = asyncio.timeout(None)
+        time_limit = asyncio.timeout(None)  # `drain` sets the time when the server has to stop
         self._time_limits.add(time_limit)
         try:
             async with time_limit:
@@ -201,9 +201,10 @@ class RewardApp(Starlette):
             elif time.monotonic() >= busy_at + quiet_seconds:
                 break
             await asyncio.sleep(0.02)
-        for time_limit in self._time_limits:
+        for time_limit in self._time_limits:  # ends what is still being scored, see `score`
             time_limit.reschedule(asyncio.get_running_loop().time())
-        if self.monitor is not None:  # it may have rollouts that wait for the rest of their step
+        if self.monitor is not None:
+            # An empty step, so that it reports on rollouts that wait for the rest of their step.
             await self.monitor.watch([], [], [], is_step=True)
 
     def build_reply(

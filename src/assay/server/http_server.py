@@ -85,7 +85,7 @@ class HttpServer:
         uvicorn itself limits how long a connection may be idle after a reply, but not how long the
         first request or the rest of a begun one may take to arrive.
         """
-        # Connections that wait for a request, with their last request and the time since when.
+        # For each connection that waits for a request: its last request, and since when it waits.
         waiting: dict[Any, tuple[Any, float]] = {}
         while True:
             now = time.monotonic()
@@ -94,9 +94,9 @@ class HttpServer:
             for connection in connections:
                 request = _get_last_request(connection)
                 if request is not None and not request.response_complete:
-                    continue
+                    continue  # it is being answered
                 last_request, since = waiting.get(connection, (request, now))
-                if last_request is not request:
+                if last_request is not request:  # there was another request meanwhile
                     since = now
                 if now - since > self._body_seconds:
                     connection.transport.close()

@@ -60,19 +60,20 @@ async def read_body(request: Request, announced_size: int, bounds: Bounds) -> by
     A body that is too large is still read for a while, without being kept: a client that is still
     sending would not read the reply.
     """
-    seconds = bounds.body_seconds
-    if announced_size > bounds.max_bytes:
-        seconds = min(seconds, DISCARD_SECONDS)
+    is_too_large = announced_size > bounds.max_bytes
+    seconds = DISCARD_SECONDS if is_too_large else bounds.body_seconds
     chunks: list[bytes] = []
     size = 0
     try:
         async with asyncio.timeout(seconds):
             async for chunk in request.stream():
                 size += len(chunk)
-                if size <= bounds.max_bytes:
+                if size > bounds.max_bytes:
+                    is_too_large = True
+                if not is_too_large:
                     chunks.append(chunk)
     except TimeoutError:
-        if max(size, announced_size) <= bounds.max_bytes:
+        if not is_too_large:
             raise HTTPException(
                 408,
                 f"the whole request had not arrived after {seconds:g} s: send it without a pause",
@@ -82,7 +83,7 @@ async def read_body(request: Request, announced_size: int, bounds: Bounds) -> by
         raise HTTPException(
             400, "the connection was closed before the whole body arrived"
         ) from None
-    if max(size, announced_size) > bounds.max_bytes:
+    if is_too_large:
         raise HTTPException(
             413,
             f"the request has {max(size, announced_size)} bytes or more, and {bounds.max_bytes} "

@@ -6,7 +6,7 @@ import random
 import time
 from collections.abc import Mapping, Sequence
 from copy import copy
-from itertools import pairwise
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from pydantic import BaseModel, Field, ValidationError
@@ -24,16 +24,19 @@ from assay.rollout import Rollout
 from assay.types import OnError
 from assay.wording import describe_error, format_value
 
-# Statuses that another try may change; None is a server that was never reached, 409 a worker without that version.
-TEMPORARY: Final = frozenset({None, 408, 409, 429, 502, 503, 504})
-# How long one answer may take. The server limits how long scoring takes; this is for one that is gone.
+# Statuses after which another try may succeed. None: the server was not reached. 409: the worker does
+# not have the version of the rubric that was asked for.
+TEMPORARY_STATUSES: Final = frozenset({None, 408, 409, 429, 502, 503, 504})
+# How long one reply may take. The server limits how long scoring takes; this limit is for a server
+# that is gone.
 ANSWER_SECONDS: Final = 900.0
-AROUND: Final = 64  # bytes of a request around its rollouts
+ENVELOPE_BYTES: Final = 64  # bytes of a request besides its rollouts
+VERSION_TRIES: Final = 3  # how often rollouts are sent if the rubric changes meanwhile
 _FIELDS: Final = frozenset({"prompt", "completion", "answer", "task", "info"})
 
 
 class ServerRefused(AssayError):  # noqa: N818 - named as `Refused` is
-    """A reward server would not, or could not, score. `status` is None when it was never reached."""
+    """A reward server did not score. `status` is None if it was never reached."""
 
     def __init__(self, message: str, status: int | None = None) -> None:
         super().__init__(message)
@@ -51,43 +54,71 @@ class Description(BaseModel):
 
     hash: str = Field(alias="rubric")
     criteria: list[_Criterion]
-    compares: list[str]  # the criteria that weigh the rollouts of a request against each other
+    compares: list[str]  # the criteria that compare the rollouts of a request with each other
     max_batch: int
     max_bytes: int
 
-    def failed(self, error: str) -> EvaluationReport:
-        """The report on a rollout that could not be scored at all."""
-        each = [
-            CriterionReport(name=c.name, weight=c.weight, counted=c.counts, error=error)
-            for c in self.criteria
+    def report_failure(self, error: str) -> EvaluationReport:
+        """Return the report on a rollout that could not be scored, with this error on every line."""
+        lines = [
+            CriterionReport(
+                name=criterion.name,
+                weight=criterion.weight,
+                counted=criterion.counts,
+                error=error,
+            )
+            for criterion in self.criteria
         ]
-        return aggregate(each)
+        return aggregate(lines)
 
-    def cuts(self, rows: Sequence[bytes], most: int) -> list[int]:
-        """Where to cut rows into requests that the server takes; rows that compare stay together."""
-        size = sum(map(len, rows)) + len(rows) + AROUND
+    def split(self, rows: Sequence[bytes], batch_size: int) -> list[Sequence[bytes]]:
+        """Split rows into batches that the server accepts; rows that are compared stay together."""
         if self.compares:
-            if len(rows) > self.max_batch or size > self.max_bytes:
-                limits = f"{len(rows)} of {size} bytes are more than the server takes at once ({self.max_batch}, {self.max_bytes})"
-                told = f"{self.compares[0]!r} compares rollouts with each other, and {limits}"
-                raise ValueError(f"{told}: score group by group")
-            return [0, len(rows)]
-        cuts, size = [0], AROUND
-        for place, row in enumerate(rows):
-            size += len(row) + 1
-            is_full = place - cuts[-1] >= min(most, self.max_batch) or size > self.max_bytes
-            if is_full and place > cuts[-1]:
-                cuts.append(place)
-                size = AROUND + len(row) + 1
-        return [*cuts, len(rows)]
+            self._check_group_size(rows)
+            return [rows]
+        max_rows = min(batch_size, self.max_batch)
+        batches: list[Sequence[bytes]] = []
+        batch: list[bytes] = []
+        size = ENVELOPE_BYTES
+        for row in rows:
+            row_size = len(row) + 1  # and a comma
+            if batch and (len(batch) >= max_rows or size + row_size > self.max_bytes):
+                batches.append(batch)
+                batch = []
+                size = ENVELOPE_BYTES
+            batch.append(row)
+            size += row_size
+        batches.append(batch)
+        return batches
+
+    def _check_group_size(self, rows: Sequence[bytes]) -> None:
+        """Raise ValueError if rows that have to be compared do not fit into one request."""
+        size = sum(len(row) + 1 for row in rows) + ENVELOPE_BYTES
+        if len(rows) > self.max_batch or size > self.max_bytes:
+            raise ValueError(
+                f"{self.compares[0]!r} compares rollouts with each other, and {len(rows)} of {size} "
+                f"bytes are more than the server takes at once ({self.max_batch}, "
+                f"{self.max_bytes}): score group by group"
+            )
+
+
+@dataclass
+class _ServerReply:
+    """What came back from a server; `status` is None if nothing did."""
+
+    status: int | None
+    data: Any = None
+    error: str = ""  # why there are no scores
+    retry_after: float | None = None  # seconds that the server asks clients to wait
 
 
 class RemoteRubric(BaseRubric):
-    """Scores by asking a reward server: the same calls and the same reports as on the spot.
+    """Scores by asking a reward server, with the same calls and the same reports as a local rubric.
 
-    A server that is full or stopping, or a worker that dies, is asked again for `patience` seconds, after
-    as long as it says. What is still unanswered then is unscored, with the error on every line; never 0. With
-    `on_error="raise"` it is raised. A wrong key or a request that makes no sense is raised in any case.
+    If a server is full or stopping, or a worker dies, the request is repeated for `patience` seconds,
+    each time after the delay that the server names. A rollout without an answer after that is
+    unscored, with the error on every line; never 0. With `on_error="raise"` the error is raised.
+    A wrong key or an invalid request is always raised.
 
     >>> from assay import Rollout, Rubric
     >>> from assay.server import RewardServer
@@ -110,9 +141,10 @@ class RemoteRubric(BaseRubric):
         on_error: OnError = "record",
         pinned: bool = False,
     ) -> None:
-        """`batch_size` rollouts go into one request, and `at_once` requests are under way together.
+        """Each request has up to `batch_size` rollouts, and up to `at_once` requests run concurrently.
 
-        With `pinned` the version of the rubric that is found first stays, whatever the server takes over, until `update`.
+        With `pinned`, the version of the rubric that is served first is used until `update` is
+        called, even if the server takes over another.
         """
         if on_error not in ("record", "raise"):
             raise RubricError(f"on_error is {on_error!r}: give 'record' or 'raise'")
@@ -124,29 +156,41 @@ class RemoteRubric(BaseRubric):
             if not value >= least:
                 raise ValueError(f"{name} is {value!r}: give {least} or more")
         self.url = url.rstrip("/")  # the address of the server
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
-        self._describing = HttpAddress(f"{self.url}/v1/rubric", headers, method="GET")
-        self._headers, self._is_pinned = headers, pinned
-        self._batch_size, self._at_once = batch_size, at_once
-        self._patience, self._on_error = patience, on_error
-        self._known: Description | None = None
+        self._headers = {"Authorization": f"Bearer {key}"} if key else {}
+        # Made here, so that a wrong URL is an error now.
+        self._description_address = HttpAddress(
+            f"{self.url}/v1/rubric", self._headers, method="GET"
+        )
+        self._is_pinned = pinned
+        self._batch_size = batch_size
+        self._at_once = at_once
+        self._patience = patience
+        self._on_error = on_error
+        self._description: Description | None = None  # None until the server was asked
 
     async def describe(self) -> Description:
-        """What the server says of its rubric; asked once, and again when its hash changes."""
-        if self._known is None:
+        """Return the server's description of its rubric.
+
+        It is requested once, and again after the hash has changed.
+        """
+        if self._description is None:
+            data = await self._request(self._description_address, b"")
             try:
-                self._known = Description.model_validate(await self._ask(self._describing, b""))
+                self._description = Description.model_validate(data)
             except ValidationError as error:
-                raise ServerRefused(f"that is no reward server of ours: {error}") from None
-        return self._known
+                raise ServerRefused(f"{self.url} is not a reward server: {error}") from None
+        return self._description
 
     async def update(self) -> str:
-        """Take over the rubric that the server has now, as between two steps of training; returns its hash."""
-        self._known = None
+        """Take over the rubric that the server has now, as between two training steps; return its hash."""
+        self._description = None
         return (await self.describe()).hash
 
     async def pinned(self) -> "RemoteRubric":
-        """This rubric at the version that the server has now; as it is where it is pinned already."""
+        """Return this rubric pinned to the version that the server has now.
+
+        A rubric that is pinned already is returned as it is.
+        """
         if self._is_pinned:
             return self
         await self.update()
@@ -156,21 +200,26 @@ class RemoteRubric(BaseRubric):
 
     @property
     def version(self) -> str:
-        """The hash that was last heard of; empty before."""
-        return "" if self._known is None else self._known.hash
+        """The hash that the server last sent; empty before the first request."""
+        if self._description is None:
+            return ""
+        return self._description.hash
 
     @property
     def content_hash(self) -> str:
-        """The hash of the rubric that was last scored with."""
+        """The hash of the rubric that scored last."""
         return run_sync(self.describe()).hash
 
     @property
     def compares(self) -> bool:
+        """Whether a criterion compares the rollouts of a group."""
         return bool(run_sync(self.describe()).compares)
 
     @property
     def counted_weights(self) -> dict[str, float]:
-        return {one.name: one.weight for one in run_sync(self.describe()).criteria if one.counts}
+        """The weights of the criteria that count, by name."""
+        criteria = run_sync(self.describe()).criteria
+        return {criterion.name: criterion.weight for criterion in criteria if criterion.counts}
 
     async def _prepare(self) -> None:
         await self.describe()
@@ -185,90 +234,92 @@ class RemoteRubric(BaseRubric):
             raise RubricError("a remote rubric has the judge of its server: leave autograder out")
         if not rollouts:
             return []
-        known = await self.describe()
+        description = await self.describe()
         reports: list[EvaluationReport | None] = [None] * len(rollouts)
-        sent: list[Rollout] = []
+        readable: list[Rollout] = []
         for index, rollout in enumerate(rollouts):
             try:
-                sent.append(rollout.with_readable_completion())
+                readable.append(rollout.with_readable_completion())
             except TypeError as error:
                 # A completion that cannot be read is an error of its own rollout, and is not sent.
                 if self._on_error == "raise":
                     raise
-                reports[index] = known.failed(describe_error(error))
-        scored, version = await self._score(_encode_rollouts(sent), known)
+                reports[index] = description.report_failure(describe_error(error))
+        scored, version = await self._score_rows(_encode_rollouts(readable), description)
         remaining = iter(scored)
         completed = [next(remaining) if report is None else report for report in reports]
         return [report.model_copy(update={"version": version}) for report in completed]
 
-    async def _score(
-        self, rows: Sequence[bytes], known: Description
+    async def _score_rows(
+        self, rows: Sequence[bytes], description: Description
     ) -> tuple[list[EvaluationReport], str]:
-        """A report a row, and the version of all; all are asked for again when the rubric changed in between."""
-        scoring = HttpAddress(
-            f"{self.url}/v1/score{f'?rubric={known.hash}' if self._is_pinned else ''}",
-            self._headers,
-        )
-        pieces = list(pairwise(known.cuts(rows, self._batch_size))) if rows else []
-        for _ in range(3):
-            hashes: set[str] = set()
+        """Return one report per row, and the version of the rubric that made all of them.
 
-            async def ask(
-                piece: tuple[int, int], seen: set[str] = hashes
+        If the rubric changes meanwhile, all rows are sent again.
+        """
+        if not rows:
+            return [], description.hash
+        batches = description.split(rows, self._batch_size)
+        for _ in range(VERSION_TRIES):
+            versions: set[str] = set()
+
+            async def score_batch(
+                batch: Sequence[bytes], versions: set[str] = versions
             ) -> list[EvaluationReport]:
-                some = rows[slice(*piece)]
-                try:
-                    answer = await self._ask(
-                        scoring, b'{"rollouts":[' + b",".join(some) + b'],"report":true}'
-                    )
-                except ServerRefused as error:
-                    if self._on_error == "raise" or error.status not in TEMPORARY:
-                        raise
-                    return [known.failed(describe_error(error))] * len(some)
-                seen.add(answer["rubric"])
-                reports = [EvaluationReport.from_dict(item["report"]) for item in answer["items"]]
-                if len(reports) != len(some):
-                    raise ServerRefused(
-                        f"the server gave {len(reports)} reports on {len(some)} rollouts"
-                    )
+                reports, version = await self._score_batch(batch, description)
+                if version is not None:
+                    versions.add(version)
                 return reports
 
-            found = await run_concurrently(ask, pieces, limit=self._at_once)
-            if hashes - {known.hash}:
-                self._known = None
-            if len(hashes) <= 1:
-                return [report for piece in found for report in piece], next(
-                    iter(hashes), known.hash
-                )
-        raise ServerRefused("the server's rubric keeps changing: its scores would not compare")
+            reports = await run_concurrently(score_batch, batches, limit=self._at_once)
+            if versions - {description.hash}:
+                self._description = None  # the server has another rubric now
+            if len(versions) <= 1:
+                version = versions.pop() if versions else description.hash
+                return [report for batch in reports for report in batch], version
+        raise ServerRefused(
+            f"the rubric of {self.url} changed during {VERSION_TRIES} tries, and scores of several "
+            "rubrics cannot be compared: score again once it no longer changes"
+        )
 
-    async def _ask(self, address: HttpAddress, body: bytes) -> Any:
-        """The answer to a request, as JSON, asked again while the server is full, stopping or away."""
-        attempt, ends = 0, None
+    async def _score_batch(
+        self, rows: Sequence[bytes], description: Description
+    ) -> tuple[list[EvaluationReport], str | None]:
+        """Return one report per row, and the version of the rubric; None if no rubric scored them."""
+        url = f"{self.url}/v1/score"
+        if self._is_pinned:
+            url += f"?rubric={description.hash}"
+        body = b'{"rollouts":[' + b",".join(rows) + b'],"report":true}'
+        try:
+            reply = await self._request(HttpAddress(url, self._headers), body)
+        except ServerRefused as error:
+            if self._on_error == "raise" or error.status not in TEMPORARY_STATUSES:
+                raise
+            return [description.report_failure(describe_error(error))] * len(rows), None
+        reports = [EvaluationReport.from_dict(item["report"]) for item in reply["items"]]
+        if len(reports) != len(rows):
+            raise ServerRefused(f"the server sent {len(reports)} reports on {len(rows)} rollouts")
+        return reports, reply["rubric"]
+
+    async def _request(self, address: HttpAddress, body: bytes) -> Any:
+        """Return the JSON of a reply; repeat the request while the server is full, stopping or gone."""
+        deadline: float | None = None
+        attempt = 0
         while True:
+            reply = await _send(address, body)
+            if reply.status == 200:
+                return reply.data
+            if deadline is None:  # patience counts from the first failure
+                deadline = time.monotonic() + self._patience
+            wait = backoff(attempt, None)
+            if reply.retry_after is not None:
+                # A little later than asked, or all refused clients would come back together.
+                wait = reply.retry_after * random.uniform(1, 1.5)
             attempt += 1
-            wait, status = backoff(attempt - 1, None), None
-            try:
-                answer = await address.send(body, ANSWER_SECONDS)
-            except OSError as error:  # a TimeoutError is one too
-                sentence = describe_error(error)
-            else:
-                status = answer.status
-                if status == 200:
-                    return answer.data
-                said: Any = answer.data
-                told = cast("dict[str, Any]", said).get("error") if isinstance(said, dict) else None
-                sentence = (
-                    f"{status}, {told if isinstance(told, str) else answer.text[:200]}".rstrip(", ")
-                )
-                asked = retry_after(answer.headers)
-                if asked is not None:
-                    # A little later than asked, or all clients that were refused come back together.
-                    wait = asked * random.uniform(1, 1.5)
-            ends = time.monotonic() + self._patience if ends is None else ends
-            if status not in TEMPORARY or time.monotonic() + wait > ends:
+            is_late = time.monotonic() + wait > deadline
+            if is_late or reply.status not in TEMPORARY_STATUSES:
                 tries = f" after {attempt} tries" if attempt > 1 else ""
-                raise ServerRefused(f"{self.url}{tries}: {sentence}", status)
+                raise ServerRefused(f"{self.url}{tries}: {reply.error}", reply.status)
             await asyncio.sleep(wait)
 
     def _raise_if_group_needed(self) -> None:
@@ -283,43 +334,80 @@ class RemoteRubric(BaseRubric):
         return f"<RemoteRubric at {self.url}>"
 
 
+async def _send(address: HttpAddress, body: bytes) -> _ServerReply:
+    """Send a request once."""
+    try:
+        answer = await address.send(body, ANSWER_SECONDS)
+    except OSError as error:  # a TimeoutError is one too
+        return _ServerReply(status=None, error=describe_error(error))
+    data: Any = answer.data
+    message: Any = None
+    if isinstance(data, dict):
+        message = cast("dict[str, Any]", data).get("error")
+    if not isinstance(message, str):
+        message = answer.text[:200]
+    return _ServerReply(
+        status=answer.status,
+        data=data,
+        error=f"{answer.status}, {message}".rstrip(", "),
+        retry_after=retry_after(answer.headers),
+    )
+
+
 def _encode_rollouts(rollouts: Sequence[Rollout]) -> list[bytes]:
-    """Return each rollout as JSON; raise TypeError for what JSON cannot hold."""
+    """Return each rollout as JSON; raise TypeError if one cannot be sent."""
     encoded: list[bytes] = []
     for index, rollout in enumerate(rollouts):
-        fields = rollout.fields
-        text = rollout.judge_text
-        if text is not None and read_to_grade(fields["completion"])[1] != text:
-            # A judge would read this text here, but the server does not get it.
-            raise TypeError(
-                "a remote rubric grades a text or messages: join thinking and output into one text"
-            )
-        body: dict[str, Any] = {"state": dict(fields)}
-        if not rollout.is_state and "completion" in fields:
-            body = {name: fields[name] for name in fields if name in _FIELDS}
-            if rollout.state:
-                body["state"] = dict(rollout.state)
-            columns = {name: fields[name] for name in fields if name not in _FIELDS}
-            if columns:
-                body["columns"] = columns
+        _check_judge_text(rollout)
         try:
-            encoded.append(_encode_json(body))
+            encoded.append(_encode_json(_build_body(rollout)))
         except (TypeError, ValueError, RecursionError) as error:
             raise TypeError(f"rollout {index} cannot be sent to a server: {error}") from None
     return encoded
 
 
+def _check_judge_text(rollout: Rollout) -> None:
+    """Raise TypeError if a judge here would read a text that the server would not get."""
+    text = rollout.judge_text
+    if text is None:
+        return
+    _, server_text = read_to_grade(rollout.fields["completion"])
+    if server_text != text:
+        raise TypeError(
+            "a remote rubric grades a text or messages: join thinking and output into one text"
+        )
+
+
+def _build_body(rollout: Rollout) -> dict[str, Any]:
+    """Return a rollout as `POST /v1/score` takes it: by fields, or as a state that has all of them."""
+    fields = rollout.fields
+    if rollout.is_state or "completion" not in fields:
+        return {"state": dict(fields)}
+    body = {name: fields[name] for name in fields if name in _FIELDS}
+    columns = {name: fields[name] for name in fields if name not in _FIELDS}
+    if rollout.state:
+        body["state"] = dict(rollout.state)
+    if columns:
+        body["columns"] = columns
+    return body
+
+
 def _encode_json(body: Mapping[str, Any]) -> bytes:
-    options: dict[str, Any] = {"separators": (",", ":"), "allow_nan": False, "default": _plain}
+    options: dict[str, Any] = {
+        "separators": (",", ":"),
+        "allow_nan": False,
+        "default": _convert_to_json,
+    }
     try:
         return json.dumps(body, ensure_ascii=False, **options).encode()
-    except UnicodeEncodeError:  # half of a surrogate pair, which only an escape can hold
+    except UnicodeEncodeError:  # half of a surrogate pair, which JSON can hold only as an escape
         return json.dumps(body, **options).encode()
 
 
-def _plain(value: object) -> object:
+def _convert_to_json(value: object) -> object:
+    """Return a model or mapping as what JSON can hold; raise TypeError for anything else."""
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
     if isinstance(value, Mapping):
         return dict(cast("Mapping[str, Any]", value))
-    raise TypeError(f"JSON has no form for {format_value(value)}")
+    raise TypeError(f"JSON cannot hold {format_value(value)}")

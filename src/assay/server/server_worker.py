@@ -37,7 +37,7 @@ def run_worker(
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the supervisor answers it by replacing workers
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
-    # Failed rollouts are logged there; replies and metrics have all of it.
+    # The scoring code logs every failed rollout to this logger. Here replies and metrics report them.
     logging.getLogger("assay").addFilter(lambda record: False)
     dollars = None if judge.budget is None else judge.budget / settings.workers
     with closing(RubricLoader(judge)) as loader, budget(dollars=dollars) as spent:
