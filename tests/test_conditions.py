@@ -2,10 +2,19 @@
 
 import pytest
 
-from assay import Criterion, PerCriterionGrader, Rubric, RubricError, RubricFileError
+from assay import (
+    Criterion,
+    PerCriterionGrader,
+    Rubric,
+    RubricError,
+    RubricFileError,
+    SingleTurnEnv,
+    budget,
+    dry_run,
+)
 from assay.integrations.trl import as_trl_rewards
 from assay.runs import Run, rescore, score_rows
-from assay.testing import FakeModel
+from assay.testing import FakeModel, Fault, ModelServer
 from assay.trust import questions_of
 
 CONSTRAINTS = [
@@ -206,3 +215,46 @@ class TestAskJudge:
         )
         with pytest.raises(RubricError, match="use as_trl_reward"):
             as_trl_rewards(rubric)
+
+
+class TestEstimatesAndCaps:
+    """What a dry run counts, and how calls are limited."""
+
+    async def test_a_dry_run_counts_no_question_whose_condition_fails(self):
+        rubric = Rubric([*CONSTRAINTS, HELPFUL, {"requirement": "Is right", "when": "helpful"}])
+        rollouts = [{"completion": text} for text in ("a b", "a b c", "c")]
+        with ModelServer("MET") as server:
+            grader = PerCriterionGrader(model=server.model)
+            with dry_run() as plan:
+                await rubric.score(rollouts, autograder=grader)
+            assert (plan.calls, server.calls) == (4, 0)
+            await rubric.score(rollouts, autograder=grader)
+            assert server.calls == 4
+
+    async def test_a_dry_run_of_an_environment_counts_each_sample_and_every_question(self):
+        """8 questions, 4 samples each, and one judged criterion for each sample."""
+        rows = [{"prompt": f"{number}?"} for number in range(8)]
+        with ModelServer("MET") as server:
+            grader = PerCriterionGrader(model=server.model)
+            env = SingleTurnEnv(rows, rubric=Rubric([*CONSTRAINTS, HELPFUL], autograder=grader))
+            with dry_run() as plan:
+                await env.evaluate(model=f"{server.url}#other", rollouts_per_example=4)
+        assert (plan.calls, server.calls) == (64, 0)
+
+    async def test_calls_can_be_limited_without_a_price(self):
+        rubric = Rubric([{"requirement": "Is right"}])
+        rollouts = [{"completion": f"text {number}"} for number in range(5)]
+        with ModelServer("MET") as server, budget(calls=3) as spent:
+            grader = PerCriterionGrader(model=server.model)
+            reports = await rubric.score(rollouts, autograder=grader)
+        assert (spent.calls, spent.requests, server.calls) == (3, 3, 3)
+        errors = [report.lines[0].error for report in reports if report.lines[0].error]
+        assert len(errors) == 2
+        assert all(error.startswith("BudgetExceeded: all 3 calls are made") for error in errors)
+
+    async def test_failed_attempts_are_requests(self):
+        rubric = Rubric([{"requirement": "Is right"}])
+        with ModelServer("MET", faults=[Fault.rate_limited(0)]) as server, budget() as spent:
+            grader = PerCriterionGrader(model=server.model)
+            await rubric.score([{"completion": "text"}], autograder=grader)
+        assert (spent.requests, spent.calls) == (2, 1)

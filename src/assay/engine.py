@@ -19,7 +19,7 @@ from assay.errors import JudgeError, RubricError, SignatureError
 from assay.graders.grader import Grader, JudgeAnswer, ask_grader
 from assay.graders.judge_input import build_judge_input
 from assay.graders.verdicts import check_score, score_verdict, to_finite_float
-from assay.models.budgets import is_dry_run, raise_if_price_unknown, rollout_spending
+from assay.models.budgets import has_stand_ins, is_dry_run, raise_if_price_unknown, rollout_spending
 from assay.models.model import has_room
 from assay.plan import CheckSequence, Plan, PlannedCriterion, Stage
 from assay.reasoning import Thinking
@@ -167,14 +167,16 @@ def _answer_without_asking(
     """
     plan = context.plan
     criterion = planned.criterion
-    if plan.gate and planned.asks_model:
+    # The checks of a dry run read the real texts, unless others stand in for them.
+    checks_are_unknown = is_dry_run() and has_stand_ins()
+    if plan.gate and planned.asks_model and not checks_are_unknown:
         if result.gate_failure == "unknown":
             result.gate_failure = _find_gate_failure(result, context)
         if result.gate_failure is not None:
             return result.gate_failure.make_answer(criterion)
     conditions = criterion.when
-    if is_dry_run():
-        conditions = ()  # nothing is answered, so no condition can be tested: count every question
+    if checks_are_unknown:
+        conditions = ()
     for name, verdicts in conditions:
         index = plan.names.index(name)
         if index in result.judged_as_whole:
@@ -182,6 +184,8 @@ def _answer_without_asking(
                 f"JudgeError: it depends on {name!r}, which was judged only as part of the whole"
             )
         line = make_line(plan.criteria[index], result.answers[index])
+        if line.error is not None and is_dry_run():
+            continue  # the judge was not asked, so the question may have to be asked: count it
         if line.error is not None:
             return Score.failed(f"JudgeError: it depends on {name!r}, which has no answer")
         # Without verdicts, the other criterion has to pass.

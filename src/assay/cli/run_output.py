@@ -96,6 +96,7 @@ class RunOutput:
         run = runs.Run.open(folder)
         return budget(
             dollars=self._options.budget,
+            calls=self._options.max_calls,
             spent=run.spent().cost or 0.0,
             rollout=run.dearest(),
         )

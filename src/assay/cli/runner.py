@@ -60,7 +60,7 @@ def run_command(
             print(f"{describe_size(result)} would take {_describe_estimate(estimate)}")
             return EXIT_OK
         if budget is None:
-            budget = models.budget(dollars=options.budget)
+            budget = models.budget(dollars=options.budget, calls=options.max_calls)
         with budget as spent:
             try:
                 with show_progress(noun, quiet=quiet) as on_progress:
@@ -96,11 +96,18 @@ def _describe_estimate(estimate: Ledger) -> str:
 
 
 def print_budget_note(spent: Ledger, advice: str = "", *, quiet: bool) -> None:
-    """Say how many calls were not made because the budget was used up, if any."""
+    """Say how many calls failed, and how many were not made because the budget was used up."""
+    failed_requests = spent.requests - spent.calls
+    if failed_requests > 0:
+        print_note(
+            f"{format_count(spent.requests, 'request')} sent, of which {failed_requests} failed",
+            quiet=quiet,
+        )
     refused_calls = spent.errors["BudgetExceeded"]
     if refused_calls:
         print_note(
-            f"the budget ran out before {format_count(refused_calls, 'call')} could be made"
+            f"the budget ran out before {format_count(refused_calls, 'call')} could be made: what "
+            "was scored is no random sample, so its mean is biased"
             f"{advice}",
             quiet=quiet,
         )

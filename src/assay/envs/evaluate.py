@@ -230,8 +230,10 @@ class Evaluator(pipeline.Pipeline):
                     raise
                 state = State(input=job.example, completion=[], error=error)
         if ledger.is_dry_run:
-            # Nothing was generated, and what would be asked about it counts all the same.
-            state |= {"completion": [{"role": "assistant", "content": STAND_IN}], "error": None}
+            # Nothing was generated, and what would be asked about it counts all the same. Each
+            # sample has another text, as it would have: equal texts would be judged once.
+            stand_in = f"{STAND_IN}{job.number}"
+            state |= {"completion": [{"role": "assistant", "content": stand_in}], "error": None}
         try:
             fields, error, model = _told(job.example, state)
         except FAILURES as failure:  # a state of the environment's own making may hold anything
@@ -419,6 +421,7 @@ async def carry_out(
         )
     jobs = jobs_of(examples, times=times)
     with budget() as ledger, logging_once():
+        ledger.has_stand_ins = ledger.is_dry_run
         watch, on_row = (
             pipeline.Watch(options.get("on_progress"), len(jobs), ledger),
             options.get("on_row"),

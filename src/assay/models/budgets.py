@@ -33,6 +33,7 @@ def budget(
     *,
     dollars: float | None = None,
     seconds: float | None = None,
+    calls: int | None = None,
     spent: float = 0.0,
     rollout: float | None = None,
 ) -> AbstractContextManager[Ledger]:
@@ -40,6 +41,9 @@ def budget(
 
     When `dollars` are spent, further calls raise `BudgetExceeded`; after `seconds` they raise
     `DeadlineExceeded`. In a report, both are errors of the criteria that needed the calls.
+
+    `calls` limits the requests to endpoints, also to those without a price, such as models on this
+    machine. Failed attempts count, and then `BudgetExceeded` is raised as well.
 
     `spent` is how much of the dollars an earlier part of a resumed run has spent. `rollout` is
     about how many dollars one rollout costs, if that is known: a rollout starts only if there are
@@ -50,13 +54,20 @@ def budget(
     >>> ledger.calls, ledger.cost
     (0, 0.0)
     """
-    options = {"dollars": dollars, "seconds": seconds, "spent": spent, "rollout": rollout}
+    options = {
+        "dollars": dollars,
+        "seconds": seconds,
+        "calls": calls,
+        "spent": spent,
+        "rollout": rollout,
+    }
     for name, value in options.items():
         if value is not None and not value >= 0:
             raise ValueError(f"{name} is {value!r}: give 0 or more")
     ledger = Ledger(
         dollars=dollars,
         seconds=seconds,
+        max_requests=calls,
         spent=spent,
         rollout=rollout,
         parent=Ledger.current(),
@@ -80,9 +91,27 @@ def is_dry_run() -> bool:
     return ledger is not None and ledger.is_dry_run
 
 
+def has_stand_ins() -> bool:
+    """Return whether texts stand in here for what a model would have written in a dry run."""
+    ledger = Ledger.current()
+    return ledger is not None and any(each.has_stand_ins for each in ledger.chain())
+
+
 def counting_in(ledger: Ledger) -> set_variable[Ledger]:
     """Count what is asked of models inside the block in this ledger."""
     return set_variable(_current_ledger, ledger)
+
+
+def count_request() -> None:
+    """Count a request that is about to be sent, in the current ledger and those around it.
+
+    Raises `BudgetExceeded` if one of them allows no more requests.
+    """
+    ledger = Ledger.current()
+    if ledger is not None:
+        for each_ledger in ledger.chain():
+            each_ledger.check_requests()
+        ledger.count(requests=1)
 
 
 def count_here(**amounts: Any) -> None:
@@ -231,6 +260,7 @@ class Ledger:
         *,
         dollars: float | None = None,
         seconds: float | None = None,
+        max_requests: int | None = None,
         spent: float = 0.0,
         rollout: float | None = None,
         is_dry: bool = False,
@@ -245,6 +275,7 @@ class Ledger:
         self.spent_before = spent
         # Dollars that the most expensive rollout so far needed; None before the first has ended.
         self.rollout = rollout
+        self.max_requests = max_requests  # None if there is no limit
         # When this run and those around it end, on the monotonic clock.
         self.deadline = math.inf if seconds is None else time.monotonic() + seconds
         # Whether dollars are limited, so that calls without a known price are refused.
@@ -257,6 +288,7 @@ class Ledger:
 
         # Counts.
         self.calls = 0  # calls that the endpoint answered
+        self.requests = 0  # requests to endpoints, also those that failed
         self.retries = 0  # attempts after the first of each call
         self.hits = 0  # replies from a cache
         self.shared = 0  # replies taken over from an equal request in flight
@@ -265,6 +297,9 @@ class Ledger:
         self.usage = NOTHING
         self.cost = 0.0  # dollars, as far as prices are known
         self.unpriced = 0  # calls without a known price
+        # In a dry run: whether texts stand in for what a model would have written. What checks find
+        # in them says nothing about what would be asked of judges.
+        self.has_stand_ins = False
         # In a dry run: the attempts and the dollars in the worst case. All attempts but the last
         # fail, all replies have to be asked for again, and the endpoint refuses every optional
         # parameter.
@@ -335,6 +370,13 @@ class Ledger:
                 if model:
                     ledger.models[model] += 1
                 ledger._report_change()
+
+    def check_requests(self) -> None:
+        """Raise `BudgetExceeded` if no further request may be sent."""
+        if self.max_requests is not None and self.requests >= self.max_requests:
+            raise BudgetExceeded(
+                f"all {self.max_requests} calls are made: allow more, or use what is answered"
+            )
 
     def _report_change(self) -> None:
         """Call `on_change`, if it is set. The ledger is locked."""
