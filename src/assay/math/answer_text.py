@@ -77,7 +77,9 @@ _FORMULA: Final = re.compile(
     r"\$\$([^$]{1,600})\$\$|\$([^$\n]{1,400})\$"
     r"|\\\(((?:[^\\]++|\\(?![()]))*+)\\\)|\\\[((?:[^\\]++|\\(?![\[\]]))*+)\\\]"
 )
-_NUMBER: Final = re.compile(r"(?<![\w.])[-+]?[$€£]?\d[\d,]*(?:\.\d+)?(?:\s*/\s*\d+)?(?:\s*\\?%)?")
+_NUMBER: Final = re.compile(
+    r"(?<![\w.])[-+]?[$€£]?\d[\d,]*(?:\.\d+)?(?:\s*/\s*\d+|:\d+)?(?:\s*\\?%)?"
+)
 _ENGLISH_WORD: Final = re.compile("[a-zA-Z]+")
 _CLAUSE: Final = re.compile(r"[.!?,;](?=\s|$)|\n")
 # A retraction opens a sentence or follows a comma: in "what is actually 7" nothing is taken back.

@@ -103,7 +103,7 @@ def _lacks_value(number: tree.Node) -> bool:
 def _compare_words(gold: tree.Node, answer: tree.Node) -> Equality:
     if isinstance(gold, tree.Words) and isinstance(answer, tree.Words):
         one, two = (
-            _ARTICLE.sub("", _SAYS_NOTHING.sub("", _BETWEEN_WORDS.sub(" ", side.text)).strip())
+            _INTRODUCTION.sub("", _SAYS_NOTHING.sub("", _BETWEEN_WORDS.sub(" ", side.text)).strip())
             for side in (gold, answer)
         )
         if one == two != "":
@@ -190,7 +190,11 @@ Compare: TypeAlias = Callable[[tree.Node, tree.Node], Equality]  # how parts are
 _MOST_ITEMS: Final = 40
 _BETWEEN_WORDS: Final = re.compile(r"[\s,;]+|(?<=\w)-(?=\w)")
 _SAYS_NOTHING: Final = re.compile(r"[.:!?'\"]")
-_ARTICLE: Final = re.compile(r"^(?:an?|the) (?=\w\w)")
+# After `_SAYS_NOTHING`, which makes `its` of `it's`.
+_INTRODUCTION: Final = re.compile(
+    r"^(?:(?:so |thus |therefore )?(?:the (?:final |correct )?answer|it) is |its |on )?"
+    r"(?:(?:an?|the) )?(?=\w\w)"
+)
 
 
 def compare_listings(gold: tree.Node, answer: tree.Node, options: MathOptions) -> Equality:

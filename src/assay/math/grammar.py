@@ -1000,12 +1000,16 @@ class Grammar(TokenReader):
                 return (self._read_argument_without_brackets(),)
 
     def _read_argument_without_brackets(self) -> tree.Node:
-        r"""Read factors and divisors up to the next bracket or function: `\sin 2x/3 \cos y`."""
+        r"""Read factors and divisors up to the next bracket or function: `\sin 2x/3 \cos y`.
+
+        `\sin x/\cos x` divides two functions.
+        """
         if self.take("-"):
             return tree.Product((tree.MINUS_ONE, self._read_argument_without_brackets()))
         factors = [self._read_power()]
         while True:
-            if self.take("/"):
+            if self.token.value == "/" and not self._is_function(self.peek(1)):
+                self.advance()
                 factors = [divide(make_product(factors), self._read_power())]
             elif self._is_at_argument_factor():
                 factors.append(self._read_power())
@@ -1014,12 +1018,12 @@ class Grammar(TokenReader):
 
     def _is_at_argument_factor(self) -> bool:
         is_bracket = self.token.value in ("(", "[", "{", "|")
-        return self._is_at_factor() and not is_bracket and not self._is_at_function()
+        return self._is_at_factor() and not is_bracket and not self._is_function(self.token)
 
-    def _is_at_function(self) -> bool:
-        if self.token.kind not in ("word", "command"):
+    def _is_function(self, token: MathToken) -> bool:
+        if token.kind not in ("word", "command"):
             return False
-        name = self.token.value.lstrip("\\")
+        name = token.value.lstrip("\\")
         return name in FUNCTIONS or name == "operatorname"
 
 

@@ -36,6 +36,7 @@ from assay.math.words import (
     GREEK,
     LEADS,
     LINKS,
+    MEASURES,
     NUMERALS,
     PARTS,
     PERCENT,
@@ -514,7 +515,7 @@ def _remove_leading_text(text: str) -> str:
     if wrapped.end() == len(text):
         return wrapped[1].strip() if has_digit else text
     words = words_of(wrapped[1])
-    if words and LEADS.issuperset(words) and not has_digit:
+    if words and (LEADS | MEASURES).issuperset(words) and not has_digit:
         return text[wrapped.end() :].lstrip(" :=")
     return text
 
