@@ -258,3 +258,23 @@ class LoopThread:
     def stop(self) -> None:
         """Cancel what is running, as soon as the loop is free, and end the thread."""
         self._loop.call_soon_threadsafe(self._stopped.set)
+
+
+async def call_in_thread(work: Callable[[], Result]) -> Result:
+    """Call a function in a thread of its own, and return its result. Context variables are copied.
+
+    The thread is a daemon and not one of a pool: a few calls that never return would use a pool up.
+    """
+    future: Future[Result] = Future()
+    context = copy_context()
+
+    def run() -> None:
+        if not future.set_running_or_notify_cancel():
+            return
+        try:
+            future.set_result(context.run(work))
+        except BaseException as error:  # noqa: BLE001 - the caller is told, whatever it is
+            future.set_exception(error)
+
+    threading.Thread(target=run, name="assay-call", daemon=True).start()
+    return await asyncio.wrap_future(future)

@@ -13,7 +13,14 @@ from itertools import islice
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 from assay.aggregation import Scale, normalise_sum, weighted_sum
-from assay.concurrency import FAILURES, is_stop_request, run_concurrently, set_variable
+from assay.check_function import CheckFunction
+from assay.concurrency import (
+    FAILURES,
+    call_in_thread,
+    is_stop_request,
+    run_concurrently,
+    set_variable,
+)
 from assay.criterion import MAX_MAGNITUDE, Criterion
 from assay.errors import JudgeError, RubricError, SignatureError
 from assay.graders.grader import Grader, JudgeAnswer, ask_grader
@@ -246,14 +253,20 @@ def _find_gate_failure(result: RolloutAnswers, context: ScoringContext) -> _Gate
 # Criteria that functions answer about single rollouts.
 
 
+# Whether plain functions are called in threads, so that one that blocks holds up its rollout only.
+# Set where a deadline must hold while judges are asked in the same event loop.
+checks_use_threads: ContextVar[bool] = ContextVar("checks_use_threads", default=False)
+
+
 class SingleChecks:
     """A sequence of checks, called about each rollout in the order listed."""
 
     def __init__(self, sequence: CheckSequence, context: ScoringContext) -> None:
         self.checks = sequence.checks
         self.is_conditional = sequence.is_conditional
+        self.uses_threads = checks_use_threads.get()
         # Whether a check has to be awaited. A plain function may turn out to return an awaitable.
-        self.must_await = sequence.is_async
+        self.must_await = sequence.is_async or self.uses_threads
         self.context = context
 
     async def check_all(self, results: Sequence[RolloutAnswers]) -> None:
@@ -279,7 +292,10 @@ class SingleChecks:
                     answer = _answer_without_asking(planned, result, context)
                 if answer is None:
                     try:
-                        answer = function.call(rollout, class_objects)
+                        if self.uses_threads and not function.is_async:
+                            answer = _call_in_thread(function, rollout, class_objects)
+                        else:
+                            answer = function.call(rollout, class_objects)
                     except FAILURES as error:
                         answer = self._record_failure(error)
                 # Nearly all checks return a float or a bool; the rest may have to be awaited.
@@ -302,6 +318,13 @@ class SingleChecks:
         if self.context.on_error == "raise" or isinstance(error, KeyboardInterrupt):
             raise error
         return Score.failed(error)
+
+
+async def _call_in_thread(
+    function: CheckFunction, rollout: Rollout, class_objects: Mapping[str, Any]
+) -> Any:
+    value: Any = await call_in_thread(partial(function.call, rollout, class_objects))
+    return await value if inspect.isawaitable(value) else value
 
 
 async def _settle(criterion: Criterion, value: Any, context: ScoringContext) -> Answer:

@@ -325,6 +325,9 @@ async def test_a_server_that_dies_is_an_error_of_the_rollout_and_no_answer(tmp_p
                 vf.InfraError, match=f"the MCP server of the tool '{tool}' is gone: "
             ):
                 await env.call_tool(tool, arguments, "c")
+        call = {"id": "c", "name": "price", "arguments": '{"item": "tea"}'}
+        with pytest.raises(vf.InfraError, match="is gone"):
+            await env.env_response([{"role": "assistant", "tool_calls": [call]}], vf.State())
 
 
 def test_the_package_for_servers_is_named_when_it_is_missing(monkeypatch):

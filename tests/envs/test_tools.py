@@ -265,3 +265,30 @@ def test_what_was_called_is_kept_as_json(serve, tmp_path):
     fields = json.loads(line)["fields"]
     assert fields["completion"][1]["content"] == "Error: RuntimeError: unlucky"
     assert fields["tool_failures"][0]["kind"] == "raised"
+
+
+@pytest.mark.parametrize("kind", [ToolEnv, vf.ToolEnv])
+def test_a_tool_that_never_returns_is_a_failed_call(serve, kind):
+    """A plain function holds up no other rollout: its call ends after `tool_seconds`."""
+    released = threading.Event()
+
+    def hang(a: int) -> str:
+        """Wait.
+
+        Args:
+            a: A number.
+        """
+        if a == 1:
+            released.wait(60)
+        return "done"
+
+    env = kind(dataset=ROWS, tools=[hang])
+    env.tool_seconds = 0.2
+    server = serve(says(tool_call("hang", a=1), tool_call("hang", a=2), "4"))
+    try:
+        results = env.evaluate(model=server.model)
+    finally:
+        released.set()
+    first, second = replies(results)
+    assert "no result within 0.2 s" in first
+    assert second == "done"

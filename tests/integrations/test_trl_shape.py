@@ -8,9 +8,10 @@ from types import ModuleType
 
 import pytest
 
-from assay import Rubric, RubricError
+from assay import PerCriterionGrader, Rubric, RubricError
 from assay.integrations import RewardMonitor, as_trl_reward, as_trl_rewards
 from assay.server import RemoteRubric, RewardServer
+from assay.testing import FakeModel
 
 
 @pytest.fixture
@@ -140,6 +141,23 @@ async def test_a_check_that_blocks_does_not_stop_the_clock():
     finally:
         released.set()
     assert paid == [None, 1.0, 1.0, 1.0]
+
+
+async def test_a_check_that_blocks_beside_a_judge_takes_no_score_of_others():
+    """Neither of rollouts before it nor after it, whose judge answers in the same event loop."""
+    released = threading.Event()
+
+    def blocks(completion):
+        return released.wait(60 if completion == "hang" else 0) or 1.0
+
+    rubric = Rubric(
+        [blocks, {"requirement": "Is fine"}], autograder=PerCriterionGrader(FakeModel("MET"))
+    )
+    try:
+        paid = await as_trl_reward(rubric, timeout=2)(["a"] * 8, [*["fine"] * 4, "hang", *"xyz"])
+    finally:
+        released.set()
+    assert paid == [2.0] * 4 + [None] + [2.0] * 3
 
 
 async def test_a_check_that_compares_is_told_of_split_groups(monkeypatch, caplog):

@@ -1,14 +1,13 @@
 """ToolEnv lets a model call Python functions, with their arguments checked, and shows it what they return."""
 
 import asyncio
+import inspect
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
-from functools import cache, partial
-from typing import Any, Unpack
+from functools import partial
+from typing import Any, Final, Unpack
 
-from assay.concurrency import run_concurrently
+from assay.concurrency import call_in_thread, run_concurrently
 from assay.envs.base_env import Given, stop
 from assay.envs.multi_turn import MultiTurnEnv
 from assay.messages import ToolCall, list_messages, read_tool_calls
@@ -25,7 +24,7 @@ from assay.tools import failure, is_failure
 from assay.types import Message, State
 from assay.wording import describe_error, suggest_word
 
-THREADS = 32  # plain functions that are called at once, at most
+TOOL_SECONDS: Final = 600.0  # how long a call of a tool may take, unless it is said otherwise
 
 
 class ToolEnv(MultiTurnEnv):
@@ -33,7 +32,10 @@ class ToolEnv(MultiTurnEnv):
 
     A call that goes wrong is answered with a message that says so, and counted: in the metric `tool_errors`, and in
     `state["tool_failures"]`. The metrics `total_tool_calls` and `<tool>_calls` count what was called.
+    A call that takes longer than `tool_seconds` goes wrong too.
     """
+
+    tool_seconds: float = TOOL_SECONDS
 
     def __init__(
         self,
@@ -100,14 +102,10 @@ class ToolEnv(MultiTurnEnv):
         except ArgumentsError as error:
             return self._wrong(state, call, "arguments", str(error))
         try:
-            if tool.is_async:
-                content = result_content(await tool.function(**arguments))
-            else:
-                # In a thread: a function that takes its time must not hold up every other rollout.
-                work = partial(copy_context().run, tool.function, **arguments)
-                content = result_content(
-                    await asyncio.get_running_loop().run_in_executor(_threads(), work)
-                )
+            result = await call_tool_function(
+                tool.function, arguments, is_async=tool.is_async, seconds=self.tool_seconds
+            )
+            content = result_content(result)
         except self.stop_errors:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a tool raises, the model is told
@@ -126,9 +124,27 @@ class ToolEnv(MultiTurnEnv):
         self.add_rubric(self._counts)
 
 
-@cache
-def _threads() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(THREADS, thread_name_prefix="assay-tool")
+async def call_tool_function(
+    function: Callable[..., Any], arguments: Mapping[str, Any], *, is_async: bool, seconds: float
+) -> Any:
+    """Call a tool, and return its result; raises `TimeoutError` if it takes longer than `seconds`.
+
+    A plain function is called in a thread of its own, so that it holds up no other rollout. One that
+    never returns keeps its thread until the program ends.
+    """
+    call = partial(function, **arguments)
+    result = call() if is_async else call_in_thread(call)
+    limit = asyncio.timeout(seconds)
+    try:
+        async with limit:
+            result = await result
+            if inspect.isawaitable(result):  # a plain function may return one
+                result = await result
+            return result
+    except TimeoutError:
+        if not limit.expired():
+            raise  # the tool raised it
+        raise TimeoutError(f"the tool gave no result within {seconds:g} s") from None
 
 
 def total_tool_calls(completion: Any) -> int:

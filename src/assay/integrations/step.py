@@ -9,7 +9,8 @@ from typing import Any, Final, Literal, TypeAlias
 
 from assay.aggregation import Policy, check_policy, fill_unscored, group_by_key
 from assay.base_rubric import BaseRubric
-from assay.concurrency import LoopThread, run_concurrently
+from assay.concurrency import LoopThread, run_concurrently, set_variable
+from assay.engine import checks_use_threads
 from assay.errors import AssayError, RubricError
 from assay.graders import Grader
 from assay.integrations.monitor import RewardMonitor
@@ -163,13 +164,15 @@ class Step:
             answered = list(zip(asked, results, strict=True))
         else:
             # Not in this loop, which a check that blocks would stop, and the deadline with it.
+            # Where judges are asked, one loop is enough, and checks that block get threads of their own.
             threads = [LoopThread() for _ in range(1 if waits else min(MOST_THREADS, len(asked)))]
-            tasks = {
-                threads[number % len(threads)].start(
-                    self._ask(rubric, [rows[place] for place in places])
-                ): places
-                for number, places in enumerate(asked)
-            }
+            with set_variable(checks_use_threads, waits):
+                tasks = {
+                    threads[number % len(threads)].start(
+                        self._ask(rubric, [rows[place] for place in places])
+                    ): places
+                    for number, places in enumerate(asked)
+                }
             try:
                 done, _ = await asyncio.wait(tasks, timeout=self.timeout)
                 answered = [(tasks[task], task.result()) for task in done]

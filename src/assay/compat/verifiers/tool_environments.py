@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import inspect
 import json
 import shlex
 import time
@@ -30,7 +31,7 @@ from assay.compat.verifiers.typed_messages import (
 )
 from assay.concurrency import LoopThread
 from assay.envs.base_env import awaited, cleanup, stop, teardown
-from assay.envs.tool_use import calls_of, total_tool_calls
+from assay.envs.tool_use import TOOL_SECONDS, call_tool_function, calls_of, total_tool_calls
 from assay.errors import import_extra
 from assay.lazy import read_toml
 from assay.models.callable_tool import get_tool_name
@@ -48,6 +49,9 @@ def is_valid_tool_content_parts(value: Any) -> bool:
 
 class ToolEnv(MultiTurnEnv):
     """The model may call `tools` until it answers without calling one; what a tool raises is told to the model."""
+
+    # How long a call of a tool may take. Plain functions are called in a thread.
+    tool_seconds: float = TOOL_SECONDS
 
     def __init__(
         self,
@@ -108,7 +112,13 @@ class ToolEnv(MultiTurnEnv):
         self, tool_name: str, tool_args: dict[str, Any], tool_call_id: str, **kwargs: Any
     ) -> Any:
         """Call a tool, and return the message that the model is shown."""
-        result = await awaited(self.tool_map[tool_name](**tool_args))
+        tool = self.tool_map[tool_name]
+        result = await call_tool_function(
+            tool,
+            tool_args,
+            is_async=inspect.iscoroutinefunction(tool),
+            seconds=self.tool_seconds,
+        )
         content = result if is_valid_tool_content_parts(result) else str(result)
         return ToolMessage(content=content, tool_call_id=tool_call_id)
 
@@ -134,7 +144,8 @@ class ToolEnv(MultiTurnEnv):
                 replies.append(await awaited(self.call_tool(call["name"], arguments, call["id"])))
             except Exception as error:
                 # What a subclass's own arguments raise ends the rollout; the model could do nothing about it.
-                if kind is None:
+                # Nor could it about a machine or a server that is gone: that is not a wrong answer.
+                if kind is None or isinstance(error, InfraError):
                     raise
                 if isinstance(error, tuple(self.stop_errors)):
                     raise kind(str(error)) from error
@@ -520,9 +531,14 @@ class MCPEnv(ToolEnv):
             connected.set_exception(InfraError(why))
 
     def _add_server_tool(self, session: Any, told: Any) -> None:
+        async def ask(**arguments: Any) -> Any:
+            return await self._thread.start(session.call_tool(told.name, arguments=arguments))
+
         async def call(**arguments: Any) -> str:
             try:
-                result = await self._thread.start(session.call_tool(told.name, arguments=arguments))
+                result = await call_tool_function(
+                    ask, arguments, is_async=True, seconds=self.tool_seconds
+                )
             except Exception as error:
                 try:  # a server that is gone would fail every rollout that follows, as if their models were at fault
                     await asyncio.wait_for(self._thread.start(session.send_ping()), PING_SECONDS)
