@@ -270,8 +270,14 @@ class Medium:
             return _count_audio_tokens(maker, self.media_type, self.data)
         # What remains is a PDF.
         page_count = len(re.findall(rb"/Type\s*/Page\b", self.data)) or 1
+        page_count = min(page_count, _MAX_PAGES)
         tokens_per_page = 258 if maker == "gemini" else 2_000
         return page_count * tokens_per_page
+
+
+# A file may claim anything, and what it claims must not use up a limit of tokens per minute.
+_MAX_PAGES: Final = 1000  # as many as a provider reads
+_MIN_BYTES_PER_SECOND: Final = 4_000  # speech at 8 kHz, 4 bits each
 
 
 def _count_image_tokens(maker: str, width: int, height: int) -> int:
@@ -295,6 +301,7 @@ def _count_audio_tokens(maker: str, media_type: str, data: bytes) -> int:
         bytes_per_second = int.from_bytes(data[28:32], "little")  # a field of the WAV header
     if bytes_per_second == 0:
         bytes_per_second = 16_000  # an assumption: 128 kbit per second
+    bytes_per_second = max(bytes_per_second, _MIN_BYTES_PER_SECOND)
     tokens_per_second = 32 if maker == "gemini" else 10
     return ceil(len(data) / bytes_per_second * tokens_per_second)
 

@@ -718,3 +718,12 @@ def test_an_answer_is_bounded_and_redirects_are_looked_at(web: int, path: str, w
     """No address can lead to a file."""
     with media_access(urls=True, allow_private=True):
         assert words in error_of(asking(image(f"http://127.0.0.1:{web}/{path}")))
+
+
+def test_what_a_file_claims_does_not_use_up_a_limit_of_tokens() -> None:
+    """100,000 pages count as 1,000; a WAV of 1 byte per second as one of 4,000 bytes per second."""
+    pdf = Medium("m1", "application/pdf", b"%PDF-1.4\n" + b"/Type/Page " * 100_000)
+    assert pdf.tokens("gemini") == 258_000
+    header = b"RIFF\x00\x00\x00\x00WAVEfmt ".ljust(28, b"\0") + (1).to_bytes(4, "little")
+    wav = Medium("m1", "audio/wav", header.ljust(40_000, b"\0"))
+    assert wav.tokens("openai") == 100
