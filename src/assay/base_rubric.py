@@ -261,7 +261,12 @@ class BaseRubric(ABC):
         autograder: Grader | None = None,
         estimator: Estimator | None = None,
     ) -> list[EvaluationReport]:
-        """Score states and write the results into them; with an estimator, advantages too."""
+        """Score states, and write the results into them.
+
+        With an estimator, the advantages are written too. `called` is the scoring method that the
+        caller called. If an override called it, the results are noted for `score_by_override`,
+        since the override may change what is written here.
+        """
         _check_states(states)
         started = time.perf_counter()
         rollouts = [Rollout.from_state(state) for state in states]
@@ -284,10 +289,10 @@ class BaseRubric(ABC):
                 state["outcome"] = report.outcome  # the reward before shaping
             if has_version:
                 state["rubric_version"] = report.version
-            if call is not None:
-                # An override called this method: it may change what is written here.
+            if call is not None:  # an override called this method
                 call.base_results[id(state)] = (state, BaseResult(report, reward, metrics))
-            if call is None or not call.is_nested:  # else the enclosing call writes these
+            is_outermost = call is None or not call.is_nested
+            if is_outermost:  # these are written once, by the outermost call
                 write_timing(state, elapsed_ms)
                 write_step_rewards(state, reward, advantage, report.step_rewards)
         return reports
@@ -384,9 +389,9 @@ def _rollouts_from_columns(columns: Mapping[str, Sequence[Any]]) -> list[Rollout
 
 
 def _check_states(states: object) -> None:
-    """Raise TypeError unless this is a list of states."""
-    is_list = type(states) is list  # nearly always, and tested far quicker than what follows
-    if not is_list and (not hasattr(states, "__len__") or isinstance(states, Mapping)):
+    """Raise TypeError unless this is a list, or another sequence, of states."""
+    is_state = isinstance(states, Mapping)
+    if is_state or not hasattr(states, "__len__"):
         raise TypeError(
             f"score_group takes a list of states, not {format_value(cast('object', states))}"
         )

@@ -271,7 +271,8 @@ class _Identifier:
         cls = cast("type[Any]", type(thing))
         self.add(cls)
         if _is_library(cls.__module__):
-            # A model of this package has an id, and a client of an SDK has the URL that it asks.
+            # These identify an object completely: the id of a model of this package, and the URL
+            # that the client of an SDK asks.
             name = getattr(thing, "id", None) or getattr(thing, "base_url", None)
             if name is not None:
                 self._write("id", str(name))

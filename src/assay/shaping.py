@@ -301,13 +301,20 @@ def _read_options(name: str, options: object) -> dict[str, Any]:
         raise RubricError(f"{name}: {explanation}") from None
     validated = model.model_dump(exclude_unset=True)
     if name == "clip":
-        low = validated.get("low", -MAX_MAGNITUDE)
-        high = validated.get("high", MAX_MAGNITUDE)
-        if not validated or low > high:
-            raise RubricError(
-                f"clip has the options {validated}: give a low, a high, or a low below a high"
-            )
+        _check_clip(validated)
     return validated
+
+
+def _check_clip(options: Mapping[str, Any]) -> None:
+    """Raise RubricError if a clip has no limit, or if its lower limit is above the upper one."""
+    if not options:
+        raise RubricError("clip has no options: give a low, a high, or both")
+    low = options.get("low", -MAX_MAGNITUDE)
+    high = options.get("high", MAX_MAGNITUDE)
+    if low > high:
+        raise RubricError(
+            f"clip has a low of {low} and a high of {high}: give a low below the high"
+        )
 
 
 # The reward that a part gives a rollout, or the error that prevented one.

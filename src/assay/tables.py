@@ -4,6 +4,7 @@ Rows stream, and an error names its file and line. What is not installed is not 
 how it behaves.
 """
 
+import codecs
 import csv
 import gzip
 import json
@@ -16,7 +17,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from contextlib import contextmanager
 from functools import partial
 from io import TextIOWrapper
-from itertools import chain, count
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any, AnyStr, cast
 
@@ -213,13 +214,21 @@ def objects_in(lines: Iterable[bytes], name: str, start: int = 1) -> Numbered:
 
 
 def _decoded_lines(lines: Iterable[bytes], name: str, start: int = 1) -> Iterator[tuple[int, str]]:
-    for number, line in zip(count(start), lines, strict=False):
-        if number == 1 and line.startswith((b"\xff\xfe", b"\xfe\xff")):
-            raise TableError(f"{name}: it is written in UTF-16: save it as UTF-8")
+    """Yield the lines of a file as text, with their numbers.
+
+    Raises TableError for a file that is not in UTF-8. `start` is the number of the first line.
+    """
+    for number, line in enumerate(lines, start=start):
+        encoding = "utf-8"
+        if number == 1:
+            encoding = "utf-8-sig"  # without the byte order mark that some editors write
+            if line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+                raise TableError(f"{name}: it is written in UTF-16: save it as UTF-8")
         try:
-            yield number, line.decode("utf-8-sig" if number == 1 else "utf-8")
+            text = line.decode(encoding)
         except UnicodeDecodeError as error:
             raise _no_json(f"{name}:{number}", error) from None
+        yield number, text
 
 
 def _no_json(where: str, error: Exception) -> TableError:

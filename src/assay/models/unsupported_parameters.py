@@ -17,8 +17,8 @@ _MENTIONS = {
     "seed": re.compile(r"\bseed\b"),
 }
 # Statuses of endpoints that do not understand a request.
-_NOT_UNDERSTOOD = frozenset({400, 404, 405, 415, 422, 501})
-_SERVER_ERROR = 500  # some servers answer so to a schema they do not know, and name it
+_BAD_REQUEST_STATUSES = frozenset({400, 404, 405, 415, 422, 501})
+_SCHEMA_ERROR_STATUS = 500  # some servers answer so to a schema they do not know, and name it
 
 
 def parameters_refused_by(model_name: str) -> frozenset[str]:
@@ -45,12 +45,12 @@ def find_unsupported_parameter(
 
     Return None if the error seems to have another cause.
     """
-    if status != _SERVER_ERROR and status not in _NOT_UNDERSTOOD:
+    if status != _SCHEMA_ERROR_STATUS and status not in _BAD_REQUEST_STATUSES:
         return None
     for parameter in _MENTIONS:
         if parameter in used and mentions_parameter(error_message, parameter):
             return parameter
-    if status in _NOT_UNDERSTOOD and "schema" in used:
+    if status in _BAD_REQUEST_STATUSES and "schema" in used:
         # The message names no parameter. The schema is the most likely cause.
         return "schema"
     return None

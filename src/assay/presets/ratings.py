@@ -32,15 +32,17 @@ class Points(NamedTuple):
 
 def check_points(points: Any) -> Points:
     """Return a pair of numbers as a scale. Raises a `RubricError` for anything else."""
+    message = f"points is {format_value(points)}: give the lowest and the highest, as (0, 10)"
     try:
-        low, high = map(float, points)
+        lowest, highest = points
+        low = float(lowest)
+        high = float(highest)
     except (TypeError, ValueError):
-        low = high = math.nan
-    if math.isfinite(low) and math.isfinite(high) and low < high:
-        return Points(low, high)
-    raise RubricError(
-        f"points is {format_value(points)}: give the lowest and the highest, as (0, 10)"
-    )
+        raise RubricError(message) from None
+    is_scale = math.isfinite(low) and math.isfinite(high) and low < high
+    if not is_scale:
+        raise RubricError(message)
+    return Points(low, high)
 
 
 # Scales in a prompt: `0-10`, `1 to 5`, `between 0 and 100`.
