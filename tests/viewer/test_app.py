@@ -153,6 +153,7 @@ def test_a_label_stands_beside_the_verdict(page, run, folder):
     [
         (b"{", "application/json", 400),
         (b"[1]", "application/json", 400),
+        (b'{"row": 1e400, "criterion": "polite", "verdict": "MET"}', "application/json", 400),
         (b'{"row": 1, "criterion": "polite", "verdict": "MET"}', "text/plain", 415),
         (b'{"row": 1, "criterion": "none", "verdict": "MET"}', "application/json", 404),
         (b'{"row": 99, "criterion": "polite", "verdict": "MET"}', "application/json", 404),

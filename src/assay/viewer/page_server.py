@@ -159,7 +159,14 @@ async def _label(viewed: ViewedRuns, request: Request) -> Response:
         number, criterion = int(said["row"]), str(said["criterion"])
         note, rater = str(said.get("note") or ""), str(said.get("rater") or "")
         verdict = said["verdict"]
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except (
+        ValueError,
+        TypeError,
+        KeyError,
+        AttributeError,
+        RecursionError,
+        OverflowError,  # `1e400` is read as infinity
+    ) as error:
         return _refused(400, f"no label ({error}): give row, criterion, verdict, note and rater")
     run = request.path_params["run"]
     return await _told(
