@@ -54,10 +54,7 @@ class Command(click.Command):
         """Raise a usage error for an option that is given twice; click would use the last value."""
         _, _, given_params = self.make_parser(ctx).parse_args(args=list(args))
         for param, times in Counter(given_params).items():
-            is_single = (
-                isinstance(param, click.Option) and not param.multiple and not param.is_eager
-            )
-            if is_single and times > 1:
+            if times > 1 and isinstance(param, click.Option) and not param.multiple:
                 name = max(param.opts, key=len)
                 raise click.UsageError(f"{name} was given {times} times: give it once", ctx)
 

@@ -303,10 +303,16 @@ class Csv(Format):
 
     def begin(self, summary: runs.Summary | None) -> None:
         if summary is not None:
-            self._add_columns(summary.criteria)
+            self._write_header(summary)
         elif self.rows_bring_criteria or not self.criterion_columns:
             self.kept_rows = TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115
-            return
+        else:
+            self._write_header()
+
+    def _write_header(self, summary: runs.Summary | None = None) -> None:
+        """Print the names of the columns, with the criteria of the summary if there is one."""
+        if summary is not None:
+            self._add_columns(summary.criteria)
         self._write_line(
             ["example", "sample", "score", "reward", "errors", *self.criterion_columns]
         )
@@ -334,7 +340,7 @@ class Csv(Format):
     def end(self, summary: runs.Summary) -> None:
         if self.kept_rows is None:
             return
-        self.begin(summary)
+        self._write_header(summary)
         self.kept_rows.seek(0)
         for line in self.kept_rows:
             cells, metrics = json.loads(line)
@@ -350,9 +356,10 @@ class Csv(Format):
 
 
 def _get_metrics(row: runs.Row) -> dict[str, float]:
-    """Return the value of every criterion by its name in a summary; equal names are summed."""
+    """Return the value of every criterion, by the name of its column."""
     if runs.row.own_rubric(row.fields) is None:
         return row.report.metrics
+    # The summary gives criteria of different rubrics different names, and so do the columns.
     lines = row.report.lines
     names = runs.summary.names_of(lines, is_own=True)
     metrics: dict[str, float] = {}

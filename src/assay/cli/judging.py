@@ -42,31 +42,45 @@ def open_judge(
     from assay.plan import Traits
 
     needs_judge = Traits.of(rubric).asks
-    if options.judge is None and has_own_judge(rubric):
-        if options.workspace is not None:
-            raise click.UsageError(
-                "the rubric has its own judge, which does not read --workspace: "
-                "name another judge with -m"
-            )
+    uses_own_judge = options.judge is None and has_own_judge(rubric)
+    if uses_own_judge:
+        _refuse_workspace(options)
         yield None
-        return
-    if not needs_judge and not rows_may_ask:
+    elif needs_judge:
+        with open_cache(options) as cache:
+            model = make_judge_model(options, cache, quiet=quiet)
+            yield make_grader(options, model)
+    elif rows_may_ask:
+        with open_cache(options) as cache:
+            yield _make_optional_grader(options, cache, quiet=quiet)
+    else:
         if _is_typed("judge"):
             print_note(
                 f"{options.judge} is not asked: no criterion of the rubric needs a judge",
                 quiet=quiet,
             )
         yield None
-        return
-    with open_cache(options) as cache:
-        try:
-            model = make_judge_model(options, cache, quiet=quiet)
-        except (Refused, MissingExtraError):
-            if needs_judge or options.judge is not None:
-                raise
-            yield None
-            return
-        yield make_grader(options, model)
+
+
+def _refuse_workspace(options: JudgingOptions) -> None:
+    if options.workspace is not None:
+        raise click.UsageError(
+            "the rubric has its own judge, which does not read --workspace: "
+            "name another judge with -m"
+        )
+
+
+def _make_optional_grader(
+    options: JudgingOptions, cache: VerdictCache | None, *, quiet: bool
+) -> graders.Grader | None:
+    """Return the grader; None if no judge is named and there is no default judge."""
+    try:
+        model = make_judge_model(options, cache, quiet=quiet)
+    except (Refused, MissingExtraError):
+        if options.judge is not None:
+            raise
+        return None
+    return make_grader(options, model)
 
 
 def has_own_judge(rubric: object) -> bool:

@@ -130,7 +130,7 @@ def command(**values: Any) -> int:
         if grader is None:
             raise TrustError("this rubric has no judge to attack: code checks all its criteria")
         forms = _make_forms(grader, options)
-        reports: dict[str, probe.ProbeReport] = {}
+        reports: dict[str, probe.ProbeReport] = {}  # by form, in the order of the forms
 
         async def work(on_progress: OnProgress | None, interrupt: Interrupt) -> None:
             for form, form_grader in forms.items():
@@ -150,14 +150,7 @@ def command(**values: Any) -> int:
             page = _make_page(reports, rubric.name or "rubric", options.shown_attacks)
             print(format_page(page, options.layout))
             print_budget_note(spent, describe_kept_answers(options), quiet=options.quiet)
-            is_complete = all(form in reports and reports[form].complete for form in forms)
-            if not is_complete:
-                print_note(
-                    f"stopped before all was asked{describe_kept_answers(options)}",
-                    quiet=options.quiet,
-                )
-                return EXIT_INTERRUPTED
-            return _choose_exit_code(reports, options)
+            return _choose_exit_code(reports, forms, options)
 
         def print_before_exit(error: BaseException) -> None:
             if isinstance(error, KeyboardInterrupt):
@@ -212,8 +205,19 @@ def _make_forms(grader: graders.Grader, options: ProbeOptions) -> dict[str, grad
     return forms
 
 
-def _choose_exit_code(reports: Mapping[str, probe.ProbeReport], options: ProbeOptions) -> int:
-    """Return the exit code of a complete probe; the best protected form decides."""
+def _choose_exit_code(
+    reports: Mapping[str, probe.ProbeReport],
+    forms: Mapping[str, graders.Grader],
+    options: ProbeOptions,
+) -> int:
+    """Return the exit code of a probe, and say why if it failed; the best protected form decides."""
+    is_complete = len(reports) == len(forms) and all(report.complete for report in reports.values())
+    if not is_complete:
+        print_note(
+            f"stopped before all was asked{describe_kept_answers(options)}",
+            quiet=options.quiet,
+        )
+        return EXIT_INTERRUPTED
     form, report = list(reports.items())[-1]
     upper_end = report.overall.share.high
     has_unanswered = any(report.unanswered for report in reports.values())

@@ -262,9 +262,10 @@ class RowPrinter:
         self._tally = Tally(pass_rule=pass_rule or DEFAULT_PASS_RULE)
         self._next_number = 0
         self._waiting: dict[int, runs.Row] = {}  # finished before a row that comes before them
-        # Rows that wait take memory, so a large run that prints none of them reports none.
-        is_needed = format is not None or options.fail_rollout_under is not None
-        self.on_row = self._take if is_needed else None
+        # Called with every finished row; None if no row is printed or compared with a threshold.
+        # Rows that wait for earlier ones take memory, so they are not collected for nothing.
+        needs_rows = format is not None or options.fail_rollout_under is not None
+        self.on_row = self._take if needs_rows else None
 
     def _take(self, row: runs.Row) -> None:
         """Print the row as soon as all rows before it are printed."""
