@@ -1139,3 +1139,17 @@ async def test_environments_of_earlier_versions_run():
         results = await turns.evaluate(model=server.model, state_columns=["told"])
     assert results["told"] == [[(1, 1), (2, 2)]]
     assert results["reward"] == [2.0]
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), asyncio.CancelledError(), RuntimeError("x")])
+def test_a_rollout_whose_completion_cannot_be_rendered_is_an_error(error):
+    """Whatever is raised. The rubric would score an empty completion."""
+
+    class Broken(vf.SingleTurnEnv):
+        async def render_completion(self, state):
+            raise error
+
+    env = Broken(dataset=[{"question": "?"}], rubric=vf.Rubric([lambda completion: 0.7]))
+    with ModelServer("hi") as server:
+        results = env.evaluate(model=server.model)
+    assert results["error"][0]["error"] == type(error).__name__

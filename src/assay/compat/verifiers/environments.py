@@ -34,7 +34,7 @@ from assay.compat.verifiers.typed_messages import (
     to_oai_tool,
     typed,
 )
-from assay.concurrency import set_variable
+from assay.concurrency import FAILURES, is_stop_request, set_variable
 from assay.envs.base_env import Given, awaited, called_by_name, cleanup, stop, teardown
 from assay.envs.dataset import copied, first_of
 from assay.envs.model_under_test import ModelUnderTest
@@ -681,7 +681,9 @@ class MultiTurnEnv(Environment, envs.MultiTurnEnv):  # pyright: ignore[reportInc
         """Set what is known of a rollout when it is over, before other hooks read it."""
         try:
             await awaited(self.render_completion(state))
-        except Exception as error:  # noqa: BLE001 - the rollout's own; a hook that raises is only a line in the log
+        except FAILURES as error:  # the rollout's own; a hook that raises is only a line in the log
+            if is_stop_request(error):
+                raise
             state.update(completion=[], error=error, stop_condition="has_error")
 
     async def _tidy_up(self, state: State) -> None:
