@@ -5,7 +5,7 @@ from types import FrameType
 
 import pytest
 
-from assay.math.grammar import parsed
+from assay.math.grammar import parse
 from assay.math.tokens import UnreadableError
 
 NESTED = {
@@ -50,7 +50,7 @@ def calls_to_read(text: str) -> int:
 
     sys.setprofile(count)
     try:
-        parsed(text)
+        parse(text)
     except UnreadableError:
         pass
     finally:

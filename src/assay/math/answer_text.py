@@ -11,7 +11,7 @@ from collections import deque
 from typing import Final
 
 from assay.boxes import find_boxes, is_conclusion, is_denied
-from assay.math.units import says_what
+from assay.math.units import is_unit_or_label
 from assay.math.words import (
     CHANGES,
     DENIALS,
@@ -205,6 +205,6 @@ def _stands_alone(number: re.Match[str]) -> bool:
     if last_word and last_word.casefold() not in LEADS:
         return False
     words_after = words_of(_CLAUSE.split(text_after)[0])
-    if not words_after or says_what(" ".join(words_after)):
+    if not words_after or is_unit_or_label(" ".join(words_after)):
         return True
     return words_after[0] in LINKS and CHANGES.isdisjoint(words_after)

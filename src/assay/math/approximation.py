@@ -7,7 +7,7 @@ from typing import Final
 from flint import fmpq
 
 from assay.math import tree
-from assay.math.balls import TooLargeError, UndefinedError, ball, is_real
+from assay.math.balls import TooLargeError, UndefinedError, compute_ball, is_real
 from assay.math.size import is_small
 from assay.math.tokens import UnreadableError
 
@@ -58,10 +58,10 @@ def _is_approximation(exact: tree.Node, approximation: tree.Node) -> bool:
 
 def _compute(node: tree.Node) -> float | None:
     """Return the value of an expression, or None if it is not a real number or hard to compute."""
-    if tree.symbols_of(node) or not is_small(node):
+    if tree.find_symbols(node) or not is_small(node):
         return None
     try:
-        value = ball(_remove_unit(node), {}, 64)
+        value = compute_ball(_remove_unit(node), {}, 64)
     except (UndefinedError, TooLargeError):
         return None
     if not is_real(value):
@@ -78,7 +78,7 @@ def _find_last_digit(node: tree.Node) -> float | None:
 
     None for a number without a last digit, such as 22/7.
     """
-    number = tree.rational_of(node)
+    number = tree.evaluate_rational(node)
     if number is None or number == 0:
         return None
     place_value = fmpq(1)

@@ -45,7 +45,7 @@ def constant(value: fmpq | fmpz | int) -> Ratio:
     return Ratio(_RING.constant(value), ONE)
 
 
-def rational(ratio: Ratio) -> fmpq | None:
+def to_rational(ratio: Ratio) -> fmpq | None:
     """Return the value of a ratio without atoms, or None for any other."""
     if not ratio.top.is_constant() or not ratio.bottom.is_constant():
         return None
@@ -59,7 +59,7 @@ def constant_value(polynomial: Polynomial) -> fmpq:
     return polynomial.leading_coefficient()
 
 
-def terms_of(polynomial: Polynomial) -> Iterator[tuple[Polynomial, fmpq]]:
+def split_terms(polynomial: Polynomial) -> Iterator[tuple[Polynomial, fmpq]]:
     """Yield the monomials of a polynomial with their coefficients."""
     for powers, coefficient in zip(polynomial.monoms(), polynomial.coeffs(), strict=True):
         yield _RING.term(1, powers), coefficient
@@ -69,13 +69,13 @@ def constant_term(polynomial: Polynomial) -> fmpq:
     return polynomial[(0,) * MAX_ATOMS]
 
 
-def powers_in(polynomial: Polynomial) -> dict[int, int]:
+def find_powers(polynomial: Polynomial) -> dict[int, int]:
     """Return the highest power of each atom in a polynomial, by the number of the atom."""
     degrees = reversed(polynomial.degrees())
     return {atom: power for atom, power in enumerate(degrees) if power > 0}
 
 
-def slope_in(atom: int, polynomial: Polynomial) -> Polynomial:
+def differentiate(atom: int, polynomial: Polynomial) -> Polynomial:
     """Return the derivative by an atom, which for a linear polynomial is the atom's coefficient."""
     return polynomial.derivative(MAX_ATOMS - 1 - atom)
 
@@ -126,7 +126,7 @@ class Atoms:
             return True
         ratios = [argument for argument in arguments if isinstance(argument, Ratio)]
         if kind == "power" and isinstance(arguments[0], Ratio):
-            base = rational(arguments[0])
+            base = to_rational(arguments[0])
             if base is not None and base < 0:
                 return True
         return any(self.may_be_complex(*ratio) for ratio in ratios)
@@ -136,24 +136,26 @@ class Atoms:
 
     def imaginary_part(self, polynomial: Polynomial) -> Polynomial:
         """Return the coefficient of i, which must be an atom already."""
-        return slope_in(self._numbers["i",], self.reduced(polynomial))
+        return differentiate(self._numbers["i",], self.reduce(polynomial))
 
     def kinds_in(self, *polynomials: Polynomial) -> set[str]:
         """Return the kinds of all atoms in some polynomials."""
-        return {self.keys[atom][0] for polynomial in polynomials for atom in powers_in(polynomial)}
+        return {
+            self.keys[atom][0] for polynomial in polynomials for atom in find_powers(polynomial)
+        }
 
     def may_be_complex(self, *polynomials: Polynomial) -> bool:
         """Return True if a polynomial may be complex even where all variables are real."""
         if not self._complex_atoms:
             return False
         for polynomial in polynomials:
-            if not self._complex_atoms.isdisjoint(powers_in(polynomial)):
+            if not self._complex_atoms.isdisjoint(find_powers(polynomial)):
                 return True
         return False
 
     # Polynomials.
 
-    def times(self, left: Polynomial, right: Polynomial) -> Polynomial:
+    def multiply_polynomials(self, left: Polynomial, right: Polynomial) -> Polynomial:
         """Multiply two polynomials. Raises `TooComplexError` if that takes too long."""
         self._add_work(len(left) * len(right))
         product = left * right
@@ -161,7 +163,7 @@ class Atoms:
             raise TooComplexError(f"a polynomial of {len(product)} terms")
         return product
 
-    def reduced(self, polynomial: Polynomial) -> Polynomial:
+    def reduce(self, polynomial: Polynomial) -> Polynomial:
         """Reduce the power of every atom that has an equation below the power it replaces."""
         if not self.equations or polynomial.is_constant():
             return polynomial
@@ -182,12 +184,14 @@ class Atoms:
 
     # Ratios.
 
-    def equal(self, first: Ratio, second: Ratio) -> bool:
+    def are_equal(self, first: Ratio, second: Ratio) -> bool:
         if first.bottom == second.bottom:
             difference = first.top - second.top
         else:
-            difference = self.times(first.top, second.bottom) - self.times(second.top, first.bottom)
-        return not self.reduced(difference)
+            difference = self.multiply_polynomials(
+                first.top, second.bottom
+            ) - self.multiply_polynomials(second.top, first.bottom)
+        return not self.reduce(difference)
 
     def add(self, first: Ratio, second: Ratio) -> Ratio:
         if first.bottom == second.bottom:
@@ -195,8 +199,10 @@ class Atoms:
         shared_factor = _find_shared_factor(first.bottom, second.bottom)
         first_factor = second.bottom / shared_factor
         second_factor = first.bottom / shared_factor
-        top = self.times(first.top, first_factor) + self.times(second.top, second_factor)
-        return Ratio(self.reduced(top), self.times(first.bottom, first_factor))
+        top = self.multiply_polynomials(first.top, first_factor) + self.multiply_polynomials(
+            second.top, second_factor
+        )
+        return Ratio(self.reduce(top), self.multiply_polynomials(first.bottom, first_factor))
 
     def subtract(self, first: Ratio, second: Ratio) -> Ratio:
         return self.add(first, self.negate(second))
@@ -205,14 +211,14 @@ class Atoms:
         return Ratio(-ratio.top, ratio.bottom)
 
     def multiply(self, first: Ratio, second: Ratio) -> Ratio:
-        top = self.reduced(self.times(first.top, second.top))
-        bottom = self.reduced(self.times(first.bottom, second.bottom))
+        top = self.reduce(self.multiply_polynomials(first.top, second.top))
+        bottom = self.reduce(self.multiply_polynomials(first.bottom, second.bottom))
         if not bottom:
             raise UndefinedError("a division by 0")
         return _cancel(top, bottom)
 
     def divide(self, first: Ratio, second: Ratio) -> Ratio:
-        divisor = self.reduced(second.top)
+        divisor = self.reduce(second.top)
         if not divisor:
             raise UndefinedError("a division by 0")
         return self.multiply(first, Ratio(second.bottom, divisor))
@@ -221,7 +227,7 @@ class Atoms:
         """Raise a ratio to a whole power, which may be negative."""
         if power < 0:
             return self.divide(constant(1), self.raise_to(ratio, -power))
-        number = rational(ratio)
+        number = to_rational(ratio)
         if number == 0 and power == 0:
             raise UndefinedError("0 to the power 0")
         if number is not None:
@@ -247,30 +253,34 @@ class Atoms:
 
         Its denominator has no roots, if that can be had, and begins with the coefficient 1.
         """
-        rationalized = self._rationalize(self.reduced(ratio.top), self.reduced(ratio.bottom))
+        rationalized = self._rationalize(self.reduce(ratio.top), self.reduce(ratio.bottom))
         top, bottom = _cancel(rationalized.top, rationalized.bottom)
         leading_coefficient = bottom.leading_coefficient()
         return Ratio(top / leading_coefficient, bottom / leading_coefficient)
 
     def _rationalize(self, top: Polynomial, bottom: Polynomial) -> Ratio:
-        """Return the ratio with only variables in its denominator, or unchanged if others stay."""
+        """Return the ratio with only variables in its denominator.
+
+        It is returned unchanged if other atoms would stay there.
+        """
         new_top = top
         new_bottom = bottom
         for atom, (degree, zero) in reversed(self.equations.items()):
-            power = powers_in(new_bottom).get(atom, 0)
+            power = find_powers(new_bottom).get(atom, 0)
             if power == 0:
                 continue
-            is_square_root = degree == 2 and atom not in powers_in(zero - ATOMS[atom] ** 2)
+            is_square_root = degree == 2 and atom not in find_powers(zero - ATOMS[atom] ** 2)
             if len(new_bottom) == 1:
+                # Extend a monomial so that the power of the atom can be replaced.
                 factor = ATOMS[atom] ** (degree - power)
             elif is_square_root and power == 1:
                 # Extend a + b√c by its conjugate a − b√c.
-                coefficient = slope_in(atom, new_bottom)
-                factor = new_bottom - 2 * self.times(coefficient, ATOMS[atom])
+                coefficient = differentiate(atom, new_bottom)
+                factor = new_bottom - 2 * self.multiply_polynomials(coefficient, ATOMS[atom])
             else:
                 return Ratio(top, bottom)
-            new_top = self.reduced(self.times(new_top, factor))
-            new_bottom = self.reduced(self.times(new_bottom, factor))
+            new_top = self.reduce(self.multiply_polynomials(new_top, factor))
+            new_bottom = self.reduce(self.multiply_polynomials(new_bottom, factor))
         if not new_bottom:
             return Ratio(top, bottom)  # a factor was 0, which proves nothing
         if not self.kinds_in(new_bottom) <= {"symbol"}:

@@ -32,7 +32,7 @@ class TooLargeError(ValueError):
     """The value is too large to be useful: a tower of powers, the factorial of a factorial."""
 
 
-def ball(node: tree.Node, point: Point, precision: int) -> acb:
+def compute_ball(node: tree.Node, point: Point, precision: int) -> acb:
     """Compute an expression at a point as a complex ball, with so many bits of precision.
 
     The value is real if the imaginary part of the ball is exactly 0. Raises `UndefinedError` or
@@ -122,7 +122,7 @@ def _compute_power(base: tree.Node, exponent: tree.Node, point: Point) -> acb:
             return acb(0)
         raise UndefinedError("0 to a power that is not positive")
 
-    rational_exponent = tree.rational_of(exponent)
+    rational_exponent = tree.evaluate_rational(exponent)
     is_negative = is_real(base_value) and base_value.real < 0
     if is_negative and rational_exponent is not None and rational_exponent.q % 2 == 1:
         # An odd root of a negative number is read as the real one: (-8)^(1/3) is -2.
@@ -171,7 +171,7 @@ def _compute_root(radicand: acb, index: acb) -> acb:
     if whole_index is None or not 0 < whole_index < _MAX_ROOT_INDEX:
         raise UndefinedError("a root whose index is no small number")
     if whole_index == 2:
-        return radicand.sqrt()
+        return radicand.sqrt()  # also of a negative number, which is complex
     if radicand == 0:
         return acb(0)
     power = acb(arb(fmpq(1, whole_index)))
@@ -241,6 +241,7 @@ def _find_extreme(*values: acb, largest: bool) -> acb:
     """Return the largest or the smallest value, if the order of all is certain."""
     extreme, *others = values
     for value in others:
+        # A comparison of two balls that overlap is False, in whichever direction.
         is_ordered = value.real < extreme.real or value.real > extreme.real or value == extreme
         if not (is_real(value) and is_real(extreme) and is_ordered):
             raise UndefinedError("the order is not certain")

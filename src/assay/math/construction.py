@@ -7,7 +7,7 @@ from flint import fmpq
 
 from assay.math import tree
 from assay.math.tokens import UnreadableError
-from assay.math.units import says_what
+from assay.math.units import is_unit_or_label
 from assay.math.words import BASIS_POINTS, ORDINALS, PARTS, SCALES
 
 _MAX_DETERMINANT: Final = 4
@@ -110,7 +110,7 @@ def attach_unit(value: tree.Node, unit: str) -> tree.Node:
     scale = SCALES.get(first_word.lower())
     if scale is not None:
         unit = other_words
-    if unit and unit not in ORDINALS and not says_what(unit):
+    if unit and unit not in ORDINALS and not is_unit_or_label(unit):
         raise UnreadableError(f"the words {unit!r} may make another number of it")
     if scale is not None:
         value = _multiply_by_number(value, fmpq(scale))
@@ -164,7 +164,7 @@ def expand_determinant(rows: Sequence[tuple[tree.Node, ...]]) -> tree.Node:
     for column, cell in enumerate(rows[0]):
         minor = [row[:column] + row[column + 1 :] for row in rows[1:]]
         term = tree.Product((cell, expand_determinant(minor)))
-        terms.append(tree.negated(term) if column % 2 == 1 else term)
+        terms.append(tree.negate(term) if column % 2 == 1 else term)
     return tree.Sum(tuple(terms))
 
 

@@ -47,7 +47,7 @@ def compare(gold: tree.Node, answer: tree.Node, options: MathOptions) -> Equalit
 def _with_name_first(node: tree.Node) -> tree.Node:
     """Return `5 = x` as `x = 5`, and anything else as it is."""
     match node:
-        case tree.Relation((value, tree.Symbol() as name), ("=",)) if not tree.symbols_of(value):
+        case tree.Relation((value, tree.Symbol() as name), ("=",)) if not tree.find_symbols(value):
             return tree.Relation((name, value), ("=",))
         case _:
             return node
@@ -60,21 +60,21 @@ def _with_constant_of(gold: tree.Node, answer: tree.Node) -> tree.Node:
     """Return the answer with the gold's name for the constant of integration: `+ c` for `+ C`."""
     name = _find_constant_of_integration(gold)
     other = _find_constant_of_integration(answer)
-    if name is None or other is None or name == other or name in tree.symbols_of(answer):
+    if name is None or other is None or name == other or name in tree.find_symbols(answer):
         return answer
-    return tree.renamed(answer, lambda symbol: name if symbol == other else symbol)
+    return tree.rename_symbols(answer, lambda symbol: name if symbol == other else symbol)
 
 
 def _find_constant_of_integration(node: tree.Node) -> str | None:
     """Return the name of a constant that is added to an expression, and is nowhere else in it."""
     if not isinstance(node, tree.Sum):
         return None
-    names = tree.symbols_of(node)
+    names = tree.find_symbols(node)
     for term in node.terms:
         if not isinstance(term, tree.Symbol) or term.name not in _CONSTANTS_OF_INTEGRATION:
             continue
         others = [other for other in node.terms if other is not term]
-        is_added_only = all(term.name not in tree.symbols_of(other) for other in others)
+        is_added_only = all(term.name not in tree.find_symbols(other) for other in others)
         if is_added_only and len(names) > 1:
             return term.name
     return None
@@ -84,7 +84,7 @@ def _is_false(equation: tree.Relation, options: MathOptions) -> bool:
     """Return True if two sides of a chain are different numbers (`8 = 7`), or one has no value (`0/0 = 7`)."""
     numbers: list[tree.Node] = []
     for side in equation.sides:
-        if not tree.symbols_of(side) and not isinstance(side, tree.Words | tree.Listing):
+        if not tree.find_symbols(side) and not isinstance(side, tree.Words | tree.Listing):
             numbers.append(side)
     for number in numbers[:-1]:
         if compare_quantities(number, numbers[-1], options).equal is False:
@@ -163,14 +163,14 @@ def _compare_definitions(
             if isinstance(ours, tree.Symbol) and isinstance(theirs, tree.Symbol)
         }
         renamed_sides = (
-            tree.renamed(side, lambda one: names.get(one, one)) for side in answer.sides
+            tree.rename_symbols(side, lambda one: names.get(one, one)) for side in answer.sides
         )
         answer = tree.Relation(tuple(renamed_sides), answer.operators)
         other = answer.sides[0]
     if _is_graph(name, gold.sides[-1], other, answer.sides[-1]):
         return compare(gold.sides[-1], answer.sides[-1], options)
-    arguments = tree.symbols_of(name) if isinstance(name, tree.Apply) else set[str]()
-    if name != other or tree.symbols_of(name) & tree.symbols_of(gold.sides[-1]) - arguments:
+    arguments = tree.find_symbols(name) if isinstance(name, tree.Apply) else set[str]()
+    if name != other or tree.find_symbols(name) & tree.find_symbols(gold.sides[-1]) - arguments:
         return None
     return compare(gold.sides[-1], answer.sides[-1], options)
 
@@ -178,7 +178,7 @@ def _compare_definitions(
 def _is_graph(name: tree.Node, rule: tree.Node, other: tree.Node, other_rule: tree.Node) -> bool:
     """Return True if one defines a function of x and the other its graph: `f(x) = …` and `y = …`."""
     y = tree.Symbol("y")
-    if "y" in tree.symbols_of(rule) | tree.symbols_of(other_rule):
+    if "y" in tree.find_symbols(rule) | tree.find_symbols(other_rule):
         return False
     function = other if name == y else name
     x = (tree.Symbol("x"),)
@@ -408,7 +408,7 @@ def _multiplied_out(node: tree.Node) -> tree.Node:
         grids = [term for term in terms if isinstance(term, tree.Grid)]
         if len(grids) == len(terms) and len({_shape(grid) for grid in grids}) == 1:
             cells = zip(*map(tree.children, grids), strict=True)
-            return tree.rebuilt(grids[0], tuple(tree.Sum(terms_of_cell) for terms_of_cell in cells))
+            return tree.rebuild(grids[0], tuple(tree.Sum(terms_of_cell) for terms_of_cell in cells))
         return node
     if not isinstance(node, tree.Product):
         return node
@@ -417,7 +417,7 @@ def _multiplied_out(node: tree.Node) -> tree.Node:
         return node
     rest = tuple(factor for factor in node.factors if factor is not grids[0])
     cells = tuple(tree.Product((*rest, cell)) for cell in tree.children(grids[0]))
-    return tree.rebuilt(grids[0], cells)
+    return tree.rebuild(grids[0], cells)
 
 
 def _shape(node: tree.Node) -> tuple[int, int]:
@@ -497,7 +497,7 @@ def _left_to_do(gold: tree.Node, answer: tree.Node) -> str | None:
             None,
         )
     gold = gold.sides[-1] if tree.is_assignment(gold) else gold
-    if _is_literal(gold) and not tree.symbols_of(answer) and not _is_computed(answer):
+    if _is_literal(gold) and not tree.find_symbols(answer) and not _is_computed(answer):
         return "the number is not computed"
     return None
 
@@ -505,7 +505,7 @@ def _left_to_do(gold: tree.Node, answer: tree.Node) -> str | None:
 def _is_isolated(relation: tree.Relation) -> bool:
     """Whether every side is one letter or has none: `x > 4`, `1 < x < 2`, `|x| < 2`, but not `2x > 8`."""
     for side in relation.sides:
-        is_bare = isinstance(side, tree.Symbol) or not tree.symbols_of(side)
+        is_bare = isinstance(side, tree.Symbol) or not tree.find_symbols(side)
         match side:
             case tree.Apply("abs", (tree.Symbol(),)):
                 continue
@@ -524,22 +524,22 @@ def _is_line(equation: tree.Relation) -> bool:
 
     It may be written in any form: `2x - y + 1 = 0` is as good an answer.
     """
-    names = tree.symbols_of(equation)
+    names = tree.find_symbols(equation)
     return len(names) > 1 and names <= _COORDINATES and all(map(_is_linear, equation.sides))
 
 
 def _is_linear(node: tree.Node) -> bool:
     """Return True if an expression has no powers, functions or products of variables."""
-    if not tree.symbols_of(node) or isinstance(node, tree.Symbol):
+    if not tree.find_symbols(node) or isinstance(node, tree.Symbol):
         return True
     match node:
         case tree.Sum(terms):
             return all(map(_is_linear, terms))
         case tree.Product(factors):
-            variable_factors = [factor for factor in factors if tree.symbols_of(factor)]
+            variable_factors = [factor for factor in factors if tree.find_symbols(factor)]
             return len(variable_factors) == 1 and _is_linear(variable_factors[0])
         case tree.Quotient(top, bottom):
-            return _is_linear(top) and not tree.symbols_of(bottom)
+            return _is_linear(top) and not tree.find_symbols(bottom)
         case _:
             return False
 
@@ -550,9 +550,9 @@ def _gives(equation: tree.Relation, name: tree.Node) -> bool:
     if tree.is_assignment(equation) and not isinstance(name, tree.Symbol):
         return True
     return any(
-        one == name and not tree.symbols_of(name) & tree.symbols_of(other)
+        one == name and not tree.find_symbols(name) & tree.find_symbols(other)
         for one, other in ((first, last), (last, first))
-    ) or (isinstance(first, tree.Symbol) and not tree.symbols_of(last))
+    ) or (isinstance(first, tree.Symbol) and not tree.find_symbols(last))
 
 
 def _is_literal(node: tree.Node) -> bool:

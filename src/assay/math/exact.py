@@ -25,11 +25,11 @@ from assay.math.atoms import (
     constant,
     constant_term,
     constant_value,
-    powers_in,
-    rational,
-    terms_of,
+    find_powers,
+    split_terms,
+    to_rational,
 )
-from assay.math.balls import TooLargeError, UndefinedError, ball, is_real
+from assay.math.balls import TooLargeError, UndefinedError, compute_ball, is_real
 
 # What ends an exact computation without a proof.
 NO_PROOF: Final = (TooComplexError, TooLargeError, UndefinedError, RecursionError)
@@ -57,20 +57,20 @@ _RECIPROCALS: Final = {"arcsec": "arccos", "arccsc": "arcsin"}  # the other func
 _FUNCTIONS_OF_NUMBERS: Final = frozenset({"max", "min", "floor", "ceil", "gcd", "lcm", "sign"})
 
 
-def proves_equal(first: tree.Node, second: tree.Node) -> tuple[bool, bool]:
+def prove_equal(first: tree.Node, second: tree.Node) -> tuple[bool, bool]:
     """Return whether two expressions are provably equal, and whether that takes positive variables."""
     form = Form()
     try:
-        first_ratio = form.value(first)
-        second_ratio = form.value(second)
-        is_equal = form.equal(first_ratio, second_ratio)
+        first_ratio = form.evaluate(first)
+        second_ratio = form.evaluate(second)
+        is_equal = form.are_equal(first_ratio, second_ratio)
         has_variables = any(kind == "symbol" for kind, *_ in form.keys)
         if not is_equal and not has_variables:
             # If the difference times a whole number is a multiple of π or πi, and is less than 3 in
             # absolute value, it is 0.
             scale = form.find_scale_to_multiple_of_pi(form.subtract(first_ratio, second_ratio))
-            difference = tree.Sum((first, tree.negated(second)))
-            if scale is not None and abs(ball(difference, {}, 64)) * scale < 3:
+            difference = tree.Sum((first, tree.negate(second)))
+            if scale is not None and abs(compute_ball(difference, {}, 64)) * scale < 3:
                 is_equal = True
     except NO_PROOF:
         return False, False
@@ -93,7 +93,7 @@ class Form(Atoms):
 
     # Expressions.
 
-    def value(self, node: tree.Node) -> Ratio:
+    def evaluate(self, node: tree.Node) -> Ratio:
         """Return the exact form of an expression. Raises one of `NO_PROOF` if it has none."""
         match node:
             case tree.Number(number):
@@ -101,20 +101,20 @@ class Form(Atoms):
             case tree.Symbol(name):
                 return self.atom("symbol", name)
             case tree.Sum(terms):
-                return reduce(self.add, [self.value(term) for term in terms])
+                return reduce(self.add, [self.evaluate(term) for term in terms])
             case tree.Product(factors):
-                return reduce(self.multiply, [self.value(factor) for factor in factors])
+                return reduce(self.multiply, [self.evaluate(factor) for factor in factors])
             case tree.Quotient(top, bottom):
-                return self.divide(self.value(top), self.value(bottom))
+                return self.divide(self.evaluate(top), self.evaluate(bottom))
             case tree.Power(base, exponent):
-                return self._power(base, self.value(exponent))
+                return self._power(base, self.evaluate(exponent))
             case tree.Percent(value):
-                return self.divide(self.value(value), constant(100))
+                return self.divide(self.evaluate(value), constant(100))
             case tree.Quantity(value, "degree"):
                 degree = self.multiply(self.atom("pi"), constant(fmpq(1, 180)))
-                return self.multiply(self.value(value), degree)
+                return self.multiply(self.evaluate(value), degree)
             case tree.Quantity(value):
-                return self.value(value)
+                return self.evaluate(value)
             case tree.Constant("i"):
                 return self.imaginary_unit()
             case tree.Constant("pi" | "e" as name):
@@ -125,18 +125,18 @@ class Form(Atoms):
                 raise UndefinedError(f"{type(node).__name__} is no number")
 
     def _power(self, base: tree.Node, exponent: Ratio) -> Ratio:
-        power = rational(exponent)
+        power = to_rational(exponent)
         if base == tree.Constant("e") and (power is None or power.q != 1):
             return self._complex_exponential(exponent)
         if power is None:
-            base_ratio = self.value(base)
-            is_unknown_number = rational(base_ratio) is None and not tree.symbols_of(base)
+            base_ratio = self.evaluate(base)
+            is_unknown_number = to_rational(base_ratio) is None and not tree.find_symbols(base)
             if is_unknown_number and _find_sign(base) < 0:
                 raise TooComplexError("a negative number to a power")
             return self._general_power(base_ratio, exponent)
         if abs(power.p) > _MAX_POWER:
             raise TooComplexError("a power too high to write out")
-        base_ratio = self.value(base)
+        base_ratio = self.evaluate(base)
         if power.q != 1:
             base_ratio = self._root_of(base, base_ratio, int(power.q))
         return self.raise_to(base_ratio, int(power.p))
@@ -144,11 +144,11 @@ class Form(Atoms):
     def _root_of(self, node: tree.Node, ratio: Ratio, index: int) -> Ratio:
         """Return a root of an expression, given as a tree and as a ratio.
 
-        The sign of a number is computed and not assumed.
+        Variables are taken as positive, but the sign of a number such as 1 − √2 is computed.
         """
-        if rational(ratio) is not None or tree.symbols_of(node):
+        if to_rational(ratio) is not None or tree.find_symbols(node):
             return self._root(ratio, index)
-        assumed_positive = self.assumed_positive
+        assumed_positive = self.assumed_positive  # restored below, since no variable is involved
         is_negative = _find_sign(node) < 0
         root = self._root(self.negate(ratio) if is_negative else ratio, index)
         self.assumed_positive = assumed_positive
@@ -162,10 +162,10 @@ class Form(Atoms):
 
     def _apply(self, function: str, arguments: tuple[tree.Node, ...]) -> Ratio:
         """Return the exact form of a function of some arguments."""
-        values = tuple(self.value(argument) for argument in arguments)
+        values = tuple(self.evaluate(argument) for argument in arguments)
         match function:
             case "root":
-                index = rational(values[1])
+                index = to_rational(values[1])
                 if index is None or index.q != 1:
                     raise TooComplexError("a root whose index is no number")
                 return self._root_of(arguments[0], values[0], int(index.p))
@@ -184,7 +184,7 @@ class Form(Atoms):
         angle_value = self._apply_angle_function(function, values[0])
         if angle_value is not None:
             return angle_value
-        has_variables = any(tree.symbols_of(argument) for argument in arguments)
+        has_variables = any(tree.find_symbols(argument) for argument in arguments)
         if function in _FUNCTIONS_OF_NUMBERS and not has_variables:
             return self._apply_to_numbers(function, arguments, values)
         return self.atom(function, *values)
@@ -193,7 +193,7 @@ class Form(Atoms):
         """Return the logarithm of the first argument to the base of the second."""
         for argument, value in zip(arguments, values, strict=True):
             # The logarithm of a product is the sum of logarithms only for positive factors.
-            is_unknown_number = rational(value) is None and not tree.symbols_of(argument)
+            is_unknown_number = to_rational(value) is None and not tree.find_symbols(argument)
             if is_unknown_number and _find_sign(argument) < 0:
                 raise TooComplexError("the logarithm of a negative number")
         argument_log, base_log = [self._natural_log(value) for value in values]
@@ -203,10 +203,10 @@ class Form(Atoms):
         self, function: str, arguments: tuple[tree.Node, ...], values: tuple[Ratio, ...]
     ) -> Ratio:
         """Return the maximum, the floor or the like of numbers, found with certified values."""
-        result = ball(tree.Apply(function, arguments), {}, _NUMBER_PRECISION)
+        result = compute_ball(tree.Apply(function, arguments), {}, _NUMBER_PRECISION)
         if function in ("max", "min"):
             for argument, value in zip(arguments, values, strict=True):
-                if ball(argument, {}, _NUMBER_PRECISION).overlaps(result):
+                if compute_ball(argument, {}, _NUMBER_PRECISION).overlaps(result):
                     return value
         if not is_real(result) or not result.real.is_exact():
             raise UndefinedError("no certain whole number")
@@ -234,7 +234,7 @@ class Form(Atoms):
 
     def _exponential_of_term(self, term: Ratio) -> Ratio:
         """Return e to a term, where e to u·ln v is v to u."""
-        for atom, power in powers_in(term.top).items():
+        for atom, power in find_powers(term.top).items():
             base = self._read_argument(ATOMS[atom], "ln")
             if base is not None and power == 1:
                 return self._general_power(base, Ratio(term.top / ATOMS[atom], term.bottom))
@@ -242,7 +242,7 @@ class Form(Atoms):
 
     def _general_power(self, base: Ratio, exponent: Ratio) -> Ratio:
         """Return a power with any exponent, split into powers of primes and variables."""
-        number = rational(base)
+        number = to_rational(base)
         is_monomial = len(base.top) == len(base.bottom) == 1
         if number is None and is_monomial and base.top not in ATOMS:
             product = self._power_of_product(base, exponent)
@@ -269,8 +269,8 @@ class Form(Atoms):
         None if the sign of a factor is not known.
         """
         number = base.top.leading_coefficient() / base.bottom.leading_coefficient()
-        powers = list(powers_in(base.top).items())
-        for atom, power in powers_in(base.bottom).items():
+        powers = list(find_powers(base.top).items())
+        for atom, power in find_powers(base.bottom).items():
             powers.append((atom, -power))
         kinds = {self.keys[atom][0] for atom, _ in powers}
         if number < 0 or not kinds <= _POSITIVE or self.may_be_complex(*base):
@@ -289,26 +289,27 @@ class Form(Atoms):
     def _multiply_term_powers(
         self, power_of: Callable[[Ratio], Ratio], exponent: Ratio, base: Ratio
     ) -> Ratio:
-        """Return base^(2 + 3u/2) as base²·(base^(u/2))³.
+        """Return a base to the power of a sum, term by term: base^(2 + 3u/2) is base²·(base^(u/2))³.
 
-        Each term of the exponent has one atom, whatever its whole factor. `power_of` returns the
-        base to the power of a term, such as u/2.
+        `power_of` returns the base to the power of a term without its whole factor, such as u/2.
         """
         result = constant(1)
-        bottom = exponent.bottom.leading_coefficient()
-        for monomial, coefficient in terms_of(exponent.top):
-            factor = coefficient / bottom
-            if monomial.is_constant() and exponent.bottom.is_constant():
+        divisor = exponent.bottom.leading_coefficient()
+        bottom = exponent.bottom / divisor
+        for monomial, coefficient in split_terms(exponent.top):
+            factor = coefficient / divisor
+            if monomial.is_constant() and bottom.is_constant():
                 power = self._rational_power(base, factor)
             else:
-                unit_term = Ratio(monomial / fmpq(factor.q), exponent.bottom / bottom)
+                # 3u/2 and 5u/2 are multiples of u/2, so their powers share one atom.
+                unit_term = Ratio(monomial / fmpq(factor.q), bottom)
                 power = self.raise_to(power_of(unit_term), int(factor.p))
             result = self.multiply(result, power)
         return result
 
     def _rational_power(self, base: Ratio, exponent: fmpq) -> Ratio:
         if exponent.q != 1:
-            number = rational(base)
+            number = to_rational(base)
             if number is not None and number < 0:
                 raise TooComplexError("a negative number to a broken power")
             base = self._root(base, int(exponent.q))
@@ -352,9 +353,9 @@ class Form(Atoms):
     def _multiply_by_root(
         self, product: Ratio, base: Ratio, key: Ratio | int, power: int, index: int
     ) -> Ratio:
-        """Multiply a product by the root of a power, where √(x⁵) is x²·√x.
+        """Multiply a product by the root of a power of a base, where √(x⁵) is x²·√x.
 
-        `key` is the base as it stands in the key of the atom √x.
+        `key` is the same base as the atom √x names it: a prime is a plain number there.
         """
         whole_power, remaining_power = divmod(power, index)
         product = self.multiply(product, self.raise_to(base, whole_power))
@@ -366,7 +367,10 @@ class Form(Atoms):
     def _take_out_powers(
         self, outside: Ratio, inside: Polynomial, index: int
     ) -> tuple[Ratio, Polynomial]:
-        """Take powers of polynomials out of a root: √(x² + 2x + 1) is |x + 1| for real x."""
+        """Take powers of polynomials out of a root: √(x² + 2x + 1) is |x + 1| for real x.
+
+        Returns the new factor before the root, and what remains under the root.
+        """
         term_count = len(inside)
         if not 1 < term_count < _MAX_SQUAREFREE_TERMS or max(inside.degrees()) > MAX_GCD_DEGREE:
             return outside, inside
@@ -396,14 +400,14 @@ class Form(Atoms):
         denominator = reduce(fmpz.lcm, [coefficient.q for coefficient in coefficients])
         number = fmpq(abs(numerator), denominator)
         self._assume_positive(common_monomial)
-        return number, powers_in(common_monomial), polynomial / common_monomial / number
+        return number, find_powers(common_monomial), polynomial / common_monomial / number
 
     def _assume_positive(self, polynomial: Polynomial) -> None:
         """Take the variables of a polynomial as positive.
 
         Raises `TooComplexError` if it has other atoms that are not known to be positive.
         """
-        for atom in powers_in(polynomial):
+        for atom in find_powers(polynomial):
             kind = self.keys[atom][0]
             if kind not in _POSITIVE or self.may_be_complex(ATOMS[atom]):
                 raise TooComplexError(f"the sign of {kind} is not known")
@@ -437,6 +441,7 @@ class Form(Atoms):
         return self.add(total, self.atom("ln", Ratio(rest, ONE)))
 
     def _log_of_atom(self, atom: int) -> Ratio:
+        """Return ln of an atom. It is not an atom itself for e, powers of e, roots and powers."""
         match self.keys[atom]:
             case ("e",):
                 return constant(1)
@@ -451,7 +456,7 @@ class Form(Atoms):
 
     def _read_argument(self, monomial: Polynomial, function: str) -> Ratio | None:
         """Return u if the monomial is this function of u and nothing else."""
-        powers = powers_in(monomial)
+        powers = find_powers(monomial)
         if list(powers.values()) != [1]:
             return None
         (atom,) = powers
@@ -512,7 +517,7 @@ class Form(Atoms):
                 angle = self.multiply(pi, constant(fmpq(step, 12)))
                 direction = self._find_direction(angle)
                 value = self._choose_function(_INVERSES[function], direction.cosine, direction.sine)
-                if self.equal(value, argument):
+                if self.are_equal(value, argument):
                     return angle
         if _has_negative_lead(argument):
             # Both functions are odd, so only one sign of the argument gets an atom.
@@ -526,7 +531,7 @@ class Form(Atoms):
             return self._make_direction(angle)
         direction = _ZERO_ANGLE
         divisor = constant_value(angle.bottom)
-        for monomial, coefficient in terms_of(angle.top):
+        for monomial, coefficient in split_terms(angle.top):
             term = self._find_direction_of_term(monomial, coefficient / divisor)
             direction = self._add_angles(direction, term)
         return direction
@@ -578,19 +583,20 @@ class Form(Atoms):
         return self._make_direction(self.multiply(self.atom("pi"), constant(turn)))
 
     def _find_direction_of_inverse(self, monomial: Polynomial) -> _Direction | None:
-        """Return the direction of a monomial that is π, arctan u or arcsin u.
+        """Return the direction of an angle that is one atom: π, arctan u or arcsin u.
 
-        Its sides need not have the length 1. None for other monomials.
+        The direction of arctan u is (1, u), which is not scaled to the length 1. None for other
+        monomials.
         """
         if monomial == self.atom("pi").top:
             return _STRAIGHT_ANGLE
         tangent = self._read_argument(monomial, "arctan")
+        if tangent is not None:
+            return _Direction(cosine=constant(1), sine=tangent)
         sine = self._read_argument(monomial, "arcsin")
         if sine is not None:
             squared_cosine = self.subtract(constant(1), self.multiply(sine, sine))
-            return _Direction(self._root(squared_cosine, 2), sine)
-        if tangent is not None:
-            return _Direction(constant(1), tangent)
+            return _Direction(cosine=self._root(squared_cosine, 2), sine=sine)
         return None
 
     def _make_direction(self, angle: Ratio) -> _Direction:
@@ -601,6 +607,7 @@ class Form(Atoms):
         return _Direction(cosine, sine)
 
     def _add_angles(self, first: _Direction, second: _Direction) -> _Direction:
+        """Return the direction of a sum of two angles, by the addition theorems."""
         cosine = self.subtract(
             self.multiply(first.cosine, second.cosine), self.multiply(first.sine, second.sine)
         )
@@ -627,7 +634,7 @@ class Form(Atoms):
         if not ratio.bottom.is_constant():
             return None
         divisor = constant_value(ratio.bottom)
-        terms = [(monomial, number / divisor) for monomial, number in terms_of(ratio.top)]
+        terms = [(monomial, number / divisor) for monomial, number in split_terms(ratio.top)]
         scale = lcm(*(int(coefficient.q) for _, coefficient in terms))
         product = constant(1)
         direction = _ZERO_ANGLE
@@ -643,15 +650,15 @@ class Form(Atoms):
             if log_argument is None:
                 return None
             product = self.multiply(product, self.raise_to(log_argument, count))
-        if not self.equal(product, constant(1)):
+        if not self.are_equal(product, constant(1)):
             return None
-        is_straight = not self.reduced(direction.sine.top)
+        is_straight = not self.reduce(direction.sine.top)
         return scale if is_straight else None
 
     # Other functions.
 
     def _absolute(self, argument: Ratio) -> Ratio:
-        number = rational(argument)
+        number = to_rational(argument)
         if number is not None:
             return constant(abs(number))
         if "i" in self.kinds_in(*argument):
@@ -691,13 +698,13 @@ class Form(Atoms):
         )
 
     def _conjugate_polynomial(self, polynomial: Polynomial) -> Polynomial:
-        polynomial = self.reduced(polynomial)
+        polynomial = self.reduce(polynomial)
         imaginary_unit = self.imaginary_unit().top
         return polynomial - 2 * self.imaginary_part(polynomial) * imaginary_unit
 
     def _factorial(self, argument: Ratio) -> Ratio:
         """Return n!, where (n + 2)! is written as (n + 2)(n + 1)·n!."""
-        number = rational(argument)
+        number = to_rational(argument)
         if number is not None:
             if number.q != 1 or not 0 <= number.p <= _MAX_FACTORIAL:
                 raise TooComplexError("a factorial too large to write out")
@@ -717,7 +724,7 @@ class Form(Atoms):
         return result
 
     def _binomial(self, upper: Ratio, lower: Ratio) -> Ratio:
-        lower_number = rational(lower)
+        lower_number = to_rational(lower)
         if lower_number is None:
             difference = self.subtract(upper, lower)
             denominator = self.multiply(self._factorial(lower), self._factorial(difference))
@@ -725,7 +732,7 @@ class Form(Atoms):
         if lower_number.q != 1 or not 0 <= lower_number.p <= _MAX_FACTORIAL:
             raise TooComplexError("a binomial coefficient too large to write out")
         step_count = int(lower_number.p)
-        upper_number = rational(upper)
+        upper_number = to_rational(upper)
         if upper_number is not None and upper_number.p.bit_length() * step_count > 4 * MAX_BITS:
             raise TooComplexError("a binomial coefficient with too many digits")
         result = constant(1)
@@ -735,13 +742,13 @@ class Form(Atoms):
         return result
 
     def _modulo(self, value: Ratio, modulus: Ratio) -> Ratio:
-        """Return the residue class of a value as one atom."""
-        number = rational(value)
-        divisor = rational(modulus)
-        if number is not None and divisor is not None and divisor != 0:
-            are_whole = number.q == divisor.q == 1
-            if are_whole:
-                value = constant(number.p % divisor.p)
+        """Return `value mod modulus` as one atom. Whole numbers are replaced by their remainder."""
+        dividend = to_rational(value)
+        divisor = to_rational(modulus)
+        if dividend is not None and divisor is not None and divisor != 0:
+            are_whole_numbers = dividend.q == divisor.q == 1
+            if are_whole_numbers:
+                value = constant(dividend.p % divisor.p)
         return self.atom("mod", value, modulus)
 
 
@@ -762,7 +769,7 @@ def _has_negative_lead(ratio: Ratio) -> bool:
 
 def _find_sign(node: tree.Node) -> int:
     """Return 1 for a number that is certainly positive, -1 for one that is certainly negative."""
-    value = ball(node, {}, 128)
+    value = compute_ball(node, {}, 128)
     if is_real(value) and value.real > 0:
         return 1
     if is_real(value) and value.real < 0:

@@ -108,7 +108,7 @@ _ORDINAL_ENDINGS: Final = (
 )
 
 
-def parsed(text: str, *, loose: bool = False, grouped: bool = True) -> tuple[tree.Node, bool]:
+def parse(text: str, *, loose: bool = False, grouped: bool = True) -> tuple[tree.Node, bool]:
     """Return the tree of a text, and whether a loose reading would differ.
 
     A loose reading of `1/2x` is (1/2)x, and a strict one 1/(2x). If `grouped`, `1,234` is one
@@ -122,7 +122,7 @@ def parsed(text: str, *, loose: bool = False, grouped: bool = True) -> tuple[tre
     except RecursionError:
         raise UnreadableError(TOO_DEEP) from None
     # Trees are compared recursively, so a tree of thousands of levels must not get that far.
-    if tree.levels_of(node) > _MAX_TREE_HEIGHT:
+    if tree.measure_height(node) > _MAX_TREE_HEIGHT:
         raise UnreadableError(TOO_DEEP)
     return node, grammar.is_ambiguous
 
@@ -242,7 +242,7 @@ class Grammar(TokenReader):
                 operator = "union"
             if operator is None:
                 return left
-            if tree.is_value(left) and not tree.symbols_of(left):
+            if tree.is_value(left) and not tree.find_symbols(left):
                 # `7 \backslash 8` is not a difference of sets.
                 raise UnreadableError("a number is no set, and has no union or difference")
             self.advance()
@@ -282,7 +282,7 @@ class Grammar(TokenReader):
         term = self._read_product()
         match sign:
             case "-":
-                return tree.negated(term)
+                return tree.negate(term)
             case r"\pm":
                 return tree.PlusMinus(term, upper=True)
             case r"\mp":
@@ -312,14 +312,14 @@ class Grammar(TokenReader):
     def _read_signed_factors(self) -> tree.Node:
         """Read factors that may have a sign: `2 · −3`."""
         if self.take("-"):
-            return tree.negated(self._read_signed_factors())
+            return tree.negate(self._read_signed_factors())
         self.take("+")
         return self._read_factors()
 
     def _read_divisor(self) -> tree.Node:
         """Read what stands behind `/`: all factors side by side, or one in a loose reading."""
         if self.take("-"):
-            return tree.negated(self._read_divisor())
+            return tree.negate(self._read_divisor())
         first = self._read_power()
         if not self._is_at_factor():
             return first
@@ -381,7 +381,7 @@ class Grammar(TokenReader):
                 bare_fraction.top, bare_fraction.bottom
             ):
                 mixed_number = tree.Sum((whole, bare_fraction))
-                return [tree.replaced(fraction, bare_fraction, mixed_number)]
+                return [tree.substitute(fraction, bare_fraction, mixed_number)]
             return [whole, fraction]
         numerator, slash, denominator = self.peek(0), self.peek(1), self.peek(2)
         is_fraction = (
@@ -531,7 +531,7 @@ class Grammar(TokenReader):
                 self.expect("|")
                 return tree.Apply("abs", (node,))
             case "-":
-                return tree.negated(self._read_power())
+                return tree.negate(self._read_power())
             case _:
                 raise self.unexpected_token(token)
 
@@ -540,7 +540,7 @@ class Grammar(TokenReader):
         if self.token.value == "{":
             return self._read_command_argument()
         if self.take("-"):
-            return tree.negated(self._read_script())
+            return tree.negate(self._read_script())
         self.take("+")
         if self.token.kind == "word" and self.token.value not in FUNCTIONS:
             return self._read_command_argument()
@@ -597,9 +597,12 @@ class Grammar(TokenReader):
         r"""Read the digits under a bar, or from one dot to the next: `\dot{1}4285\dot{7}`."""
         command = self.token.value
         digits = self.peek(2).value
-        if self.peek(1).value != "{" or not digits.isdigit() or self.peek(3).value != "}":
+        has_digits_in_braces = (
+            self.peek(1).value == "{" and digits.isdigit() and self.peek(3).value == "}"
+        )
+        if not has_digits_in_braces:
             return ""
-        self.position += 4
+        self.position += 4  # the command, the digits and their braces
         if command != r"\dot":
             return digits
         if self.token.value == r"\dot":
@@ -625,9 +628,9 @@ class Grammar(TokenReader):
         if len(word) > 3 or word.lower() in DENIALS:
             if self.token.value in ("=", ":"):
                 return tree.Words(word.casefold())
-            self.position -= 1
+            self.position -= 1  # back to the word, for its position in the text
             raise UnreadableError(f"the word {word!r} at {self.token.start} is no mathematics")
-        # Only the first letter is read now: in `xy^2` only y is squared.
+        # Go back and read only the first letter, because in `xy^2` only y is squared.
         self.position -= 1
         return make_letter(self.take_first_character())
 
@@ -829,6 +832,7 @@ class Grammar(TokenReader):
         return self._read_command_argument()
 
     def _read_name(self, name: str) -> tree.Node:
+        r"""Read what follows a name that was written as one, as in `\operatorname{name}`."""
         if len(name) == 1:
             return self._read_subscripts(make_letter(name))
         if name in FUNCTIONS:
@@ -847,9 +851,9 @@ class Grammar(TokenReader):
         self.expect("_", "{")
         name = self.advance().value
         self.expect("=")
-        low = tree.rational_of(self._read_sum())
+        low = tree.evaluate_rational(self._read_sum())
         self.expect("}", "^")
-        high = tree.rational_of(self._read_script())
+        high = tree.evaluate_rational(self._read_script())
         body = self._read_product()
         rest = self.tokens[self.position :]
         if len(name) != 1 or any(name in token.value for token in rest):
@@ -860,9 +864,9 @@ class Grammar(TokenReader):
         step_count = int(high.p) - int(low.p) + 1  # len(steps) fails for huge numbers
         if step_count < 1:
             raise UnreadableError("a sum whose limits are turned round")
-        self._count_written_nodes(step_count * len(tree.nodes_of(body)))
+        self._count_written_nodes(step_count * len(tree.list_nodes(body)))
         variable = make_letter(name)
-        return tuple(tree.replaced(body, variable, tree.Number(fmpq(step))) for step in steps)
+        return tuple(tree.substitute(body, variable, tree.Number(fmpq(step))) for step in steps)
 
     def _count_written_nodes(self, count: int) -> None:
         """Count nodes that are written out. Raises `UnreadableError` if there are too many.
@@ -929,7 +933,7 @@ class Grammar(TokenReader):
             case "cases":
                 return make_cases(rows)
             case "vmatrix":
-                cell_nodes = sum(len(tree.nodes_of(cell)) for row in rows for cell in row)
+                cell_nodes = sum(len(tree.list_nodes(cell)) for row in rows for cell in row)
                 term_count = factorial(min(len(rows), 9))
                 self._count_written_nodes(term_count * cell_nodes)
                 return expand_determinant(rows)

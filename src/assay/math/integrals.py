@@ -21,15 +21,15 @@ def integrate(
     Raises `NoIntegralError` for any other integrand, for one with a second variable, and for
     infinite limits.
     """
-    other_variables = tree.symbols_of(integrand) - {variable.name}
+    other_variables = tree.find_symbols(integrand) - {variable.name}
     if other_variables:
         raise NoIntegralError("an integral of several variables")
-    if _INFINITY in tree.nodes_of(low) or _INFINITY in tree.nodes_of(high):
+    if _INFINITY in tree.list_nodes(low) or _INFINITY in tree.list_nodes(high):
         raise NoIntegralError("an integral without a finite limit")
     antiderivative = _find_antiderivative(integrand, variable)
-    value_at_high = tree.replaced(antiderivative, variable, high)
-    value_at_low = tree.replaced(antiderivative, variable, low)
-    return tree.Sum((value_at_high, tree.negated(value_at_low)))
+    value_at_high = tree.substitute(antiderivative, variable, high)
+    value_at_low = tree.substitute(antiderivative, variable, low)
+    return tree.Sum((value_at_high, tree.negate(value_at_low)))
 
 
 def _find_antiderivative(node: tree.Node, variable: tree.Symbol) -> tree.Node:
@@ -67,11 +67,11 @@ def _integrate_by_form(node: tree.Node, variable: tree.Symbol) -> tree.Node:
             return tree.Sum(tuple(_find_antiderivative(term, variable) for term in terms))
         case tree.Product(factors):
             return _integrate_product(factors, variable)
-        case tree.Quotient(top, bottom) if not tree.symbols_of(bottom):
+        case tree.Quotient(top, bottom) if not tree.find_symbols(bottom):
             return tree.Quotient(_find_antiderivative(top, variable), bottom)
         case tree.Apply("sin", (argument,)):
             cosine = tree.Apply("cos", (argument,))
-            return tree.Quotient(tree.negated(cosine), _read_slope(argument))
+            return tree.Quotient(tree.negate(cosine), _read_slope(argument))
         case tree.Apply("cos", (argument,)):
             sine = tree.Apply("sin", (argument,))
             return tree.Quotient(sine, _read_slope(argument))
@@ -83,8 +83,8 @@ def _integrate_by_form(node: tree.Node, variable: tree.Symbol) -> tree.Node:
 
 def _integrate_product(factors: tuple[tree.Node, ...], variable: tree.Symbol) -> tree.Node:
     """Return the antiderivative of constants times a single factor with the variable."""
-    constants = tuple(factor for factor in factors if not tree.symbols_of(factor))
-    variable_factors = [factor for factor in factors if tree.symbols_of(factor)]
+    constants = tuple(factor for factor in factors if not tree.find_symbols(factor))
+    variable_factors = [factor for factor in factors if tree.find_symbols(factor)]
     if len(variable_factors) != 1:
         raise NoIntegralError("an integral of a product")
     return tree.Product((*constants, _find_antiderivative(variable_factors[0], variable)))

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from assay.math.markup import MAX_LENGTH, remove_markup, unwrap
-from assay.math.units import says_what
+from assay.math.units import is_unit_or_label
 from assay.math.verdict import MathOptions, MathVerdict
 from assay.math.words import PERCENT
 
@@ -64,7 +64,7 @@ def plain_number(text: str) -> Plain | None:
         return None
     if unit and unit.partition("{")[2].strip(" }").lower() in PERCENT:
         percent, unit = "%", None
-    if unit and not says_what(unit.partition("{")[2].rstrip("}")):
+    if unit and not is_unit_or_label(unit.partition("{")[2].rstrip("}")):
         return None
     is_decimal, is_percent = decimals is not None, percent is not None
     shown = _shown(number, below, is_decimal=is_decimal) + ("%" if is_percent else "")

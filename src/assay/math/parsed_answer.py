@@ -8,7 +8,7 @@ from typing import Final, Literal, NamedTuple
 
 from flint import fmpq
 
-from assay.math.grammar import TOO_DEEP, parsed
+from assay.math.grammar import TOO_DEEP, parse
 from assay.math.markup import MAX_DEPTH, MAX_LENGTH, measure_depth, remove_markup, unwrap
 from assay.math.math_verify_syntax import is_expression
 from assay.math.tokens import UnreadableError
@@ -23,11 +23,11 @@ from assay.math.tree import (
     Quantity,
     Symbol,
     Words,
+    find_symbols,
     is_value,
-    nodes_of,
-    symbols_of,
+    list_nodes,
 )
-from assay.math.units import CHINESE, SHAPES, says_what, unit_of
+from assay.math.units import CHINESE, SHAPES, is_unit_or_label, parse_unit
 from assay.math.words import (
     BASIS_POINTS,
     CONNECTIVES,
@@ -72,7 +72,7 @@ class ParsedAnswer:
         """
         if self.tree is None:
             return is_expression(self.text, is_read=False)
-        if not is_value(self.tree) or Constant("infinity") in nodes_of(self.tree):
+        if not is_value(self.tree) or Constant("infinity") in list_nodes(self.tree):
             return False
         return is_expression(self.text, is_read=True)
 
@@ -115,11 +115,11 @@ class ParsedAnswer:
     def _read_letter_unit(self, other: Node, *, is_gold: bool) -> list[Node]:
         """Return the reading of `7 m` as 7 metres, if nothing suggests that m is a variable."""
         unit = _LETTER_UNIT.search(self.text)
-        if unit is None or unit_of(unit[1]) is None:
+        if unit is None or parse_unit(unit[1]) is None:
             return []
         letters = set(re.findall("[a-zA-Z]", unit[1]))
         is_surely_unit = "/" in unit[1] or isinstance(other, Quantity)
-        is_unknown_to_gold = not is_gold and letters.isdisjoint(symbols_of(other))
+        is_unknown_to_gold = not is_gold and letters.isdisjoint(find_symbols(other))
         if is_surely_unit or (is_unknown_to_gold and unit[0][0] == " "):
             return _parse_if_readable(f"{self.text[: unit.start()]}\\text{{{unit[1]}}}")
         return []
@@ -153,7 +153,7 @@ _NAMED_POINT: Final = re.compile(r"([A-Z])\s?(\([^()=]*,[^()=]*\))")
 def _parse_if_readable(text: str, *, loose: bool = False, grouped: bool = True) -> list[Node]:
     """Return a list with the tree of a text, or an empty list."""
     try:
-        tree, _ = parsed(text, loose=loose, grouped=grouped)
+        tree, _ = parse(text, loose=loose, grouped=grouped)
     except UnreadableError:
         return []
     return [tree]
@@ -196,7 +196,7 @@ def _parse_text(text: str) -> ParsedAnswer:
         return ParsedAnswer(unquantified, tree, quantifier=quantifier)
     text = _mark_words(unquantified)
     try:
-        tree, is_ambiguous = parsed(text)
+        tree, is_ambiguous = parse(text)
     except UnreadableError as error:
         with_binomials = _write_binomials(text)
         if with_binomials != text:
@@ -313,7 +313,7 @@ def _read_compound_quantity(text: str) -> list[Node]:
     if _COMPOUND.fullmatch(plain) is None:
         return []
     parts = _COMPOUND_PART.findall(plain)
-    units = [unit_of(name) for _, name in parts]
+    units = [parse_unit(name) for _, name in parts]
     first = units[0]
     if first is None or any(unit is None for unit in units):
         return []
@@ -393,7 +393,7 @@ def _read_words(text: str) -> Node | None:
             return value
         if rest in PERCENT:
             return Percent(value)
-        return Quantity(value, rest) if says_what(rest) else Words(folded)
+        return Quantity(value, rest) if is_unit_or_label(rest) else Words(folded)
     is_marked_as_text = plain != text and not any(map(is_mathematics, words))
     has_long_word = any(len(word) > 3 and not is_mathematics(word) for word in words)
     return Words(folded) if is_marked_as_text or has_long_word else None
@@ -461,7 +461,7 @@ def _say_what(words: list[str]) -> bool:
             return True
     phrase = " ".join(words)
     is_part = phrase in PARTS or phrase in BASIS_POINTS
-    return is_part or phrase in PERCENT or says_what(phrase)
+    return is_part or phrase in PERCENT or is_unit_or_label(phrase)
 
 
 # Slips of typing, and numerals of other countries.

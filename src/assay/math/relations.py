@@ -13,10 +13,10 @@ from typing import Final, Literal
 from flint import acb, fmpq, fmpq_poly
 
 from assay.math import tree
-from assay.math.atoms import ATOMS, ONE, Ratio, TooComplexError, powers_in, slope_in
-from assay.math.balls import Point, TooLargeError, UndefinedError, ball, is_real
+from assay.math.atoms import ATOMS, ONE, Ratio, TooComplexError, differentiate, find_powers
+from assay.math.balls import Point, TooLargeError, UndefinedError, compute_ball, is_real
 from assay.math.exact import NO_PROOF, Form
-from assay.math.values import compare_constants, has_value, points, shown
+from assay.math.values import choose_points, compare_constants, format_ball, has_value
 from assay.math.verdict import DEFAULT, Equality, different, too_large, undecided
 
 _TURNED: Final = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "=": "=", "!=": "!="}
@@ -58,7 +58,7 @@ def _compare_relations(gold: tree.Node, answer: tree.Node) -> Equality:
                 return found
         elif _same_chain(gold, candidate):
             return Equality(True, "equal as chains of relations")
-    if tree.symbols_of(gold) != tree.symbols_of(answer):
+    if tree.find_symbols(gold) != tree.find_symbols(answer):
         return different("they are about different variables")
     are_equations = gold.operators == answer.operators == ("=",)
     apart = (told_apart(gold, answer) or told_apart(answer, gold)) if are_equations else None
@@ -69,21 +69,21 @@ def _compare_solved(gold: tree.Node, answer: tree.Node) -> Equality:
     """An equation against what one of its variables comes to: `y + 1 = x²` and `x² − 1`."""
     if not isinstance(gold, tree.Relation) or gold.operators != ("=",):
         return different("only one is an equation")
-    names = tree.symbols_of(gold) - tree.symbols_of(answer)
-    if len(names) != 1 or not tree.symbols_of(answer) <= tree.symbols_of(gold):
+    names = tree.find_symbols(gold) - tree.find_symbols(answer)
+    if len(names) != 1 or not tree.find_symbols(answer) <= tree.find_symbols(gold):
         return different("only one is an equation")
     form = Form()
     try:
         asked = form.atom("symbol", names.pop()).top  # the first atom, whose number is 0
-        whole = form.value(_residual(gold))
-        slope = slope_in(0, whole.top)
-        if not slope or 0 in powers_in(slope):
+        whole = form.evaluate(_residual(gold))
+        slope = differentiate(0, whole.top)
+        if not slope or 0 in find_powers(slope):
             return undecided("the equation is not linear in what is asked")
         rest = whole.top - slope * asked
-        solved = form.multiply(Ratio(slope, ONE), form.value(answer))
+        solved = form.multiply(Ratio(slope, ONE), form.evaluate(answer))
         if form.assumed_positive:
             return undecided("the equation holds for some signs only")
-        if form.equal(solved, Ratio(-rest, ONE)):
+        if form.are_equal(solved, Ratio(-rest, ONE)):
             return Equality(True, "equal as the equation solved")
     except NO_PROOF as error:
         return undecided(str(error))
@@ -93,7 +93,7 @@ def _compare_solved(gold: tree.Node, answer: tree.Node) -> Equality:
 def _same_chain(gold: tree.Relation, answer: tree.Relation) -> bool:
     form, sides = Form(), zip(gold.sides, answer.sides, strict=True)
     try:
-        same = all(form.equal(form.value(one), form.value(two)) for one, two in sides)
+        same = all(form.are_equal(form.evaluate(one), form.evaluate(two)) for one, two in sides)
     except NO_PROOF:
         return False
     return same and not form.assumed_positive
@@ -103,7 +103,7 @@ def _same_line(gold: tree.Relation, answer: tree.Relation) -> Equality:
     """Whether left minus right of one is a constant multiple of that of the other."""
     form = Form()
     try:
-        sides = [form.value(_residual(side)) for side in (gold, answer)]
+        sides = [form.evaluate(_residual(side)) for side in (gold, answer)]
         if gold.operators == ("=",):
             # Where a denominator is 0 there is no solution to lose: y = 1/x is xy = 1.
             sides = [
@@ -128,7 +128,7 @@ def _same_line(gold: tree.Relation, answer: tree.Relation) -> Equality:
 
 def _is_no_solution(form: Form, side: Ratio) -> bool:
     """Whether the numerator is another number than 0 wherever the denominator, a product of variables, is 0."""
-    atoms = powers_in(side.bottom)
+    atoms = find_powers(side.bottom)
     rests = [side.top % ATOMS[atom] for atom in atoms if form.keys[atom][0] == "symbol"]
     return (
         len(side.bottom) == 1
@@ -141,8 +141,8 @@ def _factor(form: Form, one: Ratio, two: Ratio) -> fmpq | None:
     """The number that makes the second the first, if there is one."""
     if not one.top or not two.top:
         return fmpq(1) if not one.top and not two.top else None
-    left = form.reduced(form.times(one.top, two.bottom))
-    right = form.reduced(form.times(two.top, one.bottom))
+    left = form.reduce(form.multiply_polynomials(one.top, two.bottom))
+    right = form.reduce(form.multiply_polynomials(two.top, one.bottom))
     if not left or not right:
         return None
     factor = left.leading_coefficient() / right.leading_coefficient()
@@ -154,28 +154,30 @@ _PRECISION = 128
 
 def told_apart(one: tree.Relation, two: tree.Relation) -> Equality | None:
     """A finding when some solution of the first equation is none of the second; None when none was found."""
-    names = sorted(tree.symbols_of(one))
+    names = sorted(tree.find_symbols(one))
     for name in names:
-        for point in points(names, 3):
+        for point in choose_points(names, 3):
             try:
                 solution = _zero_of(_residual(one), name, point)
                 if solution is None:
                     break
-                left = ball(_residual(two), {**point, name: solution}, _PRECISION)
+                left = compute_ball(_residual(two), {**point, name: solution}, _PRECISION)
             except (UndefinedError, TooLargeError):
                 continue
             if is_real(left) and not left.overlaps(acb(0)):
-                return different(f"only one holds at {name} = {shown(solution)}")
+                return different(f"only one holds at {name} = {format_ball(solution)}")
     return None
 
 
 def _residual(relation: tree.Relation) -> tree.Node:
-    return tree.Sum((relation.sides[0], tree.negated(relation.sides[1])))
+    return tree.Sum((relation.sides[0], tree.negate(relation.sides[1])))
 
 
 def _zero_of(residual: tree.Node, name: str, point: Point) -> acb | None:
     """Where the residual is 0, if it is a straight line in this variable; None if it is not."""
-    at = [ball(residual, {**point, name: fmpq(place)}, _PRECISION) for place in (0, 1, 2, 7)]
+    at = [
+        compute_ball(residual, {**point, name: fmpq(place)}, _PRECISION) for place in (0, 1, 2, 7)
+    ]
     slope = at[1] - at[0]
     if slope.overlaps(acb(0)) or not all(map(is_real, at)):
         return None
@@ -184,12 +186,14 @@ def _zero_of(residual: tree.Node, name: str, point: Point) -> acb | None:
     solution = -at[0] / slope
     # The residual is a line as far as four points show; that this is a solution is what counts.
     return (
-        solution if ball(residual, {**point, name: solution}, _PRECISION).overlaps(acb(0)) else None
+        solution
+        if compute_ball(residual, {**point, name: solution}, _PRECISION).overlaps(acb(0))
+        else None
     )
 
 
 _INFINITY: Final = tree.Constant("infinity")
-_MINUS_INFINITY: Final = tree.negated(_INFINITY)
+_MINUS_INFINITY: Final = tree.negate(_INFINITY)
 
 
 _MOST_PIECES: Final = 60  # ends of intervals, and conditions, of one set
@@ -209,7 +213,7 @@ class NoSetError(ValueError):
 
 
 def compare_sets(gold: tree.Node, answer: tree.Node) -> Equality:
-    variables = tree.symbols_of(gold) | tree.symbols_of(answer)
+    variables = tree.find_symbols(gold) | tree.find_symbols(answer)
     if len(variables) > 1:
         return undecided("the conditions are about several variables")
     try:
@@ -284,15 +288,15 @@ def _combine(operator: Literal["union", "intersection"], sets: Sequence[tree.Nod
 
 
 def _solved(left: tree.Node, operator: str, right: tree.Node) -> tree.Node:
-    if not tree.symbols_of(left) and not tree.symbols_of(right):
+    if not tree.find_symbols(left) and not tree.find_symbols(right):
         raise NoSetError("a statement about numbers is no set of them")
     if operator == "in":
         return as_set(right)
     if operator not in _TURNED:
         raise NoSetError(f"{operator} is no order")
-    if tree.symbols_of(right) and not tree.symbols_of(left):
+    if tree.find_symbols(right) and not tree.find_symbols(left):
         left, right, operator = right, left, _TURNED[operator]
-    if not isinstance(left, tree.Symbol) or tree.symbols_of(right):
+    if not isinstance(left, tree.Symbol) or tree.find_symbols(right):
         return _solutions(left, operator, right)
     match operator:
         case "<" | "<=":
@@ -322,7 +326,7 @@ _HOLDS: Final = {
 
 def _solutions(left: tree.Node, operator: str, right: tree.Node) -> tree.Node:
     """Where a relation between rational functions of one variable holds; |u| is u, or -u where u is negative."""
-    residual = tree.Sum((left, tree.negated(right)))
+    residual = tree.Sum((left, tree.negate(right)))
     bars = _bars(residual)
     if len(bars) > _MOST_BARS:
         raise NoSetError("too many absolute values")
@@ -330,9 +334,9 @@ def _solutions(left: tree.Node, operator: str, right: tree.Node) -> tree.Node:
         return _where(*fraction_of(residual), _HOLDS[operator])
     inside = tree.children(bars[0])[0]
     cases: list[tree.Node] = []
-    for case, limit in ((inside, ">="), (tree.negated(inside), ">")):
+    for case, limit in ((inside, ">="), (tree.negate(inside), ">")):
         within = _solutions(case, limit, tree.Number(fmpq(0)))
-        sides = (tree.replaced(side, bars[0], case) for side in (left, right))
+        sides = (tree.substitute(side, bars[0], case) for side in (left, right))
         cases.append(
             tree.SetOperation(
                 "intersection", within, _solutions(next(sides), operator, next(sides))
@@ -423,7 +427,7 @@ def _real_roots(factor: fmpq_poly) -> list[tree.Node]:
         root = tree.Apply("root", (tree.Number(square), tree.Number(fmpq(2))))
         return [
             tree.Sum((tree.Number(-half), root)),
-            tree.Sum((tree.Number(-half), tree.negated(root))),
+            tree.Sum((tree.Number(-half), tree.negate(root))),
         ]
     if not any(is_real(root) for root, _ in factor.numer().complex_roots()):
         return []
@@ -453,9 +457,9 @@ def _ordered(ends: list[tree.Node]) -> list[tree.Node]:
 def _order(one: tree.Node, two: tree.Node) -> int:
     if one == two:
         return 0
-    if tree.symbols_of(one) or tree.symbols_of(two):
+    if tree.find_symbols(one) or tree.find_symbols(two):
         raise NoSetError("an end is no number")
-    first, second = ball(one, {}, 128), ball(two, {}, 128)
+    first, second = compute_ball(one, {}, 128), compute_ball(two, {}, 128)
     if not (is_real(first) and is_real(second)):
         raise NoSetError("an end is no real number")
     if first.real < second.real or first.real > second.real:

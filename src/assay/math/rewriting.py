@@ -20,11 +20,11 @@ from assay.math.tree import (
     Sum,
     Symbol,
     children,
+    find_symbols,
     is_equation,
     is_inequality,
     is_name,
-    nodes_of,
-    symbols_of,
+    list_nodes,
 )
 from assay.math.verdict import MathOptions
 
@@ -38,8 +38,8 @@ def rewrite_alike(gold: Node, answer: Node, options: MathOptions) -> tuple[Node,
     gold, answer = _unify_parameter(gold, answer)
     if options.rename_variables:
         answer = _rename_in_order(gold, answer)
-    gold = both_signs(spread(gold))
-    answer = both_signs(spread(answer))
+    gold = expand_both_signs(split_tuple_equation(gold))
+    answer = expand_both_signs(split_tuple_equation(answer))
     if options.assignments:
         gold, answer = _drop_name_of_value(gold, answer)
     return gold, answer
@@ -53,14 +53,16 @@ def _unify_case(gold: Node, answer: Node) -> tuple[Node, Node]:
 
     Other letters are different quantities in different cases: R and r are two radii.
     """
-    gold_names = symbols_of(gold)
-    answer_names = symbols_of(answer)
+    gold_names = find_symbols(gold)
+    answer_names = find_symbols(answer)
     if gold_names == answer_names:
         return gold, answer
     for names in (gold_names, answer_names):
         if any({letter, letter.upper()} <= names for letter in "xyz"):
             return gold, answer
-    return tree.renamed(gold, _lower_coordinate), tree.renamed(answer, _lower_coordinate)
+    return tree.rename_symbols(gold, _lower_coordinate), tree.rename_symbols(
+        answer, _lower_coordinate
+    )
 
 
 def _lower_coordinate(name: str) -> str:
@@ -68,7 +70,10 @@ def _lower_coordinate(name: str) -> str:
 
 
 def _unify_parameter(gold: Node, answer: Node) -> tuple[Node, Node]:
-    """Return both with the same letter for any whole number: `x = kπ` and `x = nπ` are the same."""
+    """Return both with the same letter for any whole number: `x = kπ` and `x = nπ` are the same.
+
+    Each side must have exactly one variable that the other side lacks and that it does not define.
+    """
     gold_solutions = _drop_parameter_domain(gold)
     answer_solutions = _drop_parameter_domain(answer)
     both_state_domain = gold_solutions is not gold and answer_solutions is not answer
@@ -77,9 +82,11 @@ def _unify_parameter(gold: Node, answer: Node) -> tuple[Node, Node]:
         gold, answer = gold_solutions, answer_solutions
     if not tree.is_assignment(gold_solutions) and not tree.is_assignment(answer_solutions):
         return gold, answer
-    gold_parameters = symbols_of(gold) - symbols_of(answer) - _find_defined_names(gold_solutions)
+    gold_parameters = (
+        find_symbols(gold) - find_symbols(answer) - _find_defined_names(gold_solutions)
+    )
     answer_parameters = (
-        symbols_of(answer) - symbols_of(gold) - _find_defined_names(answer_solutions)
+        find_symbols(answer) - find_symbols(gold) - _find_defined_names(answer_solutions)
     )
     if len(gold_parameters) != 1 or len(answer_parameters) != 1:
         return gold, answer
@@ -87,7 +94,7 @@ def _unify_parameter(gold: Node, answer: Node) -> tuple[Node, Node]:
         return gold, answer
     (new_name,) = gold_parameters
     (old_name,) = answer_parameters
-    return gold, tree.renamed(answer, lambda name: new_name if name == old_name else name)
+    return gold, tree.rename_symbols(answer, lambda name: new_name if name == old_name else name)
 
 
 def _drop_parameter_domain(node: Node) -> Node:
@@ -99,7 +106,7 @@ def _drop_parameter_domain(node: Node) -> Node:
         case Listing("bare", (first, Relation((Symbol(name), NamedSet("Z")), ("in",)))):
             if name not in _PARAMETERS or is_inequality(first):
                 return node
-            if is_equation(first) and name in symbols_of(first.sides[0]):
+            if is_equation(first) and name in find_symbols(first.sides[0]):
                 return node
             return first
         case _:
@@ -108,24 +115,24 @@ def _drop_parameter_domain(node: Node) -> Node:
 
 def _find_defined_names(node: Node) -> set[str]:
     if tree.is_assignment(node):
-        return symbols_of(node.sides[0])
+        return find_symbols(node.sides[0])
     return set()
 
 
 def _rename_in_order(gold: Node, answer: Node) -> Node:
     """Return the answer with the gold's variables instead of its own, in alphabetical order."""
-    gold_names = sorted(symbols_of(gold))
-    answer_names = sorted(symbols_of(answer))
+    gold_names = sorted(find_symbols(gold))
+    answer_names = sorted(find_symbols(answer))
     if len(gold_names) != len(answer_names):
         return answer
     new_names = dict(zip(answer_names, gold_names, strict=True))
-    return tree.renamed(answer, lambda name: new_names[name])
+    return tree.rename_symbols(answer, lambda name: new_names[name])
 
 
 # Equations between tuples, and both signs at once.
 
 
-def spread(node: Node) -> Node:
+def split_tuple_equation(node: Node) -> Node:
     """Rewrite `(x, y) = (1, 2)` as `x = 1, y = 2`."""
     match node:
         case Relation((Listing(left_kind, left), Listing(right_kind, right)), ("=",)):
@@ -137,11 +144,11 @@ def spread(node: Node) -> Node:
             return node
 
 
-def both_signs(node: Node) -> Node:
+def expand_both_signs(node: Node) -> Node:
     """Rewrite an expression with ± as the list of its values."""
     match node:
         case Relation((left, right), ("=",)):
-            solutions = both_signs(right)
+            solutions = expand_both_signs(right)
             if solutions is right or not isinstance(solutions, Listing):
                 return node
             equations = [Relation((left, solution), ("=",)) for solution in solutions.items]
@@ -158,7 +165,7 @@ def _expand_items(items: tuple[Node, ...]) -> tuple[Node, ...]:
     for item in items:
         values = item
         if _find_signs(item):
-            values = both_signs(item)
+            values = expand_both_signs(item)
         if values is not item and isinstance(values, Listing) and values.kind == "bare":
             expanded += values.items
         else:
@@ -180,26 +187,26 @@ def _expand_signs(node: Node) -> Node:
 
 def _find_signs(node: Node) -> list[bool]:
     """Return True for every ± in the tree, and False for every ∓."""
-    return [part.upper for part in nodes_of(node) if isinstance(part, PlusMinus)]
+    return [part.upper for part in list_nodes(node) if isinstance(part, PlusMinus)]
 
 
 def _choose_every_sign(node: Node) -> list[Node]:
     """Return the tree with all combinations of signs, each sign chosen by itself."""
     choices_of_children = [_choose_every_sign(child) for child in children(node)]
-    choices = [tree.rebuilt(node, parts) for parts in product(*choices_of_children)]
+    choices = [tree.rebuild(node, parts) for parts in product(*choices_of_children)]
     if not isinstance(node, PlusMinus):
         return choices
     values = [choice.value for choice in choices if isinstance(choice, PlusMinus)]
-    return values + [tree.negated(value) for value in values]
+    return values + [tree.negate(value) for value in values]
 
 
 def _choose_sign(node: Node, *, upper: bool) -> Node:
     """Return the tree with the upper sign of each ± and ∓, or with the lower sign of each."""
     parts = tuple(_choose_sign(child, upper=upper) for child in children(node))
     if not isinstance(node, PlusMinus):
-        return tree.rebuilt(node, parts)
+        return tree.rebuild(node, parts)
     (value,) = parts
-    return value if node.upper == upper else tree.negated(value)
+    return value if node.upper == upper else tree.negate(value)
 
 
 # Equations of which one side only names the other.
@@ -210,7 +217,7 @@ def _drop_name_of_value(gold: Node, answer: Node) -> tuple[Node, Node]:
     if _states_value(answer) and not is_equation(gold) and not is_inequality(gold):
         return gold, answer.sides[-1]
     if is_equation(gold) and not is_equation(answer) and not is_inequality(answer):
-        has_variables = bool(symbols_of(gold))
+        has_variables = bool(find_symbols(gold))
         if _names_value(gold.sides[0]) or not has_variables:
             return gold.sides[-1], answer
     return gold, answer
@@ -224,7 +231,7 @@ def _states_value(node: Node) -> TypeGuard[Relation]:
     if not is_equation(node):
         return False
     left = node.sides[0]
-    variable_count = len(symbols_of(left))
+    variable_count = len(find_symbols(left))
     if variable_count == 0 or is_name(left):
         return True
     if isinstance(left, Apply) and left.function != "root":
@@ -255,5 +262,5 @@ def _names_value(node: Node) -> bool:
     if not is_name(node) or isinstance(node, Sum):
         return False
     if isinstance(node, Product | Quotient):
-        return all(name[0].isupper() for name in symbols_of(node))
+        return all(name[0].isupper() for name in find_symbols(node))
     return True

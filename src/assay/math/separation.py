@@ -67,6 +67,7 @@ class _Field:
 
     @property
     def degree(self) -> int:
+        """Return an upper bound of the degree of the field over the rational numbers."""
         cosine_degree = max(1, int(fmpz(self.unity_index).euler_phi()) // 2)
         return cosine_degree * math.prod(self.root_indices.values())
 
@@ -131,6 +132,7 @@ class _Field:
         return self.bound(tree.Quotient(top, bottom))
 
     def _bound_power(self, node: tree.Node, base: _Bounds, exponent: fmpq) -> _Bounds:
+        """Bound a rational power, given as a node, the bounds of its base, and its exponent."""
         index = int(exponent.q)
         power = int(exponent.p)
         if abs(power) > _MAX_POWER or index > _MAX_ROOT_INDEX:
@@ -192,7 +194,7 @@ def _divide_product_by_pi(factors: tuple[tree.Node, ...]) -> fmpq:
     multiple = fmpq(1)
     angles: list[tree.Node] = []
     for factor in factors:
-        number = tree.rational_of(factor)
+        number = tree.evaluate_rational(factor)
         if number is None:
             angles.append(factor)
         else:
@@ -203,7 +205,7 @@ def _divide_product_by_pi(factors: tuple[tree.Node, ...]) -> fmpq:
 
 
 def _require_rational(node: tree.Node) -> fmpq:
-    number = tree.rational_of(node)
+    number = tree.evaluate_rational(node)
     if number is None:
         raise UndefinedError("no rational number")
     return number

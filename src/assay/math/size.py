@@ -28,7 +28,7 @@ _UNBOUNDED: Final = _Size(math.inf, math.inf)
 
 def is_small(node: tree.Node) -> bool:
     """Return True if this expression can be compared with any other in little time and memory."""
-    if len(tree.nodes_of(node)) > _MAX_NODES:
+    if len(tree.list_nodes(node)) > _MAX_NODES:
         return False
     size = _estimate(node)
     return size.bits <= _MAX_BITS and size.degree <= _MAX_DEGREE
@@ -57,7 +57,7 @@ def _estimate_power(base: tree.Node, exponent: tree.Node) -> _Size:
     exponent_size = _estimate(exponent)
     if exponent_size.bits > _MAX_EXPONENT_BITS:
         return _UNBOUNDED
-    exponent_value = tree.rational_of(exponent)
+    exponent_value = tree.evaluate_rational(exponent)
     if exponent_value is None:
         # A power such as x^n is not multiplied out.
         return _Size(base_size.bits + exponent_size.bits, base_size.degree + exponent_size.degree)
@@ -72,7 +72,7 @@ def _estimate_factorial(arguments: tuple[tree.Node, ...]) -> _Size:
         return _UNBOUNDED
     factor_count = 1
     for argument in arguments:
-        value = tree.rational_of(argument)
+        value = tree.evaluate_rational(argument)
         if value is not None:
             factor_count = max(factor_count, abs(int(value.p)))
     if factor_count > _MAX_FACTORIAL_ARGUMENT:

@@ -31,6 +31,7 @@ def _compile_tokens(*, has_comma_groups: bool) -> re.Pattern[str]:
     exponent = r"[eE][-+]?\d+"
     number = rf"(?:{'|'.join(whole_numbers)})(?:{decimals})?(?:{exponent})?|\.\d+"
     text_command = r"\\(?:text|textbf|textit|textrm|textnormal|mbox|hbox|textsf|emph)"
+    # The name of the group that matches is the kind of the token.
     return re.compile(
         r"(?P<space>\s+)"
         rf"|(?P<number>{number})"
@@ -188,7 +189,10 @@ def compute_repeating_decimal(whole: str, decimals: str, period: str) -> fmpq:
 
 
 def parse_decimal_with_ellipsis(text: str) -> tree.Number:
-    """Parse the decimal before an ellipsis, where its digits have begun to repeat."""
+    """Parse the decimal before an ellipsis, such as `0.1666`, of which the last digits repeat.
+
+    They must have begun to repeat: a period twice at least, and three digits at least.
+    """
     whole, _, decimals = text.partition(".")
     end = decimals[-_MAX_PERIOD_SEARCH:]
     match = _REPEATING_END.match(end)

@@ -207,7 +207,7 @@ _CHILDREN: Final[dict[type, Callable[[Any], "tuple[Node, ...]"]]] = {
 }
 
 
-def rebuilt(node: Node, parts: "tuple[Node, ...]") -> Node:
+def rebuild(node: Node, parts: "tuple[Node, ...]") -> Node:
     """Return the same node with other children."""
     match node:
         case Sum():
@@ -245,34 +245,34 @@ def rebuilt(node: Node, parts: "tuple[Node, ...]") -> Node:
             return node
 
 
-def replaced(node: Node, old: Node, new: Node) -> Node:
+def substitute(node: Node, old: Node, new: Node) -> Node:
     """Replace a node wherever it occurs in a tree."""
     if node == old:
         return new
-    return rebuilt(node, tuple(replaced(child, old, new) for child in children(node)))
+    return rebuild(node, tuple(substitute(child, old, new) for child in children(node)))
 
 
-def renamed(node: Node, rename: Callable[[str], str]) -> Node:
+def rename_symbols(node: Node, rename: Callable[[str], str]) -> Node:
     """Rename all variables of a tree."""
     if isinstance(node, Symbol):
         return Symbol(rename(node.name))
-    return rebuilt(node, tuple(renamed(child, rename) for child in children(node)))
+    return rebuild(node, tuple(rename_symbols(child, rename) for child in children(node)))
 
 
-def negated(node: Node) -> Node:
+def negate(node: Node) -> Node:
     """Return the expression with the opposite sign."""
     match node:
         case Number(value, decimal):
             return Number(-value, decimal)
         case Percent(value):
-            return Percent(negated(value))
+            return Percent(negate(value))
         case Quantity(value, unit):
-            return Quantity(negated(value), unit)
+            return Quantity(negate(value), unit)
         case _:
             return Product((MINUS_ONE, node))
 
 
-def nodes_of(node: Node) -> "list[Node]":
+def list_nodes(node: Node) -> "list[Node]":
     """Return the node and all nodes below it. It does not recurse, so depth does not matter."""
     nodes = [node]
     for parent in nodes:  # grows while it is read
@@ -283,7 +283,7 @@ def nodes_of(node: Node) -> "list[Node]":
     return nodes
 
 
-def levels_of(node: Node) -> int:
+def measure_height(node: Node) -> int:
     """Return the height of a tree. It does not recurse, so depth does not matter."""
     height = 0
     level = [node]
@@ -293,9 +293,9 @@ def levels_of(node: Node) -> int:
     return height
 
 
-def symbols_of(node: Node) -> set[str]:
+def find_symbols(node: Node) -> set[str]:
     """Return the names of all variables in a tree."""
-    return {part.name for part in nodes_of(node) if isinstance(part, Symbol)}
+    return {part.name for part in list_nodes(node) if isinstance(part, Symbol)}
 
 
 # Values.
@@ -313,7 +313,7 @@ def is_value(node: Node) -> bool:
     return isinstance(node, value_kinds) and all(is_value(child) for child in children(node))
 
 
-def rational_of(node: Node) -> fmpq | None:
+def evaluate_rational(node: Node) -> fmpq | None:
     """Return the value of an expression of literals as a rational number.
 
     None for any other expression, for one without a value, and for one that is too long.
@@ -322,11 +322,11 @@ def rational_of(node: Node) -> fmpq | None:
         case Number(value):
             return value
         case Percent(value):
-            percentage = rational_of(value)
+            percentage = evaluate_rational(value)
             return None if percentage is None else percentage / 100
         case Quotient(top, bottom):
-            numerator = rational_of(top)
-            denominator = rational_of(bottom)
+            numerator = evaluate_rational(top)
+            denominator = evaluate_rational(bottom)
             if numerator is None or denominator is None or denominator == 0:
                 return None
             return numerator / denominator
@@ -335,7 +335,7 @@ def rational_of(node: Node) -> fmpq | None:
         case Product(factors):
             return _multiply_rationals(factors)
         case Power(base, exponent):
-            return _raise_rational(rational_of(base), rational_of(exponent))
+            return _raise_rational(evaluate_rational(base), evaluate_rational(exponent))
         case _:
             return None
 
@@ -343,7 +343,7 @@ def rational_of(node: Node) -> fmpq | None:
 def _add_rationals(terms: "tuple[Node, ...]") -> fmpq | None:
     total = fmpq(0)
     for term in terms:
-        value = rational_of(term)
+        value = evaluate_rational(term)
         if value is None or _count_bits(total) > _MAX_RATIONAL_BITS:
             return None
         total += value
@@ -353,7 +353,7 @@ def _add_rationals(terms: "tuple[Node, ...]") -> fmpq | None:
 def _multiply_rationals(factors: "tuple[Node, ...]") -> fmpq | None:
     product = fmpq(1)
     for factor in factors:
-        value = rational_of(factor)
+        value = evaluate_rational(factor)
         if value is None or _count_bits(product) > _MAX_RATIONAL_BITS:
             return None
         product *= value
@@ -361,6 +361,7 @@ def _multiply_rationals(factors: "tuple[Node, ...]") -> fmpq | None:
 
 
 def _raise_rational(base: fmpq | None, exponent: fmpq | None) -> fmpq | None:
+    """Return a whole power, or None if it has no value or is too long."""
     if base is None or exponent is None or exponent.q != 1:
         return None
     power = int(exponent.p)

@@ -77,7 +77,7 @@ def is_generic(text: str) -> bool:
     return GENERIC.issuperset(words_of(text))
 
 
-def count_other_things(first: str, second: str) -> bool:
+def name_different_things(first: str, second: str) -> bool:
     """Return True if the words behind two numbers name things, and none in common.
 
     `apples` and `oranges` are other things, `apples` and `red apples` are not.
@@ -94,16 +94,16 @@ def _read_things(text: str) -> set[str]:
     return {word.rstrip("s") for word in words_of(text)} - _GENERIC_SINGULARS
 
 
-def says_what(text: str) -> bool:
+def is_unit_or_label(text: str) -> bool:
     """Return True if words behind a number are its unit, or say what it counts.
 
     Other words may change the number.
     """
-    return unit_of(text) is not None or is_label(text)
+    return parse_unit(text) is not None or is_label(text)
 
 
 @lru_cache(maxsize=4096)
-def unit_of(text: str) -> Unit | None:
+def parse_unit(text: str) -> Unit | None:
     """Return the unit that a text names, or None if it is not a known unit."""
     text = text.replace(" per ", "/").replace(".", "").replace("mph", "mi/h").replace("kph", "km/h")
     other_text = _PIECE.sub("", text).strip(" {}()-")
@@ -124,7 +124,8 @@ def unit_of(text: str) -> Unit | None:
 def _read_unit_powers(pieces: list[str]) -> list[tuple[_NamedUnit, int]] | None:
     """Return the units in a text with their powers, or None if a word is not a unit.
 
-    A unit occurs twice if an exponent or a word such as `squared` follows it: `m^3` is m and m².
+    A unit occurs twice in the result if an exponent or a word such as `squared` follows it: `m^3`
+    is m and m².
     """
     powers: list[tuple[_NamedUnit, int]] = []
     sign = 1  # -1 below a fraction bar
@@ -132,6 +133,7 @@ def _read_unit_powers(pieces: list[str]) -> list[tuple[_NamedUnit, int]] | None:
     for piece in pieces:
         word = piece.lower()
         if piece.startswith("^") and powers and len(piece) <= _MAX_EXPONENT_LENGTH:
+            # The unit was counted once already.
             last_unit, _ = powers[-1]
             exponent = int(piece.strip("^{}"))
             powers.append((last_unit, sign * (exponent - 1)))

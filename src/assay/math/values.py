@@ -6,11 +6,11 @@ from typing import Final
 from flint import acb, arb, fmpq
 
 from assay.math import tree
-from assay.math.balls import TooLargeError, UndefinedError, ball, is_known_function, is_real
-from assay.math.exact import proves_equal
+from assay.math.balls import TooLargeError, UndefinedError, compute_ball, is_known_function, is_real
+from assay.math.exact import prove_equal
 from assay.math.normalization import agree, shortened
 from assay.math.separation import bits_to_prove_zero
-from assay.math.units import count_other_things, is_generic, unit_of
+from assay.math.units import is_generic, name_different_things, parse_unit
 from assay.math.verdict import SAME, Equality, MathOptions, different, too_large, undecided
 
 _PRECISIONS: Final = (64, 320, 1280)
@@ -70,7 +70,7 @@ def _collect_unit(node: tree.Node) -> tree.Node:
     several units.
     """
     units: set[str] = set()
-    for part in tree.nodes_of(node):
+    for part in tree.list_nodes(node):
         if isinstance(part, tree.Quantity) and part.unit != "degree":
             units.add(part.unit)
     if len(units) > 1:
@@ -91,13 +91,13 @@ def _compare_converted(
     options: MathOptions,
 ) -> Equality:
     """Compare two values with units of different names."""
-    gold_unit = unit_of(gold_unit_name)
-    answer_unit = unit_of(answer_unit_name)
+    gold_unit = parse_unit(gold_unit_name)
+    answer_unit = parse_unit(answer_unit_name)
     different_units = different(f"different units: {gold_unit_name} and {answer_unit_name}")
     if gold_unit is None and answer_unit is None:
-        if tree.symbols_of(gold) or tree.symbols_of(answer):
+        if tree.find_symbols(gold) or tree.find_symbols(answer):
             return undecided(f"{gold_unit_name!r} and {answer_unit_name!r} may not mean the same")
-        if count_other_things(gold_unit_name, answer_unit_name):
+        if name_different_things(gold_unit_name, answer_unit_name):
             return different(f"they count other things: {gold_unit_name} and {answer_unit_name}")
         return compare_values(gold, answer, options)
     if gold_unit is None or answer_unit is None:
@@ -149,8 +149,8 @@ def _read_digits(node: tree.Node) -> str | None:
 
 def compare_values(gold: tree.Node, answer: tree.Node, options: MathOptions) -> Equality:
     """Return whether two expressions have the same value for all values of their variables."""
-    gold_names = tree.symbols_of(gold)
-    answer_names = tree.symbols_of(answer)
+    gold_names = tree.find_symbols(gold)
+    answer_names = tree.find_symbols(answer)
     if not gold_names and not answer_names:
         return compare_constants(gold, answer, options)
     if not gold_names:
@@ -160,7 +160,7 @@ def compare_values(gold: tree.Node, answer: tree.Node, options: MathOptions) -> 
     equality = _compare_at_points(gold, answer, names, options, tries=2)
     if equality.equal is False:
         return equality
-    is_proven, assumed_positive = proves_equal(gold, answer)
+    is_proven, assumed_positive = prove_equal(gold, answer)
     if equality.equal is None or not is_proven or assumed_positive:
         equality = _compare_at_points(gold, answer, names, options, tries=8)
     if equality.equal and not is_proven:
@@ -177,15 +177,15 @@ def _compare_at_points(
     value. Over the real numbers, a point proves nothing if a part of one side is not real there,
     such as the root of a negative number.
     """
-    is_complex = _I in tree.nodes_of(gold) or _I in tree.nodes_of(answer)
+    is_complex = _I in tree.list_nodes(gold) or _I in tree.list_nodes(answer)
     needs_whole_numbers = _needs_whole_numbers(gold) or _needs_whole_numbers(answer)
     has_values = False
-    for point in points(names, tries, whole=needs_whole_numbers):
+    for point in choose_points(names, tries, whole=needs_whole_numbers):
         if options.positive and any(value < 0 for value in point.values()):
             continue
         try:
-            gold_value = ball(gold, point, _POINT_PRECISION)
-            answer_value = ball(answer, point, _POINT_PRECISION)
+            gold_value = compute_ball(gold, point, _POINT_PRECISION)
+            answer_value = compute_ball(answer, point, _POINT_PRECISION)
             has_values = True
             if gold_value.overlaps(answer_value):
                 continue
@@ -200,13 +200,17 @@ def _compare_at_points(
         except TooLargeError as error:
             return too_large(error)
         where = ", ".join(f"{name} = {point[name]}" for name in names[:4])
-        return different(f"different at {where}: {shown(gold_value)} and {shown(answer_value)}")
+        return different(
+            f"different at {where}: {format_ball(gold_value)} and {format_ball(answer_value)}"
+        )
     if not has_values:
         return undecided("no point gives both of them a value")
     return SAME
 
 
-def points(names: list[str], tries: int, *, whole: bool = False) -> Iterator[dict[str, fmpq]]:
+def choose_points(
+    names: list[str], tries: int, *, whole: bool = False
+) -> Iterator[dict[str, fmpq]]:
     """Yield values for the variables, always the same: first positive ones, then of both signs."""
     for attempt in range(tries):
         point: dict[str, fmpq] = {}
@@ -224,7 +228,7 @@ def points(names: list[str], tries: int, *, whole: bool = False) -> Iterator[dic
 
 
 def _needs_whole_numbers(node: tree.Node) -> bool:
-    for part in tree.nodes_of(node):
+    for part in tree.list_nodes(node):
         if isinstance(part, tree.Apply) and part.function in _WHOLE_NUMBER_FUNCTIONS:
             return True
     return False
@@ -232,10 +236,10 @@ def _needs_whole_numbers(node: tree.Node) -> bool:
 
 def _is_real_throughout(node: tree.Node, point: Mapping[str, fmpq]) -> bool:
     """Return True if an expression and all its parts are real at a point."""
-    for part in tree.nodes_of(node):
+    for part in tree.list_nodes(node):
         # Only functions and powers can be complex where their arguments are real.
         if isinstance(part, tree.Apply | tree.Power):
-            value = ball(part, point, _POINT_PRECISION)
+            value = compute_ball(part, point, _POINT_PRECISION)
             if not is_real(value):
                 return False
     return True
@@ -278,11 +282,11 @@ def is_nonzero(node: tree.Node) -> bool:
 def _sample_values(node: tree.Node) -> Iterator[acb]:
     """Yield the values of an expression at a few points where it has a value."""
     node = _with_functions_as_variables(node)
-    names = sorted(tree.symbols_of(node))
-    for point in points(names, tries=4, whole=_needs_whole_numbers(node)):
+    names = sorted(tree.find_symbols(node))
+    for point in choose_points(names, tries=4, whole=_needs_whole_numbers(node)):
         for precision in _PRECISIONS[:2]:
             try:
-                value = ball(node, point, precision)
+                value = compute_ball(node, point, precision)
             except UndefinedError:
                 continue
             yield value
@@ -293,7 +297,7 @@ def _with_functions_as_variables(node: tree.Node) -> tree.Node:
     if isinstance(node, tree.Apply) and not is_known_function(node.function):
         return tree.Symbol(node.function)
     parts = tuple(_with_functions_as_variables(child) for child in tree.children(node))
-    return tree.rebuilt(node, parts)
+    return tree.rebuild(node, parts)
 
 
 # Numbers.
@@ -304,11 +308,11 @@ def compare_constants(gold: tree.Node, answer: tree.Node, options: MathOptions) 
     if _is_same_percentage(gold, answer, options):
         return Equality(True, "equal as percentages")
     is_decimal = _uses_decimal_rules(gold, answer)
-    gold_number = tree.rational_of(gold)
-    answer_number = tree.rational_of(answer)
+    gold_number = tree.evaluate_rational(gold)
+    answer_number = tree.evaluate_rational(answer)
     if gold_number is not None and answer_number is not None:
         return _compare_rationals(gold_number, answer_number, options, is_decimal=is_decimal)
-    if _INFINITY in tree.nodes_of(gold) or _INFINITY in tree.nodes_of(answer):
+    if _INFINITY in tree.list_nodes(gold) or _INFINITY in tree.list_nodes(answer):
         return _compare_infinities(gold, answer)
     if _is_undefined(gold) or _is_undefined(answer):
         return different("one has no value: it divides by 0, or raises 0 to the power 0")
@@ -334,10 +338,10 @@ def _is_same_without_percent(percentage: tree.Node, number: tree.Node) -> bool:
 
     Numbers below 1 are not: 0.5 is more likely a half than the number of `0.5%`.
     """
-    percentage_number = tree.rational_of(percentage)
+    percentage_number = tree.evaluate_rational(percentage)
     if percentage_number is None or abs(percentage_number) < 1:
         return False
-    return percentage_number == tree.rational_of(number)
+    return percentage_number == tree.evaluate_rational(number)
 
 
 def _uses_decimal_rules(gold: tree.Node, answer: tree.Node) -> bool:
@@ -387,22 +391,22 @@ def _sign_of_infinity(node: tree.Node) -> int | None:
     if node == _INFINITY:
         return 1
     if isinstance(node, tree.Product) and len(node.factors) == 2 and node.factors[1] == _INFINITY:
-        factor = tree.rational_of(node.factors[0])
+        factor = tree.evaluate_rational(node.factors[0])
         if factor is None or factor == 0:
             return None
         return 1 if factor > 0 else -1
-    if _INFINITY in tree.nodes_of(node):
+    if _INFINITY in tree.list_nodes(node):
         return None
     return 0
 
 
 def _is_undefined(node: tree.Node) -> bool:
     """Return True if some part divides by 0, or raises 0 to a power that is not positive."""
-    for part in tree.nodes_of(node):
-        if isinstance(part, tree.Quotient) and tree.rational_of(part.bottom) == 0:
+    for part in tree.list_nodes(node):
+        if isinstance(part, tree.Quotient) and tree.evaluate_rational(part.bottom) == 0:
             return True
-        if isinstance(part, tree.Power) and tree.rational_of(part.base) == 0:
-            exponent = tree.rational_of(part.exponent)
+        if isinstance(part, tree.Power) and tree.evaluate_rational(part.base) == 0:
+            exponent = tree.evaluate_rational(part.exponent)
             if exponent is not None and exponent <= 0:
                 return True
     return False
@@ -418,24 +422,26 @@ def _compare_balls(
     has_tried_proof = False
     for precision in _PRECISIONS:
         try:
-            gold_value = ball(gold, {}, precision)
-            answer_value = ball(answer, {}, precision)
+            gold_value = compute_ball(gold, {}, precision)
+            answer_value = compute_ball(answer, {}, precision)
         except UndefinedError:
             # More digits may separate a denominator from 0.
             if precision == _PRECISIONS[-1]:
                 raise
             continue
-        equal = Equality(True, f"equal as numbers: {shown(answer_value)}")
+        equal = Equality(True, f"equal as numbers: {format_ball(answer_value)}")
         if not gold_value.overlaps(answer_value):
             may_round = is_decimal or options.tolerance > 0
             if may_round and _agree_as_decimals(
                 gold_value, answer_value, options, is_decimal=is_decimal
             ):
                 return equal
-            return different(f"different numbers: {shown(gold_value)} and {shown(answer_value)}")
+            return different(
+                f"different numbers: {format_ball(gold_value)} and {format_ball(answer_value)}"
+            )
         if not has_tried_proof:
             has_tried_proof = True
-            is_proven, _ = proves_equal(gold, answer)
+            is_proven, _ = prove_equal(gold, answer)
             if is_proven or _is_algebraic_zero(gold, answer):
                 return equal
     return undecided(f"equal to {_PRECISIONS[-1]} bits, and no proof")
@@ -465,13 +471,13 @@ def _is_algebraic_zero(gold: tree.Node, answer: tree.Node) -> bool:
     """Return True if two numbers are too near to each other to be different algebraic numbers."""
     try:
         bits = bits_to_prove_zero(gold, answer)
-        difference = ball(gold, {}, bits + 128) - ball(answer, {}, bits + 128)
+        difference = compute_ball(gold, {}, bits + 128) - compute_ball(answer, {}, bits + 128)
     except (UndefinedError, TooLargeError):
         return False
     return bool(abs(difference) < arb(2) ** -bits)
 
 
-def shown(value: acb) -> str:
+def format_ball(value: acb) -> str:
     """Return a few digits of a value, for a reason."""
     if abs(value.real.mid().man_exp()[1]) > _MAX_SHOWN_EXPONENT:
         return "a number of a thousand digits or more"
