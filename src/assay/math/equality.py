@@ -6,7 +6,8 @@ from typing import Final, TypeAlias, TypeGuard
 
 from assay.math import tree
 from assay.math.balls import TooLargeError
-from assay.math.relations import compare_relations, compare_sets, is_set
+from assay.math.number_sets import compare_sets, is_set
+from assay.math.relations import compare_relations
 from assay.math.rewriting import rewrite_alike
 from assay.math.values import compare_constants, compare_quantities, has_value, is_nonzero
 from assay.math.verdict import SAME, Equality, MathOptions, all_of, different, undecided

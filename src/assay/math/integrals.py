@@ -3,7 +3,7 @@
 from flint import fmpq
 
 from assay.math import tree
-from assay.math.relations import NoSetError, fraction_of
+from assay.math.rational_functions import NotRationalError, read_rational_function
 
 _E = tree.Constant("e")
 _INFINITY = tree.Constant("infinity")
@@ -36,16 +36,16 @@ def _find_antiderivative(node: tree.Node, variable: tree.Symbol) -> tree.Node:
     """Return an antiderivative of a polynomial, or of a function that is integrated by its form."""
     try:
         return _integrate_polynomial(node, variable)
-    except (NoSetError, NoIntegralError):
+    except (NotRationalError, NoIntegralError):
         return _integrate_by_form(node, variable)
 
 
 def _integrate_polynomial(node: tree.Node, variable: tree.Symbol) -> tree.Node:
     """Return the antiderivative of a polynomial.
 
-    Raises `NoSetError` or `NoIntegralError` for any other expression.
+    Raises `NotRationalError` or `NoIntegralError` for any other expression.
     """
-    numerator, denominator = fraction_of(node)
+    numerator, denominator = read_rational_function(node)
     if denominator.degree() != 0:
         raise NoIntegralError("an integral of a quotient")
     divisor = denominator.coeffs()[0]
@@ -93,8 +93,8 @@ def _integrate_product(factors: tuple[tree.Node, ...], variable: tree.Symbol) ->
 def _read_slope(argument: tree.Node) -> tree.Node:
     """Return a, where the argument is ax + b."""
     try:
-        numerator, denominator = fraction_of(argument)
-    except NoSetError as error:
+        numerator, denominator = read_rational_function(argument)
+    except NotRationalError as error:
         raise NoIntegralError(str(error)) from None
     if numerator.degree() != 1 or denominator.degree() != 0:
         raise NoIntegralError("an integral of a function of a function")
