@@ -5,7 +5,8 @@ import logging
 import math
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import uvicorn
@@ -85,26 +86,36 @@ class HttpServer:
         uvicorn itself limits how long a connection may be idle after a reply, but not how long the
         first request or the rest of a begun one may take to arrive.
         """
-        # For each connection that waits for a request: its last request, and since when it waits.
-        waiting: dict[Any, tuple[Any, float]] = {}
+        waits: dict[Any, _Wait] = {}
         while True:
-            now = time.monotonic()
-            still_waiting: dict[Any, tuple[Any, float]] = {}
-            connections = list(self._server.server_state.connections)
-            for connection in connections:
-                request = _get_last_request(connection)
-                if request is not None and not request.response_complete:
-                    continue  # it is being answered
-                last_request, since = waiting.get(connection, (request, now))
-                if last_request is not request:  # there was another request meanwhile
-                    since = now
-                if now - since > self._body_seconds:
+            waits = self._find_waits(waits)
+            for connection, wait in waits.items():
+                if time.monotonic() - wait.since > self._body_seconds:
                     connection.transport.close()
-                still_waiting[connection] = (request, since)
-            waiting = still_waiting
-            self._app.metrics.connections.set(len(connections))
+            self._app.metrics.connections.set(len(self._server.server_state.connections))
             self._app.update_metrics()
             await asyncio.sleep(min(CHECK_SECONDS, self._body_seconds))
+
+    def _find_waits(self, earlier: Mapping[Any, "_Wait"]) -> "dict[Any, _Wait]":
+        """Return the connections that wait for a request, and since when; `earlier` is the last result."""
+        waits: dict[Any, _Wait] = {}
+        for connection in self._server.server_state.connections:
+            request = _get_last_request(connection)
+            if request is not None and not request.response_complete:
+                continue  # it is being answered
+            wait = earlier.get(connection)
+            if wait is None or wait.last_request is not request:
+                wait = _Wait(last_request=request)
+            waits[connection] = wait
+        return waits
+
+
+@dataclass(frozen=True)
+class _Wait:
+    """The wait of a connection for its next request."""
+
+    last_request: Any  # None before the first
+    since: float = field(default_factory=time.monotonic)
 
 
 def _get_last_request(connection: Any) -> Any:
