@@ -316,7 +316,7 @@ def measure_rate(peer: Path, sizes: Sizes, say: Say) -> list[Any]:
                 # always has some waiting. Two keep both of them busy, and what a busy server can do is what is claimed.
                 load = "both always busy" if clients > 1 else "one client"
                 label = f"requests of {rows} rollout{'s' * (rows > 1)}, {load}, uvicorn with {http}"
-                target = Target(2, "at least") if clients > 1 else None
+                target = Target(1.3, "at least") if clients > 1 else None
                 found.append(Row(label, rates[0], rates[1], "/CPU-s", "FastAPI", target))
     return found
 

@@ -37,6 +37,10 @@ class RubricService:
         # Tasks that are under way; the event loop itself keeps only weak references to them.
         self._tasks: set[asyncio.Task[Any]] = set()
 
+    def may_wait(self, rollouts: Sequence[Rollout]) -> bool:
+        """Return True if scoring these may wait for a judge, another process or anything else."""
+        return self._waits or any(_has_own_rubric(rollout) for rollout in rollouts)
+
     async def score(self, rollouts: Sequence[Rollout]) -> list[EvaluationReport]:
         """Return one report per rollout, in order.
 
