@@ -7,9 +7,9 @@ from generated import identities, numbers, polynomials
 
 from assay.isolation import shared_pool
 from assay.math import MathOptions, verify, verify_many
-from assay.math.algebra import decided
-from assay.math.normalization import settled
-from assay.math.verdict import Open
+from assay.math.algebra import decide
+from assay.math.normalization import settle
+from assay.math.verdict import OpenQuestion
 
 RULES = MathOptions()
 
@@ -32,8 +32,10 @@ def test_algebra_says_of_numbers_what_normalizing_says():
     """What the first tier settles, the second settles the same way."""
     wrong = []
     for gold, answer, _ in numbers(seed=2, size=6000):
-        first, second = settled(gold, answer, RULES), decided(gold, answer, RULES)
-        if first is not None and (isinstance(second, Open) or first.equal is not second.equal):
+        first, second = settle(gold, answer, RULES), decide(gold, answer, RULES)
+        if first is not None and (
+            isinstance(second, OpenQuestion) or first.equal is not second.equal
+        ):
             wrong.append((gold, answer, first, second))
     assert not wrong[:5]
 
@@ -44,8 +46,8 @@ def test_expressions_are_what_they_are_made_to_be():
     pairs = list(chain(polynomials(seed=3, size=1500), identities(seed=4, size=1500)))
     wrong = []
     for gold, answer, same in pairs:
-        verdict = settled(gold, answer, RULES) or decided(gold, answer, RULES)
-        if isinstance(verdict, Open) or verdict.equal is not same:
+        verdict = settle(gold, answer, RULES) or decide(gold, answer, RULES)
+        if isinstance(verdict, OpenQuestion) or verdict.equal is not same:
             wrong.append((gold, answer, same, verdict))
     assert not wrong[:5]
 

@@ -6,9 +6,9 @@ from itertools import product
 from typing import Final
 
 from assay.math import tree
-from assay.math.answer_text import final_answer
+from assay.math.answer_text import find_final_answer
 from assay.math.equality import compare, unsolved
-from assay.math.normalization import settled, shortened
+from assay.math.normalization import settle, shorten
 from assay.math.parsed_answer import ParsedAnswer, is_mathematics, parse_answer
 from assay.math.size import is_small
 from assay.math.values import is_computable
@@ -16,7 +16,7 @@ from assay.math.verdict import (
     Equality,
     MathOptions,
     MathVerdict,
-    Open,
+    OpenQuestion,
     Status,
     read_simplification,
 )
@@ -25,10 +25,10 @@ _WORD: Final = re.compile(r"(?<![\\a-zA-Z])[a-zA-Z]{3,}")
 _FORMULA: Final = re.compile(r"(?<!\\)\$|\\\(|\\\[")
 
 
-def decided(
+def decide(
     gold: str, answer: str, options: MathOptions, *, in_worker: bool = False
-) -> MathVerdict | Open:
-    """Compare two answers, and return an `Open` question if only a worker process can decide.
+) -> MathVerdict | OpenQuestion:
+    """Compare two answers, and return an `OpenQuestion` question if only a worker process can decide.
 
     Large expressions are left to a worker, unless this is one.
     """
@@ -49,7 +49,7 @@ def decided(
         return _verdict("equal", f"equal as choices: {parsed_gold.choice}")
     if parsed_gold.text != gold or parsed_answer.text != answer:
         # The answer inside a longer text may be a plain number, which the first tier decides.
-        verdict = settled(parsed_gold.text, parsed_answer.text, options)
+        verdict = settle(parsed_gold.text, parsed_answer.text, options)
         if verdict is not None:
             return verdict
     return _compare_parsed(parsed_gold, parsed_answer, options, in_worker=in_worker)
@@ -57,7 +57,7 @@ def decided(
 
 def decide_in_worker(gold: str, answer: str, options: MathOptions) -> MathVerdict:
     """Compare two answers of which at least one is large. Called in a worker process."""
-    verdict = decided(gold, answer, options, in_worker=True)
+    verdict = decide(gold, answer, options, in_worker=True)
     if isinstance(verdict, MathVerdict):
         return verdict
     from assay.math.symbolic import compare as simplify_and_compare
@@ -80,7 +80,7 @@ def _parse_answer_in_text(answer: str) -> ParsedAnswer | None:
     has_formula = _FORMULA.search(answer.strip().strip("$")) is not None
     if not is_sentence and not starts_with_word and not has_formula:
         return parsed
-    final = final_answer(answer)
+    final = find_final_answer(answer)
     if final is None:
         return None
     return parse_answer(final)
@@ -110,7 +110,7 @@ def _is_ratio_or_number(answer: ParsedAnswer) -> bool:
 
 def _compare_parsed(
     gold: ParsedAnswer, answer: ParsedAnswer, options: MathOptions, *, in_worker: bool
-) -> MathVerdict | Open:
+) -> MathVerdict | OpenQuestion:
     unfinished_work: str | None = None
     if options.solved:
         unfinished_work = unsolved((gold.text, gold.tree), (answer.text, answer.tree))
@@ -121,15 +121,15 @@ def _compare_parsed(
         if _may_ask_math_verify(gold, answer, options):
             if unfinished_work:
                 return not_solved
-            return Open(gold.text, answer.text, gold_is_read=gold.tree is not None)
+            return OpenQuestion(gold.text, answer.text, gold_is_read=gold.tree is not None)
         if gold.tree is None:
-            return _verdict("gold_unparsable", f"the gold {shortened(gold.text)!r}: {gold.problem}")
+            return _verdict("gold_unparsable", f"the gold {shorten(gold.text)!r}: {gold.problem}")
         return _verdict("answer_unparsable", f"the answer: {answer.problem}")
 
     gold_is_large = not is_small(gold.tree)
     answer_is_large = not is_small(answer.tree)
     if (gold_is_large or answer_is_large) and not in_worker:
-        return Open(
+        return OpenQuestion(
             gold.text,
             answer.text,
             gold_is_read=True,
@@ -151,7 +151,7 @@ def _compare_parsed(
             return _verdict("too_large", equality.reason)
         return _verdict("gold_unparsable", f"the gold is {equality.reason}")
     if may_ask:
-        return Open(gold.text, answer.text, gold_is_read=True)
+        return OpenQuestion(gold.text, answer.text, gold_is_read=True)
     return _verdict("different", f"not proven equal: {equality.reason}")
 
 

@@ -20,8 +20,8 @@ from assay.math.words import (
     MEASURES,
     RETRACTIONS,
     VERBS,
+    list_words,
     makes_another,
-    words_of,
 )
 
 _SEARCHED_LENGTH: Final = 20_000  # only so much of the end of a text is searched for an answer
@@ -33,7 +33,7 @@ _MAX_WORDS_BETWEEN_BOXES: Final = 6
 _SEPARATOR: Final = re.compile(r"\b(?:and|or)\b|[,;]")
 
 
-def last_box(text: str) -> str | None:
+def find_last_box(text: str) -> str | None:
     r"""Return the content of the last `\boxed{…}` or `\fbox{…}`; None if no box is the answer.
 
     Boxes close to each other, or with a comma or `and` between them, are one list. If there are
@@ -100,11 +100,11 @@ _AFTER_ANSWER: Final = re.compile(r"\s*$|[.,;:!?)\]*\"]*(?:\s+[a-zA-Z(*]|\s*$)|\
 _DIGIT: Final = re.compile(r"\d")
 
 
-def final_answer(text: str) -> str | None:
+def find_final_answer(text: str) -> str | None:
     """Return the part of a longer text that is its answer; None if nothing looks like one."""
     text = text[-_SEARCHED_LENGTH:]
     if find_boxes(text):
-        return last_box(text)
+        return find_last_box(text)
     text = _remove_retracted(text)
     match = _find_after_keyword(text) or _find_last(text)
     if match is None or not _is_stated(match):
@@ -125,7 +125,7 @@ def _remove_retracted(text: str) -> str:
     rest = text[last.end() :]
     if _DIGIT.search(rest) or _FORMULA.search(rest):
         return rest
-    is_denied = not DENIALS.isdisjoint(words_of(text[last.start() :]))
+    is_denied = not DENIALS.isdisjoint(list_words(text[last.start() :]))
     return "" if is_denied else text
 
 
@@ -178,8 +178,8 @@ def _is_stated(match: re.Match[str]) -> bool:
     text_before = match.string[max(0, match.start() - 200) : match.start()]
     text_after = match.string[match.end() : match.end() + 200]
     clause_before = _CLAUSE.split(text_before)[-1]
-    words_before = words_of(_COMES_TO.sub("exactly", clause_before))
-    words_after = words_of(_CLAUSE.split(text_after)[0])
+    words_before = list_words(_COMES_TO.sub("exactly", clause_before))
+    words_after = list_words(_CLAUSE.split(text_after)[0])
     if not DENIALS.isdisjoint(words_before) or not DENIALS.isdisjoint(words_after):
         return False
     if words_after and makes_another(words_after[0]):
@@ -204,7 +204,7 @@ def _stands_alone(number: re.Match[str]) -> bool:
     last_word = lead[1]
     if last_word and last_word.casefold() not in LEADS:
         return False
-    words_after = words_of(_CLAUSE.split(text_after)[0])
+    words_after = list_words(_CLAUSE.split(text_after)[0])
     if not words_after or is_unit_or_label(" ".join(words_after)):
         return True
     return words_after[0] in LINKS and CHANGES.isdisjoint(words_after)

@@ -43,8 +43,8 @@ from assay.math.words import (
     PHRASES,
     SCALES,
     VERDICTS,
+    list_words,
     read_number,
-    words_of,
 )
 
 Quantifier = Literal["all", "some"]
@@ -291,7 +291,7 @@ def _is_content(text: str) -> bool:
     """Return True if the text behind a choice can be what it stands for."""
     if _CHOICE_LETTER.search(text):
         return False
-    words = words_of(text)
+    words = list_words(text)
     starts_with_word = text[:1].isalpha()
     return not (starts_with_word and words[0] in _NO_CONTENT)
 
@@ -384,7 +384,7 @@ def _read_words(text: str) -> Node | None:
     verdict = _VERDICT_REPEATED.fullmatch(folded)
     if verdict is not None:
         return Words("yes" if verdict["yes"] else "no")
-    words = words_of(folded)
+    words = list_words(folded)
     number = read_number(words)
     if number is not None:
         value = Number(fmpq(number.top, number.bottom))
@@ -445,7 +445,7 @@ def _mark_words(text: str) -> str:
     text = _EQUALS_IN_WORDS.sub(r"\1=", text)
     text = _WORD_FOR_MINUS.sub("-", text, count=1) if _WORD_FOR_MINUS.match(text) else text
     trailing = _TRAILING.search(text)
-    if trailing is None or not _say_what(words_of(trailing[1])):
+    if trailing is None or not _say_what(list_words(trailing[1])):
         return text
     before = text[: trailing.start()]
     if _ENDS_IN_WORD.search(before):
@@ -514,7 +514,7 @@ def _remove_leading_text(text: str) -> str:
     has_digit = re.search(r"\d", wrapped[1]) is not None
     if wrapped.end() == len(text):
         return wrapped[1].strip() if has_digit else text
-    words = words_of(wrapped[1])
+    words = list_words(wrapped[1])
     if words and (LEADS | MEASURES).issuperset(words) and not has_digit:
         return text[wrapped.end() :].lstrip(" :=")
     return text

@@ -6,7 +6,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from assay.math.words import GENERIC, UNIT_TABLES, is_label, words_of
+from assay.math.words import GENERIC, UNIT_TABLES, is_label, list_words
 
 SHAPES: Final[dict[str, str]] = UNIT_TABLES["chinese_shapes"]
 CHINESE: Final[dict[str, str]] = UNIT_TABLES["chinese"] | dict.fromkeys(
@@ -74,7 +74,7 @@ def is_unit(word: str) -> bool:
 
 def is_generic(text: str) -> bool:
     """Return True if words behind a number name neither a unit nor a thing: `units`, `in total`."""
-    return GENERIC.issuperset(words_of(text))
+    return GENERIC.issuperset(list_words(text))
 
 
 def name_different_things(first: str, second: str) -> bool:
@@ -91,7 +91,7 @@ def name_different_things(first: str, second: str) -> bool:
 
 def _read_things(text: str) -> set[str]:
     """Return the words that name things, in the singular."""
-    return {word.rstrip("s") for word in words_of(text)} - _GENERIC_SINGULARS
+    return {word.rstrip("s") for word in list_words(text)} - _GENERIC_SINGULARS
 
 
 def is_unit_or_label(text: str) -> bool:

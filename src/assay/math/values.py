@@ -8,7 +8,7 @@ from flint import acb, arb, fmpq
 from assay.math import tree
 from assay.math.balls import TooLargeError, UndefinedError, compute_ball, is_known_function, is_real
 from assay.math.exact import prove_equal
-from assay.math.normalization import agree, shortened
+from assay.math.normalization import are_equal_fractions, shorten
 from assay.math.separation import bits_to_prove_zero
 from assay.math.units import is_generic, name_different_things, parse_unit
 from assay.math.verdict import SAME, Equality, MathOptions, different, too_large, undecided
@@ -364,10 +364,12 @@ def _is_whole_number(node: tree.Node) -> bool:
 def _compare_rationals(
     gold: fmpq, answer: fmpq, options: MathOptions, *, is_decimal: bool
 ) -> Equality:
-    gold_text = shortened(str(gold), 40)
-    if agree(_to_fraction(gold), _to_fraction(answer), is_decimal=is_decimal, options=options):
+    gold_text = shorten(str(gold), 40)
+    if are_equal_fractions(
+        _to_fraction(gold), _to_fraction(answer), is_decimal=is_decimal, options=options
+    ):
         return Equality(True, f"equal as numbers: {gold_text}")
-    return different(f"different numbers: {gold_text} and {shortened(str(answer), 40)}")
+    return different(f"different numbers: {gold_text} and {shorten(str(answer), 40)}")
 
 
 def _to_fraction(number: fmpq) -> tuple[int, int]:
@@ -451,7 +453,7 @@ def _agree_as_decimals(gold: acb, answer: acb, options: MathOptions, *, is_decim
     """Return True if two real numbers agree as far as decimals or the tolerance demand."""
     if not is_real(gold) or not is_real(answer):
         return False
-    return agree(
+    return are_equal_fractions(
         _take_midpoint(gold), _take_midpoint(answer), is_decimal=is_decimal, options=options
     )
 

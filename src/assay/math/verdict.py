@@ -78,7 +78,7 @@ class Equality(NamedTuple):
     is_too_large: bool = False  # undecided because a value is too large to compute
 
 
-class Open(NamedTuple):
+class OpenQuestion(NamedTuple):
     """What only simplification can tell, as it is sent to a worker."""
 
     gold: str
@@ -90,7 +90,7 @@ class Open(NamedTuple):
     answer_is_large: bool = False
 
 
-def read_simplification(question: Open, found: Mapping[str, bool]) -> MathVerdict:
+def read_simplification(question: OpenQuestion, found: Mapping[str, bool]) -> MathVerdict:
     """Return the verdict that `symbolic.compare` comes to."""
     if found["equal"]:
         return MathVerdict("equal", "equal by simplification (math-verify)", "symbolic")

@@ -7,9 +7,9 @@ from typing import Final, cast
 
 from assay import isolation  # loads its pool only when a comparison needs a worker
 from assay.errors import MissingExtraError, import_extra
-from assay.math.answer_text import last_box
-from assay.math.normalization import settled, shortened
-from assay.math.verdict import DEFAULT, MathOptions, MathVerdict, Open, read_simplification
+from assay.math.answer_text import find_last_box
+from assay.math.normalization import settle, shorten
+from assay.math.verdict import DEFAULT, MathOptions, MathVerdict, OpenQuestion, read_simplification
 
 Pair = tuple[object, object]
 
@@ -21,7 +21,7 @@ _MAX_BUSY_SECONDS: Final = 0.005  # after which other tasks of the event loop ge
 _MAX_ERROR_LENGTH: Final = 500
 
 # Verdicts of workers that would be the same again, so that a group of rollouts asks only once.
-_known_verdicts: dict[tuple[Open, MathOptions], MathVerdict] = {}
+_known_verdicts: dict[tuple[OpenQuestion, MathOptions], MathVerdict] = {}
 
 
 def verify(
@@ -75,7 +75,7 @@ async def verify_many_async(
     import asyncio  # late, since numbers are compared without an event loop
 
     rules = options or DEFAULT
-    results: list[MathVerdict | Open] = []
+    results: list[MathVerdict | OpenQuestion] = []
     pause_at = time.perf_counter() + _MAX_BUSY_SECONDS
     for gold, answer in pairs:
         results.append(_compare_here(gold, answer, rules))
@@ -83,9 +83,9 @@ async def verify_many_async(
             await asyncio.sleep(0)
             pause_at = time.perf_counter() + _MAX_BUSY_SECONDS
 
-    verdicts: dict[Open, MathVerdict] = {}
+    verdicts: dict[OpenQuestion, MathVerdict] = {}
 
-    async def ask_in_turn(remaining: Iterator[Open]) -> None:
+    async def ask_in_turn(remaining: Iterator[OpenQuestion]) -> None:
         for question in remaining:
             outcome = await _pool().run(
                 *_get_task(question, rules), timeout=timeout, hard_timeout=HARD_TIMEOUT
@@ -100,19 +100,19 @@ async def verify_many_async(
     return _fill_in(results, verdicts)
 
 
-def _find_questions(results: Sequence[MathVerdict | Open]) -> list[Open]:
+def _find_questions(results: Sequence[MathVerdict | OpenQuestion]) -> list[OpenQuestion]:
     """Return the questions for the workers, each of them once."""
-    questions = [result for result in results if isinstance(result, Open)]
+    questions = [result for result in results if isinstance(result, OpenQuestion)]
     return list(dict.fromkeys(questions))
 
 
 def _fill_in(
-    results: Sequence[MathVerdict | Open], verdicts: dict[Open, MathVerdict]
+    results: Sequence[MathVerdict | OpenQuestion], verdicts: dict[OpenQuestion, MathVerdict]
 ) -> list[MathVerdict]:
     """Return the results with the workers' verdicts in place of the questions."""
     complete: list[MathVerdict] = []
     for result in results:
-        if isinstance(result, Open):
+        if isinstance(result, OpenQuestion):
             complete.append(verdicts[result])
         else:
             complete.append(result)
@@ -122,7 +122,7 @@ def _fill_in(
 # The first two tiers.
 
 
-def _compare_here(gold: object, answer: object, options: MathOptions) -> MathVerdict | Open:
+def _compare_here(gold: object, answer: object, options: MathOptions) -> MathVerdict | OpenQuestion:
     """Return the verdict, if it is cheap or known already; else the question for a worker.
 
     An exception is an error of this pair only: the others of a batch have nothing to do with it.
@@ -130,16 +130,16 @@ def _compare_here(gold: object, answer: object, options: MathOptions) -> MathVer
     try:
         gold_text = _write(gold)
         answer_text = _write(answer)
-        verdict = settled(gold_text, answer_text, options)
+        verdict = settle(gold_text, answer_text, options)
         if verdict is not None:
             return verdict
         result = _compare_by_algebra(gold_text, answer_text, options)
     except MissingExtraError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever the reading of one answer fails with
-        description = shortened(f"{type(error).__name__}: {error}", _MAX_ERROR_LENGTH)
+        description = shorten(f"{type(error).__name__}: {error}", _MAX_ERROR_LENGTH)
         return MathVerdict("error", f"the comparison failed: {description}", "algebra")
-    if isinstance(result, Open):
+    if isinstance(result, OpenQuestion):
         return _known_verdicts.get((result, options), result)
     return result
 
@@ -156,7 +156,7 @@ def _write(value: object) -> str:
 
 
 @lru_cache(maxsize=32768)
-def _compare_by_algebra(gold: str, answer: str, options: MathOptions) -> MathVerdict | Open:
+def _compare_by_algebra(gold: str, answer: str, options: MathOptions) -> MathVerdict | OpenQuestion:
     if not answer.strip():
         return MathVerdict("no_answer", "there is no answer", "normalize")
     if not gold.strip():
@@ -167,9 +167,9 @@ def _compare_by_algebra(gold: str, answer: str, options: MathOptions) -> MathVer
         extra="math",
         package="python-flint",
     )
-    boxed_gold = last_box(gold)
-    boxed_answer = last_box(answer)
-    return algebra.decided(
+    boxed_gold = find_last_box(gold)
+    boxed_answer = find_last_box(answer)
+    return algebra.decide(
         boxed_gold or gold,
         answer if boxed_answer is None else boxed_answer,
         options,
@@ -183,19 +183,21 @@ def _pool() -> "isolation.Pool":
     return isolation.shared_pool("assay.math.symbolic")
 
 
-def _get_task(question: Open, options: MathOptions) -> tuple[str, str, str, int | MathOptions]:
+def _get_task(
+    question: OpenQuestion, options: MathOptions
+) -> tuple[str, str, str, int | MathOptions]:
     """Return the name of the function that a worker calls, and its arguments."""
     if _is_large(question):
         return "assay.math.algebra:decide_in_worker", question.gold, question.answer, options
     return "assay.math.symbolic:compare", question.gold, question.answer, options.rounding
 
 
-def _is_large(question: Open) -> bool:
+def _is_large(question: OpenQuestion) -> bool:
     return question.gold_is_large or question.answer_is_large
 
 
 def _read_outcome(
-    question: Open, options: MathOptions, outcome: "isolation.Outcome", timeout: float
+    question: OpenQuestion, options: MathOptions, outcome: "isolation.Outcome", timeout: float
 ) -> MathVerdict:
     """Return the verdict that a worker came to, and remember it if it would be the same again."""
     if _is_large(question):
@@ -210,7 +212,7 @@ def _read_outcome(
 
 
 def _read_large_outcome(
-    question: Open, outcome: "isolation.Outcome", timeout: float
+    question: OpenQuestion, outcome: "isolation.Outcome", timeout: float
 ) -> MathVerdict:
     """Return the worker's verdict on a pair of which one side is large.
 
@@ -231,7 +233,7 @@ def _read_large_outcome(
 
 
 def _read_symbolic_outcome(
-    question: Open, outcome: "isolation.Outcome", timeout: float
+    question: OpenQuestion, outcome: "isolation.Outcome", timeout: float
 ) -> MathVerdict:
     """Return the verdict of math-verify, or what its failure says about the answer."""
     if outcome.ok:

@@ -153,7 +153,7 @@ _OTHER_NUMBER: Final = re.compile(r"(?<![\^{\d])\d")  # not the power of a unit
 _WORD: Final = re.compile(r"[^\W\d_]+(?:'[a-z]+)?")
 
 
-def words_of(text: str) -> list[str]:
+def list_words(text: str) -> list[str]:
     return _WORD.findall(text.casefold())
 
 
@@ -167,7 +167,7 @@ def is_label(text: str) -> bool:
 
     `apples` and `different ways` do; `hundred`, `theta` and words that are in no table do not.
     """
-    words = words_of(text)
+    words = list_words(text)
     if not words or _OTHER_NUMBER.search(text) or not NO_LABELS.isdisjoint(words):
         return False
     return not _LABELS.isdisjoint(words)
