@@ -1,7 +1,7 @@
-"""Read whatever holds rows (files, standard input, lists, data sets, frames) as one dict after another.
+"""Read rows from files, standard input, lists, data sets and frames, as one dict after another.
 
-Rows stream, and an error names its file and line. What is not installed is not imported: a data set is known by
-how it behaves.
+Rows are read as they are asked for, and an error names its file and line. Neither pandas nor
+`datasets` is imported: their objects are recognised by their attributes.
 """
 
 import codecs
@@ -19,18 +19,19 @@ from functools import partial
 from io import TextIOWrapper
 from itertools import chain
 from pathlib import Path
-from typing import IO, Any, AnyStr, cast
+from typing import IO, Any, AnyStr, TypeAlias, cast
 
 from assay.errors import AssayError, import_extra
 from assay.messages import MEDIA_COLUMNS
-from assay.wording import format_value
+from assay.wording import format_count, format_value
 
 
 class TableError(AssayError, ValueError):
-    """Rows cannot be read as they stand; the message names file and line, what is there, what to do."""
+    """Rows cannot be read; the message names file and line, the problem, and what to do."""
 
 
-Numbered = Iterator[tuple[int, dict[str, Any]]]
+# Rows with their numbers. In a file of lines, the number of a row is that of its line.
+NumberedRows: TypeAlias = Iterator[tuple[int, dict[str, Any]]]
 
 
 def rows_of(
@@ -41,72 +42,123 @@ def rows_of(
     where: str | None = None,
     media: bool = True,
 ) -> Iterator[dict[str, Any]]:
-    """The rows of a file, a list, a Hugging Face data set or a pandas frame, one dict after another.
+    """Return the rows of a file, a list, a Hugging Face data set or a pandas frame, as dicts.
 
-    A path says by its ending what it is: `.jsonl`, `.ndjson`, `.json`, `.csv`, `.tsv` (these also
-    with `.gz` after it) or `.parquet`; `-` is standard input. `mapping={"completion": "output"}`
-    calls the foreign column `output` completion. Every row has these `fields`, or a `TableError`
-    says where one is missing; `where` is what the source is called in such messages. The columns `image`, `audio` and `pdf`,
-    and their plurals, become parts of the prompt, unless `media` is false.
+    The format of a file follows from its ending: `.jsonl`, `.ndjson`, `.json`, `.csv`, `.tsv` (each
+    also with `.gz` after it) or `.parquet`. The path `-` is standard input.
+
+    `mapping={"completion": "output"}` renames the column `output` to `completion`. Raises
+    `TableError` for a row that lacks one of `fields`; `where` is the name of the source in such
+    messages. The columns `image`, `audio` and `pdf`, and their plurals, become parts of the
+    prompt, unless `media` is false.
 
     >>> list(rows_of([{"output": "4", "answer": "4"}], mapping={"completion": "output"}))
     [{'completion': '4', 'answer': '4'}]
     """
-    kind, is_path = type(source), isinstance(source, str | os.PathLike)
-    name = "the rows" if kind.__module__ == "builtins" else f"the {kind.__name__}"
-    if is_path:
-        name = "standard input" if str(source) == "-" else str(source)
-    name = where or name
-    numbered = _numbered(source, name)
-    by_line = is_path and not str(source).endswith((".json", ".parquet"))
+    name = where or _name_source(source)
+    has_line_numbers = _has_line_numbers(source)
 
-    def place(number: int) -> str:
-        return f"{name}:{number}" if by_line else f"row {number} of {name}"
+    def locate_row(number: int) -> str:
+        if has_line_numbers:
+            return f"{name}:{number}"
+        return f"row {number} of {name}"
 
-    rows = _renamed(numbered, mapping or {}, fields, place)
-    return map(with_media_columns, rows) if media else rows
+    rows = _rename_columns(
+        _number_rows(source, name),
+        mapping=mapping or {},
+        fields=fields,
+        locate_row=locate_row,
+    )
+    if media:
+        return map(with_media_columns, rows)
+    return rows
+
+
+def _name_source(source: object) -> str:
+    """Return what messages call a source of rows."""
+    if isinstance(source, str | os.PathLike):
+        path = str(cast("object", source))
+        return "standard input" if path == "-" else path
+    kind = type(source)
+    if kind.__module__ == "builtins":
+        return "the rows"
+    return f"the {kind.__name__}"
+
+
+def _has_line_numbers(source: object) -> bool:
+    """Return whether the number of a row is always the number of a line in a file."""
+    if not isinstance(source, str | os.PathLike):
+        return False
+    return not str(cast("object", source)).endswith((".json", ".parquet"))
 
 
 def with_media_columns(row: dict[str, Any]) -> dict[str, Any]:
-    """A row with its columns of media in its prompt; as nearly all have none, itself."""
+    """Return a row with its media columns moved into its prompt; most rows have none."""
     if MEDIA_COLUMNS.keys().isdisjoint(row):
         return row
-    from assay.media import add_media_columns  # which is much to load for tables without any
+    # Imported late, because it is slow to load and most tables have no media.
+    from assay.media import add_media_columns
 
     return add_media_columns(row)
 
 
-def _numbered(source: object, name: str) -> Numbered:
+def _rename_columns(
+    rows: NumberedRows,
+    *,
+    mapping: Mapping[str, str],
+    fields: Sequence[str],
+    locate_row: Callable[[int], str],
+) -> Iterator[dict[str, Any]]:
+    """Yield the rows with renamed columns; raise `TableError` for a row that lacks a field."""
+    for number, row in rows:
+        missing = [column for column in mapping.values() if column not in row]
+        if not missing:
+            if mapping:
+                row = _rename_row(row, mapping)
+            missing = [field for field in fields if field not in row]
+        if missing:
+            columns = ", ".join(map(str, row)) or "none"
+            raise TableError(
+                f"{locate_row(number)}: there is no field {missing[0]!r} (fields: {columns})"
+            )
+        yield row
+
+
+def _rename_row(row: dict[str, Any], mapping: Mapping[str, str]) -> dict[str, Any]:
+    """Return a row with its columns renamed; a column that had a new name before is dropped."""
+    renamed = {new_name: row[old_name] for new_name, old_name in mapping.items()}
+    old_names = mapping.values()
+    for column, value in row.items():
+        if column not in renamed and column not in old_names:
+            renamed[column] = value
+    return renamed
+
+
+def _number_rows(source: object, name: str) -> NumberedRows:
+    """Return the rows of a source of any kind, with their numbers."""
     if isinstance(source, str | os.PathLike):
         path = Path(cast("str", source))
         if str(path) != "-":
-            return _file(path, name)
+            return _read_file(path, name)
         if sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison]
             raise TableError(f"{name} is closed: open it, or name a file")
-        return _either(sys.stdin.buffer, name)
+        return _read_list_or_lines(sys.stdin.buffer, name)
     if all(hasattr(source, attribute) for attribute in ("columns", "iloc", "to_dict", "notna")):
-        return _frame_rows(source)  # of pandas, or of what behaves as it does
+        return _read_frame(source)  # of pandas, or of a library with the same methods
     if isinstance(source, Mapping):
-        return _listed_columns(cast("Mapping[Any, Any]", source), name)
+        return _read_columns(cast("Mapping[Any, Any]", source), name)
     if isinstance(source, Iterable) and not isinstance(source, bytes):
-        return _mappings(cast("Iterable[object]", source), name)
+        return _read_mappings(cast("Iterable[object]", source), name)
     raise TableError(
         f"{format_value(source)} holds no rows: give a path, a list of mappings, a data set or a frame"
     )
 
 
-def _file(path: Path, name: str) -> Numbered:
-    endings = [ending.lower() for ending in path.suffixes if ending.lower() != ".gz"]
-    reader = _READERS.get(endings[-1]) if endings else None
-    if reader is None:
-        what = f"{endings[-1]!r} is no kind of table" if endings else "its name has no ending"
-        raise TableError(f"{name}: {what} that can be read: use {', '.join(_READERS)}")
-    if not path.exists():
-        raise TableError(f"File not found: {path}")
-    return reader(path, name)
+# Rows in memory.
 
 
-def _mappings(source: Iterable[object], name: str) -> Numbered:
+def _read_mappings(source: Iterable[object], name: str) -> NumberedRows:
+    """Yield a copy of each mapping; raise `TableError` for an item that is not a mapping."""
     for number, row in enumerate(source, start=1):
         if not isinstance(row, Mapping):
             raise TableError(
@@ -115,51 +167,81 @@ def _mappings(source: Iterable[object], name: str) -> Numbered:
         yield number, dict(cast("Mapping[str, Any]", row))
 
 
-def _renamed(
-    numbered: Numbered,
-    mapping: Mapping[str, str],
-    fields: Sequence[str],
-    place: Callable[[int], str],
-) -> Iterator[dict[str, Any]]:
-    foreign = frozenset(mapping.values())
-    for number, row in numbered:
-        lacking = [theirs for theirs in mapping.values() if theirs not in row]
-        if mapping and not lacking:
-            named = {ours: row[theirs] for ours, theirs in mapping.items()}
-            row = named | {k: v for k, v in row.items() if k not in foreign and k not in named}
-        lacking += [field for field in fields if field not in row]
-        if lacking:
-            there = ", ".join(map(str, row)) or "none"
-            raise TableError(f"{place(number)}: there is no field {lacking[0]!r} (there: {there})")
-        yield row
+def _read_columns(columns: Mapping[Any, Any], name: str) -> NumberedRows:
+    """Return the rows of a mapping from column names to lists of equal length."""
+    for column, values in columns.items():
+        if not isinstance(values, list | tuple):
+            raise TableError(
+                f"{name} is a mapping whose {column!r} is not a list but of type "
+                f"{type(values).__name__}: give a list of rows, a mapping of lists, or one split "
+                "of a data set"
+            )
+    lengths = {column: len(values) for column, values in columns.items()}
+    if len(set(lengths.values())) > 1:
+        listed_lengths = ", ".join(f"{column} {length}" for column, length in lengths.items())
+        raise TableError(f"the columns of {name} are of different lengths: {listed_lengths}")
+    cells_by_row = zip(*columns.values(), strict=True)
+    rows = (dict(zip(columns, cells, strict=True)) for cells in cells_by_row)
+    return enumerate(rows, start=1)
 
 
-_BOM = b"\xef\xbb\xbf"
+BATCH_SIZE = 1024  # rows of a frame or a Parquet file that are converted to dicts at a time
+
+
+def _read_frame(frame: Any) -> NumberedRows:
+    """Yield the rows of a pandas frame, with None for missing values (NaN, NaT, NA)."""
+    for column in frame.columns:
+        if not isinstance(column, str):
+            raise TableError(
+                f"a column of the frame is called {column!r}: give it a text for a name"
+            )
+    refuse_repeated_columns(frame.columns, "the frame")
+    for start in range(0, len(frame), BATCH_SIZE):
+        batch = frame.iloc[start : start + BATCH_SIZE]
+        without_nan = batch.astype(object).where(batch.notna(), None)
+        yield from enumerate(without_nan.to_dict("records"), start=start + 1)
+
+
+def refuse_repeated_columns(columns: Iterable[str], name: str) -> None:
+    """Raise `TableError` if two columns have one name, since a row would hold only the last."""
+    repeated = [column for column, count in Counter(columns).items() if count > 1]
+    if repeated:
+        raise TableError(f"{name}: two columns are called {repeated[0]!r}: rename one of them")
+
+
+# Files.
+
 # How many bytes one row may take, and how many a file that is a single list. A small `.gz` file can
 # unpack to more than any memory holds.
 MAX_ROW_BYTES = 128 * 2**20
 MAX_LIST_BYTES = 2**30
-_ITEM = re.compile(r"[\s,]*(?=[^\s,\]])")  # what stands before the next item of a list
+
+
+def _read_file(path: Path, name: str) -> NumberedRows:
+    """Return the rows of a file in the format of its ending."""
+    endings = [ending.lower() for ending in path.suffixes if ending.lower() != ".gz"]
+    if not endings:
+        raise TableError(f"{name}: its name has no ending: use {', '.join(_READERS)}")
+    reader = _READERS.get(endings[-1])
+    if reader is None:
+        raise TableError(
+            f"{name}: files that end in {endings[-1]!r} cannot be read: use {', '.join(_READERS)}"
+        )
+    if not path.exists():
+        raise TableError(f"File not found: {path}")
+    return reader(path, name)
 
 
 @contextmanager
-def _opened(path: Path, name: str) -> Generator[IO[bytes]]:
-    """The file's bytes, unpacked when it is a `.gz`; what the disk says against it as a sentence."""
+def _open_file(path: Path, name: str) -> Generator[IO[bytes]]:
+    """Open a file for reading, unpacked if it is a `.gz`; raise `TableError` if a read fails."""
+    is_packed = path.suffix.lower() == ".gz"
     try:
-        with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
+        with gzip.open(path) if is_packed else path.open("rb") as file:
             yield cast("IO[bytes]", file)
     except (OSError, EOFError, zlib.error) as error:
-        what = getattr(error, "strerror", None) or error
-        raise TableError(f"{name}: it cannot be read: {what}") from error
-
-
-def _json_file(path: Path, name: str, *, may_be_list: bool = True) -> Numbered:
-    """One object a line, blank lines passed over; or a list of them."""
-    with _opened(path, name) as file:
-        if may_be_list:
-            yield from _either(file, name)
-        else:
-            yield from objects_in(_read_lines(file, name), name)
+        problem = getattr(error, "strerror", None) or error
+        raise TableError(f"{name}: it cannot be read: {problem}") from error
 
 
 def _read_lines(file: IO[AnyStr], name: str) -> Iterator[AnyStr]:
@@ -175,45 +257,89 @@ def _read_lines(file: IO[AnyStr], name: str) -> Iterator[AnyStr]:
         yield line
 
 
+# JSON: one object per line, or a list of objects.
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_BEFORE_ITEM = re.compile(r"[\s,]*(?=[^\s,\]])")  # what separates an item of a list from the last
+
+
 class RepeatedFieldError(ValueError):
     """A JSON object names a field twice."""
 
 
 def refuse_repeated_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return a JSON object as a dict; raise `RepeatedFieldError` if it names a field twice."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = Counter(name for name, _ in pairs)
-        twice = next(name for name, count in names.items() if count > 1)
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        counts = Counter(name for name, _ in pairs)
+        [(repeated_name, count)] = counts.most_common(1)
         raise RepeatedFieldError(
-            f"the field {format_value(twice)} is there {names[twice]} times: name it once"
+            f"the field {format_value(repeated_name)} occurs {count} times: name it once"
         )
-    return found
+    return fields
 
 
-# json.loads looks at every text's type and encoding; the decoder alone takes half the time.
+# `json.loads` also checks the type and the encoding of a text; the decoder alone takes half the
+# time.
 _decoder = json.JSONDecoder(object_pairs_hook=refuse_repeated_fields)
-# A text of JSON as a value. Raises ValueError for what is no JSON, of which `RepeatedFieldError` is one.
-decoded = _decoder.decode
+# Returns the value of a JSON text. Raises ValueError if it is not JSON or repeats a field.
+parse_json = _decoder.decode
 
 
-def objects_in(lines: Iterable[bytes], name: str, start: int = 1) -> Numbered:
-    """The object on each line; blank lines are passed over. `start` is the number of the first."""
-    for number, line in _decoded_lines(lines, name, start):
+def _read_json_lines(path: Path, name: str) -> NumberedRows:
+    """Yield the objects of a file that has one on each line."""
+    with _open_file(path, name) as file:
+        yield from read_objects(_read_lines(file, name), name)
+
+
+def _read_json(path: Path, name: str) -> NumberedRows:
+    """Yield the objects of a file that is a list of them, or has one on each line."""
+    with _open_file(path, name) as file:
+        yield from _read_list_or_lines(file, name)
+
+
+def _read_list_or_lines(file: IO[bytes], name: str) -> NumberedRows:
+    """Yield the items of a list if the content starts with a bracket, or else the objects on lines."""
+    lines = _read_lines(file, name)
+    for number, line in enumerate(lines, start=1):
+        line_without_mark = line.removeprefix(_BYTE_ORDER_MARK)
+        content = line_without_mark.strip()
+        if content.startswith(b"["):
+            following = file.read(MAX_LIST_BYTES + 1)
+            if len(line) + len(following) > MAX_LIST_BYTES:
+                raise TableError(
+                    f"{name}: this list is larger than {MAX_LIST_BYTES // 2**20} MiB, the most "
+                    "that is read at once: write one object per line, as a .jsonl file"
+                )
+            # With the blank lines before the list, an error names the right line.
+            blank_lines = b"\n" * (number - 1)
+            yield from _read_list(blank_lines + line_without_mark + following, name)
+        elif content:
+            # Reads all other lines too, so the loop ends here.
+            yield from read_objects(chain([line], lines), name, start=number)
+
+
+def read_objects(lines: Iterable[bytes], name: str, start: int = 1) -> NumberedRows:
+    """Yield the object on each line, with the line number; blank lines are skipped.
+
+    `start` is the number of the first line.
+    """
+    for number, line in _decode_lines(lines, name, start):
         try:
-            row: object = decoded(line)
+            row: object = parse_json(line)
         except (ValueError, RecursionError) as error:
             if not line.strip():
                 continue
-            raise _no_json(f"{name}:{number}", error) from None
+            raise _explain_json_error(f"{name}:{number}", error) from None
         if type(row) is not dict:
             raise TableError(
-                f'{name}:{number}: {format_value(row)} is no object: write one a line, {{"field": ...}}'
+                f"{name}:{number}: {format_value(row)} is not an object: write one object per "
+                'line, {"field": ...}'
             )
         yield number, cast("dict[str, Any]", row)
 
 
-def _decoded_lines(lines: Iterable[bytes], name: str, start: int = 1) -> Iterator[tuple[int, str]]:
+def _decode_lines(lines: Iterable[bytes], name: str, start: int = 1) -> Iterator[tuple[int, str]]:
     """Yield the lines of a file as text, with their numbers.
 
     Raises TableError for a file that is not in UTF-8. `start` is the number of the first line.
@@ -227,161 +353,135 @@ def _decoded_lines(lines: Iterable[bytes], name: str, start: int = 1) -> Iterato
         try:
             text = line.decode(encoding)
         except UnicodeDecodeError as error:
-            raise _no_json(f"{name}:{number}", error) from None
+            raise _explain_json_error(f"{name}:{number}", error) from None
         yield number, text
 
 
-def _no_json(where: str, error: Exception) -> TableError:
-    said = f"no JSON: {error}"
-    if isinstance(error, UnicodeDecodeError):
-        said = f"no UTF-8: {error.reason} at byte {error.start + 1}: save it as UTF-8"
-    elif isinstance(error, json.JSONDecodeError):
-        # Some of these messages end in "at" already.
-        said = f"no JSON: {error.msg.removesuffix(' at')} at column {error.colno}"
-    elif isinstance(error, RecursionError):
-        said = "its brackets are nested too deep to read"
-    elif isinstance(error, RepeatedFieldError):
-        said = str(error)
-    return TableError(f"{where}: {said}")
-
-
-def _either(file: IO[bytes], name: str) -> Numbered:
-    """A list when the first thing in the file is a bracket, else lines."""
-    lines = _read_lines(file, name)
-    for number, line in enumerate(lines, start=1):
-        first = line.removeprefix(_BOM).strip()
-        if first.startswith(b"["):
-            rest = file.read(MAX_LIST_BYTES + 1)
-            if len(line) + len(rest) > MAX_LIST_BYTES:
-                raise TableError(
-                    f"{name}: this list is larger than {MAX_LIST_BYTES // 2**20} MiB, the most "
-                    "that is read at once: write one object per line, as a .jsonl file"
-                )
-            # As many lines before it as there were, so that an error finds its line.
-            yield from _listed(b"\n" * (number - 1) + line.removeprefix(_BOM) + rest, name)
-        elif first:
-            yield from objects_in(chain([line], lines), name, start=number)
-
-
-def _listed(data: bytes, name: str) -> Numbered:
+def _read_list(data: bytes, name: str) -> NumberedRows:
+    """Yield the items of a JSON list of objects."""
     try:
-        found: object = decoded(data.decode())
+        items = cast("list[object]", parse_json(data.decode()))
     except (ValueError, RecursionError) as error:
-        line = getattr(error, "lineno", None) or _line_of_first_wrong(data)
-        raise _no_json(name if line is None else f"{name}:{line}", error) from None
-    for number, row in enumerate(cast("list[object]", found), start=1):
+        line = getattr(error, "lineno", None) or _find_line_of_broken_item(data)
+        location = name if line is None else f"{name}:{line}"
+        raise _explain_json_error(location, error) from None
+    for number, row in enumerate(items, start=1):
         if type(row) is not dict:
             raise TableError(
-                f"{name}: item {number} of the list is {format_value(row)}, and no object"
+                f"{name}: item {number} of the list is {format_value(row)}, not an object"
             )
         yield number, cast("dict[str, Any]", row)
 
 
-def _line_of_first_wrong(data: bytes) -> int | None:
-    """The line on which the first item of a list begins that cannot be read; None when that is unclear."""
+def _find_line_of_broken_item(data: bytes) -> int | None:
+    """Return the line on which the first item that cannot be read starts; None if all can be read."""
     text = data.decode(errors="replace")
-    place = text.index("[") + 1
-    while found := _ITEM.match(text, place):
+    position = text.index("[") + 1
+    while match := _BEFORE_ITEM.match(text, position):
+        item_start = match.end()
         try:
-            _, place = _decoder.raw_decode(text, found.end())
+            _, position = _decoder.raw_decode(text, item_start)
         except (ValueError, RecursionError):
-            return text.count("\n", 0, found.end()) + 1
+            return text.count("\n", 0, item_start) + 1
     return None
 
 
-def _separated(path: Path, name: str, *, delimiter: str = ",") -> Numbered:
-    """Rows of cells under a header; every value is a text."""
+def _explain_json_error(location: str, error: Exception) -> TableError:
+    """Return the `TableError` for JSON that cannot be decoded or parsed."""
+    if isinstance(error, UnicodeDecodeError):
+        problem = f"not valid UTF-8: {error.reason} at byte {error.start + 1}: save it as UTF-8"
+    elif isinstance(error, json.JSONDecodeError):
+        # Some of these messages already end in "at".
+        problem = f"not valid JSON: {error.msg.removesuffix(' at')} at column {error.colno}"
+    elif isinstance(error, RecursionError):
+        problem = "its brackets are nested too deep to read"
+    elif isinstance(error, RepeatedFieldError):
+        problem = str(error)
+    else:
+        problem = f"not valid JSON: {error}"
+    return TableError(f"{location}: {problem}")
+
+
+# CSV and TSV.
+
+
+def _read_cells(path: Path, name: str, *, delimiter: str = ",") -> NumberedRows:
+    """Yield the rows of a file with a header; all values are texts."""
     if csv.field_size_limit() < MAX_ROW_BYTES:
-        csv.field_size_limit(MAX_ROW_BYTES)  # by default a long completion is too large
-    with _opened(path, name) as file, TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:
-        lines = csv.reader(_read_lines(text, name), delimiter=delimiter, strict=True)
+        csv.field_size_limit(MAX_ROW_BYTES)  # the default is too small for a long completion
+    with (
+        _open_file(path, name) as file,
+        TextIOWrapper(file, encoding="utf-8-sig", newline="") as text,
+    ):
+        cell_reader = csv.reader(_read_lines(text, name), delimiter=delimiter, strict=True)
         try:
-            header = [cell.strip() for cell in next(lines, list[str]())]
-            if not any(header):
-                raise TableError(f"{name}: there is no header: name the columns in the first line")
-            if len(set(header)) < len(header):
-                raise TableError(
-                    f"{name}:1: the header is {format_value(header)}: give every column a name of its own"
-                )
-            for cells in lines:
-                if len(cells) == len(header):
-                    yield lines.line_num, dict(zip(header, cells, strict=True))
-                elif cells:
-                    said = f"it has {len(cells)} cells, and the header names {len(header)} ({', '.join(header)})"
+            header = _read_header(next(cell_reader, list[str]()), name)
+            for cells in cell_reader:
+                if not cells:
+                    continue  # a blank line
+                if len(cells) != len(header):
                     raise TableError(
-                        f"{name}:{lines.line_num}: {said}: put cells with a separator in quotes"
+                        f"{name}:{cell_reader.line_num}: this row has "
+                        f"{format_count(len(cells), 'cell')}, and the header has {len(header)} "
+                        f"({', '.join(header)}): put cells that contain a separator in quotes"
                     )
+                yield cell_reader.line_num, dict(zip(header, cells, strict=True))
         except csv.Error as error:
-            raise TableError(f"{name}:{lines.line_num}: {error}") from None
+            raise TableError(f"{name}:{cell_reader.line_num}: {error}") from None
         except UnicodeDecodeError:
-            # Where that is shows when the file is read again, for decoding runs ahead of the rows.
-            with _opened(path, name) as again:
-                deque(_decoded_lines(again, name), maxlen=0)
+            # Text is decoded ahead of the rows, so `line_num` is not the line of the error. Reading
+            # the file line by line raises an error that names it.
+            with _open_file(path, name) as same_file:
+                deque(_decode_lines(same_file, name), maxlen=0)
             raise
 
 
-AT_ONCE = 1024  # how many rows are taken out of their columns at a time
-_parquet_package = partial(import_extra, "pyarrow.parquet", "Reading Parquet", extra="tables")
+def _read_header(cells: Sequence[str], name: str) -> list[str]:
+    """Return the names of the columns; raise `TableError` if there are none or one is repeated."""
+    header = [cell.strip() for cell in cells]
+    if not any(header):
+        raise TableError(f"{name}: there is no header: name the columns in the first line")
+    if len(set(header)) < len(header):
+        raise TableError(
+            f"{name}:1: the header is {format_value(header)}: give every column a different name"
+        )
+    return header
 
 
-def parquet_file(path: str | Path) -> Any:
-    """A Parquet file, open for reading."""
-    return _parquet_package().ParquetFile(path)
+# Parquet.
+
+_import_pyarrow_parquet = partial(
+    import_extra, "pyarrow.parquet", "Reading Parquet", extra="tables"
+)
 
 
-def _parquet_rows_of(path: Path, name: str) -> Numbered:
-    """The rows of a Parquet file, a batch in memory at a time."""
-    _parquet_package()  # what is not installed is said now, and not when the first row is wanted
-    return _parquet_rows(path, name)
+def open_parquet(path: str | Path) -> Any:
+    """Return a Parquet file, open for reading."""
+    return _import_pyarrow_parquet().ParquetFile(path)
 
 
-def _parquet_rows(path: Path, name: str) -> Numbered:
+def _read_parquet(path: Path, name: str) -> NumberedRows:
+    """Return the rows of a Parquet file; raise at once if pyarrow is not installed."""
+    _import_pyarrow_parquet()
+    return _read_batches(path, name)
+
+
+def _read_batches(path: Path, name: str) -> NumberedRows:
+    """Yield the rows of a Parquet file, with one batch in memory at a time."""
     try:
-        with parquet_file(path) as file:
-            refuse_repeated(file.schema_arrow.names, name)
-            batches = (batch.to_pylist() for batch in file.iter_batches(batch_size=AT_ONCE))
+        with open_parquet(path) as file:
+            refuse_repeated_columns(file.schema_arrow.names, name)
+            batches = (batch.to_pylist() for batch in file.iter_batches(batch_size=BATCH_SIZE))
             yield from enumerate(chain.from_iterable(batches), start=1)
-    except (OSError, ValueError) as error:  # what pyarrow raises are kinds of these
+    except (OSError, ValueError) as error:  # the errors of pyarrow are subclasses of these
         raise TableError(f"{name}: it cannot be read as Parquet: {error}") from error
 
 
-def refuse_repeated(columns: Iterable[str], name: str) -> None:
-    """Raise when two columns have one name, since a row would hold only the last of them."""
-    twice = [column for column, count in Counter(columns).items() if count > 1]
-    if twice:
-        raise TableError(f"{name}: two columns are called {twice[0]!r}: rename one of them")
-
-
-def _frame_rows(frame: Any) -> Numbered:
-    """The rows of a pandas frame; what is missing there (NaN, NaT, NA) is None."""
-    for name in frame.columns:
-        if not isinstance(name, str):
-            raise TableError(f"a column of the frame is called {name!r}: give it a text for a name")
-    refuse_repeated(frame.columns, "the frame")
-    for start in range(0, len(frame), AT_ONCE):
-        part = frame.iloc[start : start + AT_ONCE]
-        whole = part.astype(object).where(part.notna(), None)
-        yield from enumerate(whole.to_dict("records"), start=start + 1)
-
-
-def _listed_columns(columns: Mapping[Any, Any], name: str) -> Numbered:
-    for column, values in columns.items():
-        if not isinstance(values, list | tuple):
-            said = f"{name} is a mapping, and {column!r} in it is no list but a {type(values).__name__}"
-            raise TableError(
-                f"{said}: give a list of rows, a mapping of lists, or one split of a data set"
-            )
-    if len(set(map(len, columns.values()))) > 1:
-        found = ", ".join(f"{column} {len(values)}" for column, values in columns.items())
-        raise TableError(f"the columns of {name} are of different lengths: {found}")
-    rows = zip(*columns.values(), strict=True)
-    return enumerate((dict(zip(columns, row, strict=True)) for row in rows), start=1)
-
-
-_READERS: Mapping[str, Callable[[Path, str], Numbered]] = {
-    **dict.fromkeys((".jsonl", ".ndjson"), partial(_json_file, may_be_list=False)),
-    ".json": _json_file,
-    ".csv": _separated,
-    ".tsv": partial(_separated, delimiter="\t"),
-    ".parquet": _parquet_rows_of,
+_READERS: Mapping[str, Callable[[Path, str], NumberedRows]] = {
+    ".jsonl": _read_json_lines,
+    ".ndjson": _read_json_lines,
+    ".json": _read_json,
+    ".csv": _read_cells,
+    ".tsv": partial(_read_cells, delimiter="\t"),
+    ".parquet": _read_parquet,
 }

@@ -111,9 +111,9 @@ def test_a_shard_holds_something(table):
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ('{"completion": ', "no JSON: "),
-        ("[1]", r"\[1\] is no object"),
-        ('{"a": 1, "a": 2}', "the field 'a' is there 2 times: name it once"),
+        ('{"completion": ', "not valid JSON: "),
+        ("[1]", r"\[1\] is not an object"),
+        ('{"a": 1, "a": 2}', "the field 'a' occurs 2 times: name it once"),
     ],
 )
 def test_a_bad_line_is_named(tmp_path, line, why):

@@ -114,9 +114,9 @@ class TestTexts:
     @pytest.mark.parametrize(
         ("content", "words"),
         [
-            ('{"completion": "x"}\nnot json\n', "rows.jsonl:2: no JSON"),
+            ('{"completion": "x"}\nnot json\n', "rows.jsonl:2: not valid JSON"),
             ('{"answer": "x"}\n', "row 1 has no text: name its column completion or"),
-            ("[1]\n", "is no object"),
+            ("[1]\n", "is not an object"),
             ("\n", "there is no text"),
         ],
     )

@@ -175,10 +175,10 @@ class TestFiles:
     @pytest.mark.parametrize(
         ("line", "words"),
         [
-            ('{"gold": "4"', "no JSON"),
-            ("[1, 2]", "is no object"),
+            ('{"gold": "4"', "not valid JSON"),
+            ("[1, 2]", "is not an object"),
             ('{"gold": "4"}', "no field 'answer'"),
-            ("\udcff", "no UTF-8"),
+            ("\udcff", "not valid UTF-8"),
             ("[" * 100_000, "nested too deep"),
         ],
         ids=["cut off", "a list", "half a pair", "no text", "deep"],

@@ -230,7 +230,7 @@ class TestEndings:
         lines = "".join(f"{json.dumps(row)}\n" for row in ROWS)
         done = score("-o", "run", data=files("bad.jsonl", f"{lines}not json\n"))
         assert done.code == 2
-        assert "bad.jsonl:3: no JSON" in done.err
+        assert "bad.jsonl:3: not valid JSON" in done.err
         assert len(Run.open("run")) == 2
 
     def test_a_rubric_that_fits_no_row_leaves_every_row_unscored(

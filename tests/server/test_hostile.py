@@ -48,12 +48,12 @@ BODIES = {
     "a key twice": (
         b'{"rollouts": [{"completion": "4", "completion": "5"}]}',
         400,
-        "'completion' is there 2 times",
+        "'completion' occurs 2 times",
     ),
     "a key twice, deep inside": (
         b'{"rollouts":[{"completion":"4","info":{"a":{"b":1,"b":2}}}]}',
         400,
-        "'b' is there 2 times",
+        "'b' occurs 2 times",
     ),
     "NaN": (b'{"rollouts": [{"completion": "4", "answer": NaN}]}', 400, "not valid JSON"),
     "infinity": (
@@ -243,5 +243,5 @@ def test_a_repeated_key_is_found_in_linear_time():
     """Comparing each of the 300,000 keys with all keys before it would take half an hour."""
     members = [f'"{number}":0' for number in range(300_000)]
     body = "{" + ",".join([*members, members[-1]]) + "}"
-    with pytest.raises(HTTPException, match="'299999' is there 2 times"):
+    with pytest.raises(HTTPException, match="'299999' occurs 2 times"):
         decode_json(body.encode())

@@ -67,35 +67,47 @@ def test_lines_are_read_as_they_are_asked_for(tmp_path):
     """A broken line further down does not keep the rows above from coming."""
     rows = rows_of(written(tmp_path, "rows.jsonl", LINES + b"{"))
     assert [next(rows), next(rows)] == ROWS
-    with pytest.raises(TableError, match=r"rows\.jsonl:3: no JSON"):
+    with pytest.raises(TableError, match=r"rows\.jsonl:3: not valid JSON"):
         next(rows)
 
 
 @pytest.mark.parametrize(
     ("name", "data", "message"),
     [
-        ("a.jsonl", b'{"a": 1}\n\n{"a": }\n', "a.jsonl:3: no JSON: Expecting value at column 7"),
-        ("a.jsonl", b"\xef\xbb\xbf{", "a.jsonl:1: no JSON: Expecting property name"),
-        ("a.jsonl", b'{"a": 1}\n[1]', "a.jsonl:2: [1] is no object: write one a line"),
-        ("a.jsonl", b'{"a": "\xff"}', "a.jsonl:1: no UTF-8: invalid start byte at byte 8"),
+        (
+            "a.jsonl",
+            b'{"a": 1}\n\n{"a": }\n',
+            "a.jsonl:3: not valid JSON: Expecting value at column 7",
+        ),
+        ("a.jsonl", b"\xef\xbb\xbf{", "a.jsonl:1: not valid JSON: Expecting property name"),
+        ("a.jsonl", b'{"a": 1}\n[1]', "a.jsonl:2: [1] is not an object: write one object"),
+        ("a.jsonl", b'{"a": "\xff"}', "a.jsonl:1: not valid UTF-8: invalid start byte at byte 8"),
         ("a.jsonl", '{"a": 1}'.encode("utf-16"), "a.jsonl: it is written in UTF-16"),
         ("a.jsonl", b"[" * 100_000, "a.jsonl:1: its brackets are nested too deep"),
-        ("a.jsonl", b'{"a": %s}' % (b"9" * 5000), "a.jsonl:1: no JSON: Exceeds the limit"),
-        ("a.json", b'[{"a": 1},\n {"a": ]', "a.json:2: no JSON: Expecting value at column 8"),
-        ("a.json", b'[{"a": 1}, 5]', "a.json: item 2 of the list is 5, and no object"),
-        ("a.json", b'{"rows": [\n]}', "a.json:1: no JSON"),
+        ("a.jsonl", b'{"a": %s}' % (b"9" * 5000), "a.jsonl:1: not valid JSON: Exceeds the limit"),
+        (
+            "a.json",
+            b'[{"a": 1},\n {"a": ]',
+            "a.json:2: not valid JSON: Expecting value at column 8",
+        ),
+        ("a.json", b'[{"a": 1}, 5]', "a.json: item 2 of the list is 5, not an object"),
+        ("a.json", b'{"rows": [\n]}', "a.json:1: not valid JSON"),
         ("a.csv", b"", "a.csv: there is no header: name the columns"),
-        ("a.csv", b"a,a\n1,2\n", "a.csv:1: the header is ['a', 'a']: give every column a name"),
-        ("a.csv", b"a,b\n1,2\n3\n", "a.csv:3: it has 1 cells, and the header names 2 (a, b)"),
-        ("a.csv", b"a,b\n1,2,3\n", "a.csv:2: it has 3 cells"),
+        ("a.csv", b"a,a\n1,2\n", "a.csv:1: the header is ['a', 'a']: give every column a different"),
+        ("a.csv", b"a,b\n1,2\n3\n", "a.csv:3: this row has 1 cell, and the header has 2 (a, b)"),
+        ("a.csv", b"a,b\n1,2,3\n", "a.csv:2: this row has 3 cells"),
         ("a.csv", b'a,b\n1,"2\n', "a.csv:2: unexpected end of data"),
         (
             "a.csv",
             b"a,b\n1,2\n1,\xff\n",
-            "a.csv:3: no UTF-8: invalid start byte at byte 3: save it",
+            "a.csv:3: not valid UTF-8: invalid start byte at byte 3: save it",
         ),
         ("a.csv", "a,b\n".encode("utf-16"), "a.csv: it is written in UTF-16"),
-        ("a.jsonl", b'{"a": "', "a.jsonl:1: no JSON: Unterminated string starting at column 7"),
+        (
+            "a.jsonl",
+            b'{"a": "',
+            "a.jsonl:1: not valid JSON: Unterminated string starting at column 7",
+        ),
         (
             "a.jsonl.gz",
             gzip.compress(LINES, mtime=0)[:-12],
@@ -103,7 +115,7 @@ def test_lines_are_read_as_they_are_asked_for(tmp_path):
         ),
         ("a.jsonl.gz", b"no gzip", "a.jsonl.gz: it cannot be read: Not a gzipped file"),
         ("a.parquet", b"no parquet", "a.parquet: it cannot be read as Parquet"),
-        ("a.txt", b"", "a.txt: '.txt' is no kind of table that can be read: use .jsonl"),
+        ("a.txt", b"", "a.txt: files that end in '.txt' cannot be read: use .jsonl"),
         ("a", b"", "a: its name has no ending"),
     ],
 )
@@ -158,7 +170,7 @@ def test_a_closed_standard_input_is_said_so(monkeypatch):
 def test_standard_input_has_a_name(monkeypatch):
     """In messages."""
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"{}\n1")))
-    with pytest.raises(TableError, match="standard input:2: 1 is no object"):
+    with pytest.raises(TableError, match="standard input:2: 1 is not an object"):
         list(rows_of("-"))
 
 
@@ -188,7 +200,9 @@ def test_a_hugging_face_dataset_gives_its_rows():
 def test_of_a_dataset_with_splits_one_has_to_be_named():
     """The message shows which there are."""
     splits = datasets.DatasetDict({"train": datasets.Dataset.from_list(ROWS)})
-    with pytest.raises(TableError, match=r"'train' in it is no list but a Dataset: .*one split"):
+    with pytest.raises(
+        TableError, match=r"whose 'train' is not a list but of type Dataset: .*one split"
+    ):
         rows_of(splits)
 
 
@@ -223,7 +237,7 @@ def test_columns_of_equal_length_are_rows_too():
     [
         ([{"a": 1}, 5], "row 2 of the rows is 5: give a mapping"),
         ({"a": [1], "b": []}, "the columns of the rows are of different lengths: a 1, b 0"),
-        ({"a": 1}, "'a' in it is no list but a int"),
+        ({"a": 1}, "whose 'a' is not a list but of type int"),
         (5, "5 holds no rows"),
         (b"rows", "b'rows' holds no rows"),
     ],
@@ -252,7 +266,7 @@ def test_foreign_columns_are_renamed():
 def test_a_row_without_the_foreign_column_is_an_error(tmp_path):
     """With the line, and the columns that are there."""
     path = written(tmp_path, "rows.jsonl", b'{"output": 1}\n\n{"text": 1, "n": 2}\n')
-    with pytest.raises(TableError, match=r"rows.jsonl:3: .* field 'output' \(there: text, n\)"):
+    with pytest.raises(TableError, match=r"rows.jsonl:3: .* field 'output' \(fields: text, n\)"):
         list(rows_of(path, mapping={"completion": "output"}))
 
 
@@ -283,7 +297,7 @@ TWICE = '{"completion": "a", "info": {"x": 1, "x": 2}}'
 def test_a_field_that_is_there_twice_is_refused(tmp_path, name, data, line):
     """Which of the two was meant, only the writer of the file knows."""
     path = written(tmp_path, name, data)
-    with pytest.raises(TableError, match=rf"{name}:{line}: the field '\w+' is there 2 times"):
+    with pytest.raises(TableError, match=rf"{name}:{line}: the field '\w+' occurs 2 times"):
         list(rows_of(path))
 
 

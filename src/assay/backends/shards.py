@@ -16,7 +16,13 @@ from typing import Any, cast
 from assay.runs.folder import RunRefused, numbered_lines
 from assay.runs.pipeline import Numbering
 from assay.runs.row import Key
-from assay.tables import objects_in, parquet_file, refuse_repeated, rows_of, with_media_columns
+from assay.tables import (
+    open_parquet,
+    read_objects,
+    refuse_repeated_columns,
+    rows_of,
+    with_media_columns,
+)
 
 ROWS = 10_000  # rows of a shard, unless said otherwise
 LINES = (".jsonl", ".ndjson")
@@ -46,7 +52,7 @@ class Shard:
             lines = (
                 line for _, _, line in numbered_lines(Path(self.path), self.end, start=self.begin)
             )
-            raw = (row for _, row in objects_in(lines, self.path, self.line))
+            raw = (row for _, row in read_objects(lines, self.path, self.line))
         else:
             raw = self._groups()
         where = f"{self.path}, shard {self.number}"
@@ -55,8 +61,8 @@ class Shard:
         )
 
     def _groups(self) -> Iterator[dict[str, Any]]:
-        with parquet_file(self.path) as file:
-            refuse_repeated(file.schema_arrow.names, self.path)
+        with open_parquet(self.path) as file:
+            refuse_repeated_columns(file.schema_arrow.names, self.path)
             for batch in file.iter_batches(row_groups=list(range(self.begin, self.end))):
                 yield from batch.to_pylist()
 
@@ -129,7 +135,7 @@ def _cut_lines(path: Path, rows: int, names: Sequence[str]) -> Iterator[_Piece]:
 
 def _cut_groups(path: Path, rows: int, names: Sequence[str]) -> Iterator[_Piece]:
     begin = count = 0
-    with parquet_file(path) as file:
+    with open_parquet(path) as file:
         for group in range(file.num_row_groups):
             if count >= rows and not _continues(file, group, names):
                 yield begin, group, 0, count
