@@ -12,43 +12,47 @@ _IMPORT = re.compile(r"^from (\S+) import (?:\(\s+)?\w+ as (\w+)(?:,\s+\))?$", r
 _STAR_IMPORT = re.compile(r"^from (\S+) import \*$", re.MULTILINE)
 
 
-def attach(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """Return `__getattr__`, `__dir__` and `__all__` of a package, from its stub `__init__.pyi`.
+def attach(package_name: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """Return `__getattr__`, `__dir__` and `__all__` for a package that loads its names lazily.
 
-    The stub imports one name per line. `__getattr__` imports the module of a name when the name is
-    first used.
+    The names are those that its stub `__init__.pyi` imports, one per line. The module of a name is
+    imported when the name is first used.
     """
-    module = sys.modules[package]
-    modules = _read_stub(module)
-    names = sorted(name for name, source in modules.items() if source != package)
+    package = sys.modules[package_name]
+    module_by_name = _read_stub(package)
+    # Modules of the package itself, such as `assay.checks`, are not listed.
+    exported_names = sorted(
+        name for name, module_name in module_by_name.items() if module_name != package_name
+    )
 
     def load(name: str) -> Any:
-        source = modules.get(name)
-        if source is None:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        if source == package:  # the name is a module of the package, as in `assay.checks`
-            return import_module(f"{package}.{name}")
-        value = getattr(import_module(source), name)
-        setattr(module, name, value)
+        module_name = module_by_name.get(name)
+        if module_name is None:
+            raise AttributeError(f"module {package_name!r} has no attribute {name!r}")
+        if module_name == package_name:
+            return import_module(f"{package_name}.{name}")
+        value = getattr(import_module(module_name), name)
+        setattr(package, name, value)  # so that the next use does not call `load` again
         return value
 
     def list_names() -> list[str]:
-        return names
+        return exported_names
 
-    return load, list_names, names
+    return load, list_names, exported_names
 
 
 def _read_stub(package: Any) -> dict[str, str]:
-    """Return the names in the stub of a package, with the module from which each is imported."""
+    """Return the names that the stub of a package imports, each with the name of its module."""
     folder = package.__path__[0]
     # The loader can also read a package in a zip file.
     stub = package.__loader__.get_data(f"{folder}/__init__.pyi").decode()
-    modules: dict[str, str] = {}
-    for source in _STAR_IMPORT.findall(stub):
-        modules.update(dict.fromkeys(import_module(source).__all__, source))
-    for source, name in _IMPORT.findall(stub):
-        modules[name] = source
-    return modules
+    module_by_name: dict[str, str] = {}
+    for module_name in _STAR_IMPORT.findall(stub):
+        for name in import_module(module_name).__all__:
+            module_by_name[name] = module_name
+    for module_name, name in _IMPORT.findall(stub):
+        module_by_name[name] = module_name
+    return module_by_name
 
 
 @cache

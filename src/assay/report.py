@@ -598,12 +598,12 @@ def _select_counted_values(lines: Iterable[CriterionReport]) -> list[CriterionRe
 
 
 def sum_reports(reports: Iterable[EvaluationReport]) -> EvaluationReport:
-    """Add several reports on one rollout: sums are added, lines are joined.
+    """Return one report that adds up several reports on one rollout.
 
-    The sum is unscored if any report lacks an answer (then it has fewer answers than questions,
-    which the constructor checks), or if no report has a reward. Its score is derived from the
-    sums, and lies between 0 and 1 where the scales differ. What the fields mean is explained in
-    `EvaluationReport`.
+    Numbers are added, and lines are joined. The score is computed from the added numbers; if the
+    scales of the reports differ, it is between 0 and 1. The sum is unscored if no report has a
+    reward, or if a report lacks an answer (then `answered` is less than `asked`, and the
+    constructor removes the score). The fields are explained in `EvaluationReport`.
     """
     parts = [report for report in reports if not _is_empty(report)]
     if not parts:
@@ -646,12 +646,14 @@ def sum_reports(reports: Iterable[EvaluationReport]) -> EvaluationReport:
     gain = total(gains)
     loss = total(losses)
     reward = total(rewards)
-    worth = _sum_if_any([part.worth for part in parts], rewards)
-    unshaped = _sum_if_any([part.unshaped for part in parts], rewards)
+    # None if no part has a sum of its own behind its score, or no part is shaped.
+    worth = _sum_or_none([part.worth for part in parts], rewards)
+    unshaped = _sum_or_none([part.unshaped for part in parts], rewards)
     criteria, answers = _join_answers(parts)
     score: float | None = None
     if is_scored:
-        score = normalise_sum(reward if worth is None else worth, gain, loss, scale)
+        sum_behind_score = reward if worth is None else worth
+        score = normalise_sum(sum_behind_score, gain, loss, scale)
     # A call of the class itself would take twice the time (see benchmarks/core.py).
     summed = EvaluationReport.__new__(EvaluationReport)
     summed.__init__(
@@ -680,10 +682,10 @@ def sum_reports(reports: Iterable[EvaluationReport]) -> EvaluationReport:
     return summed
 
 
-def _sum_if_any(values: Sequence[float | None], rewards: Sequence[float]) -> float | None:
-    """Return the sum of a number that only some reports have; None if none of them has it.
+def _sum_or_none(values: Sequence[float | None], rewards: Sequence[float]) -> float | None:
+    """Return the sum of the `worth` or `unshaped` of reports; None if no report has one.
 
-    It is None in a report where it equals the reward, so the reward is added for that report.
+    In a report without one it equals the reward, so the reward is added instead.
     """
     if values.count(None) == len(values):
         return None
