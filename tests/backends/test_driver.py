@@ -309,7 +309,9 @@ class TestMishaps:
         path = tmp_path / "rows.jsonl"
         good = json.dumps({"completion": "it is 1", "answer": 1})
         path.write_text("\n".join([good] * 10 + ["{"] + [good] * 9) + "\n")
-        with pytest.raises(RunError, match=r"1 of 2 shards .* shard 1: .*rows\.jsonl:11: not valid JSON"):
+        with pytest.raises(
+            RunError, match=r"1 of 2 shards .* shard 1: .*rows\.jsonl:11: not valid JSON"
+        ):
             score_shards(maker, [path], tmp_path / "run", backend=here(), rows=10)
 
     def test_a_rubric_that_cannot_travel_says_so(self, table, tmp_path):

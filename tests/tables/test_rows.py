@@ -93,7 +93,11 @@ def test_lines_are_read_as_they_are_asked_for(tmp_path):
         ("a.json", b'[{"a": 1}, 5]', "a.json: item 2 of the list is 5, not an object"),
         ("a.json", b'{"rows": [\n]}', "a.json:1: not valid JSON"),
         ("a.csv", b"", "a.csv: there is no header: name the columns"),
-        ("a.csv", b"a,a\n1,2\n", "a.csv:1: the header is ['a', 'a']: give every column a different"),
+        (
+            "a.csv",
+            b"a,a\n1,2\n",
+            "a.csv:1: the header is ['a', 'a']: give every column a different",
+        ),
         ("a.csv", b"a,b\n1,2\n3\n", "a.csv:3: this row has 1 cell, and the header has 2 (a, b)"),
         ("a.csv", b"a,b\n1,2,3\n", "a.csv:2: this row has 3 cells"),
         ("a.csv", b'a,b\n1,"2\n', "a.csv:2: unexpected end of data"),
