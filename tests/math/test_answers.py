@@ -6,7 +6,15 @@ from assay.math import MathOptions, verify, verify_many
 
 HERE = MathOptions(symbolic=False)
 
+VARIABLES_CANCEL = "the answer has variables that cancel, and the gold is a number"
+
 EQUAL = {
+    "identities of functions with a number": [
+        ("1", r"\sin^2 x + \cos^2 x"),
+        ("x=1", r"\sin^2 t + \cos^2 t"),
+        ("2", r"\frac{\sin 2x}{\sin x \cos x}"),
+        ("1", r"\cosh^2 t - \sinh^2 t"),
+    ],
     "functions": [
         (r"\sin 2x/3", r"\sin\frac{2x}{3}"),
         (r"\sin{x}+1", r"1+\sin(x)"),
@@ -372,7 +380,13 @@ DIFFERENT = [
     (r"0.5\%", "0.5", "different numbers: 0.5% and 0.5"),
     (r"(9)", r"9\%", "different numbers: 9 and 9/100"),
     (r"\{1,2\}", "(2,1)", "one is a set of numbers, the other a point or an interval"),
-    ("14", "(u+4)(u-1)-(u-3)(u+6)", "the answer has variables, and the gold is a number"),
+    ("14", "(u+4)(u-1)-(u-3)(u+6)", VARIABLES_CANCEL),
+    ("2", r"\frac{2^{n+1}}{2^n}", VARIABLES_CANCEL),
+    ("1", r"\sqrt{\frac{k}{m}} \sqrt{\frac{m}{k}}", VARIABLES_CANCEL),
+    ("3", r"\log_x x^3", VARIABLES_CANCEL),
+    ("5", r"\sin x - \sin x + 5", VARIABLES_CANCEL),
+    ("5", r"\frac{x}{x-x}", VARIABLES_CANCEL),
+    ("2", r"\sin^2 x + \cos^2 x", "different at x = 137/128: 2.0000000 and 1.0000000"),
     (r"3\text{ million}", "3", "different numbers: 3000000 and 3"),
     (
         r"\frac{1}{0}",

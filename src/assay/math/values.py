@@ -154,8 +154,12 @@ def compare_values(gold: tree.Node, answer: tree.Node, options: MathOptions) -> 
     if not gold_names and not answer_names:
         return compare_constants(gold, answer, options)
     if not gold_names:
-        # `(u+4)(u-1) - (u-3)(u+6)` is 14, but only repeats the question.
-        return different("the answer has variables, and the gold is a number")
+        try:
+            is_repeated_question = _cancels_by_arithmetic(answer)
+        except TooLargeError as error:
+            return too_large(error)
+        if is_repeated_question:
+            return different("the answer has variables that cancel, and the gold is a number")
     names = sorted(gold_names | answer_names)
     equality = _compare_at_points(gold, answer, names, options, tries=2)
     if equality.equal is False:
@@ -166,6 +170,26 @@ def compare_values(gold: tree.Node, answer: tree.Node, options: MathOptions) -> 
     if equality.equal and not is_proven:
         return undecided("no point tells them apart, and no proof that they are equal")
     return equality
+
+
+def _cancels_by_arithmetic(node: tree.Node) -> bool:
+    """Return True if the variables of an expression cancel, or if it has no value.
+
+    `(u+4)(u-1) - (u-3)(u+6)` is 14, but only repeats the question. Every function of a variable
+    counts as a variable of its own: sin² x + cos² x is 1 by an identity, which arithmetic alone
+    does not show. Variables are taken as positive, so that roots and logarithms cancel too.
+    """
+    values = list(_sample_values(_replace_functions(node), tries=2))
+    return all(value.overlaps(values[0]) for value in values)
+
+
+def _replace_functions(node: tree.Node) -> tree.Node:
+    """Replace every function of variables, except roots and logarithms, by a variable."""
+    is_function = isinstance(node, tree.Apply) and node.function not in ("root", "log")
+    if is_function and tree.find_symbols(node):
+        return tree.Symbol(repr(node))  # equal functions become the same variable
+    parts = tuple(_replace_functions(child) for child in tree.children(node))
+    return tree.rebuild(node, parts)
 
 
 def _compare_at_points(
@@ -279,11 +303,11 @@ def is_nonzero(node: tree.Node) -> bool:
     return any(not value.overlaps(acb(0)) for value in _sample_values(node))
 
 
-def _sample_values(node: tree.Node) -> Iterator[acb]:
+def _sample_values(node: tree.Node, *, tries: int = 4) -> Iterator[acb]:
     """Yield the values of an expression at a few points where it has a value."""
     node = _with_functions_as_variables(node)
     names = sorted(tree.find_symbols(node))
-    for point in choose_points(names, tries=4, whole=_needs_whole_numbers(node)):
+    for point in choose_points(names, tries, whole=_needs_whole_numbers(node)):
         for precision in _PRECISIONS[:2]:
             try:
                 value = compute_ball(node, point, precision)
