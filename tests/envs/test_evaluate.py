@@ -11,11 +11,20 @@ import numpy
 import openai
 import pytest
 
-from assay import Criterion, Limits, PerCriterionGrader, Price, Rubric, RubricError, model_of
+from assay import (
+    BudgetExceeded,
+    Criterion,
+    Limits,
+    PerCriterionGrader,
+    Price,
+    Rubric,
+    RubricError,
+    model_of,
+)
 from assay.envs import Environment, MultiTurnEnv, Results, SingleTurnEnv, cleanup
 from assay.models import Reply, budget
 from assay.runs import RunRefused
-from assay.testing import FakeModel, Fault
+from assay.testing import FakeModel, Fault, ModelServer
 
 REWARDS = [1.0] * 7 + [0.0]
 """All sums of the questions but 7 + 1 are answered rightly."""
@@ -666,3 +675,16 @@ def test_a_run_is_resumed_with_the_settings_of_its_environment_only(tmp_path, se
     for settings in ({"start": 3, "max_turns": 4}, {"start": 5, "max_turns": 2}):
         with pytest.raises(RunRefused, match="settings"):
             evaluate(**settings)
+
+
+async def test_an_evaluation_within_a_budget_needs_the_price_of_the_model() -> None:
+    """Without it, it is refused before the first call."""
+    rubric = Rubric([lambda completion, answer: completion == answer])
+    env = SingleTurnEnv([{"prompt": "2 + 2?", "answer": "4"}], rubric=rubric)
+    with ModelServer("4") as server:
+        with budget(dollars=1.0), pytest.raises(BudgetExceeded, match="is not known"):
+            await env.evaluate(model=server.model)
+        assert server.asked == []
+        with budget(dollars=1.0):
+            results = await env.evaluate(model=server.model, price=Price(input=0, output=0))
+    assert results["reward"] == [1.0]

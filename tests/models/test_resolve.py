@@ -94,9 +94,9 @@ def test_a_model_is_taken_as_it_is() -> None:
     assert model_of(model) is model
 
 
-def test_a_model_on_this_machine_is_free() -> None:
-    """On another machine the price is unknown unless it is given."""
-    assert inner(model_of("http://127.0.0.1:8000/v1#x")).price == Price(0, 0)
+def test_an_address_does_not_say_what_a_model_costs() -> None:
+    """Also on this machine, where a proxy may forward calls to a model that costs money."""
+    assert inner(model_of("http://127.0.0.1:8000/v1#x")).price is None
     assert inner(model_of("http://10.0.0.7:8000/v1#x")).price is None
     assert inner(model_of("http://10.0.0.7:8000/v1#x", price=Price(1, 2))).price == Price(1, 2)
 
@@ -105,3 +105,11 @@ def test_no_key_shows(monkeypatch: pytest.MonkeyPatch) -> None:
     """The key is neither in the id nor in the repr."""
     model = model_of("openai/gpt-5-mini", api_key="s3cret")
     assert "s3cret" not in f"{model!r} {inner(model)!r} {model.id}"
+
+
+def test_a_price_is_for_a_model_that_is_made_here() -> None:
+    """A model that exists has its price, and a function has none."""
+    model = model_of("http://127.0.0.1:1/v1#x")
+    for source in (model, lambda system_prompt, user_prompt: "MET"):
+        with pytest.raises(Refused, match="leave the price out"):
+            model_of(source, price=Price(1, 2))

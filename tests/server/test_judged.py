@@ -2,6 +2,10 @@
 
 import pytest
 
+from assay import BudgetExceeded, Price
+from assay.server import Judge
+from assay.server.reload import RubricLoader
+from assay.server.server_folder import PublishedRubric
 from assay.testing import Fault, ModelServer
 
 pytestmark = pytest.mark.slow
@@ -42,6 +46,23 @@ def test_what_is_asked_is_counted(start, judge, until):
     metrics = server.metrics()
     assert metrics['assay_judge_tokens_total{kind="prompt"}'] == judge.prompt_tokens
     assert metrics['assay_judge_tokens_total{kind="completion"}'] == judge.completion_tokens
+
+
+def test_calls_are_limited(start, judge):
+    """The second rollout has no answer and therefore no score."""
+    server = start(JUDGED, judge={"model": judge.model, "max_calls": 1})
+    items = server.score("Paris", "Lyon").data["items"]
+    assert sorted(item["reward"] is None for item in items) == [False, True]
+    assert len(judge.asked) == 1
+
+
+def test_a_budget_in_dollars_needs_the_price_of_the_judge(rubric_file, judge):
+    """Refused before anything is served; with the price it is served."""
+    rubric = PublishedRubric.read(rubric_file(JUDGED))
+    with pytest.raises(BudgetExceeded, match="--price"):
+        RubricLoader(Judge(judge.model, budget=1.0)).load(rubric)
+    priced = Judge(judge.model, budget=1.0, price=Price(input=0, output=0))
+    assert RubricLoader(priced).load(rubric).autograder is not None
 
 
 def test_an_outage_leaves_rollouts_without_a_score(start):

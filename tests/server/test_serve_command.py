@@ -74,6 +74,7 @@ def test_everything_can_be_looked_at_without_serving(rubric_file):
         (["--workers", "0"], "is not a whole number of 1 or more"),
         (["--item-seconds", "0"], "seconds above 0"),
         (["--unscored", "half"], "'half' is not one of"),
+        (["--max-calls", "1", "--workers", "2"], "which 2 workers cannot share"),
         (["--key-file", "/no/such/file"], "No such file"),
     ],
 )

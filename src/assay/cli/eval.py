@@ -13,7 +13,13 @@ import assay
 from assay import envs, runs
 from assay.cli.base_command import Command, print_note
 from assay.cli.inputs import apply_view, load_rubric
-from assay.cli.judging import allow_media, check_local_model, open_judge
+from assay.cli.judging import (
+    DEFAULT_JUDGE,
+    allow_media,
+    check_local_model,
+    find_price,
+    open_judge,
+)
 from assay.cli.options import (
     RunOptions,
     allow_code_option,
@@ -232,18 +238,27 @@ def _evaluate(environment: envs.Environment, options: EvalOptions, *, rows_may_a
     rubric = environment.scoring
     with (
         allow_media(options, options.files),
-        open_judge(options, rubric, quiet=options.quiet, rows_may_ask=rows_may_ask) as grader,
+        open_judge(
+            options,
+            rubric,
+            quiet=options.quiet,
+            rows_may_ask=rows_may_ask,
+            model_under_test=options.model,
+        ) as grader,
     ):
         if grader is not None and options.judge == options.model:
             print_note(
                 f"{options.model} judges its own answers: name another model with --judge",
                 quiet=options.quiet,
             )
+        judge = None if grader is None else options.judge or DEFAULT_JUDGE
+        price = find_price(options.prices, options.model, other_model=judge)
         output = RunOutput(options, rubric, grader, pass_rule=environment.pass_rule)
 
         async def evaluate(on_progress: OnProgress | None, interrupt: Interrupt) -> runs.Summary:
             results = await environment.evaluate(
                 model=options.model,
+                price=price,
                 num_examples=-1 if options.limit is None else options.limit,
                 rollouts_per_example=options.samples,
                 sampling_args=options.sampling_arguments,

@@ -69,11 +69,17 @@ def describe_spending(spent: runs.Spending) -> str:
         parts.append(f"{format_count(spent.hits, 'verdict')} from the cache")
     if spent.calls:
         parts.append(f"{spent.prompt:,} input and {spent.completion:,} output tokens")
-        cost = f"${spent.cost:.4f}" if spent.cost else "$0"
-        if spent.unpriced:
-            cost += f" and {format_count(spent.unpriced, 'call')} whose price is not known"
-        parts.append(cost)
+        parts.append(_describe_cost(spent))
     return ", ".join(parts)
+
+
+def _describe_cost(spent: runs.Spending) -> str:
+    if spent.cost is None:
+        return "cost unknown"
+    cost = f"${spent.cost:.4f}" if spent.cost else "$0"
+    if spent.unpriced:
+        cost += f" and {format_count(spent.unpriced, 'call')} whose price is not known"
+    return cost
 
 
 def format_value_of(estimate: trust.Estimate) -> str:

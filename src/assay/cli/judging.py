@@ -19,8 +19,8 @@ from assay.messages import media_access
 
 if TYPE_CHECKING:
     from assay.cache import VerdictCache
-    from assay.cli.options import JudgingOptions, ViewOptions
-    from assay.models import Model
+    from assay.cli.options import JudgingOptions, ModelPrice, ViewOptions
+    from assay.models import Model, Price
 
 DEFAULT_JUDGE = "local"  # needs no key, costs nothing and sends nothing away
 
@@ -32,12 +32,13 @@ def open_judge(
     *,
     quiet: bool,
     rows_may_ask: bool = False,
+    model_under_test: str | None = None,
 ) -> Generator[graders.Grader | None]:
     """Open the judge that the options name, with its cache.
 
     Yields None if no model is needed: code checks the whole rubric, or the rubric has its own judge.
     With `rows_may_ask`, rows may bring rubrics that need a judge; then the judge is opened if that
-    is possible.
+    is possible. `model_under_test` is the model that the judge judges, if the command calls it.
     """
     from assay.plan import Traits
 
@@ -48,11 +49,13 @@ def open_judge(
         yield None
     elif needs_judge:
         with open_cache(options) as cache:
-            model = make_judge_model(options, cache, quiet=quiet)
+            model = make_judge_model(options, cache, quiet=quiet, model_under_test=model_under_test)
             yield make_grader(options, model)
     elif rows_may_ask:
         with open_cache(options) as cache:
-            yield _make_optional_grader(options, cache, quiet=quiet)
+            yield _make_optional_grader(
+                options, cache, quiet=quiet, model_under_test=model_under_test
+            )
     else:
         if _is_typed("judge"):
             print_note(
@@ -71,11 +74,15 @@ def _refuse_workspace(options: JudgingOptions) -> None:
 
 
 def _make_optional_grader(
-    options: JudgingOptions, cache: VerdictCache | None, *, quiet: bool
+    options: JudgingOptions,
+    cache: VerdictCache | None,
+    *,
+    quiet: bool,
+    model_under_test: str | None,
 ) -> graders.Grader | None:
     """Return the grader; None if no judge is named and there is no default judge."""
     try:
-        model = make_judge_model(options, cache, quiet=quiet)
+        model = make_judge_model(options, cache, quiet=quiet, model_under_test=model_under_test)
     except (Refused, MissingExtraError):
         if options.judge is not None:
             raise
@@ -115,7 +122,13 @@ def open_cache(options: JudgingOptions) -> Generator[VerdictCache | None]:
             cache.close()
 
 
-def make_judge_model(options: JudgingOptions, cache: VerdictCache | None, *, quiet: bool) -> Model:
+def make_judge_model(
+    options: JudgingOptions,
+    cache: VerdictCache | None,
+    *,
+    quiet: bool,
+    model_under_test: str | None = None,
+) -> Model:
     """Return the judge's model. In a dry run it is not called, so it needs no key and no weights."""
     from assay.models import model_of
     from assay.models.providers import propose_model
@@ -125,7 +138,13 @@ def make_judge_model(options: JudgingOptions, cache: VerdictCache | None, *, qui
     # A key is removed from everything that is printed, so it must not be a phrase of our messages.
     api_key = "no-key-in-a-dry-run" if options.dry_run else None
     try:
-        model = model_of(name, api_key=api_key, cache=cache, media=options.judge_media or None)
+        model = model_of(
+            name,
+            api_key=api_key,
+            price=find_price(options.prices, name, other_model=model_under_test),
+            cache=cache,
+            media=options.judge_media or None,
+        )
         if not options.dry_run:
             check_local_model(name, quiet=quiet)
     except Refused as error:
@@ -135,6 +154,34 @@ def make_judge_model(options: JudgingOptions, cache: VerdictCache | None, *, qui
             raise Refused(f"no judge was named, and {error}") from None
         raise Refused(f"no judge was named, and there is no local model: {what_to_set()}") from None
     return model
+
+
+def find_price(
+    prices: Sequence[ModelPrice], model: str, *, other_model: str | None = None
+) -> Price | None:
+    """Return the price that `--price` gives a model; None if it gives none.
+
+    `other_model` is another model that the command calls. Raises a usage error if it is not clear
+    whose price one is.
+    """
+    # Models inside this process cost nothing.
+    names = [name for name in (model, other_model) if name and not is_local_model(name)]
+    if prices and not names:
+        raise click.UsageError(f"--price: {model} runs on this machine and costs nothing: drop it")
+    price = None
+    for model_price in prices:
+        if not model_price.model and len(set(names)) > 1:
+            raise click.UsageError(
+                f"--price: {' and '.join(names)} are called: say whose price it is, as in "
+                f"--price {names[0]}=0.5,1.5"
+            )
+        if model_price.model and model_price.model not in names:
+            raise click.UsageError(
+                f"--price: {model_price.model!r} is not called: name {' or '.join(names)}"
+            )
+        if model in names and model_price.model in ("", model):
+            price = model_price.price
+    return price
 
 
 def make_grader(options: JudgingOptions, model: Model) -> graders.Grader:

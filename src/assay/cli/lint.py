@@ -14,7 +14,14 @@ from assay import lint
 from assay.cli.base_command import EXIT_OK, EXIT_THRESHOLD, EXIT_USAGE, Command
 from assay.cli.formats import describe_criteria
 from assay.cli.inputs import load_rubric
-from assay.cli.options import allow_code_option, dollars
+from assay.cli.judging import find_price
+from assay.cli.options import (
+    ModelPrice,
+    allow_code_option,
+    dollars,
+    max_calls_option,
+    price_option,
+)
 from assay.display import colour_text, escape_control_characters
 from assay.errors import AssayError
 from assay.wording import format_count
@@ -61,6 +68,8 @@ _COLOURS = {"error": "red", "warning": "yellow", "note": "green"}
     show_envvar=True,
     help="With --fix: the most to spend.",
 )
+@price_option
+@max_calls_option
 @click.option(
     "--ignore",
     metavar="ID",
@@ -91,6 +100,8 @@ def command(
     yes: bool,
     model: str | None,
     budget: float | None,
+    prices: tuple[ModelPrice, ...],
+    max_calls: int | None,
     ignore: tuple[str, ...],
     fail_on: str,
     output_format: str,
@@ -110,6 +121,8 @@ def command(
             rubrics,
             model=model,
             budget=budget,
+            prices=prices,
+            max_calls=max_calls,
             ignore=ignore,
             allow_code=allow_code,
             writes=yes,
@@ -188,18 +201,24 @@ def _fix_rubrics(
     *,
     model: str | None,
     budget: float | None,
+    prices: Sequence[ModelPrice],
+    max_calls: int | None,
     ignore: Sequence[str],
     allow_code: bool,
     writes: bool,
 ) -> None:
     """Show what can be fixed in each rubric, and write it if the user agrees."""
     from assay.models import budget as limit_spending
+    from assay.models import model_of
 
+    source = None
     if model is None:
         _print_note("no model is named, so only what is certain is fixed: -m names one")
-    with limit_spending(dollars=budget) as spent:
+    else:
+        source = model_of(model, price=find_price(prices, model))
+    with limit_spending(dollars=budget, calls=max_calls) as spent:
         for name in rubrics:
-            fix = lint.fix_rubric(name, model=model, ignore=ignore, allow_code=allow_code)
+            fix = lint.fix_rubric(name, model=source, ignore=ignore, allow_code=allow_code)
             _offer_fix(fix, writes=writes)
         if spent.calls:
             _print_note(f"{format_count(spent.calls, 'call')}, ${spent.cost or 0:.4f}")

@@ -10,7 +10,7 @@ import click
 
 from assay.aggregation import POLICIES
 from assay.cli.base_command import Command
-from assay.cli.judging import DEFAULT_JUDGE, allow_media_folder
+from assay.cli.judging import DEFAULT_JUDGE, allow_media_folder, find_price
 from assay.cli.options import (
     ViewOptions,
     allow_code_option,
@@ -213,6 +213,8 @@ def _serve_rubric(options: ServeOptions) -> None:
         grader=grader,
         guard=options.guard,
         budget=options.budget,
+        price=find_price(options.prices, options.judge or DEFAULT_JUDGE),
+        max_calls=options.max_calls,
         shows=options.shows,
         window=options.window,
         thinking=options.thinking,

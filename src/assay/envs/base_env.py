@@ -346,7 +346,11 @@ class Environment(Hooked, ABC):
             sampling_args = {**self.sampling_args, **(options.get("sampling_args") or {})}
             most = options.get("max_concurrent")
             under_test = ModelUnderTest(
-                client, model, sampling_args, at_once=None if most == -1 else most
+                client,
+                model,
+                sampling_args,
+                at_once=None if most == -1 else most,
+                price=options.get("price"),
             )
         # Again: the rubric may have been in another environment meanwhile.
         self._hand_down_parser()

@@ -21,7 +21,14 @@ from assay.envs.model_under_test import ModelUnderTest
 from assay.envs.results import Results
 from assay.errors import RubricError, SignatureError
 from assay.graders.grader import Grader
-from assay.models.budgets import Ledger, RolloutSpending, budget, counting_in
+from assay.models.budgets import (
+    Ledger,
+    RolloutSpending,
+    budget,
+    counting_in,
+    raise_if_price_unknown,
+)
+from assay.models.model import Price
 from assay.plan import Traits
 from assay.redaction import get_logger
 from assay.report import EvaluationReport
@@ -62,6 +69,9 @@ class Options(TypedDict, total=False):
     sampling_args: (
         Mapping[str, Any] | None
     )  # `temperature`, `max_tokens`, `seed`, and whatever else the endpoint takes
+    # The price of a model that is given by its name, its address or a client, if it is not known or
+    # is another one.
+    price: Price | None
     grader: Grader | None  # who answers the criteria for a model, where the rubric does not say
     state_columns: Sequence[str]  # fields of the state to keep with each result
     run: (
@@ -380,6 +390,21 @@ def _end(groups: Iterable[ExampleGroup]) -> None:
             group.spending.end()
 
 
+def _refuse_unknown_prices(
+    under_test: ModelUnderTest, rubric: Rubric | None, grader: Grader | None
+) -> None:
+    """Raise `BudgetExceeded` if dollars are limited and a price is not known, before any call."""
+    raise_if_price_unknown([under_test.model])
+    if rubric is not None:
+        judge = rubric.autograder or grader
+        rubric_asks = Traits.of(rubric).asks
+    else:  # rows have rubrics of their own, which may ask
+        judge = grader
+        rubric_asks = True
+    if judge is not None and rubric_asks:
+        raise_if_price_unknown(judge.models())
+
+
 async def carry_out(
     environment: "Environment",
     examples: Sequence[Example],
@@ -420,6 +445,7 @@ async def carry_out(
             data={"rows": len(data), "fingerprint": digest.hexdigest()},
         )
     jobs = jobs_of(examples, times=times)
+    _refuse_unknown_prices(under_test, rubric, options.get("grader"))
     with budget() as ledger, logging_once():
         ledger.has_stand_ins = ledger.is_dry_run
         watch, on_row = (

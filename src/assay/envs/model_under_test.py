@@ -9,7 +9,7 @@ from typing import Any
 
 from assay.errors import Refused
 from assay.media import read_message_media
-from assay.models import Model, Reply, Request, model_of
+from assay.models import Model, Price, Reply, Request, model_of
 from assay.models.endpoint_model import EndpointModel
 from assay.models.model import Tool
 from assay.models.sdk import format_of_client
@@ -54,8 +54,12 @@ class ModelUnderTest:
         sampling_args: Mapping[str, Any] | None = None,
         *,
         at_once: int | None = None,
+        price: Price | None = None,
     ) -> None:
-        """`at_once` is how many calls will be under way together, where the caller has said so."""
+        """`at_once` is how many calls will be under way together, where the caller has said so.
+
+        `price` is that of a model that is given by its name, its address or a client.
+        """
         given = _checked(sampling_args or {})
         self.client = client
         self.at_once = at_once
@@ -72,11 +76,13 @@ class ModelUnderTest:
         extra = {
             name: value for name, value in given.items() if name not in (*self._settings, *_LIMITS)
         }
-        self.model = self._make_model(client, model, extra)
+        self.model = self._make_model(client, model, extra, price)
         if at_once is not None and isinstance(self.model, EndpointModel):
             self.model.endpoint.limiter.expect(at_once)
 
-    def _make_model(self, client: Any, model: Any, extra: dict[str, Any]) -> Model:
+    def _make_model(
+        self, client: Any, model: Any, extra: dict[str, Any], price: Price | None
+    ) -> Model:
         """Return the model to ask; `extra` are the sampling arguments that a request has no field for."""
         if client is None and model is None:
             raise Refused(
@@ -84,7 +90,7 @@ class ModelUnderTest:
                 "'http://127.0.0.1:8000/v1#name', or a client and the name of a model"
             )
         if client is not None and format_of_client(client) is not None:
-            return model_of(at_home(client), model, shared=False, **extra)
+            return model_of(at_home(client), model, shared=False, price=price, **extra)
         source = model if client is None else client
         if isinstance(source, str):
             for name in _ABOUT_THE_CALL:
@@ -95,13 +101,13 @@ class ModelUnderTest:
                     )
             # `extra_body` is how an SDK is told of more fields of the call.
             more = extra.pop("extra_body", {})
-            return model_of(source, shared=False, **extra | more)
+            return model_of(source, shared=False, price=price, **extra | more)
         if extra:
             raise Refused(
                 f"sampling_args has {', '.join(extra)}, and {format_value(source)} is made "
                 "already: give them to model_of(...), or name the model"
             )
-        return model_of(source)
+        return model_of(source, price=price)
 
     def __getattr__(self, name: str) -> Any:
         # So that an environment can ask the client of the rollout something else: client.chat.completions.create(...).

@@ -148,7 +148,9 @@ def unknown_price_error(model_id: str) -> BudgetExceeded:
     """Return the error for a model whose price is not known."""
     return BudgetExceeded(
         f"the price of {model_id} is not known, so the run cannot be kept within its budget: "
-        "give model_of(..., price=Price(input=…, output=…)), or a table in ASSAY_PRICES"
+        "give the price in dollars per million tokens, 0 if the model costs nothing "
+        "(--price INPUT,OUTPUT, or model_of(..., price=Price(input=…, output=…)), or a table in "
+        "ASSAY_PRICES), or limit calls instead (--max-calls N, or budget(calls=N))"
     )
 
 

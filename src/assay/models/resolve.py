@@ -22,7 +22,7 @@ from assay.models.finish_reasons import check_complete
 from assay.models.gemini_content import GeminiFormat
 from assay.models.known_models import known_media, known_window, price_of
 from assay.models.limiter import Limits
-from assay.models.model import FREE, NOTHING, Model, Price, Reply, Request
+from assay.models.model import NOTHING, Model, Price, Reply, Request
 from assay.models.openai_chat import OLD_TOKEN_LIMIT, OpenAIChatFormat
 from assay.models.openai_responses import OpenAIResponsesFormat
 from assay.models.providers import PROVIDERS, Provider, propose_model, provider_at
@@ -46,7 +46,6 @@ ModelSource: TypeAlias = str | Model | Callable[..., Any] | Any
 _logger = get_logger("assay")
 
 RESPONSES_SUFFIX = "?api=responses"  # after a name or a URL: call the Responses API
-LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
 CLOUD_HOSTS = (".amazonaws.com", ".googleapis.com", ".azure.com")  # these sell models of others
 _HOW_TO_NAME_A_MODEL = (
     "give a name such as 'openai/gpt-5-mini', a URL such as 'http://127.0.0.1:8000/v1#name', "
@@ -77,7 +76,8 @@ def model_of(
     user_prompt)`.
 
     - `limits` hold for all calls of this process to the same endpoint with the same key.
-    - `price` is for a model that is not in the price table.
+    - `price` is the price of a model at an endpoint, if the price table does not have it, or has
+      another one. `Price(0, 0)` says that a model costs nothing.
     - `cache` is the place of a verdict cache, or True for the default place. Requests that were
       answered before are then answered from the cache.
     - `shared=False` sends equal requests that are under way at the same time separately; by
@@ -105,6 +105,13 @@ def model_of(
         if not isinstance(model, FunctionModel):
             raise Refused(f"id={id!r} is for a function, and {model.id} is none: leave it out")
         model = FunctionModel(cast("Callable[..., Any]", source), id)
+    # A model that was passed in is returned as it is.
+    is_new_endpoint = isinstance(model, EndpointModel) and model is not source
+    if price is not None and not is_new_endpoint:
+        raise Refused(
+            f"price= is for a model that is called at an endpoint by its name, its URL or a client, "
+            f"which {model.id} is not: leave the price out"
+        )
     if media is not None:
         _set_media(model, media)
     if isinstance(model, FunctionModel) and not model.has_lasting_id and verdict_cache is not None:
@@ -116,8 +123,6 @@ def model_of(
         verdict_cache = None
     if verdict_cache is not None:
         return Deduplicated(Cached(model, verdict_cache))
-    # A model that was passed in is returned as it is.
-    is_new_endpoint = isinstance(model, EndpointModel) and model is not source
     if shared and is_new_endpoint:
         return Deduplicated(model)
     return model
@@ -397,15 +402,14 @@ def _make_id(connection: _Connection, extra: Mapping[str, Any]) -> str:
 def _find_price(connection: _Connection, host: str) -> Price | None:
     """Return the price of a model; None if it is unknown.
 
-    Without a listed price, a model in a cloud has the price that its maker asks for it, and a model
-    on this machine costs nothing.
+    Without a listed price, a model in a cloud has the price that its maker asks for it. A local
+    address says nothing about the price: a proxy there may forward calls to a model that costs
+    money.
     """
     seller = connection.url if connection.provider is None else connection.provider.name
     price = price_of(seller, connection.model_name)
     if price is None and host.endswith(CLOUD_HOSTS):
         price = price_of(connection.wire_format.maker, connection.model_name)
-    if price is None and host in LOCAL_HOSTS:
-        price = FREE
     return price
 
 

@@ -16,6 +16,7 @@ from assay.envs.environment_loader import load_environment
 from assay.graders import Grader
 from assay.loading.document import read_file
 from assay.loading.rubric_reader import is_reference
+from assay.models.budgets import budget, raise_if_price_unknown
 from assay.plan import Traits
 from assay.redaction import get_logger, redact
 from assay.rubric import Rubric, rubric_at, rubric_in_python
@@ -41,6 +42,10 @@ class RubricLoader:
             rubric.use_parser(self._judge.parser)
         if rubric.autograder is None and Traits.of(rubric).asks:
             rubric.autograder = self._grader
+        if rubric.autograder is not None:
+            # Refuse a budget that cannot be kept at the start, not with the first request.
+            with budget(dollars=self._judge.budget):
+                raise_if_price_unknown(rubric.autograder.models())
         return rubric
 
     @cached_property
@@ -50,7 +55,9 @@ class RubricLoader:
         name = self._judge.model
         if name is None:
             name = models.default_model()
-        return self._judge.build_grader(models.model_of(name, cache=self._cache))
+        return self._judge.build_grader(
+            models.model_of(name, price=self._judge.price, cache=self._cache)
+        )
 
     def close(self) -> None:
         if self._cache is not None:

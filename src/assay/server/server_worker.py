@@ -40,7 +40,8 @@ def run_worker(
     # The scoring code logs every failed rollout to this logger. Here replies and metrics report them.
     logging.getLogger("assay").addFilter(lambda record: False)
     dollars = None if judge.budget is None else judge.budget / settings.workers
-    with closing(RubricLoader(judge)) as loader, budget(dollars=dollars) as spent:
+    calls = None if judge.max_calls is None else judge.max_calls // settings.workers
+    with closing(RubricLoader(judge)) as loader, budget(dollars=dollars, calls=calls) as spent:
         published = folder.read_rubric()
         app = RewardApp(
             loader.load(published),

@@ -25,7 +25,7 @@ from assay.server.http_server import listen
 from assay.server.reload import RubricLoader, describe_load_error, follow_file
 from assay.server.server_folder import PublishedRubric, ServerFolder, WorkerCounts
 from assay.server.server_worker import run_worker
-from assay.server.settings import Judge, Settings
+from assay.server.settings import Judge, Settings, SettingsError
 
 logger = get_logger("assay.server")
 
@@ -63,6 +63,11 @@ def serve(
         settings = Settings()
     if judge is None:
         judge = Judge()
+    if judge.max_calls is not None and judge.max_calls < settings.workers:
+        raise SettingsError(
+            f"max_calls is {judge.max_calls}, which {settings.workers} workers cannot share: "
+            "allow at least one call for each worker"
+        )
     published = PublishedRubric.read(rubric, allow_code=allow_code)
     with closing(RubricLoader(judge)) as loader:
         # Here first, so that workers need not find out one by one what is wrong with it.
