@@ -320,3 +320,39 @@ class TestShow:
         Path("empty").mkdir()
         assert assay("show", "empty").code == 2
         assert assay("show", "nowhere").code == 2
+
+
+class TestWithoutAJudge:
+    """Rubrics that need a judge are refused before anything is generated."""
+
+    @pytest.mark.parametrize("rubric", [[], ["-r", "checks.json"]])
+    def test_rows_with_judged_rubrics_ask_for_a_judge(
+        self, assay: Any, serve: Any, files: Any, rubric: list[str]
+    ) -> None:
+        server = serve(answer)
+        files("checks.json", [{"check": {"max_words": 5}}])
+        own = [{"check": {"max_words": 5}}]
+        rows = files(
+            "own.jsonl", [{**QUESTIONS[0], "rubric": own}, {**QUESTIONS[1], "rubric": JUDGED}]
+        )
+        arguments = ("eval", rows, "-m", server.model, *rubric)
+        done = assay(*arguments, "-o", "run")
+        assert done.code == 2
+        assert "no judge was named: name one with --judge" in done.err
+        assert (server.asked, Path("run").exists()) == ([], False)
+        # Only the first row is asked, which code checks.
+        assert assay(*arguments, "--limit", "1").code == 0
+
+    def test_compare_lists_the_criteria_of_the_rows(
+        self, assay: Any, serve: Any, files: Any
+    ) -> None:
+        """And not those of a rubric that no row used."""
+        server = serve(answer)
+        unused = files("unused.json", [{"name": "unused", "check": {"max_words": 5}}])
+        rows = files("own.jsonl", [{**row, "rubric": JUDGED} for row in QUESTIONS])
+        models = ("-m", server.model, "--judge", server.model)
+        assert assay("eval", rows, *models, "-o", "first").code == 0
+        assert assay("eval", rows, *models, "-r", unused, "-o", "second").code == 0
+        table = assay("compare", "first", "second").out
+        assert "unused" not in table
+        assert "is_polite" in table

@@ -175,7 +175,7 @@ class TestOutcomes:
         first = grade("It is Paris", "It is Rome", model=server)
         assert first.err.startswith("2 texts, mean score 0.375; 4 calls, ")
         assert f"{server.prompt_tokens:,} input and" in first.err
-        assert first.err.endswith(", $0\n")
+        assert first.err.endswith(", cost unknown\n")
         again = grade("It is Paris", "It is Rome", model=server)
         assert again.err == "2 texts, mean score 0.375; 0 calls, 4 verdicts from the cache\n"
         assert server.calls == 4
@@ -289,7 +289,7 @@ class TestBefore:
     @pytest.mark.parametrize(
         ("arguments", "words"),
         [
-            ([], "Three ways to a judge"),
+            ([], "no judge was named: name one with --judge"),
             (["--model", "openai/gpt-5-mini"], "needs a key: set OPENAI_API_KEY"),
             (["--model", "gpt-5-mini"], "does not name a model"),
             (["--model", "local:nowhere.gguf"], "there is no file nowhere.gguf"),

@@ -58,7 +58,7 @@ def test_calls_are_limited(start, judge):
 
 def test_a_budget_in_dollars_needs_the_price_of_the_judge(rubric_file, judge):
     """Refused before anything is served; with the price it is served."""
-    rubric = PublishedRubric.read(rubric_file(JUDGED))
+    rubric = PublishedRubric.read(str(rubric_file(JUDGED)))
     with pytest.raises(BudgetExceeded, match="--price"):
         RubricLoader(Judge(judge.model, budget=1.0)).load(rubric)
     priced = Judge(judge.model, budget=1.0, price=Price(input=0, output=0))

@@ -12,11 +12,12 @@ import click
 import assay
 from assay import envs, runs
 from assay.cli.base_command import Command, print_note
-from assay.cli.inputs import apply_view, load_rubric
+from assay.cli.inputs import apply_view, load_rubric, make_row_rubrics
 from assay.cli.judging import (
     DEFAULT_JUDGE,
     allow_media,
     check_local_model,
+    do_rows_ask,
     find_price,
     open_judge,
 )
@@ -144,14 +145,13 @@ def command(data: str, **values: Any) -> int:
     examples = envs.Environment.get_eval_dataset(environment)
     if not examples:
         raise TableError(f"{data} has no rows: there is nothing to ask")
-    rows_have_rubrics = _have_rubrics(
-        examples[: options.limit],
-        data,
-        are_needed=needs_row_rubrics,
-    )
+    examples = examples[: options.limit]
+    if needs_row_rubrics:
+        _check_all_have_rubrics(examples, data)
+    rows_ask = do_rows_ask(make_row_rubrics(environment.scoring, options), examples)
     if not options.dry_run:
         check_local_model(options.model, quiet=options.quiet)
-    return _evaluate(environment, options, rows_may_ask=rows_have_rubrics)
+    return _evaluate(environment, options, rows_ask=rows_ask)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,27 +213,23 @@ def _make_environment(options: EvalOptions) -> envs.Environment:
     )
 
 
-def _have_rubrics(examples: Sequence[Mapping[str, Any]], data: str, *, are_needed: bool) -> bool:
-    """Return whether any example has its own rubric.
-
-    If rubrics `are_needed`, an example without one is a usage error.
-    """
+def _check_all_have_rubrics(examples: Sequence[Mapping[str, Any]], data: str) -> None:
+    """Raise a usage error if an example has no rubric of its own."""
     rubrics = [runs.row.own_rubric(example) for example in examples]
     missing_count = rubrics.count(None)
-    if are_needed and missing_count == len(rubrics):
+    if missing_count == len(rubrics):
         raise click.UsageError(
             f"nothing scores the answers to {data}: give -r/--rubric RUBRIC, or a `rubric` in "
             "every row"
         )
-    if are_needed and missing_count:
+    if missing_count:
         raise click.UsageError(
             f"{missing_count} of {len(rubrics)} rows of {data} have no `rubric`: give -r/--rubric "
             "RUBRIC for them"
         )
-    return missing_count < len(rubrics)
 
 
-def _evaluate(environment: envs.Environment, options: EvalOptions, *, rows_may_ask: bool) -> int:
+def _evaluate(environment: envs.Environment, options: EvalOptions, *, rows_ask: bool) -> int:
     """Ask the model, score its answers, and return the exit code."""
     rubric = environment.scoring
     with (
@@ -242,7 +238,7 @@ def _evaluate(environment: envs.Environment, options: EvalOptions, *, rows_may_a
             options,
             rubric,
             quiet=options.quiet,
-            rows_may_ask=rows_may_ask,
+            rows_ask=rows_ask,
             model_under_test=options.model,
         ) as grader,
     ):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,7 +14,7 @@ from click.core import ParameterSource
 
 from assay import graders, runs
 from assay.cli.base_command import print_note
-from assay.errors import CacheError, MissingExtraError, Refused
+from assay.errors import AssayError, CacheError, MissingExtraError, Refused
 from assay.messages import media_access
 
 if TYPE_CHECKING:
@@ -31,18 +31,20 @@ def open_judge(
     rubric: object,
     *,
     quiet: bool,
+    rows_ask: bool = False,
     rows_may_ask: bool = False,
     model_under_test: str | None = None,
 ) -> Generator[graders.Grader | None]:
     """Open the judge that the options name, with its cache.
 
     Yields None if no model is needed: code checks the whole rubric, or the rubric has its own judge.
-    With `rows_may_ask`, rows may bring rubrics that need a judge; then the judge is opened if that
-    is possible. `model_under_test` is the model that the judge judges, if the command calls it.
+    `rows_ask` says that rows bring rubrics that need a judge. With `rows_may_ask` that is not known:
+    then the judge is opened if that is possible. `model_under_test` is the model that the judge
+    judges, if the command calls it.
     """
     from assay.plan import Traits
 
-    needs_judge = Traits.of(rubric).asks
+    needs_judge = Traits.of(rubric).asks or rows_ask
     uses_own_judge = options.judge is None and has_own_judge(rubric)
     if uses_own_judge:
         _refuse_workspace(options)
@@ -90,6 +92,18 @@ def _make_optional_grader(
     return make_grader(options, model)
 
 
+def do_rows_ask(rubrics: runs.RowRubrics, rows: Iterable[Mapping[str, Any]]) -> bool:
+    """Return whether the rubric of a row needs a judge. Rubrics that cannot be read need none."""
+    for row in rows:
+        if runs.row.own_rubric(row) is None:
+            continue
+        with suppress(AssayError):
+            _, traits = rubrics.of(row)
+            if traits.asks:
+                return True
+    return False
+
+
 def has_own_judge(rubric: object) -> bool:
     """Return whether a rubric, written in Python, names its own judge."""
     from assay.rubric import Rubric
@@ -131,8 +145,6 @@ def make_judge_model(
 ) -> Model:
     """Return the judge's model. In a dry run it is not called, so it needs no key and no weights."""
     from assay.models import model_of
-    from assay.models.providers import propose_model
-    from assay.models.resolve import what_to_set
 
     name = (options.judge or "").strip() or DEFAULT_JUDGE
     # A key is removed from everything that is printed, so it must not be a phrase of our messages.
@@ -147,13 +159,34 @@ def make_judge_model(
         )
         if not options.dry_run:
             check_local_model(name, quiet=quiet)
-    except Refused as error:
+    except (Refused, MissingExtraError) as error:
         if options.judge:
             raise
-        if propose_model() is None:
-            raise Refused(f"no judge was named, and {error}") from None
-        raise Refused(f"no judge was named, and there is no local model: {what_to_set()}") from None
+        missing_package = str(error) if isinstance(error, MissingExtraError) else ""
+        raise Refused(f"no judge was named: {_advise_judge(missing_package)}") from None
     return model
+
+
+def _advise_judge(missing_package: str) -> str:
+    """Say how to name a judge.
+
+    `missing_package` says what a local model needs that is not installed; empty if it has all.
+    """
+    from assay.local.weights import QWEN
+    from assay.models.providers import propose_model
+
+    proposal = propose_model()
+    if proposal is not None:
+        key_variable, name = proposal
+        return f"{key_variable} is set, so --judge {name} would do"
+    if missing_package:
+        local_model = f"with --judge local; {missing_package}"
+    else:
+        local_model = f"get a local model with: assay models pull {QWEN.name}"
+    return (
+        "name one with --judge openai/gpt-5-mini, if OPENAI_API_KEY is set, or with "
+        f"--judge http://127.0.0.1:8000/v1#name, or {local_model}"
+    )
 
 
 def find_price(
