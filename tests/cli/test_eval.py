@@ -202,16 +202,6 @@ class TestEval:
         assert (done.code, "nothing scores the answers" in done.err) == (2, True)
         assert server.calls == 0
 
-    def test_a_missing_judge_is_named_in_words_of_the_command_line(
-        self, assay: Any, serve: Any, files: Any
-    ) -> None:
-        """Nobody is named, and there is no model on this machine."""
-        server = serve(answer)
-        rows = files("own.jsonl", [{**row, "rubric": JUDGED} for row in QUESTIONS])
-        done = assay("eval", rows, "-m", server.model, "-f", "jsonl")
-        assert done.code == 1
-        assert "name a judge with --judge" in done.out
-
     def test_runs_by_the_rubrics_of_rows_are_compared_by_their_criteria(
         self, assay: Any, serve: Any, files: Any
     ) -> None:
@@ -342,17 +332,3 @@ class TestWithoutAJudge:
         assert (server.asked, Path("run").exists()) == ([], False)
         # Only the first row is asked, which code checks.
         assert assay(*arguments, "--limit", "1").code == 0
-
-    def test_compare_lists_the_criteria_of_the_rows(
-        self, assay: Any, serve: Any, files: Any
-    ) -> None:
-        """And not those of a rubric that no row used."""
-        server = serve(answer)
-        unused = files("unused.json", [{"name": "unused", "check": {"max_words": 5}}])
-        rows = files("own.jsonl", [{**row, "rubric": JUDGED} for row in QUESTIONS])
-        models = ("-m", server.model, "--judge", server.model)
-        assert assay("eval", rows, *models, "-o", "first").code == 0
-        assert assay("eval", rows, *models, "-r", unused, "-o", "second").code == 0
-        table = assay("compare", "first", "second").out
-        assert "unused" not in table
-        assert "is_polite" in table
