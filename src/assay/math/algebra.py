@@ -7,7 +7,8 @@ from typing import Final
 
 from assay.math import tree
 from assay.math.answer_text import find_final_answer
-from assay.math.equality import compare, unsolved
+from assay.math.completeness import find_unfinished_work
+from assay.math.equality import compare
 from assay.math.normalization import settle, shorten
 from assay.math.parsed_answer import ParsedAnswer, is_mathematics, parse_answer
 from assay.math.size import is_small
@@ -113,7 +114,7 @@ def _compare_parsed(
 ) -> MathVerdict | OpenQuestion:
     unfinished_work: str | None = None
     if options.solved:
-        unfinished_work = unsolved((gold.text, gold.tree), (answer.text, answer.tree))
+        unfinished_work = find_unfinished_work(gold.text, gold.tree, answer.text, answer.tree)
     not_solved = _verdict(
         "different", f"the answer is not solved as far as the gold is: {unfinished_work}"
     )

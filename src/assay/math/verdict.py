@@ -118,11 +118,17 @@ def different(reason: str) -> Equality:
     return Equality(False, reason)
 
 
-def all_of(findings: list[Equality], *, as_what: str) -> Equality:
-    """Equal when all are; different as soon as one is; else undecided, also when there are none."""
+def combine(findings: list[Equality], *, kind: str) -> Equality:
+    """Return equal if all parts are, different if one is, else the first that is undecided.
+
+    Without parts the outcome is undecided. `kind` says in the reason what consists of the parts.
+    """
     if not findings:
         return undecided("there is nothing to compare")
-    undone = sorted(
-        (each for each in findings if not each.equal), key=lambda each: each.equal is None
-    )
-    return undone[0] if undone else Equality(True, f"equal as {as_what}")
+    for finding in findings:
+        if finding.equal is False:
+            return finding
+    for finding in findings:
+        if finding.equal is None:
+            return finding
+    return Equality(True, f"equal as {kind}")
