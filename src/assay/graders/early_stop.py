@@ -219,22 +219,23 @@ class _Progress:
         return report.model_copy(update={"score": None, "raw_score": None})
 
     def _build_decided_report(self) -> EvaluationReport:
-        """Return the report if the known scores decide the result.
+        """Return the report for the case that the known scores decide the result.
 
-        Criteria without a known score, because they were not asked about or because the question
-        failed, count as "unneeded" and not as errors.
+        A criterion without a known score was not asked about, or the question failed. Both count as
+        "unneeded" and not as errors.
         """
-        lines = self._build_lines()
-        # Any assumption about the criteria without an answer leads to the same result.
+        # The unknown scores are assumed to be the best. Any others would give the same result.
         report = self._aggregate(self._get_known_scores())
+        lines = self._build_lines()
         counted = [line for line in lines if line.counted]
-        answered = sum(line.answered for line in counted if line.applies)
+        answered_count = sum(line.answered for line in counted if line.applies)
+        unneeded_count = sum(not line.answered for line in counted)
         changes: dict[str, Any] = {
             "report": lines,
-            # A report with more questions asked than answered would have no score.
-            "asked": answered,
-            "answered": answered,
-            "unneeded": sum(not line.answered for line in counted),
+            # Failed questions are not counted as asked: with them the report would have no score.
+            "asked": answered_count,
+            "answered": answered_count,
+            "unneeded": unneeded_count,
         }
         passes = self._passes(report)
         if passes is not None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import combinations
 from typing import ClassVar, Literal, NamedTuple, TypeAlias, Unpack
 
@@ -206,19 +207,25 @@ class Samples(Panel):
         quorum: int = 1,
         **options: Unpack[WrapOptions],
     ) -> None:
-        """Each sample is requested with `temperature`. At 0 all samples would be the same."""
+        """Ask `grader` for `count` answers to each criterion, at this temperature.
+
+        At temperature 0 all answers would be the same. A criterion with fewer than `quorum` answers
+        is an error.
+        """
         if count < 1:
             raise ValueError(f"count is {count}: ask at least once")
 
-        def make_sample(index: int) -> Grader:
-            def set_sample(options: JudgeOptions) -> JudgeOptions:
-                # If the grader is one of several samples itself, all numbers still differ.
-                sample = options.sample * count + index
-                return replace(options, sample=sample, temperature=temperature)
+        def set_sample(index: int, options: JudgeOptions) -> JudgeOptions:
+            # `grader` may be one of several samples itself. So each of its numbers becomes `count`
+            # numbers, which all differ.
+            number = options.sample * count + index
+            return replace(options, sample=number, temperature=temperature)
 
-            return self._change_options(grader, set_sample)
-
-        samples = {f"sample {index + 1}": make_sample(index) for index in range(count)}
+        samples: dict[str, Grader] = {}
+        for index in range(count):
+            samples[f"sample {index + 1}"] = self._change_options(
+                grader, partial(set_sample, index)
+            )
         super().__init__(samples, rule=rule, quorum=quorum, **options)
         self.sub_answers = ("sample",) * count
 

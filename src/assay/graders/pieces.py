@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -171,34 +172,23 @@ class PieceReader:
     async def _combine(self, criterion: Criterion, piece_scores: Sequence[PieceScore]) -> Score:
         """Return the final score of a criterion, given its scores on the pieces.
 
-        If the pieces agree and cite nothing, it is their score. Otherwise the judge is asked once
-        more, about the cited passages. If they do not fit into one prompt, they are new pieces.
+        If the pieces agree and cite nothing, it is their score. Otherwise the judge is shown the
+        cited passages and asked for a final answer. As long as the passages do not fit into one
+        prompt, they are read in pieces again, which cite fewer passages.
         """
         note = f"read in {format_count(len(piece_scores), 'piece')}"
         for _ in range(_MAX_READINGS):
-            # In a dry run every question fails, and the calls that could follow are counted.
-            if not is_dry_run():
-                for number, piece_score in enumerate(piece_scores, start=1):
-                    if piece_score.score.error is not None:
-                        return _describe_failure(piece_score, number, len(piece_scores))
-            pieces_agree = len({piece_score.verdict for piece_score in piece_scores}) == 1
-            has_citations = any(piece_score.citations() for piece_score in piece_scores)
-            needs_second_look = has_citations or criterion.requires_evidence or is_dry_run()
-            if pieces_agree and not needs_second_look:
+            failed_score = _find_failed_score(piece_scores)
+            if failed_score is not None:
+                return failed_score
+            if not _needs_final_answer(criterion, piece_scores):
                 return _add_note(piece_scores[0].score, note)
             verdicts = _list_verdicts(piece_scores)
             new_pieces = select_passages(piece_scores, self.capacity - size_of(verdicts))
             if len(new_pieces) == 1:
-                [score] = await self._ask(
-                    [criterion],
-                    _join_by_part(new_pieces[0]),
-                    instructions=f"{system_prompt('settle')}\n\n{verdicts}",
-                    citable_parts=self.parts,
-                )
+                score = await self._get_final_answer(criterion, new_pieces[0], verdicts)
                 return _add_note(score, note)
-            piece_scores = await run_concurrently(
-                lambda piece: self._read_again(criterion, piece), new_pieces
-            )
+            piece_scores = await run_concurrently(partial(self._read_again, criterion), new_pieces)
             note += f", and what was cited there in {len(new_pieces)}"
         return Score.failed(
             JudgeError(
@@ -206,6 +196,18 @@ class PieceReader:
                 f"were read {_MAX_READINGS} times: ask a judge with a larger window"
             )
         )
+
+    async def _get_final_answer(
+        self, criterion: Criterion, passages: Sequence[Span], verdicts: str
+    ) -> Score:
+        """Ask about a criterion, showing cited passages and the list of verdicts on the pieces."""
+        [score] = await self._ask(
+            [criterion],
+            _join_by_part(passages),
+            instructions=f"{system_prompt('settle')}\n\n{verdicts}",
+            citable_parts=self.parts,
+        )
+        return score
 
     async def _read_again(self, criterion: Criterion, piece: list[Span]) -> PieceScore:
         """Ask about some of the passages that were cited."""
@@ -291,13 +293,31 @@ class PieceScore(NamedTuple):
         ]
 
 
-def _describe_failure(piece_score: PieceScore, number: int, piece_count: int) -> Score:
-    """Return the failed score of a criterion, whose error says which piece was not read."""
-    error = JudgeError(
-        f"piece {number} of {piece_count} ({piece_score.name}) was not read: "
-        f"{piece_score.score.error}"
-    )
-    return Score.failed(error)
+def _find_failed_score(piece_scores: Sequence[PieceScore]) -> Score | None:
+    """Return a failed score that says which piece could not be scored; None if all were.
+
+    In a dry run every question fails. It is None too then, so that the calls that could follow are
+    counted.
+    """
+    if is_dry_run():
+        return None
+    for number, piece_score in enumerate(piece_scores, start=1):
+        if piece_score.score.error is not None:
+            error = JudgeError(
+                f"piece {number} of {len(piece_scores)} ({piece_score.name}) was not read: "
+                f"{piece_score.score.error}"
+            )
+            return Score.failed(error)
+    return None
+
+
+def _needs_final_answer(criterion: Criterion, piece_scores: Sequence[PieceScore]) -> bool:
+    """Return whether the judge has to be asked once more, about the cited passages."""
+    if is_dry_run() or criterion.requires_evidence:
+        return True
+    verdicts = {piece_score.verdict for piece_score in piece_scores}
+    has_citations = any(piece_score.citations() for piece_score in piece_scores)
+    return len(verdicts) > 1 or has_citations
 
 
 def _add_note(score: Score, note: str) -> Score:

@@ -122,35 +122,34 @@ class ToolJudge(PerCriterionGrader):
     ) -> list[Score]:
         """Ask about one criterion in a new conversation."""
         fields = State(judge_input.fields)
-        for tool in self.tools:
-            if hasattr(tool, "open_folder"):
-                # Raises if the folder of a `Workspace` does not exist. Otherwise the judge would
-                # find no files in it, and blame the response.
-                with tool.open_folder(fields):
-                    pass
-        shown_parts = judge_input.parts
-        if not shown_parts:
-            completion = fields.get("completion", judge_input.text)
-            shown_parts = read_parts(fields.get("prompt"), completion)
-            if judge_input.hidden_thinking:
-                shown_parts = [part for part in shown_parts if part.kind != "thinking"]
+        self._check_folders(fields)
         conversation = _Conversation(
             model=self.model,
             tools_by_name=self._tools_by_name,
             limits=self.limits,
             fields=fields,
-            shown_parts=list(shown_parts),
+            shown_parts=_list_shown_parts(judge_input, fields),
             characters_left=self.limits.characters,
         )
-        # A copy, since criteria are asked about concurrently. The inherited method calls
-        # `get_reply()` of the copy, which asks in its conversation.
+        # Results of tools are added to `shown_parts` during the conversation, so that the judge may
+        # cite them.
+        judge_input = replace(judge_input, fields=fields, parts=conversation.shown_parts, media=())
+        # Criteria are asked about concurrently, so each conversation has its own copy of the judge.
         judge = copy(self)
         judge._conversation = conversation
-        # The results of tools are added to these parts, so that the judge may cite them.
-        judge_input = replace(judge_input, fields=fields, parts=conversation.shown_parts, media=())
-        return await super(ToolJudge, judge).score_batch(
-            prefix, batch, judge_input, on_error=on_error
-        )
+        # The inherited method asks through `get_reply()` of the copy.
+        ask_in_conversation = super(ToolJudge, judge).score_batch
+        return await ask_in_conversation(prefix, batch, judge_input, on_error=on_error)
+
+    def _check_folders(self, fields: State) -> None:
+        """Raise if the folder of a `Workspace` does not exist for this rollout.
+
+        Without this check the judge would find no files, and blame the response.
+        """
+        for tool in self.tools:
+            if hasattr(tool, "open_folder"):
+                with tool.open_folder(fields):
+                    pass
 
     async def get_reply(
         self,
@@ -166,6 +165,16 @@ class ToolJudge(PerCriterionGrader):
         request = self.build_request(prefix, question, schema, check, question_hash)
         reply = await self._conversation.get_verdict(request)
         return read_value(reply)
+
+
+def _list_shown_parts(judge_input: JudgeInput, fields: State) -> list[Part]:
+    """Return the parts of the rollout that the judge is shown. `fields` are those of the rollout."""
+    if judge_input.parts:
+        return list(judge_input.parts)
+    parts = read_parts(fields.get("prompt"), fields.get("completion", judge_input.text))
+    if judge_input.hidden_thinking:
+        return [part for part in parts if part.kind != "thinking"]
+    return list(parts)
 
 
 @dataclass
@@ -203,7 +212,8 @@ class _Conversation:
         If there is none within the limits, the error says how many tools the judge called.
         """
         if is_dry_run():
-            await self._count_turns(request)  # and `_converse()` counts the last turn
+            # `_converse()` ends at its first call, which raises. So it counts only one turn.
+            await self._count_other_turns(request)
         try:
             return await self._converse(request)
         except (Unreadable, BudgetExceeded) as error:
@@ -214,8 +224,8 @@ class _Conversation:
                 f"its limits: {error}"
             ) from None
 
-    async def _count_turns(self, request: Request) -> None:
-        """Ask for every turn but the last in a dry run, which counts calls without sending them."""
+    async def _count_other_turns(self, request: Request) -> None:
+        """Count all possible turns but one, by calls that a dry run counts and does not send."""
         for _ in range(self.limits.turns - 1):
             with suppress(NotAsked):
                 await self.model(request)
