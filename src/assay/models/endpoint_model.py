@@ -95,23 +95,27 @@ class EndpointModel:
             raise
 
     def _count_dry_run(self, request: Request) -> None:
-        """Count what a request is expected to cost, and the calls and dollars in the worst case."""
+        """Count what a request is expected to cost, and the calls and dollars in the worst case.
+
+        In the worst case the reply cannot be read, so that a repair has to be asked for; the
+        endpoint refuses each optional parameter once; and every request needs all its attempts.
+        """
         expected = self.tokens.estimate(request)
         expected_cost = None
         most_cost = 0.0
         if self.price is not None:
             expected_cost = self.price.of(expected)
-            # At most, the reply cannot be read and has to be asked for again.
-            repair_usage = self.tokens.estimate(self._expected_repair(request))
-            most_cost = expected_cost + self.price.of(repair_usage)
-        # Calls that the endpoint refuses cost nothing, but they count as calls. At most, it refuses
-        # each optional parameter once, and each of these calls needs all attempts.
-        optional_parameters = self._write_payload(request, omitted=frozenset()).used
-        answered_calls = 2  # the request, and the repair
-        most_calls = answered_calls + len(optional_parameters)
-        most_attempts = most_calls * self.endpoint.limits.attempts
+            repair = self.tokens.estimate(self._expected_repair(request))
+            # Only answered requests cost something: the first one, and the repair.
+            most_cost = expected_cost + self.price.of(repair)
+        answered_requests = 2
+        refused_requests = len(self._write_payload(request, omitted=frozenset()).used)
+        most_requests = answered_requests + refused_requests
         count_call(expected, expected_cost)
-        count_here(most_calls=most_attempts, most_cost=most_cost)
+        count_here(
+            most_calls=most_requests * self.endpoint.limits.attempts,
+            most_cost=most_cost,
+        )
 
     def _expected_repair(self, request: Request) -> Request:
         """Return the request that would follow a reply of the usual length that cannot be read."""
@@ -153,12 +157,11 @@ class EndpointModel:
     async def _ask(
         self, request: Request, send: SendPayload, omitted: Set[str] = frozenset()
     ) -> Reply:
-        """Return the reply to a request, without the optional parameters in `omitted`.
+        """Return the reply to a request, sent without the optional parameters in `omitted`.
 
-        If the endpoint refuses the request because of another optional parameter, it is sent again
-        without that one too, until it is answered or the refusal has another cause. If it is
-        answered, the parameters are omitted from all further requests to this model. If not, the
-        first refusal is raised.
+        A request that is refused because of an optional parameter is sent again without it. This
+        is repeated until the request is answered, or is refused for another reason. In that case
+        the first refusal is raised.
         """
         first_refusal: Refused | None = None
         sent_parameters: Set[str] = frozenset()  # the optional ones of the latest attempt
@@ -189,12 +192,13 @@ class EndpointModel:
                 if mentions_parameter(str(error), parameter):
                     # Other calls omit it from now on, so that they are not refused too.
                     self._suspected_parameters |= {parameter}
-            else:
-                if first_refusal is not None:
-                    # The request was answered without these parameters.
-                    self.refused_parameters |= omitted
-                    self._suspected_parameters -= omitted
-                return check_complete(reply, self.id, request)
+                continue
+            if first_refusal is not None:
+                # The request was answered without the omitted parameters, so they were the cause
+                # of the refusals. All further requests to this model omit them too.
+                self.refused_parameters |= omitted
+                self._suspected_parameters -= omitted
+            return check_complete(reply, self.id, request)
 
     def _write_payload(self, request: Request, omitted: Set[str]) -> Payload:
         """Write a request without these parameters and those that the model does not accept."""

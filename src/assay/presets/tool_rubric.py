@@ -203,7 +203,10 @@ def _name_tools(tools: Iterable[Any]) -> dict[str, Any]:
 
 
 def _get_tool_name(tool: Any) -> Any:
-    """Return the name of a tool, a JSON schema or a function; empty or None if it has none."""
+    """Return the name of a tool, which is a name, a JSON schema or a function.
+
+    The name is empty or None if the tool has none.
+    """
     if isinstance(tool, str):
         return tool.strip()
     if isinstance(tool, Mapping):
