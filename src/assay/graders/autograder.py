@@ -91,8 +91,8 @@ class Autograder(Grader):
         if not self._overridden_methods:
             return await super().grade(to_grade, rubric, query)
         raise_if_about_steps(rubric)
-        # In `super().grade()` only the text is passed on. What else is known about the response,
-        # such as media and fields of the rollout, is looked up.
+        # A subclass that calls `super().grade()` passes on only the text and the query. If they are
+        # from a rollout that is being judged, its media and fields are known too.
         judge_input = _find_whole_input(to_grade, query)
         if judge_input is None:
             judge_input = build_judge_input(

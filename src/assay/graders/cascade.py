@@ -52,13 +52,13 @@ class Cascade(Composite):
     ) -> list[Score]:
         """Return one score per criterion: that of the last judge that was asked about it."""
         votes_by_criterion: list[list[Vote]] = [[] for _ in criteria]
-        # The indices of the criteria to ask the next judge about. A judge is not called for none.
-        to_ask = list(range(len(criteria)))
+        to_ask = list(range(len(criteria)))  # the indices of the criteria for the next judge
         for name, judge in zip(self.names, self.inner, strict=True):
-            judge_on_error: OnError = "record"
-            if name == self.names[-1]:
-                # Only a failure of the last judge counts: after any other, the next one is asked.
-                judge_on_error = on_error
+            if not to_ask:
+                break
+            # After a failure the next judge is asked, so only a failure of the last one is raised.
+            is_last_judge = name == self.names[-1]
+            judge_on_error = on_error if is_last_judge else "record"
             asked_criteria = [criteria[index] for index in to_ask]
             scores = await scores_from(judge, judge_input, asked_criteria, on_error=judge_on_error)
             still_doubtful: list[int] = []

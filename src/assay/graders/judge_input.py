@@ -467,23 +467,23 @@ _THINKING_HIDDEN = "thinking hidden"
 
 
 def _describe_left_out(parts: Sequence[Part], shown: Sequence[Part], shows_thinking: bool) -> str:
-    """Return how the `shown` parts differ from all parts, as in "last; left out: 3 texts".
+    """Return which parts are not shown, and by which options, as in "last; left out: 3 texts".
 
-    The text is empty if they do not differ.
+    If all parts are shown, it is only the options, or empty if they change nothing.
     """
-    shows = _shows.get()
+    options = list(_shows.get())
     left_out = Counter(part.kind for part in parts) - Counter(part.kind for part in shown)
-    options = ", ".join(shows)
-    is_thinking_hidden = left_out["thinking"] and not shows_thinking
-    if is_thinking_hidden and "last" not in shows:  # which leaves reasoning out anyway
-        narrowing = [name for name in shows if name != "all"]
-        options = ", ".join([*narrowing, _THINKING_HIDDEN])
-    if left_out:
-        counts = [
-            format_count(count, _KIND_NAMES.get(kind, kind)) for kind, count in left_out.items()
-        ]
-        return f"{options}; left out: {', '.join(counts)}"
-    has_described_media = "described" in shows and any(part.kind in MEDIA_KINDS for part in shown)
-    if has_described_media or "transcript" in shows:
-        return options
-    return ""
+    if not left_out:
+        has_media = any(part.kind in MEDIA_KINDS for part in shown)
+        describes_media = "described" in options and has_media
+        if describes_media or "transcript" in options:
+            return ", ".join(options)
+        return ""
+    # The option "last" leaves thinking out in any case.
+    if left_out["thinking"] and not shows_thinking and "last" not in options:
+        options = [option for option in options if option != "all"]
+        options.append(_THINKING_HIDDEN)
+    counts: list[str] = []
+    for kind, count in left_out.items():
+        counts.append(format_count(count, _KIND_NAMES.get(kind, kind)))
+    return f"{', '.join(options)}; left out: {', '.join(counts)}"
