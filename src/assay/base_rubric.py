@@ -365,6 +365,7 @@ class BaseRubric(ABC):
 
 
 def _describe_missing_answers(report: EvaluationReport) -> str:
+    """Return the message of the error for an unscored report, with its first errors."""
     missing = list(report.why_unscored.items())
     errors = "; ".join(f"{name}: {error}" for name, error in missing[:3])
     if len(missing) > 3:
@@ -376,6 +377,7 @@ def _describe_missing_answers(report: EvaluationReport) -> str:
 
 
 def _rollouts_from_columns(columns: Mapping[str, Sequence[Any]]) -> list[Rollout]:
+    """Return one rollout per entry of the columns, which must have the same length."""
     sizes = {name: len(column) for name, column in columns.items()}
     if len(set(sizes.values())) > 1:
         listed = ", ".join(f"{size} {name}s" for name, size in sizes.items())

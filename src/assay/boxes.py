@@ -5,6 +5,7 @@ Every function takes linear time, whatever the text.
 
 import re
 from collections import deque
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 _BOX_COMMAND: Final = re.compile(r"\\(?:boxed|fbox)")
@@ -74,10 +75,10 @@ def find_boxes(text: str) -> list[Box]:
 
 
 def find_final_box(text: str) -> str | None:
-    """Return the content of the box that is the answer, or None.
+    """Return the content of the box that is the answer; None if no box is.
 
-    If boxes differ, the last one counts only if the text says so: a word such as "therefore",
-    "answer" or "no" stands before it. If it does not, no box is the answer.
+    That is the last box. If an earlier box has a different content, the text between them has to
+    say that the later one is the answer, by a word such as "therefore", "answer" or "no".
     """
     boxes = find_boxes(text)
     if not boxes:
@@ -85,9 +86,12 @@ def find_final_box(text: str) -> str | None:
     last = boxes[-1]
     if is_denied(text, last):
         return None
-    for previous, box in zip(reversed(boxes[:-1]), reversed(boxes), strict=False):
-        if previous.content != last.content:
-            return last.content if is_conclusion(text[previous.end : box.start]) else None
+    # Several boxes at the end may repeat the same content. The words that count stand between the
+    # first of them and the box before it.
+    for later, earlier in pairwise(reversed(boxes)):
+        if earlier.content != last.content:
+            words_between = text[earlier.end : later.start]
+            return last.content if is_conclusion(words_between) else None
     return last.content
 
 

@@ -163,6 +163,7 @@ class CheckFunction:
         class_objects: Mapping[str, Any],
         rollout_label: str = "this rollout",
     ) -> SignatureError:
+        """Return the error for an argument that a rollout has no value for."""
         known = sorted({*map(str, rollout.fields), *class_objects, "state"} - OUTPUTS)
         listed = ", ".join(known[:30])
         if len(known) > 30:
@@ -213,6 +214,7 @@ class CheckFunction:
         rollouts: Sequence[Rollout],
         class_objects: Mapping[str, Any],
     ) -> list[Any]:
+        """Return the values of an argument; raise SignatureError if a rollout has none."""
         column: list[Any] = []
         for index, rollout in enumerate(rollouts):
             value = self._find_value(parameter, rollout)
@@ -244,6 +246,7 @@ def _make_usual_columns(rollouts: Sequence[Rollout]) -> dict[str, Any]:
 
 
 def _read_signature(function: Callable[..., Any], name: str) -> inspect.Signature:
+    """Return the signature of a check; raise SignatureError if it cannot be read."""
     try:
         return inspect.signature(function)
     except (TypeError, ValueError) as error:

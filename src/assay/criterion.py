@@ -311,6 +311,7 @@ class Criterion(BaseModel):
 
     @model_validator(mode="after")
     def _check_when_false(self) -> "Criterion":
+        """Refuse `when_false: unmet` where it has no effect, or where it would be credited."""
         if self.when_false == "unmet" and not self.when:
             raise ValueError(
                 "when_false is 'unmet', but the criterion is always asked: "

@@ -131,6 +131,7 @@ def _read_completion(result: RolloutAnswers, context: ScoringContext) -> None:
     try:
         result.rollout = result.rollout.with_readable_completion(context.read_completion)
         if context.plan.is_about_steps:
+            # Only for its errors: steps that cannot be read make the rollout unreadable.
             read_steps(result.rollout.fields, "step")
     except RecursionError:
         if context.on_error == "raise":
@@ -156,7 +157,10 @@ async def _ask_code_and_grader(
 async def _ask_code(
     stage: Stage, results: Sequence[RolloutAnswers], context: ScoringContext
 ) -> None:
-    # In the order listed: a later check may read what an earlier one left in the state.
+    """Run the checks of a stage in the order listed.
+
+    A later check may read what an earlier one left in the state.
+    """
     for part in stage.code:
         if isinstance(part, CheckSequence):
             await SingleChecks(part, context).check_all(results)
@@ -364,6 +368,10 @@ AskAboutAll: TypeAlias = Callable[
 async def _ask_about_all(
     planned: PlannedCriterion, results: Sequence[RolloutAnswers], context: ScoringContext
 ) -> None:
+    """Store the answers of a criterion that needs all rollouts at once.
+
+    It is not asked about rollouts whose answer is known without asking.
+    """
     asked: list[RolloutAnswers] = []
     for result in results:
         answer = _answer_without_asking(planned, result, context)
@@ -477,6 +485,7 @@ async def _check_steps(
     )
 
     async def check_steps_of(rollout: Rollout) -> Answer:
+        """Return the combined answer about all steps of a rollout, which are checked in chunks."""
         try:
             steps = split_into_steps(rollout, planned.criterion)
         except RubricError as error:  # too many steps
@@ -508,6 +517,7 @@ async def _score_by_nested_rubric(
 
 
 def _convert_nested_report(report: EvaluationReport) -> Score:
+    """Return the report of a nested rubric as the answer of one criterion."""
     lines = tuple(report.lines)
     if not report.applies and any(line.counted for line in lines):
         reason = "none of its counted criteria applies to this rollout"

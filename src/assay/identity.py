@@ -229,6 +229,7 @@ class _Identifier:
         self._write("end of variables")
 
     def _add_code(self, code: CodeType) -> None:
+        """Describe compiled code by what it does, without its file and line numbers."""
         self._write(
             "code",
             code.co_code.hex(),

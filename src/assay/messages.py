@@ -1076,19 +1076,21 @@ def _decode(text: str) -> bytes:
 
 
 def _describe_bytes(data: bytes) -> str:
+    """Return the size and the hash of bytes as text."""
     return f"{len(data):,} bytes, sha256 {sha256(data).hexdigest()}"
 
 
 def _to_json(value: object) -> str:
     """Return a value as JSON text; bytes are replaced by a description."""
+    return json.dumps(value, ensure_ascii=False, default=_replace_for_json)
 
-    def convert(inner: Any) -> Any:
-        if hasattr(inner, "model_dump"):
-            return inner.model_dump(exclude_none=True)
-        if isinstance(inner, bytes):
-            return _describe_bytes(inner)
-        if isinstance(inner, Mapping):
-            return dict(cast("Mapping[Any, Any]", inner))
-        return str(inner)
 
-    return json.dumps(value, ensure_ascii=False, default=convert)
+def _replace_for_json(value: Any) -> Any:
+    """Return what `json.dumps` writes instead of a value that JSON does not have."""
+    if hasattr(value, "model_dump"):
+        return value.model_dump(exclude_none=True)
+    if isinstance(value, bytes):
+        return _describe_bytes(value)
+    if isinstance(value, Mapping):
+        return dict(cast("Mapping[Any, Any]", value))
+    return str(value)

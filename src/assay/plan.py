@@ -109,6 +109,7 @@ class PlannedCriterion:
 
 
 def _plan_one_step(criterion: Criterion) -> "Plan":
+    """Return the plan by which a criterion is asked about a single step."""
     plan = Plan([about_one_step(criterion)], AGGREGATIONS["sum"])
     if plan.planned[0].compares:
         raise RubricError(
@@ -119,6 +120,7 @@ def _plan_one_step(criterion: Criterion) -> "Plan":
 
 
 def _prepare_function(criterion: Criterion) -> CheckFunction:
+    """Return the function of a check; raise RubricError if an option does not fit it."""
     function = CheckFunction(criterion.check, criterion.name, criterion.thinking)
     if function.compares and criterion.when:
         raise RubricError(
@@ -225,6 +227,10 @@ class Plan:
         self.stages = [self._make_stage(names) for names in self._split_into_stages()]
 
     def _make_stage(self, names: Collection[str]) -> Stage:
+        """Return the criteria with these names as a stage: what code and what the judge answers.
+
+        Adjacent checks of single rollouts are joined into a sequence.
+        """
         code: list[CodePart] = []
         judged: list[PlannedCriterion] = []
         for planned in self.planned:
@@ -286,6 +292,7 @@ class Plan:
 def _refuse_negative_weights_of_tree(
     criteria: Sequence[Criterion], aggregation: Aggregation
 ) -> None:
+    """Raise RubricError for a negative weight in a tree."""
     for criterion in criteria:
         if aggregation.name == "tree" and criterion.weight < 0:
             raise RubricError(

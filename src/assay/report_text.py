@@ -30,11 +30,12 @@ def format_score(report: EvaluationReport) -> str:
 
 
 def _format_lines(lines: Sequence[CriterionReport], indent: str, coloured: bool) -> Iterator[str]:
+    """Yield each criterion with its answer, its citations and the lines below it."""
     for line in lines:
-        answer = colour_text(
-            f"{line.short_answer or '–':<6} ", _choose_colour(line) if coloured else ""
-        )
-        text = f"{indent}{answer}{line.weight:+g}  {format_line(line.requirement or line.name)}"
+        colour = _choose_colour(line) if coloured else ""
+        answer = colour_text(f"{line.short_answer or '–':<6} ", colour)
+        question = format_line(line.requirement or line.name)
+        text = f"{indent}{answer}{line.weight:+g}  {question}"
         explanation = line.error or line.reason
         if explanation:
             text += f": {shorten_line(explanation)}"
@@ -48,6 +49,7 @@ def _format_lines(lines: Sequence[CriterionReport], indent: str, coloured: bool)
 
 
 def _choose_colour(line: CriterionReport) -> str:
+    """Return the colour of an answer; an empty text for no colour."""
     if line.error is not None:
         return "red"
     if line.verdict is None:
@@ -56,6 +58,7 @@ def _choose_colour(line: CriterionReport) -> str:
 
 
 def _format_citation(citation: Citation) -> str:
+    """Return a citation as text, with a note if the judge cites what is not there."""
     text = f"cites {citation.get('part', 'the response')}"
     if "quote" in citation:
         text += f" “{shorten_line(citation['quote'])}”"

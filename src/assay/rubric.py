@@ -101,6 +101,7 @@ class Rubric(BaseRubric, Loadable):
         autograder: Grader | None,
         called: ScoringMethod,
     ) -> list[EvaluationReport]:
+        """Return one report per rollout, by the criteria of this rubric."""
         context = ScoringContext(
             plan=self._plan,
             class_objects=self._find_class_objects(rollouts),
@@ -117,8 +118,8 @@ class Rubric(BaseRubric, Loadable):
         return await make_reports(answers, context)
 
     def _list_code(self) -> list[object]:
+        """Return the code of the criteria, and the parser and other objects that checks take."""
         code = super()._list_code()
-        # The parser and other objects that a check takes as an argument.
         for planned in self._plan.planned:
             if planned.function is not None:
                 names = self.class_objects.keys() & planned.function.parameters.keys()
@@ -363,6 +364,7 @@ class Rubric(BaseRubric, Loadable):
 
 
 def _list_criteria(funcs: Any) -> list[Any]:
+    """Return the criteria that a rubric was given as a list; raise RubricError for a single one."""
     if funcs is None:
         return []
     if isinstance(funcs, (str, bytes, Mapping, Criterion)) or not hasattr(funcs, "__iter__"):
@@ -432,6 +434,7 @@ class RubricGroup(Rubric):
         autograder: Grader | None,
         called: ScoringMethod,
     ) -> list[EvaluationReport]:
+        """Return one report per rollout, which adds up the reports of all children."""
         reports_by_child: list[list[EvaluationReport]] = []
         # In order: a later rubric may read what an earlier one left in the state.
         for child in self._check_children():

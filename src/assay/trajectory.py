@@ -210,11 +210,12 @@ def _cite_step(line: CriterionReport) -> str:
 def assign_to_turns(
     criterion: Criterion, line: CriterionReport, turns: Collection[str]
 ) -> dict[str, float | Score]:
-    """Return the answer that counts in the reward of each turn; turns without one are left out.
+    """Return the answers of a criterion from which turns get their rewards, by turn.
 
-    `line` is the criterion's line in the report of the rollout. The answer of a turn combines the
-    answers about its own steps. With `credit: cited`, a failure of the whole rollout is shared
-    among the turns that its reason cites.
+    `line` is the criterion's line in the report of the rollout. The answer for a turn combines the
+    answers about the steps of this turn; a turn without such answers is left out. If the criterion
+    has `credit: cited` and failed, the failure is instead shared among the turns that its reason
+    cites.
     """
     if criterion.credit == "cited" and line.passed is False and line.value is not None:
         return dict(_share_failure(criterion, line, line.value, turns))

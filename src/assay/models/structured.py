@@ -188,25 +188,26 @@ def _build_object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 def _find_objects(text: str, names: set[str]) -> list[dict[str, Any] | None]:
     """Return the objects in a text that have one of the named fields, in order.
 
-    Objects that are almost JSON are repaired. The last item is None if the text ends with something
-    that looks like such an object and cannot be read.
+    Between valid objects there may be some that are almost JSON. These are repaired. The last item
+    is None if the text after the last valid object has such an object that cannot be repaired.
     """
     alternatives = "|".join(re.escape(name) for name in sorted(names))
     # Where such an object begins: a bracket and the name of a field, maybe in quotes.
     opening = re.compile(rf"\{{\s*+[\"']?(?:{alternatives})\b")
     objects: list[dict[str, Any] | None] = []
-    position = 0  # the end of the last valid object
+    end_of_last_valid = 0
     for start, end in find_json_spans(text):
         json_object = _parse_object(text[start:end])
         if json_object is not None and names & json_object.keys():
-            objects += _repair_objects(text[position:start], opening, names)
+            text_before = text[end_of_last_valid:start]
+            objects += _repair_objects(text_before, opening, names)
             objects.append(json_object)
-            position = end
-    rest = text[position:]
-    repaired = _repair_objects(rest, opening, names)
+            end_of_last_valid = end
+    text_after = text[end_of_last_valid:]
+    repaired = _repair_objects(text_after, opening, names)
     objects += repaired
     if not repaired:
-        has_unreadable_object = opening.search(rest[-MAX_REPAIRED_LENGTH:]) is not None
+        has_unreadable_object = opening.search(text_after[-MAX_REPAIRED_LENGTH:]) is not None
         if has_unreadable_object:
             objects.append(None)
     return objects

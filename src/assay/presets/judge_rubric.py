@@ -100,9 +100,9 @@ class JudgeRubric(Rubric):
         uses_template_options = any(
             option is not None for option in (judge_models, client, template)
         )
-        self.judge_prompt: str = (
-            _choose(template=template, judge_prompt=judge_prompt) or DEFAULT_JUDGE_PROMPT
-        )
+        # The two sets have different names for the same three settings.
+        chosen_prompt = _choose(template=template, judge_prompt=judge_prompt)
+        self.judge_prompt: str = chosen_prompt or DEFAULT_JUDGE_PROMPT
         self.judge_model = _choose(judge_models=judge_models, judge_model=judge_model)
         self.judge_client = _choose(client=client, judge_client=judge_client)
         self.judge_sampling_args = dict(judge_sampling_args or {})
@@ -124,10 +124,9 @@ class JudgeRubric(Rubric):
         # Reward functions may take these as arguments.
         for name in ("judge", "judge_client", "judge_model", "judge_prompt", "judge_sampling_args"):
             self.add_class_object(name, getattr(self, name))
+        has_counted_criteria = any(criterion.counts for criterion in self.criteria)
         # Whether the judge's score is the whole reward.
-        self._is_judge_only = self.judges_alone and not any(
-            criterion.counts for criterion in self.criteria
-        )
+        self._is_judge_only = self.judges_alone and not has_counted_criteria
         if self._is_judge_only:
             super().add_reward_func(self.judge_score)
 

@@ -134,6 +134,7 @@ class WorkerExecutor(ThreadPoolExecutor):
         """Return the future result of the function, which a thread waits for."""
 
         def run_in_worker() -> Any:
+            """Return the result of the function, or raise what went wrong in the worker."""
             pool = isolation.shared_pool()
             future = pool.submit(fn, *args, timeout=self._timeout, keywords=kwargs)
             outcome = future.result()
