@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 from assay.aggregation import Totals, normalise
 from assay.concurrency import FAILURES, is_stop_request, run_concurrently, set_variable
 from assay.errors import RubricError, SignatureError
-from assay.graders.grader import Grader
 from assay.graders.verdicts import to_finite_float
 from assay.report import CriterionReport, EvaluationReport, aggregate
 from assay.rollout import OUTPUTS, Rollout
@@ -25,6 +24,7 @@ from assay.wording import describe_error, format_value
 
 if TYPE_CHECKING:
     from assay.base_rubric import BaseRubric
+    from assay.graders.grader import Grader
 
 ScoringMethod: TypeAlias = Literal["score", "score_group", "score_rollout"]
 State: TypeAlias = MutableMapping[str, Any]
@@ -50,7 +50,7 @@ class OverrideCall:
     """A call of an override that is in progress, for the base methods that it calls."""
 
     rubric: "BaseRubric"
-    autograder: Grader | None  # the grader given for this call
+    autograder: "Grader | None"  # the grader given for this call
     # Whether the call was made on behalf of an enclosing rubric, a run or another method. What
     # made it writes timing and step rewards itself.
     is_nested: bool
@@ -119,7 +119,7 @@ def _drop_outdated_error(state: State, base: BaseResult) -> None:
 async def score_by_override(
     rubric: "BaseRubric",
     rollouts: Sequence[Rollout],
-    autograder: Grader | None,
+    autograder: "Grader | None",
     method: ScoringMethod,
 ) -> list[EvaluationReport]:
     """Return one report per rollout from an override; the states are left as they were."""
@@ -162,7 +162,7 @@ async def call_on_states(
     rubric: "BaseRubric",
     method: ScoringMethod,
     states: Sequence[State],
-    autograder: Grader | None,
+    autograder: "Grader | None",
     *,
     is_nested: bool = False,
 ) -> list[EvaluationReport]:

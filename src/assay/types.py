@@ -1,7 +1,7 @@
 """Types of messages, states and reward functions, as users pass them in."""
 
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Literal, Self, TypeAlias, TypedDict
 
 # One chat message: `role`, `content` (text, parts or None), possibly `tool_calls`.
 Message: TypeAlias = Mapping[str, Any]
@@ -11,6 +11,17 @@ Messages: TypeAlias = str | Sequence[Message]
 
 # Further data of one dataset row.
 Info: TypeAlias = dict[str, Any]
+
+# The tags of a response in two sections.
+SECTIONS = ("thinking", "output")
+
+
+class ThinkingOutputDict(TypedDict, total=False):
+    """A response in two sections."""
+
+    thinking: str
+    output: str
+
 
 # Scores one rollout. It takes any of `prompt`, `completion`, `answer`, `task`, `state` and `info`,
 # columns and class objects.

@@ -63,6 +63,7 @@ class ModelUnderTest:
         given = _checked(sampling_args or {})
         self.client = client
         self.at_once = at_once
+        self.price = price
         self.sampling_args = given
         named = model if isinstance(model, str) else str(getattr(model, "id", model or client))
         self.name: str = redact(named)  # what the caller calls the model, without a login
@@ -76,13 +77,11 @@ class ModelUnderTest:
         extra = {
             name: value for name, value in given.items() if name not in (*self._settings, *_LIMITS)
         }
-        self.model = self._make_model(client, model, extra, price)
+        self.model = self._make_model(client, model, extra)
         if at_once is not None and isinstance(self.model, EndpointModel):
             self.model.endpoint.limiter.expect(at_once)
 
-    def _make_model(
-        self, client: Any, model: Any, extra: dict[str, Any], price: Price | None
-    ) -> Model:
+    def _make_model(self, client: Any, model: Any, extra: dict[str, Any]) -> Model:
         """Return the model to ask; `extra` are the sampling arguments that a request has no field for."""
         if client is None and model is None:
             raise Refused(
@@ -90,7 +89,7 @@ class ModelUnderTest:
                 "'http://127.0.0.1:8000/v1#name', or a client and the name of a model"
             )
         if client is not None and format_of_client(client) is not None:
-            return model_of(at_home(client), model, shared=False, price=price, **extra)
+            return model_of(at_home(client), model, shared=False, price=self.price, **extra)
         source = model if client is None else client
         if isinstance(source, str):
             for name in _ABOUT_THE_CALL:
@@ -101,13 +100,13 @@ class ModelUnderTest:
                     )
             # `extra_body` is how an SDK is told of more fields of the call.
             more = extra.pop("extra_body", {})
-            return model_of(source, shared=False, price=price, **extra | more)
+            return model_of(source, shared=False, price=self.price, **extra | more)
         if extra:
             raise Refused(
                 f"sampling_args has {', '.join(extra)}, and {format_value(source)} is made "
                 "already: give them to model_of(...), or name the model"
             )
-        return model_of(source, price=price)
+        return model_of(source, price=self.price)
 
     def __getattr__(self, name: str) -> Any:
         # So that an environment can ask the client of the rollout something else: client.chat.completions.create(...).

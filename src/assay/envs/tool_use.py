@@ -2,7 +2,6 @@
 
 import asyncio
 import inspect
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Unpack
@@ -10,7 +9,7 @@ from typing import Any, Final, Unpack
 from assay.concurrency import call_in_thread, run_concurrently
 from assay.envs.base_env import Given, stop
 from assay.envs.multi_turn import MultiTurnEnv
-from assay.messages import ToolCall, list_messages, read_tool_calls
+from assay.messages import ToolCall, read_tool_calls
 from assay.models.callable_tool import (
     ArgumentsError,
     CallableTool,
@@ -19,6 +18,7 @@ from assay.models.callable_tool import (
     result_content,
 )
 from assay.models.model import Tool
+from assay.presets.tool_rubric import make_call_counter, total_tool_calls
 from assay.rubric import Rubric
 from assay.tools import failure, is_failure
 from assay.types import Message, State
@@ -63,7 +63,7 @@ class ToolEnv(MultiTurnEnv):
         if ready.name in self._tools:
             raise ToolError(f"two tools are called {ready.name!r}: give each its own name")
         self._tools[ready.name] = ready
-        self._counts.add_metric(calls_of(ready.name))
+        self._counts.add_metric(make_call_counter(ready.name))
 
     def remove_tool(self, tool: Callable[..., Any]) -> None:
         """Let the model call it no more."""
@@ -147,23 +147,5 @@ async def call_tool_function(
         raise TimeoutError(f"the tool gave no result within {seconds:g} s") from None
 
 
-def total_tool_calls(completion: Any) -> int:
-    return sum(_counted(completion).values())
-
-
 def tool_errors(state: Mapping[str, Any]) -> int:
     return len(state.get("tool_failures") or ())
-
-
-def calls_of(name: str) -> Callable[..., int]:
-    def calls(completion: Any) -> int:
-        return _counted(completion)[name]
-
-    calls.__name__ = f"{name}_calls"
-    return calls
-
-
-def _counted(completion: Any) -> Counter[str]:
-    return Counter(
-        call.name for message in list_messages(completion) for call in read_tool_calls(message)
-    )

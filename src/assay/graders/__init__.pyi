@@ -13,7 +13,6 @@ from assay.graders.grader import ask_grader as ask_grader
 from assay.graders.grader import scores_from as scores_from
 from assay.graders.guard import Guarded as Guarded
 from assay.graders.judge_input import JudgeInput as JudgeInput
-from assay.graders.judge_input import ThinkingOutputDict as ThinkingOutputDict
 from assay.graders.judge_input import ToGrade as ToGrade
 from assay.graders.length import LengthPenalty as LengthPenalty
 from assay.graders.model_grader import PerBatchGrader as PerBatchGrader
@@ -40,3 +39,4 @@ from assay.graders.verdicts import PerCriterionGenerateFn as PerCriterionGenerat
 from assay.graders.verdicts import PerCriterionOutput as PerCriterionOutput
 from assay.graders.verdicts import RubricAsJudgeGenerateFn as RubricAsJudgeGenerateFn
 from assay.graders.verdicts import RubricAsJudgeOutput as RubricAsJudgeOutput
+from assay.types import ThinkingOutputDict as ThinkingOutputDict

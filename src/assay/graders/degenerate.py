@@ -11,8 +11,8 @@ from functools import cache
 from typing import Literal, TypeAlias
 
 from assay.criterion import Criterion
-from assay.graders.judge_input import SECTIONS
 from assay.report import Score
+from assay.types import SECTIONS
 
 # What to do about a text without content: give wanted criteria their lowest choice, or ask a judge.
 Degenerate: TypeAlias = Literal["lowest", "ask"]

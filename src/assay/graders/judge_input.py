@@ -10,29 +10,20 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from assay.concurrency import set_variable
 from assay.errors import JudgeError
 from assay.graders.fences import escape_turn_tags, make_tag_escaper
 from assay.messages import MEDIA_KINDS, Part, Shows, completion_text, read_completion, read_parts
 from assay.reasoning import THINKING, Thinking, split_reasoning
-from assay.types import Messages
+from assay.types import SECTIONS, Messages, ThinkingOutputDict
 from assay.wording import format_count, format_value
 
 if TYPE_CHECKING:
     from assay.media import Attachment
 
-SECTIONS = ("thinking", "output")  # the tags of a response in two sections
 _escape_section_tags = make_tag_escaper(*SECTIONS)
-
-
-class ThinkingOutputDict(TypedDict, total=False):
-    """A response in two sections."""
-
-    thinking: str
-    output: str
-
 
 ToGrade: TypeAlias = str | Sequence[Mapping[str, Any]] | ThinkingOutputDict
 

@@ -4,13 +4,16 @@ import re
 import warnings
 from collections.abc import Callable, Mapping
 from itertools import islice
-from typing import Literal, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, Literal, Self, TypeAlias, cast
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from assay.aggregation import denormalise
-from assay.graders.judge_input import SECTIONS, JudgeInput, ThinkingOutputDict
 from assay.report import EvaluationReport
+from assay.types import SECTIONS, ThinkingOutputDict
+
+if TYPE_CHECKING:
+    from assay.graders.judge_input import JudgeInput
 
 CountFn: TypeAlias = Callable[[str], int]  # returns the length of a text: words, tokens, characters
 # Which part of a response is counted.
@@ -49,7 +52,7 @@ class LengthPenalty(BaseModel):
 
 def apply_length_penalty(
     report: EvaluationReport,
-    judge_input: JudgeInput,
+    judge_input: "JudgeInput",
     penalty: LengthPenalty | None,
     *,
     floor: bool,

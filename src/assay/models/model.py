@@ -123,7 +123,10 @@ class Request:
         for role, messages in groupby(self.messages, itemgetter("role")):
             contents: list[Any] = []
             for message in messages:
-                contents.append(_keyed_content(message))
+                if has_further_fields(message):
+                    contents.append(dict(message))
+                else:
+                    contents.append(message["content"])
             is_text = all(type(content) is str for content in contents)
             text = "".join(contents) if is_text else dumps(contents, default=_describe_medium)
             # The length comes first, so that no text can look like the text of two messages.
@@ -134,16 +137,6 @@ class Request:
 def has_further_fields(message: Message) -> bool:
     """Return whether a message has more fields than `role` and `content`, such as tool calls."""
     return len(message) > 2
-
-
-def _keyed_content(message: Message) -> Any:
-    """Return what a cache key contains of a message, apart from its role.
-
-    That is its content, or the whole message if it has further fields.
-    """
-    if has_further_fields(message):
-        return dict(message)
-    return message["content"]
 
 
 def parts_in(content: Any) -> tuple[Any, ...]:
@@ -381,7 +374,7 @@ async def ask_judge(model: Model, request: Request, logged_messages: int = 0) ->
     """
     log = _current_log.get()
     if log is None:
-        return await _ask_model(model, request)
+        return _check_types(await model(request), model)
     new_messages = request.messages[logged_messages:]
     messages = tuple(_describe_message(message) for message in new_messages)
 
@@ -398,7 +391,7 @@ async def ask_judge(model: Model, request: Request, logged_messages: int = 0) ->
         )
 
     try:
-        reply = await _ask_model(model, request)
+        reply = _check_types(await model(request), model)
     except Exception as error:
         log_call(describe_error(error), "error")
         raise
@@ -408,9 +401,8 @@ async def ask_judge(model: Model, request: Request, logged_messages: int = 0) ->
     return reply
 
 
-async def _ask_model(model: Model, request: Request) -> Reply:
-    """Return the model's reply. Raise `NoReply` if a field of it has the wrong type."""
-    reply = await model(request)
+def _check_types(reply: Reply, model: Model) -> Reply:
+    """Return the reply of a model. Raise `NoReply` if a field of it has the wrong type."""
     problem = reply.find_wrong_type()
     if problem is not None:
         raise NoReply(f"{model.id} gave a reply that cannot be used: {problem}")

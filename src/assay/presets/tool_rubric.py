@@ -1,7 +1,8 @@
 """Score rollouts with tools: the answer, the share of calls that succeeded, and the format."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, cast
 
@@ -336,3 +337,30 @@ def _has_native_calls(messages: Sequence[object]) -> bool:
 def _without_native_calls(completion: Messages) -> list[Any]:
     """Return the messages that do not call a tool natively."""
     return [message for message in list_messages(completion) if not read_tool_calls(message)]
+
+
+# Metrics of the calls that a model made natively, whatever came of them.
+
+
+def total_tool_calls(completion: Any) -> int:
+    """Return how many tools were called."""
+    return sum(_count_calls(completion).values())
+
+
+def make_call_counter(name: str) -> Callable[..., int]:
+    """Return the metric `{name}_calls`, which counts the calls of one tool."""
+
+    def count_calls(completion: Any) -> int:
+        return _count_calls(completion)[name]
+
+    count_calls.__name__ = f"{name}_calls"
+    return count_calls
+
+
+def _count_calls(completion: Any) -> Counter[str]:
+    """Return the number of calls of each tool."""
+    counts: Counter[str] = Counter()
+    for message in list_messages(completion):
+        for call in read_tool_calls(message):
+            counts[call.name] += 1
+    return counts

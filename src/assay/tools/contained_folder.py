@@ -22,7 +22,7 @@ _FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class OpenEntry(NamedTuple):
-    """A file or folder that is open for reading. Whoever opened it closes its descriptor."""
+    """A file or folder that is open for reading. The caller that opens it closes its descriptor."""
 
     descriptor: int
     name: str  # its path in the folder, without links

@@ -33,7 +33,7 @@ from assay.trust.labels import read_labels as read_labels
 from assay.trust.labels import read_run_labels as read_run_labels
 from assay.trust.questions import Question as Question
 from assay.trust.questions import questions_of as questions_of
-from assay.trust.selection import Selection as Selection
+from assay.trust.selection import LabelSelection as LabelSelection
 from assay.trust.significance import holm as holm
 from assay.trust.significance import mcnemar as mcnemar
 from assay.trust.significance import sign_flip as sign_flip

@@ -22,7 +22,7 @@ from assay.trust.estimate import Estimate, Record
 from assay.trust.labels import Joined, Label, LabelledItem, join
 from assay.trust.paired_runs import pair_runs
 from assay.trust.questions import Answer, Question, RepeatKind, find_repeats, questions_of
-from assay.trust.selection import JudgedRollout, Selection, find_selection, read_judged_rollout
+from assay.trust.selection import JudgedRollout, LabelSelection, find_selection, read_judged_rollout
 
 # What a judge is compared with: each person, or the majority of them.
 Reference: TypeAlias = Literal["each", "majority"]
@@ -83,7 +83,7 @@ class Agreement(Record):
     moved: int = 0  # labels whose text is in another row than when they were made
     by_row_number: int = 0  # labels that were matched by the number of their row alone
     # Ways in which the labelled rollouts differ from the others, and what follows from them.
-    selection: tuple[Selection, ...] = ()
+    selection: tuple[LabelSelection, ...] = ()
     rollouts: int | None = None  # rollouts of the run; None if the run is not known
     labelled_rollouts: int = 0  # those of them with a label
 
@@ -154,7 +154,9 @@ _NEED_ALL_VERDICTS = (
 )
 
 
-def _withhold_selected_figures(agreement: Agreement, selections: Sequence[Selection]) -> Agreement:
+def _withhold_selected_figures(
+    agreement: Agreement, selections: Sequence[LabelSelection]
+) -> Agreement:
     """Remove figures that say nothing, because only one verdict of the judge was labelled.
 
     The overall figures lose them if all criteria do.
@@ -185,7 +187,9 @@ def _has_one_verdict(measures: Measures) -> bool:
     return sum(any(counts) for counts in counts_by_verdict) == 1
 
 
-def _withhold_figures(criterion: CriterionAgreement, selection: Selection) -> CriterionAgreement:
+def _withhold_figures(
+    criterion: CriterionAgreement, selection: LabelSelection
+) -> CriterionAgreement:
     listed = " or ".join(selection.unlabelled_verdicts)
     missing = Estimate(reason=f"no rollout that the judge called {listed} was labelled")
     judge = replace(criterion.judge, **dict.fromkeys(_NEED_ALL_VERDICTS, missing))

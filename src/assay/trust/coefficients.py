@@ -145,7 +145,7 @@ class _PairTables:
     """Counts of pairs of verdicts, for each example."""
 
     choices: Sequence[str]
-    categories: tuple[str, ...]  # the choices, and `N/A` last if somebody said so
+    categories: tuple[str, ...]  # the choices, and `N/A` last if a rater gave it
     counts: Array  # by example, verdict of people, and verdict of the judge
     units: Sequence[AnswerUnit] | None
 

@@ -24,8 +24,8 @@ from assay.trust.questions import Answer, Question, questions_of
 from assay.trust.selection import (
     SIGNIFICANCE,
     JudgedRollout,
+    LabelSelection,
     Sample,
-    Selection,
     find_selection,
     read_judged_rollout,
 )
@@ -90,7 +90,7 @@ class Correction(Record):
     moved: int = 0  # labels whose text is in another row than when they were made
     by_row_number: int = 0  # labels that were matched by the number of their row alone
     # Ways in which the labelled rollouts differ from the others.
-    selection: tuple[Selection, ...] = ()
+    selection: tuple[LabelSelection, ...] = ()
     rollouts: int = 0
     labelled_rollouts: int = 0
 

@@ -37,7 +37,7 @@ SIGNIFICANCE = 0.01  # a selection is reported if the adjusted p-value is below 
 _DRAWS = 10_000  # random draws of examples for one p-value
 
 
-class Selection(Record):
+class LabelSelection(Record):
     """A way in which the labelled rollouts differ from the others beyond chance."""
 
     by: SelectedBy
@@ -68,13 +68,13 @@ def find_selection(
     rollouts: Sequence[JudgedRollout],
     questions: Mapping[str, Question],
     labelled: Mapping[str, Collection[Key]],
-) -> tuple[Selection, ...]:
+) -> tuple[LabelSelection, ...]:
     """Return the ways in which the labelled rollouts differ from the others beyond chance.
 
     `rollouts` are all rollouts of the run, in its order. `labelled` holds the keys of the labelled
     rollouts, by criterion.
     """
-    comparisons: list[Selection] = []
+    comparisons: list[LabelSelection] = []
     for name, keys in labelled.items():
         answered = [rollout for rollout in rollouts if name in rollout.values]
         sample = Sample.build(answered, keys)
@@ -85,7 +85,7 @@ def find_selection(
     scores = np.array([rollout.score for rollout in scored], dtype=np.float64)
     comparisons.append(_compare_scores(Sample.build(scored, labelled_keys), scores))
     comparisons.append(_compare_order(Sample.build(rollouts, labelled_keys)))
-    selections: list[Selection] = []
+    selections: list[LabelSelection] = []
     p_values = holm([comparison.p for comparison in comparisons])
     for comparison, p in zip(comparisons, p_values, strict=True):
         if p < SIGNIFICANCE:
@@ -93,10 +93,10 @@ def find_selection(
     return tuple(selections)
 
 
-def _compare_verdicts(sample: "Sample", question: Question, values: Array) -> Selection:
+def _compare_verdicts(sample: "Sample", question: Question, values: Array) -> LabelSelection:
     """Compare the judge's answers to a question on labelled rollouts and on the others."""
     if not question.choices:
-        return Selection(
+        return LabelSelection(
             by="verdict",
             criterion=question.name,
             p=sample.compare_values(values),
@@ -123,7 +123,7 @@ def _compare_verdicts(sample: "Sample", question: Question, values: Array) -> Se
             f"; anything about rollouts that the judge called {' or '.join(unlabelled_verdicts)}, "
             "because none of them is labelled"
         )
-    return Selection(
+    return LabelSelection(
         by="verdict",
         criterion=question.name,
         p=sample.compare_categories(values),
@@ -145,8 +145,8 @@ def _get_share(values: Array, value: float) -> float:
     return float(np.isclose(values, value).mean()) if len(values) else 0.0
 
 
-def _compare_scores(sample: "Sample", scores: Array) -> Selection:
-    return Selection(
+def _compare_scores(sample: "Sample", scores: Array) -> LabelSelection:
+    return LabelSelection(
         by="score",
         criterion="",
         p=sample.compare_values(scores),
@@ -167,7 +167,7 @@ def _describe_means(name: str, sample: "Sample", values: Array) -> str:
     )
 
 
-def _compare_order(sample: "Sample") -> Selection:
+def _compare_order(sample: "Sample") -> LabelSelection:
     """Compare the places of the labelled rollouts in the run with those of the others."""
     places = np.arange(1, len(sample.labelled_rollouts) + 1, dtype=np.float64)
     observation = ""
@@ -177,7 +177,7 @@ def _compare_order(sample: "Sample") -> Selection:
             f"the middle half of the labelled rollouts are rollouts {first:,.0f} to {last:,.0f} of "
             f"{len(places):,}"
         )
-    return Selection(
+    return LabelSelection(
         by="order",
         criterion="",
         p=sample.compare_values(places),

@@ -10,7 +10,6 @@ from assay.compat.rubric.judged_rubric import (
 from assay.compat.rubric.judged_rubric import (
     default_rubric_as_judge_generate_fn as default_rubric_as_judge_generate_fn,
 )
-from assay.graders.judge_input import ThinkingOutputDict as ThinkingOutputDict
 from assay.graders.length import CountFn as CountFn
 from assay.graders.length import LengthPenalty as LengthPenalty
 from assay.graders.length import PenaltyType as PenaltyType
@@ -27,3 +26,4 @@ from assay.graders.verdicts import RubricAsJudgeGenerateFn as RubricAsJudgeGener
 from assay.graders.verdicts import RubricAsJudgeOutput as RubricAsJudgeOutput
 from assay.report import CriterionReport as CriterionReport
 from assay.report import EvaluationReport as EvaluationReport
+from assay.types import ThinkingOutputDict as ThinkingOutputDict

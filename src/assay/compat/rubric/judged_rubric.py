@@ -20,12 +20,12 @@ from assay.graders import (
     RubricAsJudgeGrader,
     ToGrade,
 )
-from assay.graders.judge_input import ThinkingOutputDict
 from assay.graders.prompt_text import system_prompt
 from assay.graders.verdicts import OneShotOutput, PerCriterionOutput, RubricAsJudgeOutput
 from assay.models.model import Request
 from assay.models.resolve import configured_model, model_by_key, what_to_set
 from assay.report import EvaluationReport
+from assay.types import ThinkingOutputDict
 
 Output = TypeVar("Output", bound=BaseModel)
 ToGradeInput: TypeAlias = str | ThinkingOutputDict

@@ -1,6 +1,5 @@
 from assay.compat.rubric.judged_rubric import Criterion as Criterion
 from assay.compat.rubric.judged_rubric import ToGradeInput as ToGradeInput
-from assay.graders.judge_input import ThinkingOutputDict as ThinkingOutputDict
 from assay.graders.length import CountFn as CountFn
 from assay.graders.length import LengthPenalty as LengthPenalty
 from assay.graders.length import PenaltyType as PenaltyType
@@ -9,3 +8,4 @@ from assay.graders.verdicts import PerCriterionGenerateFn as PerCriterionGenerat
 from assay.graders.verdicts import RubricAsJudgeGenerateFn as RubricAsJudgeGenerateFn
 from assay.report import CriterionReport as CriterionReport
 from assay.report import EvaluationReport as EvaluationReport
+from assay.types import ThinkingOutputDict as ThinkingOutputDict

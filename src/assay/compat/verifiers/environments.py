@@ -347,12 +347,12 @@ class Environment(envs.Environment):
     def _with_other_settings(self, client: Any, model: Any, settings: Any) -> ModelUnderTest:
         """Return the model to ask by a client, which may be one that a state holds."""
         if isinstance(client, records.ConfiguredModel):
-            return records.ConfiguredModel(client.config, model, settings)
+            return records.ConfiguredModel(client.config, model, settings, price=client.price)
         if isinstance(client, records.ClientConfig):
             config = records.resolve_client_config(client)
             return records.ConfiguredModel(config, model, settings)
         if isinstance(client, ModelUnderTest):
-            client = client.client
+            return ModelUnderTest(client.client, model, settings, price=client.price)
         return ModelUnderTest(client, model, settings)
 
     async def _ask(self, client: records.Client, state: State, **asked: Any) -> Response:

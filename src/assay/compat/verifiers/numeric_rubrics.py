@@ -26,7 +26,6 @@ from assay.compat.verifiers.typed_messages import as_records, convert_func_to_oa
 from assay.concurrency import run_concurrently
 from assay.criterion import Criterion
 from assay.envs.base_env import Hooked, called_by_name
-from assay.envs.tool_use import calls_of, total_tool_calls
 from assay.errors import RubricError
 from assay.graders.grader import Grader
 from assay.graders.prompt_text import system_prompt
@@ -35,6 +34,7 @@ from assay.parsers.text_parsers import identity
 from assay.plan import Plan, make_names_unique
 from assay.presets import tool_rubric
 from assay.presets.judge_rubric import DEFAULT_CLIENT_MODEL, DEFAULT_JUDGE_PROMPT
+from assay.presets.tool_rubric import make_call_counter, total_tool_calls
 from assay.redaction import get_logger
 from assay.report import EvaluationReport
 from assay.rollout import PLURALS, Rollout
@@ -525,7 +525,7 @@ class ToolRubric(Rubric, presets.ToolRubric):
 
     def get_tool_call_count_func(self, tool_name: str) -> Callable[..., "AwaitableFloat"]:
         """Return a function that counts the calls of one tool."""
-        count_calls = calls_of(tool_name)
+        count_calls = make_call_counter(tool_name)
 
         def count(completion: Any, **kwargs: Any) -> AwaitableFloat:
             return AwaitableFloat(count_calls(completion))

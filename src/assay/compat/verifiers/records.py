@@ -16,7 +16,7 @@ from assay.compat.verifiers.typed_messages import AttributeRecord
 from assay.envs.dataset import copied
 from assay.envs.model_under_test import ModelUnderTest
 from assay.errors import AssayError, Refused
-from assay.models import Limits, Model, model_of
+from assay.models import Limits, Model, Price, model_of
 from assay.redaction import get_logger
 from assay.wording import describe_error, format_value
 
@@ -186,9 +186,10 @@ class ConfiguredModel(ModelUnderTest):
         sampling_args: Any = None,
         *,
         at_once: int | None = None,
+        price: Price | None = None,
     ) -> None:
         self.config = config
-        super().__init__(None, model, sampling_args, at_once=at_once)
+        super().__init__(None, model, sampling_args, at_once=at_once, price=price)
 
     def _make_model(self, client: Any, model: Any, extra: dict[str, Any]) -> Model:
         config = self.config
@@ -205,6 +206,7 @@ class ConfiguredModel(ModelUnderTest):
                 deadline=max(timeout, Limits().deadline),
                 attempts=config.max_retries + 1,
             ),
+            price=self.price,
             headers={**config.extra_headers, **extra.pop("extra_headers", {})},
             shared=False,
             **extra.pop("extra_body", {}),

@@ -31,10 +31,11 @@ from assay.compat.verifiers.typed_messages import (
 )
 from assay.concurrency import LoopThread
 from assay.envs.base_env import awaited, cleanup, stop, teardown
-from assay.envs.tool_use import TOOL_SECONDS, call_tool_function, calls_of, total_tool_calls
+from assay.envs.tool_use import TOOL_SECONDS, call_tool_function
 from assay.errors import import_extra
 from assay.lazy import read_toml
 from assay.models.callable_tool import get_tool_name
+from assay.presets.tool_rubric import make_call_counter, total_tool_calls
 from assay.tools import Interpreter, is_failure
 from assay.types import State
 from assay.wording import describe_error
@@ -73,7 +74,7 @@ class ToolEnv(MultiTurnEnv):
         super().__init__(tool_defs=defined, max_turns=max_turns, **given)
         # A ToolRubric counts the calls itself; counted here too, the sums would be twice as high.
         known_metrics = set(self.rubric.get_reward_func_names())
-        counters = [total_tool_calls, *map(calls_of, self.tool_map)]
+        counters = [total_tool_calls, *map(make_call_counter, self.tool_map)]
         counters = [counter for counter in counters if counter.__name__ not in known_metrics]
         self.tool_monitor_rubric = Rubric(counters, weights=[0.0] * len(counters))
         self.tool_monitor_rubric.tool_names = self.tool_map.keys()
@@ -85,7 +86,7 @@ class ToolEnv(MultiTurnEnv):
         self.tool_defs = [*(self.tool_defs or ()), convert_func_to_tool_def(tool, args_to_skip)]
         self.tool_map[get_tool_name(tool)] = tool
         self.skipped_args[get_tool_name(tool)] = args_to_skip
-        self.tool_monitor_rubric.add_metric(calls_of(get_tool_name(tool)))
+        self.tool_monitor_rubric.add_metric(make_call_counter(get_tool_name(tool)))
 
     def remove_tool(self, tool: Callable[..., Any]) -> None:
         """Let the model call it no more."""
