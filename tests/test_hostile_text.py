@@ -178,13 +178,13 @@ def checks() -> list[Any]:
 def mathematics() -> list[Callable[[str], Any]]:
     """What the caller of a comparison does by itself; the rest is in worker processes with a deadline."""
     from assay.math import MathOptions, verify
-    from assay.math.answer_text import final_answer, last_box
+    from assay.math.answer_text import find_final_answer, find_last_box
 
     here = MathOptions(symbolic=False)
     short = 4000  # longer ones are told to be too large, and not read
     return [
-        last_box,
-        final_answer,
+        find_last_box,
+        find_final_answer,
         lambda text: verify("x^2+1", text, options=here),
         lambda text: verify("x^2+1", text[:short], options=here),
         lambda text: verify("x^2+1", f"\\boxed{{{text[:short]}}}", options=here),
