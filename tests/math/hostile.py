@@ -73,5 +73,5 @@ _GOOD: tuple[Callable[[int], tuple[str, str]], ...] = (
     lambda n: (rf"(1,{n}]", rf"\left(1, {n}\right]"),
     lambda n: (rf"\{{1,{n}\}}", rf"\{{{n},1\}}"),
     lambda n: (rf"{n}\pi", rf"\frac{{{2 * n}\pi}}{{2}}"),
-    lambda n: (f"{n}", rf"\int_0^{{\infty}} {n} e^{{-x}} \, dx"),
+    lambda n: (f"{n}", rf"\int_0^{{\infty}} \frac{{{n}}}{{(1+x)^2}} \, dx"),
 )
