@@ -334,5 +334,45 @@ def test_two_adapters_share_no_verdict(tmp_path):
         assert server.calls == 2
 
 
+def make_openai_client(url, **options):
+    openai = pytest.importorskip("openai")
+    return openai.AsyncOpenAI(base_url=url, api_key="k", **options)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda server, adapter: model_of(server.model, headers={"X-Adapter": adapter}),
+        lambda server, adapter: model_of(
+            make_openai_client(server.url, default_headers={"x-adapter-key": adapter}), "test"
+        ),
+        lambda server, adapter: model_of(
+            make_openai_client(server.url, default_query={"adapter": adapter}), "test"
+        ),
+    ],
+    ids=["headers", "headers of a client", "query of a client"],
+)
+def test_headers_and_queries_are_part_of_the_key(make, tmp_path):
+    """Only the third model is one that was asked before."""
+    rubric = Rubric([{"requirement": "Is kind"}])
+    with ModelServer(lambda system, user: "MET") as server:
+        for adapter in ("medical", "legal", "medical"):
+            model = model_of(make(server, adapter), cache=tmp_path / "cache.db")
+            asyncio.run(rubric.grade("x", PerCriterionGrader(model=model)))
+        assert server.calls == 2
+
+
+def test_what_an_sdk_sends_on_its_own_and_who_pays_are_no_part_of_the_key():
+    url = "http://127.0.0.1:9/v1"
+    first = make_openai_client(url, organization="a", default_headers={"User-Agent": "a"})
+    second = make_openai_client(url, organization="b", default_headers={"User-Agent": "b"})
+    assert model_of(first, "test").id == model_of(second, "test").id == f"{url}#test"
+
+
+def test_settings_may_have_numbers_as_names():
+    models = [model_of("http://127.0.0.1:9/v1#name", logit_bias={1: bias}) for bias in (1, 2)]
+    assert models[0].id != models[1].id
+
+
 def test_a_module_level_function_keeps_its_path_in_its_id():
     assert identify_judge(always_met).startswith(f"{__name__}:always_met@")

@@ -132,8 +132,8 @@ def redact_settings(value: Any, name: str = "") -> Any:
     the empty text are kept, since they can only show whether a secret is set.
     """
     if isinstance(value, Mapping):
-        settings = cast("Mapping[str, Any]", value)
-        return {redact(key): redact_settings(inner, key) for key, inner in settings.items()}
+        settings = cast("Mapping[Any, Any]", value)
+        return {redact(key): redact_settings(inner, str(key)) for key, inner in settings.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [redact_settings(inner, name) for inner in cast("Sequence[Any]", value)]
     is_empty_text = isinstance(value, str) and not value

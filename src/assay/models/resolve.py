@@ -28,7 +28,14 @@ from assay.models.openai_responses import OpenAIResponsesFormat
 from assay.models.providers import PROVIDERS, Provider, propose_model, provider_at
 from assay.models.reply_cache import Cached, CacheSource, cache_of
 from assay.models.retry import Endpoint
-from assay.models.sdk import SdkSender, accepted_keywords, format_of_client, read_url_and_key
+from assay.models.sdk import (
+    SdkSender,
+    accepted_keywords,
+    format_of_client,
+    read_client_settings,
+    read_url_and_key,
+    select_own_headers,
+)
 from assay.models.structured import read_structured
 from assay.models.wire_format import WireFormat
 from assay.redaction import (
@@ -195,6 +202,8 @@ class _Connection(NamedTuple):
     key: str  # with the URL, identifies whose limits the calls share
     wire_format: WireFormat
     send: SendPayload
+    # What is sent with every call around the body: `headers`, and `query` and `body` of a client.
+    sent_settings: Mapping[str, Any]
 
 
 def _connect_over_http(
@@ -221,6 +230,7 @@ def _connect_over_http(
     url_without_login, login, password = split_login(url)
     register_secret(key, password)
     all_headers = {**wire_format.headers(key or None), **headers}
+    own_headers = select_own_headers(headers)
     address = HttpAddress(url + wire_format.path, all_headers)
     return _Connection(
         url=url_without_login,
@@ -229,6 +239,7 @@ def _connect_over_http(
         key=key or login,
         wire_format=wire_format,
         send=address.post,
+        sent_settings={"headers": own_headers} if own_headers else {},
     )
 
 
@@ -312,6 +323,7 @@ def _connect_by_client(
         key=key,
         wire_format=wire_format,
         send=send,
+        sent_settings=read_client_settings(client),
     )
 
 
@@ -389,14 +401,23 @@ def _make_id(connection: _Connection, extra: Mapping[str, Any]) -> str:
         model_id = f"{provider.name}/{connection.model_name}"
     else:
         model_id = f"{connection.url}#{connection.model_name}"
-    if not extra:
+    sent_settings = connection.sent_settings
+    if not extra and not sent_settings:
         return model_id
-    settings = redact_settings(extra)
-    written_settings = [f"{name}={settings[name]!r}" for name in sorted(settings)]
-    if settings != dict(extra):
-        # What is struck out may change the answers too, so it is part of the id as a hash.
-        written_settings.append(f"hash={hash_settings(extra)}")
+    written_settings = _write_settings(extra, "hash") + _write_settings(sent_settings, "sent")
     return f"{model_id}?{'&'.join(written_settings)}"
+
+
+def _write_settings(settings: Mapping[str, Any], hash_name: str) -> list[str]:
+    """Return `name=value` for every setting.
+
+    What is struck out may change the answers too. If there is any, a hash of all of them follows.
+    """
+    redacted = redact_settings(settings)
+    written_settings = [f"{name}={redacted[name]!r}" for name in sorted(redacted)]
+    if redacted != dict(settings):
+        written_settings.append(f"{hash_name}={hash_settings(settings)}")
+    return written_settings
 
 
 def _find_price(connection: _Connection, host: str) -> Price | None:
