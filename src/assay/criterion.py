@@ -194,7 +194,7 @@ class Criterion(BaseModel):
         It is "unknown" if the check refers to something that cannot be identified, such as a lock.
         """
         data: dict[str, Any] = {"format": "assay.criterion/1", **self._to_data(for_hash=True)}
-        if self.check is not None and not _is_fully_named(self.check):
+        if self.check is not None and not _is_fully_named(self.check, data):
             data["code"] = identify_or_unknown(self.check)
         if UNKNOWN in (data.get("code"), data.get("rubric")):
             return UNKNOWN
@@ -431,14 +431,15 @@ def _check_to_data(check: Any, *, for_hash: bool) -> dict[str, Any]:
     return {"check": get_file_reference(check)}
 
 
-def _is_fully_named(check: Any) -> bool:
-    """Return whether the data of a check say all about it, so that its code need not be read.
+def _is_fully_named(check: Any, data: Mapping[str, Any]) -> bool:
+    """Return whether `data` say all about a check, so that its code need not be read.
 
     This is so for rubrics, which have a hash, and for built-in checks without a function of the
     caller.
     """
     if is_scorer(check):
-        return isinstance(getattr(check, "content_hash", None), str)
+        # The hash is not asked for again: twice per level would double the work with every level.
+        return data["rubric"] != get_qualified_name(type(check))
     is_builtin = type(check).__module__.startswith("assay.") and hasattr(check, "spec")
     return is_builtin and getattr(check, "predicate", None) is None
 

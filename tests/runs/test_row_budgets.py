@@ -61,6 +61,29 @@ async def test_a_rubric_that_is_too_large_is_an_error_of_its_row(name):
     assert time.process_time() - started < 2
 
 
+def nest(rubric, levels, wrap):
+    for _ in range(levels):
+        rubric = wrap(rubric)
+    return rubric
+
+
+@pytest.mark.parametrize("levels", [150, 1000, 4000])
+@pytest.mark.parametrize(
+    "wrap", [lambda inner: [inner], lambda inner: [{"rubric": inner}]], ids=["lists", "rubrics"]
+)
+async def test_a_rubric_that_is_nested_too_deep_is_an_error_of_its_row(levels, wrap):
+    assert await score(nest([{"check": "refusal"}], levels, wrap))
+
+
+async def test_nested_rubrics_take_no_longer_with_every_level():
+    """Each level took twice as long as the one inside it: 20 levels were minutes."""
+    rubric = nest([{"check": {"contains": "a"}}], 20, lambda inner: [{"rubric": inner}])
+    started = time.process_time()
+    [report] = await RowRubrics().score([{"completion": "a", "rubric": rubric}])
+    assert report.score == 1.0
+    assert time.process_time() - started < 5
+
+
 @pytest.mark.parametrize("name", TOO_SLOW)
 async def test_a_rubric_that_is_too_slow_is_an_error_of_its_row(name):
     """All checks of a row share the time, whatever limits the rubric asks for."""

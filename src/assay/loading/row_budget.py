@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Final, cast
 
 from assay.errors import RubricError
+from assay.loading.document import MAX_DEPTH
 from assay.wording import format_value
 
 # How many keys and values the data of a rubric may have per criterion that is allowed.
@@ -49,20 +50,22 @@ class RowBudget:
             self._refuse("characters", len(data))
             return
         criteria_count = character_count = value_count = pattern_size = 0
-        pending: list[object] = [data]
+        pending: list[tuple[object, int]] = [(data, 0)]  # values, each with its depth
         while pending:
-            value = pending.pop()
+            value, depth = pending.pop()
             value_count += 1
+            if depth > MAX_DEPTH:
+                raise RubricError(f"it is nested more than {MAX_DEPTH} deep: write a flatter one")
             if isinstance(value, str):
                 character_count += len(value)
             elif isinstance(value, Mapping):
                 mapping = cast("Mapping[object, object]", value)
                 criteria_count += any(key in mapping for key in _ANSWER_KEYS)
                 pattern_size += _measure_pattern(mapping)
-                pending += mapping.keys()
-                pending += mapping.values()
+                pending += [(key, depth + 1) for key in mapping]
+                pending += [(inner, depth + 1) for inner in mapping.values()]
             elif isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
-                pending += cast("Sequence[object]", value)
+                pending += [(inner, depth + 1) for inner in cast("Sequence[object]", value)]
             self._refuse("criteria", criteria_count)
             self._refuse("characters", character_count)
             self._refuse("pattern_size", pattern_size)
