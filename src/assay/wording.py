@@ -89,6 +89,20 @@ def format_count(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {plural or noun + 's'}"
 
 
+def describe_verdict(verdict: str, weight: float | None) -> str:
+    """Return the word by which people read a verdict.
+
+    A negative criterion names something bad, so MET reads as `happened` and UNMET as `avoided`.
+    Files and JSON keep MET and UNMET.
+
+    >>> describe_verdict("UNMET", -2.0), describe_verdict("UNMET", 2.0), describe_verdict("N/A", -2.0)
+    ('avoided', 'UNMET', 'N/A')
+    """
+    if weight is None or weight >= 0:
+        return verdict
+    return {"MET": "happened", "UNMET": "avoided"}.get(verdict, verdict)
+
+
 def describe_error(error: BaseException) -> str:
     """Return the type and message of an error. Secrets are removed, and a long message is cut."""
     try:
