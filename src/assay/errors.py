@@ -3,6 +3,7 @@
     AssayError
     ├── RubricError (ValueError)            a rubric or criterion cannot be built as written
     │   └── RubricFileError                 the same in a file, with its path, line and field
+    ├── ColumnError (ValueError)            a row lacks a column that a placeholder or reference names
     ├── SignatureError (TypeError)          a check has an argument that nothing can supply
     ├── JudgeError                          a judge's reply is not one of the offered verdicts
     ├── ModelError                          a model could not be called, or gave no usable reply
@@ -62,6 +63,10 @@ class RubricFileError(RubricError):
         self.path = path
         self.line = line
         self.field = field
+
+
+class ColumnError(AssayError, ValueError):
+    """A row has no value in a column that a placeholder or a reference names."""
 
 
 class SignatureError(AssayError, TypeError):
