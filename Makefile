@@ -56,7 +56,7 @@ $(TRAINERS): pyproject.toml constraints.txt
 	@grep -vE '^(openai|antlr4-python3-runtime)==' constraints.txt > .venv-trl/constraints.txt
 	.venv-trl/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
 	.venv-trl/bin/python -m pip install --quiet --disable-pip-version-check -c .venv-trl/constraints.txt \
-		-e ".[trl,server]" pytest pytest-asyncio skyrl-gym==0.4.0 verifiers==0.4.0 \
+		-e ".[trainers,server]" pytest pytest-asyncio skyrl-gym==0.4.0 verifiers==0.4.0 \
 		tensordict==0.9.0 tensorboard wandb ray omegaconf hydra-core codetiming peft dill torchdata pylatexenc aiohttp \
 		cachetools fastapi
 	@# Without what they need on a GPU: the tests call what takes the rewards.

@@ -71,4 +71,4 @@ shelf.compare(*shelf.runs)
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert (tmp_path / "page.html").exists(), done.stderr
-    assert done.stderr.strip().endswith("pip install 'assay[trust]'")
+    assert done.stderr.strip().endswith("[cli]'")

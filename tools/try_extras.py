@@ -1,12 +1,12 @@
-"""Try every extra of the wheel alone, each in an environment of its own.
+"""Try every extra of the wheel in an environment of its own.
 
     python tools/try_extras.py             # all of them
     python tools/try_extras.py cli math    # some
 
-The wheel is built once. An environment is made for each extra, gets `assay[EXTRA]` and nothing else, and runs
-what the documentation says that this extra is enough for. In an environment without any extra the same
-programs must end with the sentence that names the missing one. `trl` has an environment of its own
-(`make test-trl`).
+The wheel is built once. Each extra gets an environment with `assay-rubrics[EXTRA]` and nothing else,
+in which the programs run that the extra is documented to be enough for. In an environment without any
+extra the same programs must end with a sentence that says what to install. `trainers` has an
+environment of its own (`make test-trl`).
 """
 
 import os
@@ -19,6 +19,29 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
+
+# Start a command that serves HTTP, and read a path from it.
+SERVED = """
+        import json, subprocess, sys, urllib.request
+        def read_from(*arguments, path):
+            command = [sys.executable, "-u", "-m", "assay", *arguments]
+            with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+                try:
+                    lines = []
+                    for line in process.stdout:
+                        lines.append(line)
+                        for word in line.split():
+                            if word.startswith("http://127"):
+                                return urllib.request.urlopen(word.rstrip("/,.;") + path, timeout=30).read()
+                    raise AssertionError(lines)
+                finally:
+                    process.terminate()
+        for arguments in (
+            ["init", "sums"],
+            ["score", "sums/rollouts.jsonl", "-r", "sums/rubric.yaml", "-o", "run"],
+        ):
+            subprocess.run([sys.executable, "-m", "assay", *arguments], check=True)
+""".strip()
 
 PROGRAMS = {
     "checks": """
@@ -110,13 +133,6 @@ PROGRAMS = {
         found = score_shards(make, ["rows.jsonl"], "run", backend=RayTasks(None, 1))
         assert found.score.mean == 1, found
         """,
-    "server": """
-        from assay import Rubric
-        from assay.server import RewardServer
-        with RewardServer(Rubric.from_dict([{"check": "exact_match"}])) as server:
-            from assay.server import RemoteRubric
-            assert RemoteRubric(server.url).grade_sync("4", answer="4").score == 1
-        """,
     "cli": """
         import subprocess, sys
         def assay(*arguments):
@@ -141,30 +157,19 @@ PROGRAMS = {
         assay("models", "list")
         assay("completion", "bash")
         """,
-    "cli,server": """
-        import json, subprocess, sys, urllib.request
-        def served(*arguments, path):
-            command = [sys.executable, "-u", "-m", "assay", *arguments]
-            with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
-                try:
-                    said = []
-                    for line in process.stdout:
-                        said.append(line)
-                        address = next((word for word in line.split() if word.startswith("http://127")), None)
-                        if address:
-                            return urllib.request.urlopen(address.rstrip("/,.;") + path, timeout=30).read()
-                    raise AssertionError(said)
-                finally:
-                    process.terminate()
-        def assay(*arguments):
-            done = subprocess.run([sys.executable, "-m", "assay", *arguments], capture_output=True, text=True)
-            assert done.returncode == 0, (arguments, done.stderr)
-        assay("init", "sums")
-        assay("score", "sums/rollouts.jsonl", "-r", "sums/rubric.yaml", "-o", "run")
-        assert json.loads(served("view", "run", path="/api/runs"))[0]["rows"]
-        assert served("serve", "sums/rubric.yaml", "--port", "0", path="/health")
+    "view": f"""
+        {SERVED}
+        assert json.loads(read_from("view", "run", path="/api/runs"))[0]["rows"]
         """,
-    "envs": '''
+    "server": f"""
+        {SERVED}
+        assert read_from("serve", "sums/rubric.yaml", "--port", "0", path="/health")
+        from assay import Rubric
+        from assay.server import RemoteRubric, RewardServer
+        with RewardServer(Rubric.from_dict([{{"check": "exact_match"}}])) as server:
+            assert RemoteRubric(server.url).grade_sync("4", answer="4").score == 1
+        """,
+    "docstrings": '''
         from assay import Rubric, ToolEnv
         def add(a: int, b: int) -> int:
             """Add two numbers.
@@ -196,148 +201,158 @@ PROGRAMS = {
         runpy.run_path({str(ROOT / "examples/demo.py")!r}, run_name="__main__")
         """,
 }
-"""What each extra is documented to be enough for."""
 
-COMMANDS_WITHOUT = {
-    "math": ["math", "2(x+3)", "2x+6"],
-    "trust": ["compare", "run", "other"],
-    "server": ["view", "run"],
-    "server ": ["serve", "sums/rubric.yaml"],
-    "tables": ["score", "rows.parquet", "-r", "sums/rubric.yaml"],
-    "ray": [
-        "score",
-        "sums/rollouts.jsonl",
-        "-r",
-        "sums/rubric.yaml",
-        "-o",
-        "rays",
-        "--backend",
-        "ray",
-    ],
-    "checks": ["grade", "--text", "words", "-r", "regex.yaml"],
-    "local": [
-        "grade",
-        "--text",
-        "words",
-        "-r",
-        "judged.yaml",
-        "-m",
-        "local:model.gguf",
-        "--no-cache",
-    ],
-    "postgres": ["cache", "inspect", "--cache", "postgresql://127.0.0.1:1/none"],
+# What each extra is documented to be enough for. `all` is enough for everything but the demo.
+ENOUGH_FOR = {
+    "cli": ["cli", "view", "checks", "trust", "docstrings"],
+    "judge": ["judge"],
+    "math": ["math"],
+    "server": ["server", "cli", "judge"],
+    "all": [name for name in PROGRAMS if name != "demo"],
+    "demo": ["demo"],
 }
-"""Commands that need another extra than `cli`, by that extra."""
+
+# How the last line of a program must end where nothing but the core is installed: with an extra, or
+# with the packages of which one is named. Programs of click's and ours have no such line.
+NEEDED = {
+    "checks": "regex",
+    "docstrings": "docstring-parser",
+    "isolation": "cloudpickle",
+    "judge": "'assay-rubrics[judge]'",
+    "local": "xllamacpp",
+    "math": "'assay-rubrics[math]'",
+    "mcp": "mcp",
+    "cli": "'assay-rubrics[cli]'",
+    "plot": "matplotlib",
+    "postgres": "psycopg[binary]",
+    "ray": "ray",
+    "tables": "pyarrow",
+    "testing": "hypothesis",
+    "trust": "'assay-rubrics[cli]'",
+}
+
+# Commands that need more than `cli`, and what they must ask for.
+COMMANDS_WITHOUT = {
+    "math 2(x+3) 2x+6": "'assay-rubrics[math]'",
+    "serve sums/rubric.yaml": "'assay-rubrics[server]'",
+    "score rows.parquet -r sums/rubric.yaml": "pyarrow",
+    "score sums/rollouts.jsonl -r sums/rubric.yaml -o rays --backend ray": "ray",
+    "grade --text words -r judged.yaml --judge local:model.gguf --no-cache": "xllamacpp",
+    "cache inspect --cache postgresql://127.0.0.1:1/none": "psycopg[binary]",
+}
 
 
 def main(wanted: list[str]) -> int:
-    """Try the extras, and give the exit code."""
-    unknown = [name for name in wanted if name not in PROGRAMS]
+    """Try the extras, and return the exit code."""
+    unknown = [name for name in wanted if name not in ENOUGH_FOR]
     if unknown:
-        print(f"there is no trial of {unknown[0]!r}: {', '.join(PROGRAMS)}")
+        print(f"there is no extra {unknown[0]!r} to try: name some of {', '.join(ENOUGH_FOR)}")
         return 2
-    failed: list[str] = []
-    with tempfile.TemporaryDirectory(prefix="assay-extras-") as folder:
-        wheel = build(Path(folder))
-        bare = environment(Path(folder) / "bare", wheel, "")
+    failures: list[str] = []
+    with tempfile.TemporaryDirectory(prefix="assay-extras-") as name:
+        folder = Path(name)
+        wheel = build_wheel(folder)
+        bare = make_environment(folder / "bare", wheel, "")
+        for program, requirement in NEEDED.items():
+            failures += try_without(bare, program, requirement, folder)
+        print(f"{'none':<8} {'FAILED' if failures else 'ok'}", flush=True)
 
-        def complaints(extra: str) -> list[str]:
-            place = Path(folder) / extra.replace(",", "-")
-            found = without(bare, extra, place)
-            python = environment(place, wheel, extra)
-            found += with_it(python, extra, place)
+        def try_extra(extra: str) -> list[str]:
+            place = folder / extra
+            python = make_environment(place, wheel, extra)
+            complaints: list[str] = []
+            for program in ENOUGH_FOR[extra]:
+                complaints += try_with(python, extra, program, place)
             if extra == "cli":
-                found += commands_without(python, place)
-            print(f"{extra:<12} {'FAILED' if found else 'ok'}", flush=True)
-            return found
+                complaints += try_commands(python, place / "cli")
+            print(f"{extra:<8} {'FAILED' if complaints else 'ok'}", flush=True)
+            return complaints
 
         # Two at a time, since half of it is waiting for downloads.
         with ThreadPoolExecutor(2) as pool:
-            for found in pool.map(complaints, wanted or PROGRAMS):
-                failed += found
-    print("\n".join(failed), end="\n" if failed else "")
-    return 1 if failed else 0
+            for complaints in pool.map(try_extra, wanted or ENOUGH_FOR):
+                failures += complaints
+    print("\n".join(failures), end="\n" if failures else "")
+    return 1 if failures else 0
 
 
-def build(folder: Path) -> Path:
-    """The wheel of this working tree."""
-    pip("wheel", "--no-deps", "--wheel-dir", str(folder), str(ROOT))
+def build_wheel(folder: Path) -> Path:
+    """Return the wheel of this working tree."""
+    run_pip("wheel", "--no-deps", "--wheel-dir", str(folder), str(ROOT))
     return next(folder.glob("*.whl"))
 
 
-def environment(place: Path, wheel: Path, extra: str) -> Path:
-    """The interpreter of an environment that has the wheel with an extra, and nothing else."""
+def make_environment(place: Path, wheel: Path, extra: str) -> Path:
+    """Return the interpreter of a new environment that has the wheel with an extra, and nothing else."""
     venv.create(place, with_pip=False, symlinks=True)
     python = place / "bin" / "python"
-    source = f"assay[{extra}] @ {wheel.as_uri()}" if extra else f"assay @ {wheel.as_uri()}"
-    pip("--python", str(python), "install", "-c", str(ROOT / "constraints.txt"), source)
+    name = f"assay-rubrics[{extra}]" if extra else "assay-rubrics"
+    constraints = str(ROOT / "constraints.txt")
+    run_pip("--python", str(python), "install", "-c", constraints, f"{name} @ {wheel.as_uri()}")
     return python
 
 
-def pip(*arguments: str) -> None:
-    """Run the pip of this interpreter, which need not be in the environments."""
+def run_pip(*arguments: str) -> None:
+    """Run the pip of this interpreter, since the environments have none."""
     command = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", *arguments]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"{' '.join(command)} failed:\n{done.stderr}")
 
 
-def with_it(python: Path, extra: str, place: Path) -> list[str]:
-    """What is wrong with a program of an extra in its environment."""
-    done = run(python, PROGRAMS[extra], place / "with")
-    return (
-        [] if done.returncode == 0 else [f"{extra}: assay[{extra}] is not enough:\n{done.stderr}"]
-    )
+def try_with(python: Path, extra: str, program: str, place: Path) -> list[str]:
+    """Return a complaint if a program fails in the environment of an extra."""
+    done = run_program(python, PROGRAMS[program], place / program)
+    if done.returncode == 0:
+        return []
+    return [f"{program}: assay-rubrics[{extra}] is not enough:\n{done.stderr}"]
 
 
-def without(python: Path, extra: str, place: Path) -> list[str]:
-    """What is wrong with the sentence that the same program ends with where no extra is installed."""
-    done = run(python, PROGRAMS[extra], place.with_name(f"{place.name}-without"))
-    if extra in ("all", "demo", "cli,server"):
-        return []  # programs of ours and of click, which have no sentence of their own
-    return unexplained(done, extra, f"a program for {extra}")
+def try_without(python: Path, program: str, requirement: str, folder: Path) -> list[str]:
+    """Return a complaint unless a program says in the bare environment what to install."""
+    done = run_program(python, PROGRAMS[program], folder / f"without-{program}")
+    return check_advice(done, requirement, f"the program {program!r}")
 
 
-def commands_without(python: Path, place: Path) -> list[str]:
-    """What is wrong with the sentences of commands that need another extra."""
-    folder = place / "with"
+def try_commands(python: Path, folder: Path) -> list[str]:
+    """Return complaints about commands that do not say what they need besides `cli`."""
     (folder / "rows.parquet").write_bytes(b"PAR1")
-    (folder / "regex.yaml").write_text("- check: {regex: a}\n", encoding="utf-8")
     (folder / "model.gguf").write_bytes(b"GGUF")
     (folder / "judged.yaml").write_text("- requirement: Is polite\n", encoding="utf-8")
-    found: list[str] = []
-    for extra, arguments in COMMANDS_WITHOUT.items():
-        command = [str(python), "-m", "assay", *arguments]
+    complaints: list[str] = []
+    for arguments, requirement in COMMANDS_WITHOUT.items():
+        command = [str(python), "-m", "assay", *arguments.split()]
         done = subprocess.run(
-            command, cwd=folder, env=clean(), capture_output=True, text=True, timeout=120
+            command, cwd=folder, env=clean_environ(), capture_output=True, text=True, timeout=120
         )
-        what = f"assay {' '.join(arguments)}"
-        found += unexplained(done, extra.strip(), what)
+        complaints += check_advice(done, requirement, f"assay {arguments}")
         if done.returncode != 2:
-            found.append(f"{what} ends with {done.returncode}, and not with 2")
-    return found
+            complaints.append(f"assay {arguments} ends with {done.returncode}, and not with 2")
+    return complaints
 
 
-def unexplained(done: "subprocess.CompletedProcess[str]", extra: str, what: str) -> list[str]:
-    """A complaint, unless it failed with a last line that names the pip command."""
+def check_advice(
+    done: "subprocess.CompletedProcess[str]", requirement: str, what: str
+) -> list[str]:
+    """Return a complaint unless a process failed with a last line that names the pip command."""
     lines = done.stderr.strip().splitlines() or [""]
-    if done.returncode != 0 and f"pip install 'assay[{extra}]'" in lines[-1]:
+    if done.returncode != 0 and lines[-1].endswith(f"pip install {requirement}"):
         return []
-    return [f"{what} does not say that it needs assay[{extra}]:\n{done.stdout}{done.stderr}"]
+    return [f"{what} does not ask for {requirement}:\n{done.stdout}{done.stderr}"]
 
 
-def run(python: Path, program: str, folder: Path) -> "subprocess.CompletedProcess[str]":
+def run_program(python: Path, program: str, folder: Path) -> "subprocess.CompletedProcess[str]":
     folder.mkdir(parents=True)
     script = folder / "program.py"
     script.write_text(textwrap.dedent(program), encoding="utf-8")
     command = [str(python), str(script)]
     return subprocess.run(
-        command, cwd=folder, env=clean(), capture_output=True, text=True, timeout=300
+        command, cwd=folder, env=clean_environ(), capture_output=True, text=True, timeout=300
     )
 
 
-def clean() -> dict[str, str]:
-    """The environment without what would reach around the environment of an extra."""
+def clean_environ() -> dict[str, str]:
+    """Return the environment variables without those that would reach around an extra."""
     return {k: v for k, v in os.environ.items() if k != "PYTHONPATH" and not k.startswith("ASSAY_")}
 
 

@@ -35,7 +35,9 @@ A check or judge that fails during scoring raises none of these: its error is re
 of the report.
 """
 
+import json
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from assay.redaction import redact
@@ -153,6 +155,9 @@ class LabelError(TrustError):
     """Labels cannot be read, or do not fit their run."""
 
 
+DISTRIBUTION = "assay-rubrics"  # the name on PyPI, where `assay` is another package
+
+
 class MissingExtraError(AssayError, ImportError):
     """An optional dependency is not installed; the message says what to install."""
 
@@ -160,12 +165,44 @@ class MissingExtraError(AssayError, ImportError):
         message = purpose
         # Without a package, `purpose` is the whole message: that is how the error is unpickled.
         if package:
-            requirement = f"'assay[{extra}]'" if extra else package
+            requirement = _find_requirement(extra) if extra else package
             message = (
                 f"{purpose} needs the package {package!r}, which is not installed: "
                 f"pip install {requirement}"
             )
         super().__init__(message)
+
+
+def _find_requirement(extra: str) -> str:
+    """Return what to give pip to install an extra of assay.
+
+    That is the distribution, `'assay-rubrics[server]'`, or the folder of the clone that assay was
+    installed from: `'.[server]'` if it is the current folder.
+    """
+    source = DISTRIBUTION
+    clone = _find_clone()
+    if clone is not None:
+        source = "." if clone == Path.cwd() else str(clone)
+    return f"'{source}[{extra}]'"
+
+
+def _find_clone() -> Path | None:
+    """Return the folder that assay was installed from by pip; None if that was a package index."""
+    # Loaded late: they would take a good part of the time of `import assay`.
+    from importlib.metadata import PackageNotFoundError, distribution
+    from urllib.parse import unquote, urlsplit
+
+    try:
+        origin = distribution(DISTRIBUTION).read_text("direct_url.json")
+    except PackageNotFoundError:
+        return None
+    if origin is None:
+        return None
+    record: dict[str, Any] = json.loads(origin)
+    if "dir_info" not in record:
+        return None
+    address: str = record["url"]
+    return Path(unquote(urlsplit(address).path))
 
 
 def import_extra(module: str, purpose: str, *, extra: str = "", package: str = "") -> Any:

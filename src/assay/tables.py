@@ -450,9 +450,7 @@ def _read_header(cells: Sequence[str], name: str) -> list[str]:
 
 # Parquet.
 
-_import_pyarrow_parquet = partial(
-    import_extra, "pyarrow.parquet", "Reading Parquet", extra="tables"
-)
+_import_pyarrow_parquet = partial(import_extra, "pyarrow.parquet", "Reading Parquet")
 
 
 def open_parquet(path: str | Path) -> Any:

@@ -14,7 +14,7 @@ from assay.errors import CacheError
 def test_without_the_driver_the_extra_is_named(monkeypatch):
     """And nothing else of the cache needs it."""
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'assay\[postgres\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install psycopg\[binary\]"):
         open_store("postgresql://127.0.0.1/x")
 
 

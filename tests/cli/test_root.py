@@ -174,9 +174,8 @@ def test_without_click_it_says_how_to_install_it(tmp_path: Path) -> None:
     code = "import sys; sys.modules['click'] = None\nfrom assay.cli import main\nsys.exit(main())"
     done = subprocess.run([sys.executable, "-c", code, "--help"], capture_output=True, text=True)
     assert done.returncode == 2
-    assert done.stderr == (
-        "the command line needs the package 'click', which is not installed: pip install 'assay[cli]'\n"
-    )
+    assert "the package 'click', which is not installed: pip install" in done.stderr
+    assert done.stderr.endswith("[cli]'\n")
 
 
 def test_a_group_lists_its_commands_in_the_order_they_were_written() -> None:

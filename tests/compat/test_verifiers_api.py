@@ -335,7 +335,7 @@ def test_the_package_for_servers_is_named_when_it_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "mcp", None)
     with pytest.raises(
         ImportError,
-        match=r"MCPEnv needs the package 'mcp', which is not installed: pip install 'assay\[mcp\]'",
+        match=r"MCPEnv needs the package 'mcp', which is not installed: pip install mcp",
     ):
         vf.MCPEnv([shop()], dataset=[{"question": "?"}])
 

@@ -315,5 +315,5 @@ def test_a_long_docstring_without_its_reader_says_what_to_install(monkeypatch):
     """A docstring of one line needs no package."""
     monkeypatch.setitem(sys.modules, "docstring_parser", None)
     assert parse_docstring("Add two numbers.") == ("Add two numbers.", {})
-    with pytest.raises(MissingExtraError, match=r"assay\[envs\]"):
+    with pytest.raises(MissingExtraError, match=r"pip install docstring-parser"):
         parse_docstring("Add two numbers.\n\nArgs:\n    a: The first.")

@@ -90,7 +90,7 @@ def test_the_id_changes_with_the_file(gguf):
 def test_without_the_engine_the_extra_is_named(monkeypatch):
     """The rest of the package does without."""
     monkeypatch.setitem(sys.modules, "xllamacpp", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'assay\[local\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install xllamacpp"):
         LocalServer("smoke")
 
 

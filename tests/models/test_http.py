@@ -459,7 +459,7 @@ def test_without_aiohttp_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     """In one sentence, when a model is named."""
     monkeypatch.setitem(sys.modules, "aiohttp", None)
     monkeypatch.delitem(sys.modules, "assay.models.http")
-    with pytest.raises(MissingExtraError, match=r"pip install 'assay\[judge\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install '.*\[judge\]'"):
         model_of("http://127.0.0.1:1/v1#x")
 
 

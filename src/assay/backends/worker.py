@@ -66,7 +66,7 @@ def _made(make: bytes) -> tuple[Any, Grader | None]:
 def packed(make: Make) -> bytes:
     """A `Make` as bytes: by name where it has one that others can import, else, with cloudpickle, as it is."""
     pickler: Any = pickle
-    advice = f"install 'assay[isolation]', or {_ADVICE}"
+    advice = f"pip install cloudpickle, or {_ADVICE}"
     with suppress(ImportError):
         pickler, advice = import_module("cloudpickle"), _ADVICE
     try:

@@ -404,7 +404,9 @@ class PostgresStore(Store):
 
     def __init__(self, url: str) -> None:
         """`postgresql://user:password@host:5432/database`. Raises `CacheError` when it does not answer."""
-        self._psycopg = import_extra("psycopg", "a verdict cache in PostgreSQL", extra="postgres")
+        self._psycopg = import_extra(
+            "psycopg", "a verdict cache in PostgreSQL", package="psycopg[binary]"
+        )
         self._url = url
         super().__init__(re.sub(r"//[^@/]*@", "//…@", url).partition("?")[0])
 

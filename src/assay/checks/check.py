@@ -87,7 +87,7 @@ def _adapters(kind: type[BuiltinCheck]) -> list[tuple[str, TypeAdapter[Any]]]:
 
 def compiled(pattern: str, flags: str = "") -> Any:
     """The compiled pattern, or an error that says where it is wrong. Flags are of `i`, `m`, `s`."""
-    regex = import_extra("regex", "a regex check", extra="checks")
+    regex = import_extra("regex", "a regex check")
     chosen = [getattr(regex, letter.upper()) for letter in flags]
     try:
         return regex.compile(pattern, sum(chosen, regex.V0))

@@ -212,4 +212,4 @@ class Similarity(BuiltinCheck):
 
 
 def _comparison(method: str) -> Any:
-    return getattr(import_extra("rapidfuzz.fuzz", "similarity", extra="checks"), method)
+    return getattr(import_extra("rapidfuzz.fuzz", "similarity"), method)

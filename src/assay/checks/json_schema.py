@@ -109,7 +109,7 @@ PATTERN_SECONDS = 1.0  # how long one match of a schema's pattern may take
 
 def validator_of(schema: Any) -> Any:
     """A `jsonschema` validator for a schema, or an error that says what is wrong with it."""
-    exceptions = import_extra("jsonschema.exceptions", "json_schema", extra="checks")
+    exceptions = import_extra("jsonschema.exceptions", "json_schema")
     try:
         return _built(schema)
     except exceptions.SchemaError as error:

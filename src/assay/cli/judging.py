@@ -248,7 +248,7 @@ def check_local_model(name: str, *, quiet: bool) -> None:
     if not is_local_model(name):
         return
     if find_spec("xllamacpp") is None:
-        raise MissingExtraError("a model on this machine", package="xllamacpp", extra="local")
+        raise MissingExtraError("a model on this machine", package="xllamacpp")
     model_name, path = weights_file(name)
     if quiet:
         return

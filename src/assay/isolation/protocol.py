@@ -117,7 +117,7 @@ def _packed(function: Callable[..., Any]) -> Packed:
     cloudpickle = _cloudpickle()
     if cloudpickle is None:
         what = f"running {name}, which a worker cannot import by name,"
-        raise MissingExtraError(what, package="cloudpickle", extra="isolation")
+        raise MissingExtraError(what, package="cloudpickle")
     module = sys.modules.get(home)
     is_sent_whole = module is not None and home != "__main__" and not is_importable(home)
     try:

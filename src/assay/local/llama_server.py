@@ -45,7 +45,7 @@ class LocalServer(AbstractContextManager["LocalServer"]):
         # resolves to this machine could ask it. Such a page does not know the key.
         self.key = key or secrets.token_urlsafe(24)
         self.name, path = weights_file(model)
-        engine = import_extra("xllamacpp", "the local engine", extra="local")
+        engine = import_extra("xllamacpp", "the local engine")
         settings = engine.CommonParams()
         settings.model.path = str(path)
         settings.n_ctx = context

@@ -132,7 +132,6 @@ def parse_docstring(docstring: str | None) -> tuple[str, dict[str, str]]:
         "docstring_parser",
         "Reading the docstring of a tool",
         package="docstring-parser",
-        extra="envs",
     )
     parsed = docstring_parser.parse(text)
     argument_descriptions: dict[str, str] = {}

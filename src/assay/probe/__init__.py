@@ -1,4 +1,4 @@
-"""Attack a judge on responses that deserve to fail, and count how often they pass. It needs the extra `trust`."""
+"""Attack a judge on responses that deserve to fail, and count how often they pass. It needs the extra `cli`."""
 
 from assay.lazy import attach
 

@@ -282,11 +282,11 @@ class Run:
         return frame(self.rows(), "polars")
 
     def to_arrow(self) -> Any:
-        """The same as an Arrow table; needs `assay[tables]`."""
+        """The same as an Arrow table; needs pyarrow."""
         return frame(self.rows(), "pyarrow")
 
     def plot(self, agreement: Any = None) -> Any:
-        """A matplotlib figure of scores, criteria and agreement; needs `assay[plot]`.
+        """A matplotlib figure of scores, criteria and agreement; needs matplotlib.
 
         `agreement` is what `assay.trust.agree(run, labels)` gave. Without it, the judges of a panel are compared.
         """
@@ -399,7 +399,7 @@ def columns_of(rows: Iterable[Row]) -> dict[str, list[Any]]:
 
 def frame(rows: Iterable[Row], package: str) -> Any:
     """The rows as a frame of that package, which the caller has installed."""
-    made = import_extra(package, "a run as a frame", extra="tables" if package == "pyarrow" else "")
+    made = import_extra(package, "a run as a frame")
     columns = columns_of(rows)
     # A column of a data set may hold numbers in one row and text in the next, which a typed frame refuses.
     for name, values in columns.items():
@@ -418,7 +418,7 @@ def figure(rows: Iterable[Row], summary: Summary, agreement: Any = None) -> Any:
     `agreement` is what `assay.trust.agree` gave for the run; without it, the agreement between the judges of a
     panel is shown where several were asked.
     """
-    pyplot = import_extra("matplotlib.pyplot", "a figure of a run", extra="plot")
+    pyplot = import_extra("matplotlib.pyplot", "a figure of a run")
     scores: list[float] = []
     apart: dict[str, list[float]] = {}
     for row in rows:

@@ -1,4 +1,4 @@
-"""Draft criteria by a model, and judge them before they are relied on. It needs the extra `trust`."""
+"""Draft criteria by a model, and judge them before they are relied on. It needs the extra `cli`."""
 
 from assay.lazy import attach
 

@@ -118,7 +118,7 @@ def rubrics(
     ...     assert score is None or 0 <= score <= 1
     >>> scores_stay_in_range()
     """
-    st = import_extra("hypothesis.strategies", "assay.testing.rubrics", extra="testing")
+    st = import_extra("hypothesis.strategies", "assay.testing.rubrics")
     weight = weights if weights is not None else st.integers(-10, 10).map(float)
     value = st.one_of(st.booleans(), st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]))
     criterion = st.builds(Criterion, check=value.map(Fixed), weight=weight)

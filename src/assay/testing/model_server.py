@@ -179,7 +179,7 @@ class ModelServer:
         self._served.result()
 
     async def _run(self, started: "Future[None]") -> None:
-        self._web = import_extra("aiohttp.web", "a ModelServer", extra="testing")
+        self._web = import_extra("aiohttp.web", "a ModelServer", extra="judge")
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
         # A client that hangs up ends its call, as endpoints see to.

@@ -17,7 +17,7 @@ try:
     special: Any = import_module("scipy.special")
 except ModuleNotFoundError as error:
     raise MissingExtraError(
-        "statistics about judges", package=str(error.name), extra="trust"
+        "statistics about judges", package=str(error.name), extra="cli"
     ) from None
 
 Array: TypeAlias = NDArray[np.float64]

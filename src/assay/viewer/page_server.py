@@ -31,7 +31,7 @@ try:
     from starlette.routing import Route
 except ModuleNotFoundError as error:
     package = (error.name or "").partition(".")[0]
-    raise MissingExtraError("The page of a run", package=package, extra="server") from None
+    raise MissingExtraError("The page of a run", package=package, extra="cli") from None
 
 HOST: Final = "127.0.0.1"
 _OWN: Final = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:"

@@ -486,8 +486,8 @@ class MCPEnv(ToolEnv):
     ) -> None:
         super().__init__(tools=[], max_turns=max_turns, error_formatter=error_formatter, **given)
         self.mcp_servers = [MCPServerConfig(server) for server in mcp_servers]
-        self._mcp = import_extra("mcp", "MCPEnv", extra="mcp")
-        self._stdio = import_extra("mcp.client.stdio", "MCPEnv", extra="mcp")
+        self._mcp = import_extra("mcp", "MCPEnv")
+        self._stdio = import_extra("mcp.client.stdio", "MCPEnv")
         connected: Future[None] = Future()
         self._thread = LoopThread()
         self._serving = self._thread.submit(self._serve(connected))
