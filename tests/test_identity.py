@@ -1,19 +1,26 @@
 """What identifies judges, settings, functions and rubrics: whatever can change an answer."""
 
 import asyncio
+import importlib
+import operator
+import re
 import subprocess
 import sys
 import textwrap
 import threading
-from functools import partial
+from collections import defaultdict, deque
+from functools import lru_cache, partial, partialmethod
+from types import MethodType, SimpleNamespace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
-from assay import PerCriterionGrader, Rubric, model_of
+from assay import Parser, PerCriterionGrader, Rubric, XMLParser, model_of
 from assay.identity import (
     UNKNOWN,
+    has_lasting_name,
     identify,
     identify_judge,
     identify_or_unknown,
@@ -59,6 +66,7 @@ def are_same(first, second):
     return repr(first) == repr(second)
 
 
+@settings(deadline=None)
 @given(values, values)
 def test_the_identity_differs_whenever_a_value_differs(first, second):
     """For values in closures, attributes, defaults and partials alike."""
@@ -76,6 +84,99 @@ def test_code_constants_globals_and_helpers_are_part_of_a_function(monkeypatch):
     assert identify(lambda c: len(c) <= 100) != identify(lambda c: len(c) <= 5)
     assert identify(lambda c: len(c) < 5) != identify(lambda c: len(c) > 5)
     assert identify(lambda c, n=1: n) != identify(lambda c, n=2: n)
+
+
+class Text(str):
+    pass
+
+
+class Number(int):
+    pass
+
+
+def add_attribute(thing, value):
+    thing.limit = value
+    return thing
+
+
+def make_class(limit, metaclass=type):
+    """A class whose objects compare by a number that only its methods know."""
+
+    class Check(metaclass=metaclass):
+        def compare(self, completion, limit):
+            return len(completion) <= limit
+
+        __call__ = partialmethod(compare, limit=limit)
+
+    return Check
+
+
+def make_settings(default):
+    class Settings(BaseModel):
+        limit: int = default
+
+    return Settings
+
+
+class Named:
+    """An object that says it is pickled by its name."""
+
+    def __init__(self, limit):
+        self.limit = limit
+
+    def __reduce__(self):
+        return "Named"
+
+
+class Slotted:
+    __slots__ = ("limit",)
+
+    def __init__(self, limit):
+        self.limit = limit
+
+
+JUDGE = Judge("MET")
+
+# For each kind of object, a function that makes two of them that differ only in a number.
+OBJECTS = {
+    "a method that is bound by hand": lambda n: MethodType(lambda self, c, n=n: n, JUDGE),
+    "a namespace with an id": lambda n: SimpleNamespace(id=1, base_url="http://x", limit=n),
+    "an attribute of a text": lambda n: add_attribute(Text("x"), n),
+    "an attribute of a number": lambda n: add_attribute(Number(1), n),
+    "an attribute of a partial": lambda n: add_attribute(partial(len), n),
+    "an attribute of a function": lambda n: add_attribute(make_check(1), n),
+    "a partial method": lambda n: make_class(n)(),
+    "a metaclass": lambda n: make_class(1, type("Meta", (type,), {"limit": n})),
+    "a default of a pydantic model": make_settings,
+    "an object that is pickled by name": Named,
+    "an object with slots": Slotted,
+    "a value in a deque": lambda n: deque([n]),
+    "the factory of a defaultdict": lambda n: defaultdict(lambda: n),
+    "a pattern": lambda n: re.compile("x" * n),
+    "an iterator": lambda n: iter([n]),
+    "a generator": lambda n: (value for value in [n]),
+    "a sorted key": lambda n: operator.itemgetter(n),
+    "a cached function": lambda n: lru_cache(make_check(n)),
+    "a lambda in a list": lambda n: [lambda completion: completion[n]],
+}
+
+
+@pytest.mark.parametrize("kind", OBJECTS)
+def test_objects_that_differ_in_a_number_are_never_the_same(kind):
+    make = OBJECTS[kind]
+    assert not is_same_version(identify_or_unknown(make(1)), identify_or_unknown(make(2)))
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [{"headers": {"x-adapter": "a"}}, {"params": {"adapter": "a"}}, {"base_url": "http://a"}],
+    ids=lambda sent: next(iter(sent)),
+)
+def test_http_clients_are_known_by_what_they_send(sent):
+    httpx = pytest.importorskip("httpx")
+    common = {"base_url": "http://127.0.0.1:9"}
+    first, again, other = (httpx.Client(**{**common, **each}) for each in (sent, sent, {}))
+    assert identify(first) == identify(again) != identify(other)
 
 
 def test_what_a_module_of_the_user_holds_is_part_of_a_function(tmp_path, monkeypatch):
@@ -158,11 +259,10 @@ class TestRubrics:
         assert versions[0] != versions[1]
 
     def test_what_cannot_be_identified_is_never_the_same(self):
-        lock = threading.Lock()
+        numbers = (number for number in range(9))
 
         def check(completion):
-            with lock:
-                return True
+            return next(numbers) > 5
 
         rubric = Rubric([check])
         assert rubric.content_hash == rubric.grade_sync("x").version == UNKNOWN
@@ -183,16 +283,64 @@ class TestRubrics:
         await score_rows(Rubric([make_check(100)]), rows, folder=tmp_path, resume=True)
 
     async def test_a_run_is_not_resumed_with_code_that_cannot_be_identified(self, tmp_path):
-        lock = threading.Lock()
+        numbers = (number for number in range(9))
 
         def check(completion):
-            with lock:
-                return True
+            return next(numbers) > 5
 
         rows = [{"completion": "x"}]
         await score_rows(Rubric([check]), rows, folder=tmp_path)
         with pytest.raises(RunRefused, match="the code of 'check' cannot be identified"):
             await score_rows(Rubric([check]), rows, folder=tmp_path, resume=True)
+
+    def test_a_lock_does_not_hide_what_else_a_check_holds(self):
+        def make_locked_check(limit):
+            lock = threading.Lock()
+
+            def check(completion):
+                with lock:
+                    return len(completion) <= limit
+
+            return check
+
+        first, again, other = [Rubric([make_locked_check(n)]).content_hash for n in (5, 5, 6)]
+        assert first == again != other
+        assert first != UNKNOWN
+
+    def test_the_functions_of_a_parser_are_part_of_the_version(self):
+        def check(completion, answer, parser):
+            return parser.parse_answer(completion) == answer
+
+        class Start(Parser):
+            def __init__(self, length):
+                super().__init__()
+                self._length = length
+
+            def parse(self, text):
+                return super().parse(text)[: self._length]
+
+        for first, second in [
+            (Parser(lambda text: text), Parser(lambda text: text.strip())),
+            (
+                XMLParser(["answer"], extract_fn=str.upper),
+                XMLParser(["answer"], extract_fn=str.lower),
+            ),
+            (Start(1), Start(2)),
+        ]:
+            versions = [Rubric([check], parser=parser).content_hash for parser in (first, second)]
+            assert versions[0] != versions[1]
+
+    def test_a_rubric_that_a_check_asks_is_part_of_the_version(self):
+        def make_rubric(limit):
+            inner = Rubric([make_check(limit)])
+
+            def check(completion):
+                return inner.grade_sync(completion).score
+
+            return Rubric([check])
+
+        assert make_rubric(5).content_hash == make_rubric(5).content_hash
+        assert make_rubric(5).content_hash != make_rubric(6).content_hash
 
     def test_a_large_object_is_not_read(self):
         """Neither a list of a million numbers nor a large array takes longer than it may."""
@@ -226,6 +374,10 @@ def judge_pairs():
         "closures": (answering(MET), answering(UNMET)),
         "partials": (partial(echo, MET), partial(echo, UNMET)),
         "lambdas": (lambda s, u: MET, lambda s, u: UNMET),
+        "methods bound by hand": (
+            MethodType(lambda self, s, u: MET, JUDGE),
+            MethodType(lambda self, s, u: UNMET, JUDGE),
+        ),
     }
 
 
@@ -301,13 +453,29 @@ def test_a_function_with_a_name_is_cached_until_its_code_changes(tmp_path):
     assert all(line.startswith("own_judge:judge@") for line in ids)
 
 
+@pytest.mark.parametrize("held", ["[[n] for n in range(30_000)]", "(n for n in range(9))"])
+def test_a_function_that_cannot_be_identified_shares_no_verdict(held, tmp_path, monkeypatch):
+    """Its name says nothing about what it refers to: too many objects, or a generator."""
+    (tmp_path / "judge_with_data.py").write_text(
+        f"DATA = {held}\ndef judge(system_prompt, user_prompt): return DATA and 'MET'\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    names = []
+    for _ in range(2):
+        sys.modules.pop("judge_with_data", None)
+        judge = importlib.import_module("judge_with_data").judge
+        assert not has_lasting_name(judge)
+        names.append(identify_judge(judge))
+    assert names[0] != names[1]
+
+
 def test_an_id_is_only_for_functions():
     with pytest.raises(Exception, match="id='x' is for a function"):
         model_of("http://127.0.0.1:9/v1#name", id="x")
 
 
 @pytest.mark.parametrize(
-    "settings",
+    "pair",
     [
         ({"adapter_key": "medical"}, {"adapter_key": "legal"}),
         ({"lora_token": "a"}, {"lora_token": "b"}),
@@ -315,9 +483,9 @@ def test_an_id_is_only_for_functions():
         ({"style": "sk-proj-0123456789abcdef"}, {"style": "sk-proj-0123456789abcdee"}),
     ],
 )
-def test_settings_that_look_like_secrets_are_part_of_the_key_but_not_written(settings):
-    models = [model_of("http://127.0.0.1:9/v1#name", **each) for each in settings]
-    again = model_of("http://127.0.0.1:9/v1#name", **settings[0])
+def test_settings_that_look_like_secrets_are_part_of_the_key_but_not_written(pair):
+    models = [model_of("http://127.0.0.1:9/v1#name", **each) for each in pair]
+    again = model_of("http://127.0.0.1:9/v1#name", **pair[0])
     assert models[0].id == again.id != models[1].id
     for model in models:
         for secret in ("medical", "legal", "0123456789"):
@@ -369,8 +537,10 @@ def test_what_an_sdk_sends_on_its_own_and_who_pays_are_no_part_of_the_key():
     assert model_of(first, "test").id == model_of(second, "test").id == f"{url}#test"
 
 
-def test_settings_may_have_numbers_as_names():
-    models = [model_of("http://127.0.0.1:9/v1#name", logit_bias={1: bias}) for bias in (1, 2)]
+def test_settings_may_have_numbers_and_texts_as_names():
+    models = [
+        model_of("http://127.0.0.1:9/v1#name", logit_bias={1: bias, "a": 1}) for bias in (1, 2)
+    ]
     assert models[0].id != models[1].id
 
 

@@ -4,9 +4,9 @@ The rule: if anything that can change an answer differs, the identity differs. W
 identified has no identity, and is never equal to anything.
 
 Some things are outside: what a function reads or imports while it runs (files, the environment,
-a network), and the code of libraries, which are identified by the names of their functions.
-Compiled code is compared, so the same function has another identity under another version of
-Python.
+a network), and what `__getstate__` of an object leaves out. The functions of an installed package
+are identified by their names and the version of the package. Compiled code is compared, so the same
+function has another identity under another version of Python.
 """
 
 import hashlib
@@ -14,6 +14,7 @@ import json
 import re
 import sys
 import sysconfig
+import threading
 import uuid
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,6 +24,8 @@ from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
 from functools import lru_cache, partial
+from importlib import metadata
+from importlib.metadata import PackageNotFoundError
 from logging import Logger
 from pathlib import PurePath
 from types import (
@@ -41,7 +44,7 @@ UNKNOWN: Final = "unknown"
 MAX_OBJECTS: Final = 20_000  # a function that refers to more objects is not identified
 MAX_BYTES: Final = 16_000_000  # nor is one that refers to a larger array or byte string
 
-# Values that are identified by their type and their `repr`.
+# Values that are identified by their type and their `repr`. A subclass of users may hold more.
 _PLAIN_TYPES: Final = (
     bool,
     float,
@@ -60,6 +63,35 @@ _PLAIN_TYPES: Final = (
     type(Ellipsis),
     type(NotImplemented),
 )
+
+# Locks decide when something is computed, not what. They cannot be read, and checks often hold one.
+_LOCK_TYPES: Final = (type(threading.Lock()), type(threading.RLock()))
+
+# What Python and pydantic note about a class, besides what the class defines.
+_CLASS_NOTES: Final = frozenset(
+    {
+        "__abstractmethods__",
+        "__annotations__",
+        "__dataclass_params__",
+        "__dict__",
+        "__doc__",
+        "__firstlineno__",
+        "__match_args__",
+        "__module__",
+        "__orig_bases__",
+        "__parameters__",
+        "__qualname__",
+        "__signature__",
+        "__slotnames__",
+        "__slots__",
+        "__static_attributes__",
+        "__weakref__",
+        "_abc_impl",
+    }
+)
+
+# The packages whose clients are identified by what they send with every call.
+_CLIENT_PACKAGES: Final = frozenset({"anthropic", "google", "httpx", "openai"})
 
 
 class UnidentifiableError(Exception):
@@ -80,7 +112,7 @@ def identify(thing: object) -> str:
     >>> identify(partial(pow, 2)) == identify(partial(pow, 3))
     False
     """
-    identifier = _Identifier(skips_unreadable=False)
+    identifier = _Identifier()
     try:
         identifier.add(thing)
     except RecursionError:
@@ -99,10 +131,8 @@ def identify_or_unknown(thing: object) -> str:
 class _Identifier:
     """Feeds a description of objects, and of all that they refer to, into one digest."""
 
-    def __init__(self, *, skips_unreadable: bool) -> None:
-        """With `skips_unreadable`, what cannot be read is described by its class alone."""
+    def __init__(self) -> None:
         self.digest = hashlib.sha256()
-        self._skips_unreadable = skips_unreadable
         self._count = 0
         # The position of each object that was described, by its id. The objects are kept, since
         # the id of one that is gone may be given to another.
@@ -111,11 +141,12 @@ class _Identifier:
 
     def add(self, thing: Any) -> None:
         """Describe an object. What was described before is only referred to."""
-        if isinstance(thing, int) and not isinstance(thing, bool | Enum):
+        if type(thing) is int:
             self._write("int", hex(thing))
-        elif isinstance(thing, _PLAIN_TYPES):
+        elif _is_plain(thing):
             self._write("plain", type(thing).__qualname__, repr(thing))
-        elif isinstance(thing, bytes | bytearray):
+        elif type(thing) in (bytes, bytearray):
+            self._write(type(thing).__name__)
             self._add_bytes(bytes(thing))
         elif id(thing) in self._positions:
             self._write("again", str(self._positions[id(thing)]))
@@ -133,11 +164,14 @@ class _Identifier:
     def _add_new(self, thing: Any) -> None:
         """Describe an object that was not described before, by its kind."""
         if isinstance(thing, ModuleType):
-            self._write("module", thing.__name__)
+            self._write("module", thing.__name__, _read_version(thing.__name__))
         elif isinstance(thing, FunctionType):
             self._add_function(thing)
-        elif isinstance(thing, MethodType | BuiltinFunctionType):
-            self._write("method", thing.__qualname__)
+        elif isinstance(thing, MethodType):
+            self._write("method")
+            self._add_all([thing.__func__, thing.__self__])
+        elif isinstance(thing, BuiltinFunctionType):
+            self._write("built-in function", thing.__qualname__)
             self.add(thing.__self__)
         elif isinstance(thing, CodeType):
             self._add_code(thing)
@@ -148,6 +182,7 @@ class _Identifier:
             call = cast("partial[Any]", thing)
             self._add_all([call.func, *call.args])
             self._add_mapping(call.keywords)
+            self._add_attributes(vars(call))
         elif isinstance(thing, re.Pattern):
             pattern = cast("re.Pattern[Any]", thing)
             self._write("pattern", repr(pattern.pattern), str(pattern.flags))
@@ -156,6 +191,8 @@ class _Identifier:
             self.add(type(thing))
         elif isinstance(thing, Logger):
             self._write("logger", thing.name)
+        elif isinstance(thing, _LOCK_TYPES):
+            self._write("lock")
         elif isinstance(thing, staticmethod):
             self._write("static method")
             self.add(cast("staticmethod[..., Any]", thing).__func__)
@@ -201,6 +238,7 @@ class _Identifier:
         attribute_names = set(_list_names(function.__code__))
         self._add_variables(_read_closure(function), attribute_names)
         if _is_library(function.__module__):
+            self._write("version", _read_version(function.__module__))
             return
         self.add(function.__code__)
         used = {n: v for n, v in function.__globals__.items() if n in attribute_names}
@@ -249,14 +287,16 @@ class _Identifier:
         """Describe a class by its name, its bases and what it defines."""
         self._write("class", cls.__module__, cls.__qualname__)
         if _is_library(cls.__module__):
+            self._write("version", _read_version(cls.__module__))
             return
-        self._add_all(cls.__bases__)
+        self._add_all([type(cls), *cls.__bases__])
         attributes: dict[str, Any] = {}
         for name, value in vars(cls).items():
-            # Python and pydantic keep notes about a class under such names, such as `__doc__`.
-            is_note = name.startswith("__") and name.endswith("__") and not callable(value)
-            if not is_note and name != "_abc_impl":
+            is_pydantic_note = name.startswith("__pydantic_")
+            if name not in _CLASS_NOTES and not is_pydantic_note:
                 attributes[name] = value
+        # Pydantic removes the defaults of fields from the class.
+        attributes["__pydantic_fields__"] = vars(cls).get("__pydantic_fields__")
         self._add_attributes(attributes)
 
     def _add_attributes(self, attributes: Mapping[str, Any]) -> None:
@@ -271,12 +311,16 @@ class _Identifier:
         self._write("object")
         cls = cast("type[Any]", type(thing))
         self.add(cls)
-        if _is_library(cls.__module__):
-            # These identify an object completely: the id of a model of this package, and the URL
-            # that the client of an SDK asks.
-            name = getattr(thing, "id", None) or getattr(thing, "base_url", None)
-            if name is not None:
-                self._write("id", str(name))
+        if cls.__module__.startswith("assay.") and callable(thing):
+            model_id = getattr(thing, "id", None)
+            if isinstance(model_id, str):
+                self._write("model", model_id)
+                return
+        if cls.__module__.partition(".")[0] in _CLIENT_PACKAGES:
+            client = describe_client(thing)
+            if client is not None:
+                self._write("client")
+                self.add(client)
                 return
         if isinstance(thing, list | tuple):
             self._add_all(cast("Sequence[Any]", thing))
@@ -306,14 +350,13 @@ class _Identifier:
         try:
             reduced = object.__reduce_ex__(thing, 2)
         except Exception as error:  # noqa: BLE001 - a class of users may raise anything
-            if self._skips_unreadable:
-                return
             name = f"{type(thing).__module__}.{type(thing).__qualname__}"
             raise UnidentifiableError(
                 f"it refers to a {name}, which cannot be read: {error}"
             ) from None
         if isinstance(reduced, str):
             self._write("name", reduced)
+            self._add_attributes(getattr(thing, "__dict__", {}))
             return
         parts: list[Any] = [*reduced, None, None, None]
         _, arguments, state, list_items, dict_items = parts[:5]
@@ -337,6 +380,13 @@ class _Identifier:
 _CONTAINERS: Final = (list, tuple, dict, set, frozenset, MappingProxyType)
 
 
+def _is_plain(thing: object) -> bool:
+    """Return whether a value is identified by its type and its `repr`."""
+    if not isinstance(thing, _PLAIN_TYPES) or isinstance(thing, Enum):
+        return False
+    return type(thing) in _PLAIN_TYPES or _is_library(type(thing).__module__)
+
+
 def _read_closure(function: FunctionType) -> dict[str, Any]:
     """Return the variables of enclosing functions that a function refers to, by name."""
     variables: dict[str, Any] = {}
@@ -356,9 +406,9 @@ def _list_names(code: CodeType) -> Iterator[str]:
 
 
 @lru_cache(maxsize=4096)
-def _is_library(module_name: str | None) -> bool:
+def _is_library(module_name: object) -> bool:
     """Return whether a module is part of Python, of this package or of an installed package."""
-    if module_name is None:
+    if not isinstance(module_name, str):
         return False
     package = module_name.partition(".")[0]
     if package == "assay" or (package in sys.stdlib_module_names and package != "__main__"):
@@ -368,6 +418,22 @@ def _is_library(module_name: str | None) -> bool:
         return False
     folders = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
     return any(PurePath(file).is_relative_to(folder) for folder in folders)
+
+
+@lru_cache(maxsize=4096)
+def _read_version(module_name: str) -> str:
+    """Return the version of the installed package of a module; empty if it has none.
+
+    Python and this package have none: rubrics keep their version when those are replaced.
+    """
+    package = module_name.partition(".")[0]
+    if package == "assay" or package in sys.stdlib_module_names or not _is_library(module_name):
+        return ""
+    version = getattr(sys.modules.get(package), "__version__", None)
+    if version is None:
+        with suppress(PackageNotFoundError, ValueError):
+            version = metadata.version(package)
+    return str(version or "")
 
 
 # Functions as judges.
@@ -394,43 +460,58 @@ def identify_judge(function: object) -> str:
 
     - With an attribute `judge_id`, that is its name.
     - A function that can be imported is known by its path and its code.
-    - A method, a closure, a lambda, a `partial` or a callable object gets a name that no other
-      object has, in this process or in any other.
+    - A method, a closure, a lambda, a `partial`, a callable object, and a function whose code
+      cannot be identified get a name that no other object has, in this process or in any other.
     """
-    judge_id = getattr(function, "judge_id", None)
-    if isinstance(judge_id, str) and judge_id:
+    judge_id = _get_judge_id(function)
+    if judge_id is not None:
         return judge_id
     path = get_qualified_name(function)
-    if not has_own_name(function):
+    identity = _identify_by_name(function)
+    if identity is None:
         return f"{path}#{_get_token(function)}"
-    identifier = _Identifier(skips_unreadable=True)
-    identifier.add(function)
-    return f"{path}@{identifier.digest.hexdigest()[:12]}"
+    return f"{path}@{identity[:12]}"
 
 
-def has_own_name(function: object) -> bool:
-    """Return whether a function can be imported by its name: no method, closure or lambda can."""
+def has_lasting_name(function: object) -> bool:
+    """Return whether `identify_judge` returns the same name in another process."""
+    return _get_judge_id(function) is not None or _identify_by_name(function) is not None
+
+
+def _get_judge_id(function: object) -> str | None:
+    judge_id = getattr(function, "judge_id", None)
+    return judge_id if isinstance(judge_id, str) and judge_id else None
+
+
+def _identify_by_name(function: object) -> str | None:
+    """Return the identity of a function that can be imported by its name.
+
+    Return None for a method, a closure, a lambda, and for what cannot be identified.
+    """
     if not isinstance(function, FunctionType) or function.__closure__:
-        return False
+        return None
     module = sys.modules.get(function.__module__)
-    return getattr(module, function.__qualname__, None) is function
+    if getattr(module, function.__qualname__, None) is not function:
+        return None
+    try:
+        return identify(function)
+    except UnidentifiableError:
+        return None
 
 
 def _get_token(thing: object) -> str:
     """Return a text that no other object has. The same object always gets the same one."""
-    owner = thing
-    suffix = ""
     if isinstance(thing, MethodType):
-        # Each access makes another bound method, so the token is that of the object.
-        owner = thing.__self__
-        suffix = f".{thing.__name__}"
+        # Each access makes another bound method, so the token is made of those of its parts.
+        return f"{_get_token(thing.__self__)}.{_get_token(thing.__func__)}"
+    owner = thing
     reference, token = _TOKENS.get(id(owner), (None, ""))
     if reference is None or reference() is not owner:
         token = uuid.uuid4().hex[:12]
         # An object that cannot be referred to weakly gets a new token from every call.
         with suppress(TypeError):
             _TOKENS[id(owner)] = (weakref.ref(owner), token)
-    return token + suffix
+    return token
 
 
 def hash_settings(settings: object) -> str:
@@ -439,7 +520,7 @@ def hash_settings(settings: object) -> str:
     The key separates these hashes from all others, so that a known SHA-256 of a secret does not
     show where it was used.
     """
-    text = json.dumps(settings, sort_keys=True, default=identify_or_token)
+    text = json.dumps(_with_text_keys(settings), sort_keys=True, default=identify_or_token)
     key = b"assay settings of a model"
     return hashlib.blake2b(text.encode(), key=key, digest_size=12).hexdigest()
 
@@ -450,3 +531,86 @@ def identify_or_token(thing: object) -> str:
         return identify(thing)
     except UnidentifiableError:
         return _get_token(thing)
+
+
+def _with_text_keys(value: Any) -> Any:
+    """Return settings with the keys of all mappings as text, as JSON writes them."""
+    if isinstance(value, Mapping):
+        mapping = cast("Mapping[Any, Any]", value)
+        return {str(key): _with_text_keys(item) for key, item in mapping.items()}
+    if isinstance(value, list | tuple):
+        return [_with_text_keys(item) for item in cast("Sequence[Any]", value)]
+    return value
+
+
+# Clients of SDKs.
+
+# Headers that an SDK sends on its own, and those that say whose account pays, as the key does.
+_IGNORED_HEADERS: Final = frozenset(
+    {
+        "accept",
+        "accept-encoding",
+        "anthropic-version",
+        "api-key",
+        "authorization",
+        "connection",
+        "content-type",
+        "openai-organization",
+        "openai-project",
+        "user-agent",
+        "x-api-key",
+        "x-goog-api-client",
+        "x-goog-api-key",
+    }
+)
+
+
+def select_own_headers(headers: Mapping[str, Any]) -> dict[str, str]:
+    """Return the headers that may change an answer, by their names in lower case."""
+    own_headers: dict[str, str] = {}
+    for name, value in headers.items():
+        lower_name = name.lower()
+        is_of_sdk = lower_name in _IGNORED_HEADERS or lower_name.startswith("x-stainless-")
+        # The SDK of OpenAI has an object in place of a header that it does not send.
+        if isinstance(value, str) and not is_of_sdk:
+            own_headers[lower_name] = value
+    return own_headers
+
+
+def read_client_settings(client: Any) -> dict[str, Any]:
+    """Return what a client sends with every call, besides its key, that may change an answer."""
+    settings: dict[str, Any] = {}
+    google_options = getattr(getattr(client, "_api_client", None), "_http_options", None)
+    headers = getattr(client, "default_headers", None) or getattr(google_options, "headers", None)
+    if isinstance(headers, Mapping):
+        own_headers = select_own_headers(cast("Mapping[str, Any]", headers))
+        if own_headers:
+            settings["headers"] = own_headers
+    query = getattr(client, "default_query", None)
+    if isinstance(query, Mapping):
+        own_query = dict(cast("Mapping[str, Any]", query))
+        own_query.pop("api-version", None)  # the protocol of Azure, like `anthropic-version`
+        if own_query:
+            settings["query"] = own_query
+    body = getattr(google_options, "extra_body", None)
+    if isinstance(body, Mapping) and body:
+        settings["body"] = dict(cast("Mapping[str, Any]", body))
+    return settings
+
+
+def describe_client(client: Any) -> dict[str, Any] | None:
+    """Return the URL of an SDK's or an httpx client, and what it sends with every call.
+
+    Return None if the object does not show a URL.
+    """
+    google_options = getattr(getattr(client, "_api_client", None), "_http_options", None)
+    url = getattr(client, "base_url", None)
+    if url is None:
+        url = getattr(google_options, "base_url", None)
+    if url is None:
+        return None
+    description: dict[str, Any] = {"url": str(url), **read_client_settings(client)}
+    if type(client).__module__.startswith("httpx"):
+        description["headers"] = select_own_headers(client.headers)
+        description["query"] = str(client.params)
+    return description

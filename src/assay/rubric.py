@@ -127,10 +127,11 @@ class Rubric(BaseRubric, Loadable):
         return code
 
     def identity_state(self) -> dict[str, Any]:
-        """Return what decides the results of this object's own methods, if they are checks."""
+        """Return what decides the results of this rubric and of its methods that are checks."""
         state = dict(vars(self))
-        for name in ("_plan", "_version_key", "_known_version", "autograder"):
-            state.pop(name, None)  # the criteria and the judge are identified elsewhere
+        for name in ("_plan", "_version_key", "_known_version"):
+            state.pop(name, None)  # these are computed from the criteria
+        state["criteria"] = self.criteria
         return state
 
     def _find_class_objects(self, rollouts: Sequence[Rollout]) -> Mapping[str, Any]:

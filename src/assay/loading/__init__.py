@@ -165,6 +165,9 @@ class Loadable:
     def _list_code(self) -> list[object]:
         """Return functions, classes and objects of users that decide the score, besides checks."""
         code: list[object] = []
+        parser = self.given_parser
+        if parser is not None and parser_to_data(parser) is None:
+            code.append(parser)
         if self.aggregation.formula is not None:
             code.append(self.aggregation.formula)
         code += [part.function for part in self.shaping if not part.is_builtin]
@@ -175,12 +178,19 @@ class Loadable:
     def options_to_data(self, *, as_hash: bool = False) -> dict[str, Any]:
         """Return parser, `shows`, `thinking`, `shaping` and `ask_judge` as a file holds them.
 
-        Each is there only if it is set. With `as_hash`, parsers and functions that no file can name are allowed.
+        Each is there only if it is set. With `as_hash`, parsers and functions that no file can name
+        are allowed; `_list_code` says what they are.
         """
         data: dict[str, Any] = {}
         parser = self.given_parser
         if parser is not None:
-            data["parser"] = parser_to_data(parser) or _describe_parser(parser, as_hash)
+            named_parser = parser_to_data(parser)
+            if named_parser is None and not as_hash:
+                raise RubricError(
+                    f"{parser!r} cannot be written to a file: use a parser that a file can name "
+                    "(docs/reference/rubric-files.md), or set it after loading"
+                )
+            data["parser"] = named_parser or get_qualified_name(type(parser))
         if self.shows:
             data["shows"] = self.shows[0] if len(self.shows) == 1 else list(self.shows)
         if self.thinking:
@@ -190,22 +200,6 @@ class Loadable:
         if self.ask_judge != "always":
             data["ask_judge"] = self.ask_judge
         return data
-
-
-def _describe_parser(parser: Parser, as_hash: bool) -> str:
-    """Return the text by which a hash knows a parser that no file can name."""
-    if not as_hash:
-        raise RubricError(
-            f"{parser!r} cannot be written to a file: use a parser that a file can name "
-            "(docs/reference/rubric-files.md), or set it after loading"
-        )
-    settings: list[str] = []
-    for name, value in vars(parser).items():
-        if callable(value):
-            settings.append(f"{name}={get_qualified_name(value)}")
-        elif not name.startswith("_"):
-            settings.append(f"{name}={value!r}")
-    return f"{get_qualified_name(type(parser))}({', '.join(settings)})"
 
 
 def read_criterion_data(

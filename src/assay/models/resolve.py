@@ -14,7 +14,13 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel
 
 from assay.errors import Refused
-from assay.identity import has_own_name, hash_settings, identify_judge
+from assay.identity import (
+    has_lasting_name,
+    hash_settings,
+    identify_judge,
+    read_client_settings,
+    select_own_headers,
+)
 from assay.messages import MEDIA_KINDS
 from assay.models.budgets import count_call
 from assay.models.endpoint_model import Deduplicated, EndpointModel, SendPayload
@@ -32,9 +38,7 @@ from assay.models.sdk import (
     SdkSender,
     accepted_keywords,
     format_of_client,
-    read_client_settings,
     read_url_and_key,
-    select_own_headers,
 )
 from assay.models.structured import read_structured
 from assay.models.wire_format import WireFormat
@@ -446,8 +450,7 @@ class FunctionModel:
         self._function = function
         self.id = id or identify_judge(function)
         # Whether the id is the same in another process, so that answers may be kept under it.
-        has_given_id = id is not None or hasattr(function, "judge_id")
-        self.has_lasting_id = has_given_id or has_own_name(function)
+        self.has_lasting_id = id is not None or has_lasting_name(function)
         keywords = accepted_keywords(function)
         self._takes_keywords = keywords is None or {"system_prompt", "user_prompt"} <= keywords
 

@@ -60,57 +60,6 @@ def read_url_and_key(client: Any) -> tuple[str, str]:
     return str(url or "").rstrip("/"), str(key or "")
 
 
-# Headers that an SDK sends on its own, and those that say whose account pays, as the key does.
-_IGNORED_HEADERS = frozenset(
-    {
-        "accept",
-        "anthropic-version",
-        "api-key",
-        "authorization",
-        "content-type",
-        "openai-organization",
-        "openai-project",
-        "user-agent",
-        "x-api-key",
-        "x-goog-api-client",
-        "x-goog-api-key",
-    }
-)
-
-
-def select_own_headers(headers: Mapping[str, Any]) -> dict[str, str]:
-    """Return the headers that may change an answer, by their names in lower case."""
-    own_headers: dict[str, str] = {}
-    for name, value in headers.items():
-        lower_name = name.lower()
-        is_of_sdk = lower_name in _IGNORED_HEADERS or lower_name.startswith("x-stainless-")
-        # The SDK of OpenAI has an object in place of a header that it does not send.
-        if isinstance(value, str) and not is_of_sdk:
-            own_headers[lower_name] = value
-    return own_headers
-
-
-def read_client_settings(client: Any) -> dict[str, Any]:
-    """Return what a client sends with every call, besides its key, that may change an answer."""
-    settings: dict[str, Any] = {}
-    google_options = getattr(getattr(client, "_api_client", None), "_http_options", None)
-    headers = getattr(client, "default_headers", None) or getattr(google_options, "headers", None)
-    if isinstance(headers, Mapping):
-        own_headers = select_own_headers(cast("Mapping[str, Any]", headers))
-        if own_headers:
-            settings["headers"] = own_headers
-    query = getattr(client, "default_query", None)
-    if isinstance(query, Mapping):
-        own_query = dict(cast("Mapping[str, Any]", query))
-        own_query.pop("api-version", None)  # the protocol of Azure, like `anthropic-version`
-        if own_query:
-            settings["query"] = own_query
-    body = getattr(google_options, "extra_body", None)
-    if isinstance(body, Mapping) and body:
-        settings["body"] = dict(cast("Mapping[str, Any]", body))
-    return settings
-
-
 class SdkSender:
     """Send payloads through a client.
 
