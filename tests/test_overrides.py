@@ -72,6 +72,29 @@ class TestTheMethodThatWasCalled:
         await group.score_rollout(state)
         assert state["reward"] == 11.0
 
+    @pytest.mark.parametrize("kind", [Rubric, vf.Rubric])
+    async def test_as_a_criterion_of_another_rubric(self, kind):
+        """A tenth, and a tenth or five of them from the override."""
+
+        class AddsToScore(kind):
+            async def score_rollout(self, state):
+                await super().score_rollout(state)
+                state["reward"] += 0.1
+
+            async def score_group(self, states, **options):
+                await super().score_group(states, **options)
+                for state in states:
+                    state["reward"] += 0.5
+
+        rubric = kind([AddsToScore([lambda completion: 0.1]).as_criterion()])
+        state = make_state()
+        await rubric.score_rollout(state)
+        assert state["reward"] == pytest.approx(0.2)
+        assert rubric.score_rollout_sync(completion="a b c")["reward"] == pytest.approx(0.2)
+        assert rubric.grade_sync("a b c").raw_score == pytest.approx(0.2)
+        await rubric.score_group([state])
+        assert state["reward"] == pytest.approx(0.6)
+
     def test_from_synchronous_code(self):
         rubric = Both([one])
         assert rubric.score_rollout_sync(completion="a b c")["reward"] == 11.0

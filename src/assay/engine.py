@@ -28,6 +28,7 @@ from assay.graders.judge_input import build_judge_input
 from assay.graders.verdicts import check_score, score_verdict, to_finite_float
 from assay.models.budgets import has_stand_ins, is_dry_run, raise_if_price_unknown, rollout_spending
 from assay.models.model import has_room
+from assay.overrides import ScoringMethod
 from assay.plan import CheckSequence, Plan, PlannedCriterion, Stage
 from assay.reasoning import Thinking
 from assay.redaction import get_logger
@@ -69,6 +70,7 @@ class ScoringContext(NamedTuple):
     grader: Grader | None
     on_error: OnError
     read_completion: ReadCompletion
+    called: ScoringMethod = "score"  # the method that the caller called, also for nested rubrics
     version: str = ""  # of the rubric, for the reports
 
     @property
@@ -482,6 +484,7 @@ async def _check_steps(
         grader=context.grader,
         on_error=context.on_error,
         read_completion=context.read_completion,
+        called=context.called,
     )
 
     async def check_steps_of(rollout: Rollout) -> Answer:
@@ -510,7 +513,10 @@ async def _score_by_nested_rubric(
     needs_grader = hasattr(scorer, "autograder") and scorer.autograder is None
     if needs_grader and context.grader is not None:
         options["autograder"] = context.grader
-    reports = await scorer.score(rollouts, **options)
+    if hasattr(scorer, "score_all"):  # a rubric, which may override the method that was called
+        reports = await scorer.score_all(rollouts, **options, called=context.called)
+    else:
+        reports = await scorer.score(rollouts, **options)
     if len(reports) != len(rollouts):
         raise ValueError(f"it returned {len(reports)} reports for {len(rollouts)} rollouts")
     return [_convert_nested_report(report) for report in reports]

@@ -108,6 +108,7 @@ class Rubric(BaseRubric, Loadable):
             grader=self.autograder if autograder is None else autograder,
             on_error=self.on_error,
             read_completion=self._read_completion,
+            called=called,
             version=self._get_version(),
         )
         if self.shows is None and self.thinking is None:
