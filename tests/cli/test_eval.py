@@ -185,6 +185,7 @@ class TestEval:
         rows = files("own.jsonl", [{**QUESTIONS[0], "rubric": JUDGED}, QUESTIONS[1]])
         done = evaluate(server, "--judge", server.model, "-o", "run", data=rows)
         assert (done.code, server.calls) == (0, 3)
+        assert "scores only rows that have none" in done.err
         assert [row.report.metrics for row in Run.open("run").rows()] == [
             {"is_polite": 1.0},
             {"right": 0.0},

@@ -262,7 +262,11 @@ class TestEndings:
 
     @pytest.mark.parametrize(
         ("content", "words"),
-        [("", "has no rows"), ("[1]\n", "no object"), ('{"text": 1}\n', "--map completion=text")],
+        [
+            ("", "has no rows"),
+            ("[1]\n", "is not an object"),
+            ('{"text": 1}\n', "--map completion=text"),
+        ],
     )
     def test_bad_data_makes_no_folder(
         self, score: Any, files: Any, content: str, words: str
@@ -375,6 +379,19 @@ class TestAgain:
         assert f"have their own rubrics, which {judged} replaces" in done.err
         [criterion] = Run.open("run2").about.rubric.criteria
         assert {tuple(row.report.metrics) for row in Run.open("run2").rows()} == {(criterion.name,)}
+
+    def test_a_rubric_given_for_rows_with_their_own_is_said_to_score_the_others(
+        self, score: Any, files: Any
+    ) -> None:
+        own = [{"name": "own", "check": {"contains": "Paris"}}]
+        rows = files("own.jsonl", [{**row, "rubric": own} for row in ROWS])
+        done = score("-o", "run", data=rows)
+        assert "scores only rows that have none" in done.err
+        assert [row.report.metrics for row in Run.open("run").rows()] == [
+            {"own": 1.0},
+            {"own": 0.0},
+        ]
+        assert score().err == ""
 
     def test_without_a_rubric_rows_are_scored_by_their_own(
         self, score: Any, files: Any, serve: Any

@@ -12,7 +12,7 @@ import click
 import assay
 from assay import envs, runs
 from assay.cli.base_command import Command, print_note
-from assay.cli.inputs import apply_view, load_rubric, make_row_rubrics
+from assay.cli.inputs import apply_view, load_rubric, make_row_rubrics, note_rubrics_of_rows
 from assay.cli.judging import (
     DEFAULT_JUDGE,
     allow_media,
@@ -148,6 +148,7 @@ def command(data: str, **values: Any) -> int:
     examples = examples[: options.limit]
     if needs_row_rubrics:
         _check_all_have_rubrics(examples, data)
+    note_rubrics_of_rows(examples[0], data, options)
     rows_ask = do_rows_ask(make_row_rubrics(environment.scoring, options), examples)
     if not options.dry_run:
         check_local_model(options.model, quiet=options.quiet)

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from assay import runs
+from assay.cli.base_command import print_note
 
 if TYPE_CHECKING:
-    from assay.cli.options import ViewOptions
+    from assay.cli.options import RunOptions, ViewOptions
     from assay.rubric import Rubric
 
 # Names of the column with the text of a row, the usual name first.
@@ -62,6 +63,16 @@ def make_row_rubrics(rubric: Rubric | None, options: ViewOptions) -> runs.RowRub
         thinking=options.thinking,
         parser=options.parser,
     )
+
+
+def note_rubrics_of_rows(first_row: Mapping[str, Any], data: str, options: RunOptions) -> None:
+    """Say on stderr which rubric counts, if one was given although rows bring their own."""
+    if options.rubric is not None and runs.row.own_rubric(first_row) is not None:
+        print_note(
+            f"rows of {data} with a `rubric` are scored by it; {options.rubric} scores only rows "
+            "that have none",
+            quiet=options.quiet,
+        )
 
 
 def open_run(path: str) -> runs.Run:
