@@ -13,7 +13,6 @@ from assay.graders.judge_input import ToGrade, read_to_grade
 from assay.overrides import (
     METHODS,
     BaseResult,
-    ScoringMethod,
     call_on_states,
     current_call,
     install_overrides,
@@ -23,7 +22,7 @@ from assay.report import EvaluationReport
 from assay.rollout import Rollout, as_rollout
 from assay.shaping import ShapingPart, shape_rewards
 from assay.state_outputs import write_outputs, write_step_rewards, write_timing
-from assay.types import Messages, OnError
+from assay.types import Messages, OnError, ScoringMethod
 from assay.wording import format_value
 
 # One state per rollout, as environments pass them; scoring writes into them.

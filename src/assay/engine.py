@@ -28,7 +28,6 @@ from assay.graders.judge_input import build_judge_input
 from assay.graders.verdicts import check_score, score_verdict, to_finite_float
 from assay.models.budgets import has_stand_ins, is_dry_run, raise_if_price_unknown, rollout_spending
 from assay.models.model import has_room
-from assay.overrides import ScoringMethod
 from assay.plan import CheckSequence, Plan, PlannedCriterion, Stage
 from assay.reasoning import Thinking
 from assay.redaction import get_logger
@@ -50,7 +49,7 @@ from assay.step_criteria import (
     split_into_steps,
 )
 from assay.trajectory import combine_steps, read_steps
-from assay.types import OnError
+from assay.types import OnError, ScoringMethod
 from assay.wording import describe_error, format_value
 
 logger = get_logger("assay")

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from assay.aggregation import Totals, normalise
 from assay.concurrency import FAILURES, is_stop_request, run_concurrently, set_variable
@@ -20,13 +20,13 @@ from assay.errors import RubricError, SignatureError
 from assay.graders.verdicts import to_finite_float
 from assay.report import CriterionReport, EvaluationReport, aggregate
 from assay.rollout import OUTPUTS, Rollout
+from assay.types import ScoringMethod
 from assay.wording import describe_error, format_value
 
 if TYPE_CHECKING:
     from assay.base_rubric import BaseRubric
     from assay.graders.grader import Grader
 
-ScoringMethod: TypeAlias = Literal["score", "score_group", "score_rollout"]
 State: TypeAlias = MutableMapping[str, Any]
 
 # In the order in which an override is looked for, if the method called is not overridden.

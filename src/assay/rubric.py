@@ -21,7 +21,6 @@ from assay.loading.rubric_reader import (
     select_inner_options,
 )
 from assay.messages import read_completion, read_shows
-from assay.overrides import ScoringMethod
 from assay.parsers import Parser
 from assay.plan import Plan, Traits, bind_method, make_names_unique
 from assay.reasoning import Thinking, read_thinking
@@ -29,7 +28,7 @@ from assay.redaction import get_logger
 from assay.report import EvaluationReport, sum_reports
 from assay.rollout import Rollout
 from assay.shaping import read_shaping
-from assay.types import OnError, RewardFunc
+from assay.types import OnError, RewardFunc, ScoringMethod
 from assay.wording import describe_error, format_count, format_value
 
 logger = get_logger("assay")

@@ -36,6 +36,9 @@ RewardFunc: TypeAlias = IndividualRewardFunc | GroupRewardFunc
 # One reward per rollout; None for a rollout that is unscored.
 Rewards: TypeAlias = Sequence[float | None]
 
+# The methods by which callers score, and which subclasses of Rubric may override.
+ScoringMethod: TypeAlias = Literal["score", "score_group", "score_rollout"]
+
 # What happens when a criterion fails: its error is recorded on its line of the report, or raised.
 OnError: TypeAlias = Literal["record", "raise"]
 

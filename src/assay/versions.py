@@ -7,11 +7,10 @@ from typing import Any
 from assay.criterion import Criterion
 from assay.errors import RubricError
 from assay.graders.grader import Grader
-from assay.overrides import ScoringMethod
 from assay.report import EvaluationReport
 from assay.rollout import Rollout
 from assay.rubric import Rubric, RubricGroup
-from assay.types import RewardFunc
+from assay.types import RewardFunc, ScoringMethod
 from assay.wording import suggest_word
 
 

@@ -24,13 +24,13 @@ from assay.errors import RubricError
 from assay.graders.grader import Grader
 from assay.isolation import WorkBudget, current_work_budget
 from assay.loading.row_budget import DEFAULT_ROW_BUDGET, RowBudget
-from assay.overrides import ScoringMethod
 from assay.plan import PlannedCriterion
 from assay.report import CriterionReport, EvaluationReport, Score, aggregate
 from assay.rollout import Rollout
 from assay.rubric import Rubric
 from assay.runs.row import COLUMN
 from assay.shaping import read_shaping
+from assay.types import ScoringMethod
 from assay.wording import describe_error
 
 # Checks whose time grows in a straight line with the text.

@@ -18,10 +18,9 @@ from assay.graders.grader import Grader
 from assay.graders.judge_input import read_to_grade
 from assay.models.http import HttpAddress
 from assay.models.retry import backoff, retry_after
-from assay.overrides import ScoringMethod
 from assay.report import CriterionReport, EvaluationReport, aggregate
 from assay.rollout import Rollout
-from assay.types import OnError
+from assay.types import OnError, ScoringMethod
 from assay.wording import describe_error, format_value
 
 # Statuses after which another try may succeed. None: the server was not reached. 409: the worker does

@@ -29,7 +29,6 @@ from assay.envs.base_env import Hooked, called_by_name
 from assay.errors import RubricError
 from assay.graders.grader import Grader
 from assay.graders.prompt_text import system_prompt
-from assay.overrides import ScoringMethod
 from assay.parsers.text_parsers import identity
 from assay.plan import Plan, make_names_unique
 from assay.presets import tool_rubric
@@ -38,7 +37,7 @@ from assay.presets.tool_rubric import make_call_counter, total_tool_calls
 from assay.redaction import get_logger
 from assay.report import EvaluationReport
 from assay.rollout import PLURALS, Rollout
-from assay.types import INPUT_FIELDS, State
+from assay.types import INPUT_FIELDS, ScoringMethod, State
 from assay.wording import describe_error
 
 logger = get_logger("assay")
