@@ -30,7 +30,7 @@ def kept(place: Any) -> Any:
     """A cache with two verdicts of one judge, one of them old, and one of another."""
     store = open_store(place)
     for number, (judge, created) in enumerate([("a/x", OLD), ("a/x", None), ("b/y", None)]):
-        key = VerdictKey(f"q{number}", f"t{number}", judge, "1 per_criterion/2")
+        key = VerdictKey(f"q{number}", f"t{number}", judge, "1 per_criterion/3")
         when = {} if created is None else {"created": created}
         store.put_many([(key, CachedVerdict(f"MET\n{number}", cost=0.25, **when))])
     store.close()
@@ -76,7 +76,7 @@ class TestInspect:
         assert (row["judge"], row["verdict"], row["prompt"]) == (
             "a/x",
             "MET\n1",
-            "1 per_criterion/2",
+            "1 per_criterion/3",
         )
 
 

@@ -341,7 +341,7 @@ def _rubrics(rubric: Any) -> Iterator[Any]:
 
 
 def judge_name(grader: Grader) -> str:
-    """Who judges, and how: `PerCriterionGrader(openai/gpt-5-mini), per_criterion/2`."""
+    """Who judges, and how: `PerCriterionGrader(openai/gpt-5-mini), per_criterion/3`."""
     kind, title = type(grader).__name__, grader.title
     inner: Sequence[Grader] = getattr(grader, "inner", ())
     if inner:
