@@ -2,7 +2,7 @@
 
 import pytest
 
-from assay.presets.judge_rubric import PromptTemplate
+from assay.presets.judge_rubric import JudgeTemplate
 
 
 @pytest.mark.parametrize(
@@ -29,9 +29,9 @@ from assay.presets.judge_rubric import PromptTemplate
 )
 def test_only_places_are_filled(text: str, values: dict[str, str], filled: str) -> None:
     """Once, with what is put in left alone, and all other braces too."""
-    assert PromptTemplate(text).fill(values) == filled
+    assert JudgeTemplate(text).fill(values) == filled
 
 
 def test_it_names_its_places() -> None:
     """So that one that shows no response can be refused."""
-    assert PromptTemplate("{question} {response} {question}").fields == {"question", "response"}
+    assert JudgeTemplate("{question} {response} {question}").fields == {"question", "response"}

@@ -8,6 +8,8 @@ from assay.envs.environment_loader import load_environment as load_environment
 from assay.envs.evaluate import Options as Options
 from assay.envs.multi_turn import MultiTurnEnv as MultiTurnEnv
 from assay.envs.multi_turn import SingleTurnEnv as SingleTurnEnv
+from assay.envs.prompt_template import PromptError as PromptError
+from assay.envs.prompt_template import PromptTemplate as PromptTemplate
 from assay.envs.results import Evaluation as Evaluation
 from assay.envs.results import Results as Results
 from assay.envs.tool_use import ToolEnv as ToolEnv

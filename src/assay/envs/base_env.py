@@ -26,6 +26,7 @@ from assay.concurrency import FAILURES, is_stop_request, run_sync
 from assay.envs.dataset import Asking, Example, copied, examples_of, first_of, in_turn, messages_of
 from assay.envs.evaluate import Options, carry_out, refuse_wrong
 from assay.envs.model_under_test import ModelUnderTest
+from assay.envs.prompt_template import PromptTemplate
 from assay.envs.results import Evaluation, Results
 from assay.errors import RubricError
 from assay.models import Reply
@@ -123,6 +124,7 @@ class Given(TypedDict, total=False):
     eval_dataset: Any  # what `evaluate` asks about; the data set when there is none
     system_prompt: str | None
     few_shot: Sequence[Message] | None  # messages between the system prompt and the question
+    prompt: PromptTemplate | None  # how rows become prompts; in place of the two above
     parser: Parser | None  # how answers are read, by a rubric too that was given no parser
     rubric: Rubric | None
     sampling_args: Mapping[str, Any] | None  # for every call; those given to `evaluate` go before
@@ -159,6 +161,7 @@ class Environment(Hooked, ABC):
         rubric: Rubric | None = None,
         sampling_args: Mapping[str, Any] | None = None,
         *,
+        prompt: PromptTemplate | None = None,
         env_id: str = "",
     ) -> None:
         """A data set is a path, a list of mappings, a Hugging Face data set, a pandas frame, or a function of one.
@@ -170,6 +173,12 @@ class Environment(Hooked, ABC):
             raise ValueError("Either dataset or eval_dataset must be provided")
         if rubric is not None and not isinstance(rubric, Rubric):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise RubricError(f"rubric is {format_value(rubric)}: give a Rubric")
+        if prompt is not None and (system_prompt or few_shot):
+            raise ValueError(
+                "both a prompt and a system_prompt or few_shot are given: put them into the "
+                "PromptTemplate"
+            )
+        self.prompt = prompt
         self.system_prompt = system_prompt
         self.few_shot = messages_of(few_shot or [], "few_shot")
         self.rubric = Rubric() if rubric is None else rubric
@@ -178,7 +187,12 @@ class Environment(Hooked, ABC):
         self._parser = parser
         self._monitors: list[Rubric] = []
         self._asking = Asking(
-            system_prompt, tuple(self.few_shot), env_id or "default", self.keeps_text, **self.asks
+            template=prompt,
+            system_prompt=system_prompt,
+            few_shot=tuple(self.few_shot),
+            task=env_id or "default",
+            keeps_text=self.keeps_text,
+            **self.asks,
         )
         self._sources = {"dataset": dataset, "eval_dataset": eval_dataset}
         self._examples: dict[str, list[Example] | None] = {}

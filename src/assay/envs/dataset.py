@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
+from assay.envs.prompt_template import PromptTemplate
 from assay.messages import get_role
 from assay.tables import TableError, rows_of
 from assay.types import Message, Messages
@@ -29,6 +30,8 @@ NEEDED = (
 class Asking:
     """How a question becomes a prompt: system prompt, then examples of answers, then the question."""
 
+    # Takes the place of `system_prompt` and `few_shot`.
+    template: PromptTemplate | None = None
     system_prompt: str | None = None
     few_shot: tuple[Message, ...] = ()
     task: str = "default"  # what rows without a `task` are called
@@ -50,7 +53,7 @@ class Asking:
         where = f"row {number + 1} of {name}"
         example = {**row, "prompt": self._prompt(row, where), "info": _info(row, where)}
         example["answer"] = row.get("answer", "")
-        example["task"] = self.task if row.get("task") is None else str(row["task"])
+        example["task"] = self._find_task(row)
         own = row.get("example_id")
         if self.numbered and type(own) is not int:
             example |= (
@@ -60,15 +63,29 @@ class Asking:
             example["example_id"] = number if row.get("id") is None else row["id"]
         return example
 
+    def _find_task(self, row: Mapping[str, Any]) -> str:
+        """Return the `task` of a row, or its `category`, by which a summary groups rollouts."""
+        for column in ("task", "category"):
+            if isinstance(row.get(column), str | int):
+                return str(row[column])
+        return self.task
+
     def _prompt(self, row: Mapping[str, Any], where: str) -> Messages:
+        template = self.template
+        if template is not None and template.user is not None:
+            return template.fill(row, where=where)
         asked = row.get("prompt") if row.get("prompt") is not None else row.get("question")
         if asked is None:
             found = ", ".join(map(str, row)) or "none"
             raise TableError(f"{where} has the columns {found}: {NEEDED}")
-        is_alone = self.keeps_text and not self.system_prompt and not self.few_shot
+        is_alone = (
+            self.keeps_text and template is None and not self.system_prompt and not self.few_shot
+        )
         if is_alone and isinstance(asked, str) and "prompt" in row:
             return asked
         messages = messages_of(asked, where)
+        if template is not None:
+            return template.fill(row, messages, where=where)
         # A system prompt that the row brings takes the place of ours.
         others = (
             n

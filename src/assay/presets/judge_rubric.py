@@ -147,7 +147,7 @@ class JudgeRubric(Rubric):
         Raises a `RubricError` if the prompt has no field for the response, which it needs unless
         `shows_answer` is False.
         """
-        self._template = PromptTemplate(self.judge_prompt)
+        self._template = JudgeTemplate(self.judge_prompt)
         if self.shows_answer and self._template.fields.isdisjoint(RESPONSE_FIELDS):
             raise RubricError(
                 f"the template {format_value(self.judge_prompt)} does not show the judge what it is "
@@ -383,13 +383,13 @@ def _check_no_options(options: Mapping[str, Any], model: str) -> None:
 _FIELD = re.compile(r"\{([A-Za-z_]\w*)\}")
 
 
-class PromptTemplate:
+class JudgeTemplate:
     """A text with fields such as `{completion}`.
 
     If `str.format` accepts it, with plain names as its only fields, `{{` is written for `{`.
     Otherwise all braces other than those of fields stay as they are.
 
-    >>> PromptTemplate('Answer: {completion}. Reply as {"score": 7}').fill({"completion": "{answer}"})
+    >>> JudgeTemplate('Answer: {completion}. Reply as {"score": 7}').fill({"completion": "{answer}"})
     'Answer: {answer}. Reply as {"score": 7}'
     """
 
