@@ -35,6 +35,7 @@ COMMANDS: Final = {
     "score": "score saved rollouts, or score a saved run again",
     "eval": "ask a model the questions of a data set, and score its answers",
     "show": "show the summary and the rollouts of a saved run",
+    "list": "list the runs in a folder, with their scores",
     "view": "open the page of runs in a browser",
     "report": "write the page of runs into one file",
     "serve": "serve a rubric over HTTP, as a reward for trainers",

@@ -1,4 +1,4 @@
-"""`assay view RUN...`: open the page of runs in a browser."""
+"""`assay view PATH...`: open the page of runs in a browser."""
 
 from __future__ import annotations
 
@@ -6,32 +6,47 @@ import click
 
 from assay.cli.base_command import Command
 from assay.cli.judging import allow_media_folder
-from assay.cli.options import count, media_folder_option
+from assay.cli.options import media_folder_option
 
 
 @click.command(
     "view",
     cls=Command,
-    epilog="Exit codes: 0 stopped by Ctrl-C, 2 bad usage.",
-    example="assay view run",
+    epilog="Exit codes: 0 stopped by Ctrl-C, 1 the port is in use, 2 bad usage, such as a folder "
+    "without a run.",
+    example="assay view run\nassay view runs",
 )
-@click.argument("runs", metavar="RUN...", type=click.Path(), nargs=-1, required=True)
+@click.argument("paths", metavar="PATH...", type=click.Path(), nargs=-1, required=True)
 @click.option(
     "--port",
     metavar="PORT",
-    type=count,
-    default=0,
-    help="The port of the page; by default a free one.",
+    type=click.IntRange(0, 65535),
+    help="The port of the page; by default the first free one from 7600 on.",
 )
 @media_folder_option
-@click.option("--open", "browser", is_flag=True, help="Open the page in your browser.")
-def command(runs: tuple[str, ...], port: int, media_folder: str | None, browser: bool) -> None:
-    """Serve a page that shows the RUNs: summaries, every rollout, and two runs compared.
+@click.option(
+    "--no-open",
+    is_flag=True,
+    help="Only print the address. Without a display, no browser is opened either.",
+)
+def command(
+    paths: tuple[str, ...], port: int | None, media_folder: str | None, no_open: bool
+) -> None:
+    """Open a page in the browser that shows runs: summaries, every rollout, and comparisons.
 
-    A run that is still being written is shown as it grows. Only this machine can open the page.
-    Press Ctrl-C to stop.
+    PATH is the folder of a run, or a folder with several runs, which the page lists. A run that is
+    still being written is shown as it grows. Only this machine can open the page. Press Ctrl-C to
+    stop.
     """
-    from assay.viewer.page_server import serve_page
+    from assay.viewer.page_server import has_display, serve_page
+
+    def print_address(address: str) -> None:
+        click.echo(f"{address} (press Ctrl-C to stop)")
 
     with allow_media_folder(media_folder):
-        serve_page(runs, port=port, browser=browser, told=click.echo)
+        serve_page(
+            paths,
+            port=port,
+            opens_browser=not no_open and has_display(),
+            print_address=print_address,
+        )

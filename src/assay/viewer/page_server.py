@@ -6,9 +6,11 @@ another site can neither read this one, since the name it was asked under must b
 
 import asyncio
 import contextlib
+import errno
 import json
 import os
 import socket
+import sys
 import webbrowser
 from collections.abc import AsyncGenerator, Callable, Sequence
 from functools import partial
@@ -34,6 +36,8 @@ except ModuleNotFoundError as error:
     raise MissingExtraError("The page of a run", package=package, extra="cli") from None
 
 HOST: Final = "127.0.0.1"
+FIRST_PORT: Final = 7600
+PORTS_TO_TRY: Final = 100
 _OWN: Final = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:"
 HEADERS: Final = {
     "Content-Security-Policy": f"{_OWN}; {POLICY}; frame-ancestors 'none'",
@@ -48,15 +52,17 @@ LONGEST_LABEL: Final = 100_000
 def serve_page(
     paths: Sequence[str | Path],
     *,
-    port: int = 0,
-    browser: bool = False,
-    told: Callable[[str], object] = print,
+    port: int | None = None,
+    opens_browser: bool = False,
+    print_address: Callable[[str], object] = print,
 ) -> None:
-    """Serve the page of these runs, on any free port by default; `told` gets its address once it can be opened."""
-    try:
-        listening = socket.create_server((HOST, port), backlog=128)
-    except OSError as error:
-        raise AssayError(f"port {port} cannot be had ({error.strerror}): give another") from None
+    """Serve the page of the runs at these paths until the process is interrupted.
+
+    A path is a run or a folder of runs. Without a port, the first free one from 7600 on is used, so
+    that a bookmark of the page and what the browser remembers of it usually stay valid.
+    `print_address` gets the address as soon as it can be opened.
+    """
+    listening = _listen(port)
     with listening:
         address = f"http://{HOST}:{listening.getsockname()[1]}/"
         # Indices are kept between two looks.
@@ -66,10 +72,34 @@ def serve_page(
         folder.mkdir(parents=True, exist_ok=True)
         app = viewer_app(ViewedRuns(paths, folder))
         # The socket listens already, so a browser that opens the address now is served in a moment.
-        told(address)
-        if browser:
+        print_address(address)
+        if opens_browser:
             webbrowser.open(address)
         uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listening])
+
+
+def _listen(port: int | None) -> socket.socket:
+    """Return a socket that listens on the port; by default on the first free one from 7600 on."""
+    ports = range(FIRST_PORT, FIRST_PORT + PORTS_TO_TRY) if port is None else [port]
+    for candidate in ports:
+        try:
+            return socket.create_server((HOST, candidate), backlog=128)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE or port is not None:
+                raise AssayError(
+                    f"port {candidate} cannot be used ({error.strerror}): name another with --port"
+                ) from None
+    # All of them are in use: let the system choose.
+    return socket.create_server((HOST, 0), backlog=128)
+
+
+def has_display() -> bool:
+    """Return whether this machine can show a browser. Without a display, one would open as text."""
+    if os.environ.get("BROWSER"):
+        return True
+    if sys.platform in ("win32", "darwin"):
+        return "SSH_CONNECTION" not in os.environ
+    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
 def viewer_app(

@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from assay.messages import ALLOWED_MEDIA, media_access
 from assay.redaction import get_logger
 from assay.runs import Row, Run, RunError
 from assay.runs.folder import Lock, is_held
+from assay.runs.listing import find_runs
 from assay.runs.metadata import media_folders
 from assay.runs.row_rubrics import RowRubrics
 from assay.trust.labels import LABELS, Label, find_label_files, hash_row_text, read_run_labels
@@ -189,7 +191,7 @@ class ViewedRuns:
         self.runs: dict[str, ViewedRun] = {}
         self.closing = threading.Event()
         self._locks: list[Lock] = []
-        for path in paths:
+        for path in chain.from_iterable(map(find_runs, paths)):
             run = Run.open(path)
             identity = hashlib.sha256(os.fsencode(run.path.resolve())).hexdigest()[:8]
             if identity in self.runs:

@@ -1,0 +1,177 @@
+"""Find the runs in a folder, and describe each in one line: what was run, and how it scored."""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from assay.display import Page, Section, format_cell, shorten_line
+from assay.runs.folder import RunError
+from assay.runs.journal import Run
+from assay.runs.metadata import RunAbout
+from assay.runs.summary import Summary
+from assay.wording import format_count
+
+MAX_DEPTH = 3  # folders below the one that is listed
+
+
+@dataclass(frozen=True)
+class RunListing:
+    """One run in a list. A run that cannot be read has an error and nothing else."""
+
+    name: str  # its path below the folder that was listed
+    path: Path
+    about: RunAbout | None = None
+    summary: Summary | None = None
+    error: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the line as plain data. What is not known is None."""
+        data: dict[str, Any] = {"name": self.name, "path": str(self.path), "error": self.error}
+        if self.about is not None:
+            rubric = self.about.rubric
+            data |= {
+                "created": self.about.created,
+                "kind": self.about.kind,
+                "rubric": None if rubric is None else rubric.name,
+                "rubric_version": None if rubric is None else rubric.hash,
+                "model": self.about.model,
+                "judge": self.about.judge,
+            }
+        if self.summary is not None:
+            score = self.summary.score
+            data |= {
+                "rollouts": self.summary.rollouts,
+                "unscored": self.summary.unscored,
+                "complete": self.summary.complete,
+                "score": {"mean": score.mean, "low": score.low, "high": score.high},
+                "errors": sum(self.summary.errors.values()),
+                "cost": self.summary.spent.cost,
+                "unpriced": self.summary.spent.unpriced,
+            }
+        return data
+
+
+def is_run(path: str | os.PathLike[str]) -> bool:
+    """Return whether a run is saved in this folder."""
+    return (Path(path) / "run.json").is_file()
+
+
+def find_runs(path: str | os.PathLike[str]) -> list[Path]:
+    """Return the folder itself if it is a run, else the folders of all runs below it, by name.
+
+    Raise `RunError` if there is no such folder, or no run in it.
+    """
+    folder = Path(path)
+    if is_run(folder) or not folder.is_dir():
+        return [folder]  # opening what is not a run says why it cannot be opened
+    runs = sorted(_walk(folder, depth=0))
+    if not runs:
+        raise RunError(
+            f"{folder} holds no run: name the folder of a run, or a folder that holds some"
+        )
+    return runs
+
+
+def _walk(folder: Path, depth: int) -> Iterator[Path]:
+    for child in folder.iterdir():
+        if child.name.startswith(".") or child.is_symlink() or not child.is_dir():
+            continue
+        if is_run(child):
+            yield child
+        elif depth + 1 < MAX_DEPTH:
+            yield from _walk(child, depth + 1)
+
+
+def list_runs(folder: str | os.PathLike[str]) -> list[RunListing]:
+    """Return a line for each run in the folder, the newest first."""
+    listings = [describe_run(path, folder) for path in find_runs(folder)]
+    return sorted(listings, key=_get_age, reverse=True)
+
+
+def _get_age(listing: RunListing) -> str:
+    return "" if listing.about is None else listing.about.created
+
+
+def describe_run(path: Path, folder: str | os.PathLike[str]) -> RunListing:
+    """Return the line of one run, named by its path below the folder."""
+    name = path.resolve().name
+    if path != Path(folder):
+        name = str(path.relative_to(folder))
+    try:
+        run = Run.open(path)
+        return RunListing(name, path, run.about, run.summary())
+    except RunError as error:
+        return RunListing(name, path, error=str(error))
+
+
+def make_list_page(folder: str | os.PathLike[str], listings: Sequence[RunListing]) -> Page:
+    """Return the list as a page, to print."""
+    columns = (
+        "run",
+        "date",
+        "rubric",
+        "model",
+        "judge",
+        "rollouts",
+        "score",
+        "95 %",
+        "errors",
+        "cost",
+    )
+    rows = [_make_cells(listing) for listing in listings]
+    # A column in which no run has a value is left out.
+    used = [
+        i for i in range(len(columns)) if i == 0 or any(row[i] not in (None, "") for row in rows)
+    ]
+    return Page(
+        title=f"{folder}: {format_count(len(listings), 'run')}",
+        sections=[Section([columns[i] for i in used], [[row[i] for i in used] for row in rows])],
+        notes=[f"{line.name} cannot be read: {line.error}" for line in listings if line.error],
+        data={"runs": [listing.to_dict() for listing in listings]},
+    )
+
+
+def _make_cells(listing: RunListing) -> list[Any]:
+    about = listing.about
+    summary = listing.summary
+    if about is None or summary is None:
+        return [listing.name, "cannot be read", *[None] * 8]
+    rubric = None
+    if about.rubric is not None:
+        rubric = f"{about.rubric.name or 'unnamed'} {about.rubric.hash[:8]}"
+    rollouts = f"{summary.rollouts:,}"
+    if summary.unscored:
+        rollouts += f", {summary.unscored:,} unscored"
+    if not summary.complete:
+        rollouts += ", not finished"
+    score = summary.score
+    interval = None
+    if score.low is not None and score.high is not None:
+        interval = f"{format_cell(score.low)} to {format_cell(score.high)}"
+    return [
+        listing.name,
+        about.created.replace("T", " ").removesuffix("Z")[:16],
+        rubric,
+        None if about.model is None else shorten_line(about.model, 40),
+        None if about.judge is None else shorten_line(about.judge, 40),
+        rollouts,
+        score.mean,
+        interval,
+        sum(summary.errors.values()) or None,
+        _format_cost(summary),
+    ]
+
+
+def _format_cost(summary: Summary) -> str | None:
+    """Return what the run cost. A run that called no model has no cost, which is not $0."""
+    spent = summary.spent
+    if not spent.calls:
+        return None
+    if spent.cost is None:
+        return "not known"
+    cost = f"${spent.cost:.2f}"
+    if spent.unpriced:
+        cost += f" and {format_count(spent.unpriced, 'call')} without a known price"
+    return cost
