@@ -72,4 +72,4 @@ def test_the_command_line_names_the_one_thing_to_set(tmp_path: Path) -> None:
     grade = ("-m", "assay", "grade", "--text", "x", "-r", str(tmp_path / "rubric.yaml"))
     done = run(*grade, OPENAI_API_KEY="k", ASSAY_MODELS=str(tmp_path), XDG_CACHE_HOME=str(tmp_path))
     assert done.returncode == 2
-    assert "OPENAI_API_KEY is set, so set ASSAY_MODEL=openai/gpt-5-mini to use it" in done.stderr
+    assert "OPENAI_API_KEY is set, so --judge openai/gpt-5-mini would do" in done.stderr

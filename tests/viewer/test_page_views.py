@@ -172,7 +172,7 @@ def cited(serve, tmp_path_factory):
     ]
     rubric = Rubric(
         [
-            {"requirement": "Looks first", "name": "looks"},
+            {"requirement": "Looks first", "name": "looks", "thinking": "shown"},
             {"check": MaxWords(5), "name": "short", "scope": "step"},
             {"check": Called("refund", times=0), "name": "keeps_money"},
             {"check": Called("search_orders", times=0), "name": "guesses"},

@@ -16,7 +16,13 @@ from dataclasses import dataclass
 from typing import Any, Final, NotRequired, Self, TypedDict, Unpack
 
 from assay.concurrency import run_sync
-from assay.isolation.process import Outcome, PoolTask, Template, WorkerLostError, WorkerProcess
+from assay.isolation.process import (
+    Outcome,
+    PoolTask,
+    TemplateConnection,
+    WorkerLostError,
+    WorkerProcess,
+)
 from assay.isolation.protocol import Function, WorkerSettings, packed, packed_arguments
 from assay.isolation.work_budget import current_work_budget
 from assay.redaction import get_logger
@@ -107,9 +113,9 @@ class Pool:
             threading.Lock()
         )  # held to change anything here, and to close what another thread may interrupt
         self._idle: list[WorkerProcess] = []  # workers without a task; the last one is used first
-        self.template: Template | None = None  # which forks workers
+        self.template: TemplateConnection | None = None  # which forks workers
         self.templates: list[
-            Template
+            TemplateConnection
         ] = []  # this one, and those before it, which end when their last worker has
         # A thread holds its pool only while it has a task, so that one which is used no more is collected.
         self.finalizer = weakref.finalize(self, _end, self._idle, self.templates)
@@ -346,8 +352,8 @@ class Pool:
             template.close()
         raise _LostError(f"RuntimeError: no worker could be started ({why})")
 
-    def _new_template(self) -> Template:
-        self.templates.append(Template(self._settings))
+    def _new_template(self) -> TemplateConnection:
+        self.templates.append(TemplateConnection(self._settings))
         return self.templates[-1]
 
     def _end_worker(self, task: PoolTask, why: str = "") -> None:
@@ -359,7 +365,7 @@ class Pool:
                 self._counts[why] += 1
 
 
-def _end(workers: list[WorkerProcess], templates: list[Template]) -> None:
+def _end(workers: list[WorkerProcess], templates: list[TemplateConnection]) -> None:
     """End workers without a task, and then their templates. Takes no lock, since the garbage collector calls it."""
     for worker in workers:
         worker.end()

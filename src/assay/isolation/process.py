@@ -141,7 +141,7 @@ class WorkerProcess:
     side is shut down.
     """
 
-    def __init__(self, template: "Template") -> None:
+    def __init__(self, template: "TemplateConnection") -> None:
         """Ask for it. Raises `OSError` when the template is gone."""
         self.template = template
         self.tasks = 0  # how many tasks it has done
@@ -332,7 +332,7 @@ def _not_done(hard: float, since: float, seconds: float) -> Outcome:
     return Outcome(kind="timeout", message=f"TimeoutError: {text}", seconds=seconds)
 
 
-class Template:
+class TemplateConnection:
     """The pool's end of the template process, which forks workers."""
 
     def __init__(self, settings: WorkerSettings) -> None:
