@@ -1,0 +1,386 @@
+"""The SQLite file of a run: what is saved stays saved, and errors say what to do."""
+
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+
+import pytest
+
+from assay.runs.store import (
+    FILE_NAME,
+    RunError,
+    RunFile,
+    RunRefused,
+    RunWriter,
+    SavedCall,
+    SavedRollout,
+    SavedVerdict,
+    is_run,
+)
+
+ABOUT = {"kind": "score", "created": "2026-01-31T09:30:00Z", "rubric": None, "data": {}}
+
+
+@pytest.fixture(params=["wal", "delete"], autouse=True)
+def journal_mode(request, monkeypatch):
+    """Both ways in which SQLite protects a transaction."""
+    monkeypatch.setenv("ASSAY_JOURNAL_MODE", request.param)
+    return request.param
+
+
+def rollout(example, sample=0, *, row=None, error=None, verdicts=(), calls=(), text="Paris"):
+    return SavedRollout(
+        example=example,
+        sample=sample,
+        row=row,
+        task="default",
+        score=None if error else 1.0,
+        reward=None if error else 1.0,
+        error=error,
+        model=None,
+        input_tokens=0,
+        output_tokens=0,
+        cost=0.0,
+        seconds=None,
+        data=f'{{"example":"{example}","fields":{{"prompt":"Q","completion":"{text}"}}}}',
+        verdicts=verdicts,
+        calls=calls,
+    )
+
+
+def write(folder, *rollouts):
+    with RunWriter(folder) as writer:
+        writer.save_about(ABOUT)
+        writer.save_rollouts(rollouts)
+
+
+def examples(folder):
+    return [example for (example,) in RunFile(folder).select("SELECT example FROM rollouts")]
+
+
+def test_a_run_is_one_file_after_it_was_written(tmp_path, journal_mode):
+    with RunWriter(tmp_path / "run") as writer:
+        writer.save_about(ABOUT)
+        writer.save_rollouts([rollout("a")])
+        assert writer.journal_mode == journal_mode
+    assert [path.name for path in (tmp_path / "run").iterdir()] == [FILE_NAME]
+    assert is_run(tmp_path / "run")
+    assert is_run(tmp_path / "run" / FILE_NAME)
+    assert RunFile(tmp_path / "run" / FILE_NAME).read_run()["kind"] == "score"
+
+
+def test_prompt_and_completion_are_columns(tmp_path):
+    write(tmp_path, rollout("a"))
+    assert RunFile(tmp_path).select("SELECT prompt, completion FROM rollouts") == [("Q", "Paris")]
+
+
+def test_rollouts_come_in_the_order_of_the_data(tmp_path):
+    """Also over several batches."""
+    numbers = list(range(1200))
+    write(tmp_path, *[rollout(str(number), row=number) for number in reversed(numbers)])
+    ids = [rollout_id for rollout_id, _ in RunFile(tmp_path).read_rollouts()]
+    assert ids == list(range(1200, 0, -1))
+
+
+def test_a_rollout_without_a_place_comes_last(tmp_path):
+    write(tmp_path, rollout("b", row=4), rollout("c"), rollout("a", row=0))
+    data = [data for _, data in RunFile(tmp_path).read_rollouts()]
+    assert [line[12:13] for line in data] == [b"a", b"b", b"c"]
+
+
+def test_a_reader_sees_what_was_saved_so_far(tmp_path):
+    with RunWriter(tmp_path) as writer:
+        writer.save_about(ABOUT)
+        run = RunFile(tmp_path)
+        assert run.is_being_written
+        assert list(run.read_rollouts()) == []
+        writer.save_rollouts([rollout("a")])
+        assert len(list(run.read_rollouts())) == 1
+    assert not run.is_being_written
+
+
+def test_a_failed_rollout_is_replaced_with_its_verdicts(tmp_path):
+    verdict = SavedVerdict(0, "is_kind", 1.0, "MET", "Because.", None, "judge-1")
+    with RunWriter(tmp_path) as writer:
+        writer.save_about(ABOUT)
+        writer.save_rollouts(
+            [rollout("a", error="Overloaded", verdicts=[verdict, verdict._replace(position=1)])]
+        )
+        assert not writer.is_finished("a", 0)
+        writer.save_rollouts([rollout("a", verdicts=[verdict])])
+        assert writer.is_finished("a", 0)
+        # One that failed does not take the place of one that did not.
+        writer.save_rollouts([rollout("a", error="Overloaded")])
+        assert writer.is_finished("a", 0)
+    run = RunFile(tmp_path)
+    assert run.select("SELECT * FROM verdicts") == [(1, *verdict)]
+    assert run.select("SELECT count(*) FROM rollouts") == [(1,)]
+
+
+def test_calls_are_kept_with_their_rollout(tmp_path):
+    call = SavedCall(0, "judge", "judge-1", "[]", "MET", 10, 2, 0.01, '{"reply": "MET"}')
+    write(tmp_path, rollout("a", calls=[call]))
+    assert RunFile(tmp_path).read_calls(1) == [{"reply": "MET"}]
+
+
+def test_a_generation_is_kept_until_its_rollout_is_finished(tmp_path):
+    with RunWriter(tmp_path) as writer:
+        writer.save_about(ABOUT)
+        writer.save_generation("a", 0, '{"completion": "Paris"}')
+    with RunWriter(tmp_path) as writer:
+        assert writer.read_generation("a", 0) == '{"completion": "Paris"}'
+        writer.save_rollouts([rollout("a")])
+        assert writer.read_generation("a", 0) is None
+
+
+def test_the_summary_is_dropped_when_a_rollout_is_added(tmp_path):
+    write(tmp_path, rollout("a"))
+    with RunWriter(tmp_path) as writer:
+        writer.save_summary({"rollouts": 1}, complete=True)
+        assert RunFile(tmp_path).select("SELECT summary, complete FROM run") == [
+            ('{"rollouts": 1}', 1)
+        ]
+        writer.save_rollouts([rollout("b")])
+        assert RunFile(tmp_path).select("SELECT summary, complete FROM run") == [(None, 0)]
+
+
+def test_the_spending_of_each_session_is_a_row(tmp_path):
+    for dollars in (0.5, 0.25):
+        with RunWriter(tmp_path) as writer:
+            session = writer.start_session("2026-01-31T09:30:00Z")
+            writer.save_spending(session, {"calls": 1, "cost": dollars})
+    assert RunFile(tmp_path).select("SELECT session, calls, cost FROM spending") == [
+        (1, 1, 0.5),
+        (2, 1, 0.25),
+    ]
+
+
+KILLED = """
+import sys, time
+sys.path.insert(0, {tests!r})
+from test_store import ABOUT, RunWriter, rollout
+writer = RunWriter({folder!r})
+writer.save_about(ABOUT)
+for number in range(100_000):
+    writer.save_rollouts([rollout(str(number))])
+    print(number, flush=True)
+"""
+
+
+def test_a_kill_loses_nothing_that_was_saved(tmp_path):
+    """And the file can be read and written at once."""
+    code = KILLED.format(tests=os.path.dirname(__file__), folder=str(tmp_path / "run"))
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as child:
+        for _ in range(50):
+            child.stdout.readline()
+        child.send_signal(signal.SIGKILL)
+        printed = child.stdout.read().splitlines()
+    last = int(printed[-1]) if printed and printed[-1] else 49
+    saved = {int(example) for example in examples(tmp_path / "run")}
+    assert saved >= set(range(last))
+    assert len(list(RunFile(tmp_path / "run").read_rollouts())) == len(saved)
+    with RunWriter(tmp_path / "run") as writer:
+        writer.save_rollouts([rollout("more")])
+    assert RunFile(tmp_path / "run").select("PRAGMA integrity_check") == [("ok",)]
+
+
+SECOND = """
+from assay.runs.store import RunError, RunWriter
+try:
+    RunWriter({folder!r})
+except RunError as error:
+    print(error)
+"""
+
+
+def test_a_second_writer_is_refused_by_name(tmp_path):
+    with RunWriter(tmp_path):
+        code = SECOND.format(folder=str(tmp_path))
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert f"is being written by process {os.getpid()}: wait until it ends" in done.stdout
+        with pytest.raises(RunError, match="is being written by process"):
+            RunWriter(tmp_path)
+    RunWriter(tmp_path).close()
+
+
+FORKING = """
+import os, signal, sys
+from assay.runs.store import RunWriter
+writer = RunWriter({folder!r})
+if os.fork() == 0:
+    print("forked", flush=True)
+    sys.stdin.read()
+else:
+    signal.pause()
+"""
+
+
+def test_a_forked_child_does_not_hold_the_run(tmp_path):
+    """A worker that outlives a killed process does not keep the next writer out."""
+    code = FORKING.format(folder=str(tmp_path))
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", code], **pipes) as process:
+        assert process.stdout.readline() == b"forked\n"
+        process.kill()
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        RunWriter(tmp_path).close()
+
+
+FULL = """
+import sys, resource, signal
+sys.path.insert(0, {tests!r})
+from test_store import ABOUT, RunWriter, rollout, RunError
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+writer = RunWriter({folder!r})
+writer.save_about(ABOUT)
+resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
+try:
+    for number in range(100_000):
+        writer.save_rollouts([rollout(str(number), text="x" * 700)])
+except RunError as error:
+    print(number, error)
+"""
+
+
+def test_a_full_disk_stops_with_a_message_and_the_run_can_be_resumed(tmp_path):
+    code = FULL.format(tests=os.path.dirname(__file__), folder=str(tmp_path))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    count = int(done.stdout.split()[0])
+    assert count > 5
+    assert "cannot be written" in done.stdout
+    assert f"{count} rollouts are saved: free some space" in done.stdout
+    with RunWriter(tmp_path) as writer:
+        assert writer.count_rollouts() == count
+        writer.save_rollouts([rollout("more")])
+
+
+def test_a_merged_run_holds_the_rollouts_of_both(tmp_path):
+    """Where both have a rollout, the one without an error counts."""
+    verdict = SavedVerdict(0, "is_kind", 1.0, "MET", None, None, None)
+    write(
+        tmp_path / "one",
+        rollout("a", row=0, verdicts=[verdict]),
+        rollout("b", row=1, error="Overloaded", verdicts=[verdict]),
+    )
+    write(
+        tmp_path / "two",
+        rollout("a", row=0, error="Overloaded"),
+        rollout("b", row=1, verdicts=[verdict._replace(verdict="UNMET")]),
+        rollout("c", row=2),
+    )
+    with RunWriter(tmp_path / "one") as writer:
+        writer.merge_from(tmp_path / "two")
+        writer.save_rollouts([rollout("d")])
+    run = RunFile(tmp_path / "one")
+    assert run.select("SELECT example, error FROM rollouts ORDER BY row") == [
+        ("a", None),
+        ("b", None),
+        ("c", None),
+        ("d", None),
+    ]
+    query = "SELECT example, verdict FROM verdicts JOIN rollouts ON id = rollout ORDER BY row"
+    assert run.select(query) == [("a", "MET"), ("b", "UNMET")]
+
+
+class TestDamage:
+    def damage(self, folder, offset, garbage):
+        with (folder / FILE_NAME).open("r+b") as file:
+            file.seek(offset)
+            file.write(garbage)
+
+    def test_a_changed_character_is_noticed(self, tmp_path):
+        """SQLite itself has no checksums."""
+        write(tmp_path, rollout("a"), rollout("b", text="Rome"))
+        place = (tmp_path / FILE_NAME).read_bytes().index(b"Rome")
+        self.damage(tmp_path, place, b"Nome")
+        with pytest.raises(RunError, match="checksum of rollout 2 .* --recover FOLDER"):
+            list(RunFile(tmp_path).read_rollouts())
+
+    def test_what_can_be_read_is_recovered(self, tmp_path):
+        verdict = SavedVerdict(0, "is_kind", 1.0, "MET", "Because.", None, "judge-1")
+        write(
+            tmp_path / "run",
+            *[rollout(str(n), text="x" * 500, verdicts=[verdict]) for n in range(100)],
+        )
+        place = (tmp_path / "run" / FILE_NAME).read_bytes().index(b'"example":"40"')
+        # Most of a page is overwritten, with several rollouts in it.
+        self.damage(tmp_path / "run", place // 4096 * 4096, b"\xff" * 3000)
+        with pytest.raises(RunError, match="is damaged"):
+            list(RunFile(tmp_path / "run").read_rollouts())
+        with RunWriter(tmp_path / "new") as writer:
+            saved, lost = RunFile(tmp_path / "run").recover(writer)
+        assert saved + lost == 100
+        assert 1 <= lost <= 8
+        run = RunFile(tmp_path / "new")
+        assert len(list(run.read_rollouts())) == saved
+        assert run.select("SELECT count(*) FROM verdicts") == [(saved,)]
+        assert run.read_run() == ABOUT
+
+    def test_a_file_that_is_not_sqlite_is_called_damaged(self, tmp_path):
+        (tmp_path / FILE_NAME).write_bytes(b"not SQLite" * 100)
+        with pytest.raises(RunError, match="is damaged .file is not a database"):
+            RunFile(tmp_path).read_run()
+        with pytest.raises(RunError, match="is damaged"):
+            RunWriter(tmp_path)
+        # The lock was released.
+        assert [path.name for path in tmp_path.iterdir()] == [FILE_NAME]
+
+
+def test_a_run_on_read_only_media_can_be_read(tmp_path):
+    write(tmp_path / "run", rollout("a"))
+    (tmp_path / "run").chmod(0o500)
+    try:
+        assert examples(tmp_path / "run") == ["a"]
+    finally:
+        (tmp_path / "run").chmod(0o700)
+
+
+class TestOtherFiles:
+    def test_a_folder_of_an_earlier_version_is_named_as_such(self, tmp_path):
+        (tmp_path / "run.json").write_text("{}")
+        (tmp_path / "rollouts.jsonl").write_text("")
+        for open_run in (RunFile, RunWriter):
+            with pytest.raises(RunError, match="was written by an earlier version of assay"):
+                open_run(tmp_path)
+
+    def test_a_database_of_another_program_is_left_alone(self, tmp_path):
+        with sqlite3.connect(tmp_path / FILE_NAME) as connection:
+            connection.execute("CREATE TABLE notes (text)")
+        connection.close()
+        for open_run in (RunWriter, lambda folder: RunFile(folder).read_run()):
+            with pytest.raises(RunRefused, match="is an SQLite file, but not a run"):
+                open_run(tmp_path)
+
+    def test_a_later_format_is_refused(self, tmp_path):
+        write(tmp_path)
+        with sqlite3.connect(tmp_path / FILE_NAME) as connection:
+            connection.execute("PRAGMA user_version = 2")
+        connection.close()
+        with pytest.raises(RunRefused, match="has version 2 of the format"):
+            RunFile(tmp_path).read_run()
+
+    def test_a_folder_without_a_run_is_named(self, tmp_path):
+        with pytest.raises(RunError, match="there is no run .*nowhere: name the folder"):
+            RunFile(tmp_path / "nowhere")
+        with pytest.raises(RunError, match=r"has no run\.assay, so it is not a run"):
+            RunFile(tmp_path)
+
+    def test_a_file_where_the_folder_should_be_is_refused(self, tmp_path):
+        (tmp_path / "run").write_text("")
+        with pytest.raises(RunRefused, match="is a file, and a run needs a folder"):
+            RunWriter(tmp_path / "run")
+
+
+def test_a_run_that_was_started_but_not_described_holds_nothing(tmp_path):
+    RunWriter(tmp_path).close()
+    with pytest.raises(RunError, match="holds no run yet"):
+        RunFile(tmp_path).read_run()
+
+
+def test_a_copy_of_the_file_alone_is_a_run(tmp_path):
+    write(tmp_path / "run", rollout("a"))
+    shutil.copy(tmp_path / "run" / FILE_NAME, tmp_path / "copy.assay")
+    assert examples(tmp_path / "copy.assay") == ["a"]
