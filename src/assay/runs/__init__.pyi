@@ -2,8 +2,6 @@ from assay.loading.row_budget import RowBudget as RowBudget
 from assay.runs import jsonable as jsonable
 from assay.runs import row as row
 from assay.runs import summary as summary
-from assay.runs.folder import RunError as RunError
-from assay.runs.folder import RunRefused as RunRefused
 from assay.runs.journal import Journal as Journal
 from assay.runs.journal import Run as Run
 from assay.runs.metadata import RubricAbout as RubricAbout
@@ -14,6 +12,8 @@ from assay.runs.pipeline import score_rows as score_rows
 from assay.runs.rescorer import rescore as rescore
 from assay.runs.row import Row as Row
 from assay.runs.row_rubrics import RowRubrics as RowRubrics
+from assay.runs.run_store import RunError as RunError
+from assay.runs.run_store import RunRefused as RunRefused
 from assay.runs.spending import Spending as Spending
 from assay.runs.stats import MeanEstimate as MeanEstimate
 from assay.runs.summary import Summary as Summary

@@ -11,15 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, cast
 
-from assay.errors import AssayError
-
-
-class RunError(AssayError):
-    """A run's folder cannot be read, written or gone on with; the message says what to do."""
-
-
-class RunRefused(RunError, ValueError):  # noqa: N818 - named as `Refused` is
-    """What was given makes no run: a folder, rows or settings that do not fit it or each other."""
+from assay.runs.run_store import RunError, RunRefused
 
 
 class Folder:

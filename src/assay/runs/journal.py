@@ -209,7 +209,7 @@ class Run:
 
     >>> Run.open("no/such/folder")
     Traceback (most recent call last):
-    assay.runs.folder.RunError: there is no folder no/such/folder: name the folder of a run
+    assay.runs.run_store.RunError: there is no folder no/such/folder: name the folder of a run
     """
 
     def __init__(self, folder: Folder, about: RunAbout) -> None:

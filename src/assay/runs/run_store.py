@@ -586,7 +586,7 @@ class RunWriter(AbstractContextManager["RunWriter"]):
     def merge_from(self, path: str | os.PathLike[str]) -> None:
         """Copy the rollouts, generations, spending and labels of another run into this one.
 
-        Nobody may write the other run meanwhile. Where both runs have a rollout, that of the other
+        No other process may write the other run meanwhile. Where both runs have a rollout, that of the other
         run counts, unless only that one has an error.
         """
         other = RunFile(path).path
@@ -609,7 +609,7 @@ class RunWriter(AbstractContextManager["RunWriter"]):
                 with explain_errors(self.path):
                     self._connection.execute("PRAGMA busy_timeout = 0")
                     with suppress(sqlite3.OperationalError):
-                        # Fails while somebody reads: then SQLite's files stay, and are read too.
+                        # Fails while another connection reads: then the WAL stays, and is read too.
                         self._connection.execute("PRAGMA journal_mode = DELETE")
                     self._connection.close()
             finally:

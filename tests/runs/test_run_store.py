@@ -6,10 +6,11 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from assay.runs.store import (
+from assay.runs.run_store import (
     FILE_NAME,
     RunError,
     RunFile,
@@ -161,7 +162,7 @@ def test_the_spending_of_each_session_is_a_row(tmp_path):
 KILLED = """
 import sys, time
 sys.path.insert(0, {tests!r})
-from test_store import ABOUT, RunWriter, rollout
+from test_run_store import ABOUT, RunWriter, rollout
 writer = RunWriter({folder!r})
 writer.save_about(ABOUT)
 for number in range(100_000):
@@ -172,7 +173,7 @@ for number in range(100_000):
 
 def test_a_kill_loses_nothing_that_was_saved(tmp_path):
     """And the file can be read and written at once."""
-    code = KILLED.format(tests=os.path.dirname(__file__), folder=str(tmp_path / "run"))
+    code = KILLED.format(tests=str(Path(__file__).parent), folder=str(tmp_path / "run"))
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as child:
         for _ in range(50):
             child.stdout.readline()
@@ -188,7 +189,7 @@ def test_a_kill_loses_nothing_that_was_saved(tmp_path):
 
 
 SECOND = """
-from assay.runs.store import RunError, RunWriter
+from assay.runs.run_store import RunError, RunWriter
 try:
     RunWriter({folder!r})
 except RunError as error:
@@ -208,7 +209,7 @@ def test_a_second_writer_is_refused_by_name(tmp_path):
 
 FORKING = """
 import os, signal, sys
-from assay.runs.store import RunWriter
+from assay.runs.run_store import RunWriter
 writer = RunWriter({folder!r})
 if os.fork() == 0:
     print("forked", flush=True)
@@ -232,7 +233,7 @@ def test_a_forked_child_does_not_hold_the_run(tmp_path):
 FULL = """
 import sys, resource, signal
 sys.path.insert(0, {tests!r})
-from test_store import ABOUT, RunWriter, rollout, RunError
+from test_run_store import ABOUT, RunWriter, rollout, RunError
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 writer = RunWriter({folder!r})
 writer.save_about(ABOUT)
@@ -246,7 +247,7 @@ except RunError as error:
 
 
 def test_a_full_disk_stops_with_a_message_and_the_run_can_be_resumed(tmp_path):
-    code = FULL.format(tests=os.path.dirname(__file__), folder=str(tmp_path))
+    code = FULL.format(tests=str(Path(__file__).parent), folder=str(tmp_path))
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     count = int(done.stdout.split()[0])
     assert count > 5
@@ -296,7 +297,7 @@ class TestDamage:
         write(tmp_path, rollout("a"), rollout("b", text="Rome"))
         place = (tmp_path / FILE_NAME).read_bytes().index(b"Rome")
         self.damage(tmp_path, place, b"Nome")
-        with pytest.raises(RunError, match="checksum of rollout 2 .* --recover FOLDER"):
+        with pytest.raises(RunError, match=r"checksum of rollout 2 .* --recover FOLDER"):
             list(RunFile(tmp_path).read_rollouts())
 
     def test_what_can_be_read_is_recovered(self, tmp_path):
@@ -321,7 +322,7 @@ class TestDamage:
 
     def test_a_file_that_is_not_sqlite_is_called_damaged(self, tmp_path):
         (tmp_path / FILE_NAME).write_bytes(b"not SQLite" * 100)
-        with pytest.raises(RunError, match="is damaged .file is not a database"):
+        with pytest.raises(RunError, match=r"is damaged .file is not a database"):
             RunFile(tmp_path).read_run()
         with pytest.raises(RunError, match="is damaged"):
             RunWriter(tmp_path)
@@ -363,7 +364,7 @@ class TestOtherFiles:
             RunFile(tmp_path).read_run()
 
     def test_a_folder_without_a_run_is_named(self, tmp_path):
-        with pytest.raises(RunError, match="there is no run .*nowhere: name the folder"):
+        with pytest.raises(RunError, match=r"there is no run .*nowhere: name the folder"):
             RunFile(tmp_path / "nowhere")
         with pytest.raises(RunError, match=r"has no run\.assay, so it is not a run"):
             RunFile(tmp_path)
