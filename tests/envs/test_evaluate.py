@@ -123,7 +123,7 @@ class TestHowItIsCalled:
             base_url=server.url, api_key="k", http_client=transport
         ) as client:
             assert (await env.evaluate(client, "test"))["reward"] == REWARDS
-            with pytest.raises(Exception, match="in use by an event loop that runs: await"):
+            with pytest.raises(Exception, match="in use by another event loop: await"):
                 env.evaluate_sync(client, "test")
 
     async def test_the_sync_twins_work_in_a_running_loop(self, env, server):
@@ -221,7 +221,7 @@ class TestWhatIsSent:
     def test_a_model_that_is_made_takes_no_more_settings(self, env, server):
         """Than a request has."""
         model = model_of(server.model)
-        with pytest.raises(Exception, match=r"top_p, and .* is made already"):
+        with pytest.raises(Exception, match=r"top_p, but .* exists already"):
             env.evaluate(model=model, sampling_args={"top_p": 0.5})
         env.evaluate(model=model, num_examples=1, sampling_args={"temperature": 0.5})
         assert server.asked[0].body["temperature"] == 0.5

@@ -85,3 +85,13 @@ async def test_an_endpoint_without_tools_gets_the_schema_in_words(
     assert reply.value.criterion_status == "MET"
     assert ["tools" in asked.body for asked in server.asked] == [True, False, False]
     assert "JSON schema" in server.asked[-1].system
+
+
+async def test_stop_is_sent_as_stop_sequences(
+    claude: Any, question: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, _ = claude("hello")
+    model = model_of("anthropic/claude-test", stop=["END"])
+    await model(question())
+    assert server.asked[0].body["stop_sequences"] == ["END"]
+    assert "stop" not in server.asked[0].body

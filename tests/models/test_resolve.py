@@ -113,3 +113,8 @@ def test_a_price_is_for_a_model_that_is_made_here() -> None:
     for source in (model, lambda system_prompt, user_prompt: "MET"):
         with pytest.raises(Refused, match="leave the price out"):
             model_of(source, price=Price(1, 2))
+
+
+def test_a_local_model_refuses_settings_that_it_does_not_take() -> None:
+    with pytest.raises(Refused, match="not top_p: leave that out"):
+        model_of("local", top_p=0.5)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from typing import Any, Final
+from difflib import SequenceMatcher
+from typing import Any, Final, cast
 
 import click
 
@@ -26,8 +27,17 @@ class ConfigContext(click.Context):
             allow_code = bool(self.params.get("allow_code"))
             setting = read_project_config(self).get(name, allow_code=allow_code)
             if setting is not None:
-                return setting
+                if self._is_multiple(name) and not isinstance(setting, list):
+                    return [setting]
+                return cast("object", setting)
         return super().lookup_default(name, call)
+
+    def _is_multiple(self, name: str) -> bool:
+        """Return whether the option of that name may be given several times."""
+        for param in self.command.params:
+            if param.name == name:
+                return isinstance(param, click.Option) and param.multiple
+        return False
 
 
 class Command(click.Command):
@@ -46,9 +56,18 @@ class Command(click.Command):
             self.params.append(_make_config_option())
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if not ctx.resilient_parsing:
-            self._reject_repeated_options(ctx, args)
-        return super().parse_args(ctx, args)
+        try:
+            if not ctx.resilient_parsing:
+                self._reject_repeated_options(ctx, args)
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            options = [name for param in self.get_params(ctx) for name in param.opts]
+            nearest = _find_nearest_option(error.option_name, options)
+            raise click.NoSuchOption(
+                error.option_name,
+                possibilities=[] if nearest is None else [nearest],
+                ctx=ctx,
+            ) from None
 
     def _reject_repeated_options(self, ctx: click.Context, args: list[str]) -> None:
         """Raise a usage error for an option that is given twice; click would use the last value."""
@@ -76,6 +95,25 @@ class Command(click.Command):
         with formatter.section("Example"):
             for line in self.example.splitlines():
                 formatter.write(f"{indent}{line}\n")
+
+
+def _find_nearest_option(name: str, options: list[str]) -> str | None:
+    """Return the option that is most like an unknown one; None if none is like it.
+
+    Options that share a word come first: `--prompt` is nearer to `--prompt-template` than
+    `--temperature` is, which shares more letters.
+    """
+    words = set(name.strip("-").split("-"))
+    nearest: tuple[float, float, str] | None = None
+    for option in options:
+        if not option.startswith("--"):
+            continue
+        option_words = set(option.strip("-").split("-"))
+        shared_words = len(words & option_words) / len(words | option_words)
+        shared_letters = SequenceMatcher(None, name, option).ratio()
+        if shared_words or shared_letters >= 0.6:
+            nearest = max(nearest or (0.0, 0.0, ""), (shared_words, shared_letters, option))
+    return None if nearest is None else nearest[2]
 
 
 class SectionOption(click.Option):

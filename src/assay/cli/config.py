@@ -29,9 +29,15 @@ SETTINGS: Final[dict[str, type]] = {
     "budget": float,
     "concurrency": int,
     "samples": int,
-    "temperature": float,
-    "max_tokens": int,
+    "prompt": str,
+    "few_shot": str,
+    "shots": int,
     "system_prompt": str,
+    "temperature": float,
+    "top_p": float,
+    "seed": int,
+    "stop": list,
+    "max_tokens": int,
     "format": str,
     "fail_under": float,
     "fail_interval_under": float,
@@ -39,8 +45,24 @@ SETTINGS: Final[dict[str, type]] = {
     "quiet": bool,
 }
 
+# The keys of a table such as `[models.small]`, which holds the settings of a model under test.
+MODEL_SETTINGS: Final[dict[str, type]] = {
+    "model": str,  # a name or a URL; by default the name of the table
+    "temperature": float,
+    "top_p": float,
+    "seed": int,
+    "stop": list,
+    "max_tokens": int,
+    "price": list,  # dollars per million tokens of input and of output
+    "extra_body": dict,  # more fields that are sent with every call
+}
+
+_PATH_SETTINGS: Final = ("rubric", "cache", "prompt", "few_shot")
+
 _TYPE_NAMES: Final = {
     str: "a string in quotes",
+    list: "a list in square brackets",
+    dict: "a table",
     bool: "true or false",
     float: "a number",
     int: "a whole number",
@@ -58,16 +80,48 @@ class Config:
     path: Path | None = None
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     is_trusted: bool = False  # True if the user named the file
+    # The settings of models under test, by the name that `-m` takes.
+    models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Any])
 
     @classmethod
     def find(cls, folder: Path) -> Config:
         """Return the config of the nearest folder, from this one upward, that has one."""
         for parent in (folder, *folder.parents):
             for path in (parent / "assay.toml", parent / "pyproject.toml"):
-                settings = _read_settings(path)
-                if settings is not None:
-                    return cls(path, settings)
+                config = cls.read(path)
+                if config is not None:
+                    return config
         return cls()
+
+    @classmethod
+    def read(cls, path: Path, *, is_trusted: bool = False) -> Config | None:
+        """Return the config in a TOML file, or None if the file or its table does not exist."""
+        table = _read_table(path)
+        if table is None:
+            return None
+        models = table.get("models", {})
+        settings = {key: value for key, value in table.items() if key != "models"}
+        return cls(
+            path=path,
+            settings=_check_settings(path, settings),
+            is_trusted=is_trusted,
+            models=_check_models(path, models),
+        )
+
+    def find_model(self, name: str) -> Mapping[str, Any]:
+        """Return the settings of a model under test; empty if the file has none for that name.
+
+        Raises `ConfigError` if the file is not trusted and names an address that would be sent keys.
+        """
+        settings = self.models.get(name, {})
+        address = settings.get("model", "")
+        if not self.is_trusted and _may_receive_keys("model", address):
+            raise ConfigError(
+                f"{self.path}: models.{name}.model is {format_value(address)}, which may be sent "
+                f"keys, but the file was found, not named: give --config {self.path} to trust the "
+                "file"
+            )
+        return settings
 
     def get(self, name: str, *, allow_code: bool = False) -> Any:
         """Return a setting, or None if the file does not have it.
@@ -112,10 +166,10 @@ def use_config_file(ctx: click.Context, param: click.Parameter, value: str | Non
     path = Path(value)
     if not path.is_file():
         raise ConfigError(f"{path} is not a file: give a file with settings")
-    settings = _read_settings(path)
-    if settings is None:
+    config = Config.read(path, is_trusted=True)
+    if config is None:
         raise ConfigError(f"{path} has no table [tool.assay]: give a file with settings")
-    ctx.find_root().meta["assay.config"] = Config(path, settings, is_trusted=True)
+    ctx.find_root().meta["assay.config"] = config
 
 
 def _names_code(rubric: str) -> bool:
@@ -147,25 +201,47 @@ def _is_unknown_address(model: str) -> bool:
     return provider_at(address) is None and not is_loopback(host)
 
 
-def _read_settings(path: Path) -> dict[str, Any] | None:
-    """Return the settings in a TOML file, or None if the file or its table does not exist."""
+def _read_table(path: Path) -> Mapping[str, Any] | None:
+    """Return the table of settings in a TOML file, or None if the file or its table does not exist."""
     if not path.is_file():
         return None
     if path.name == "pyproject.toml":
-        table = _read_pyproject_table(path)
-    else:
-        table = _read_toml_file(path)
-    if table is None:
-        return None
+        return _read_pyproject_table(path)
+    return _read_toml_file(path)
+
+
+def _check_settings(path: Path, table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings by the names of options; paths are those below the folder of the file."""
     settings: dict[str, Any] = {}
     for key, value in table.items():
         name = key.replace("-", "_")
-        _check_setting(path, key, value)
-        if name in ("rubric", "cache") and _is_relative_path(value):
+        _check_value(path, key, value, known=SETTINGS)
+        if name in _PATH_SETTINGS and _is_relative_path(value):
             # Paths in the file are relative to the folder of the file.
             value = str(path.parent / Path(value).expanduser())
         settings[name] = value
     return settings
+
+
+def _check_models(path: Path, tables: object) -> dict[str, dict[str, Any]]:
+    """Return the settings of models under test, by the name of their table."""
+    if not isinstance(tables, Mapping):
+        raise ConfigError(
+            f"{path}: models is {format_value(tables)}: give a table for each model, such as "
+            "[models.small]"
+        )
+    models: dict[str, dict[str, Any]] = {}
+    for name, table in cast("Mapping[str, object]", tables).items():
+        if not isinstance(table, Mapping):
+            raise ConfigError(
+                f"{path}: models.{name} is {format_value(table)}: give a table, such as "
+                f"[models.{name}]"
+            )
+        models[name] = {}
+        for key, value in cast("Mapping[str, object]", table).items():
+            _check_value(path, key, value, known=MODEL_SETTINGS, prefix=f"models.{name}.")
+            models[name][key.replace("-", "_")] = value
+    return models
 
 
 def _read_toml_file(path: Path) -> Mapping[str, Any]:
@@ -190,13 +266,17 @@ def _read_pyproject_table(path: Path) -> Mapping[str, Any] | None:
     return cast("Mapping[str, Any] | None", table)
 
 
-def _check_setting(path: Path, key: str, value: object) -> None:
+def _check_value(
+    path: Path, key: str, value: object, *, known: Mapping[str, type], prefix: str = ""
+) -> None:
     """Raise `ConfigError` if the key is unknown or the value has the wrong type."""
     name = key.replace("-", "_")
-    if name not in SETTINGS:
-        known_keys = [setting.replace("_", "-") for setting in SETTINGS]
-        raise ConfigError(f"{path}: there is no setting {key!r}: {suggest_word(key, known_keys)}")
-    expected_type = SETTINGS[name]
+    if name not in known:
+        known_keys = [setting.replace("_", "-") for setting in known]
+        raise ConfigError(
+            f"{path}: there is no setting {prefix + key!r}: {suggest_word(key, known_keys)}"
+        )
+    expected_type = known[name]
     if expected_type is bool:
         is_valid = isinstance(value, bool)
     elif expected_type is float:
@@ -205,7 +285,7 @@ def _check_setting(path: Path, key: str, value: object) -> None:
         is_valid = isinstance(value, expected_type) and not isinstance(value, bool)
     if not is_valid:
         raise ConfigError(
-            f"{path}: {key} must be {_TYPE_NAMES[expected_type]}, not {format_value(value)}"
+            f"{path}: {prefix}{key} must be {_TYPE_NAMES[expected_type]}, not {format_value(value)}"
         )
 
 

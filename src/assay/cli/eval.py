@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import click
@@ -21,9 +21,12 @@ from assay.cli.judging import (
     find_price,
     open_judge,
 )
+from assay.cli.matrix import MatrixRun, evaluate_matrix, make_matrix
+from assay.cli.models_under_test import read_named_model
 from assay.cli.options import (
     RunOptions,
     allow_code_option,
+    count,
     display_options,
     limit_rows_option,
     map_option,
@@ -31,6 +34,7 @@ from assay.cli.options import (
     output_options,
     positive,
     rubric_option,
+    section_option,
     separate_judge_options,
     view_options,
 )
@@ -39,6 +43,7 @@ from assay.cli.runner import Interrupt
 from assay.tables import TableError, rows_of
 
 if TYPE_CHECKING:
+    from assay.graders import Grader
     from assay.runs.pipeline import OnProgress
 
 
@@ -55,12 +60,18 @@ def _parse_object(value: Any) -> Mapping[str, Any]:
     return cast("dict[str, Any]", data)
 
 
+_prompt_option = section_option("Prompt")
+_sampling_option = section_option("Sampling")
+
+
 @click.command(
     "eval",
     cls=Command,
     epilog="Exit codes: 0 all scored, 100 a threshold missed, 1 a rollout is unscored or the run "
     "ended early, 2 bad usage or data, 130 stopped.",
-    example="assay eval questions.jsonl -m openai/gpt-5-mini -r rubric.yaml -o run --samples 4",
+    example="assay eval questions.jsonl -m openai/gpt-5-mini -r rubric.yaml -o run --samples 4\n"
+    "assay eval questions.jsonl -m small -m big --prompt a.yaml --prompt b.yaml -r rubric.yaml "
+    "-o runs",
 )
 @click.argument("data", metavar="DATASET|ENV", type=click.Path())
 @rubric_option(
@@ -72,11 +83,47 @@ def _parse_object(value: Any) -> Mapping[str, Any]:
     "--model",
     metavar="MODEL",
     required=True,
+    multiple=True,
     envvar="ASSAY_MODEL",
     show_envvar=True,
-    help="The model: openai/…, anthropic/…, http://…#name, or local.",
+    help="The model: openai/…, anthropic/…, http://…#name, local, or a table [models.NAME] of the "
+    "config file. Repeatable: every model is asked, and the table compares them.",
 )
-@click.option(
+@_prompt_option(
+    "--prompt",
+    metavar="FILE",
+    type=click.Path(),
+    multiple=True,
+    envvar="ASSAY_PROMPT",
+    show_envvar=True,
+    help="A prompt template with {column} placeholders: the text of the user message, or YAML or "
+    "JSON with messages. Repeatable: every prompt is asked of every model.",
+)
+@_prompt_option(
+    "--system-prompt",
+    metavar="TEXT",
+    envvar="ASSAY_SYSTEM_PROMPT",
+    show_envvar=True,
+    help="The system prompt of every rollout, with {column} placeholders.",
+)
+@_prompt_option(
+    "--few-shot",
+    metavar="FILE",
+    type=click.Path(),
+    envvar="ASSAY_FEW_SHOT",
+    show_envvar=True,
+    help="A table of examples to show before the question. The reply of an example is its "
+    "`completion` or `answer`.",
+)
+@_prompt_option(
+    "--shots",
+    metavar="N",
+    type=positive,
+    envvar="ASSAY_SHOTS",
+    show_envvar=True,
+    help="Show only the first N rows of --few-shot.",
+)
+@_sampling_option(
     "--samples",
     metavar="N",
     type=positive,
@@ -86,14 +133,7 @@ def _parse_object(value: Any) -> Mapping[str, Any]:
     show_envvar=True,
     help="Rollouts per example; several give pass@k.",
 )
-@click.option(
-    "--system-prompt",
-    metavar="TEXT",
-    envvar="ASSAY_SYSTEM_PROMPT",
-    show_envvar=True,
-    help="The system prompt of every rollout.",
-)
-@click.option(
+@_sampling_option(
     "--temperature",
     metavar="T",
     type=number_type(0),
@@ -101,13 +141,35 @@ def _parse_object(value: Any) -> Mapping[str, Any]:
     show_envvar=True,
     help="The sampling temperature.",
 )
-@click.option(
+@_sampling_option(
+    "--top-p",
+    metavar="P",
+    type=number_type(0),
+    envvar="ASSAY_TOP_P",
+    show_envvar=True,
+    help="Sample from the most likely tokens whose probabilities add up to P.",
+)
+@_sampling_option(
+    "--seed",
+    metavar="N",
+    type=count,
+    envvar="ASSAY_SEED",
+    show_envvar=True,
+    help="The seed of the first sample of each example; the next samples have N+1, N+2, …",
+)
+@_sampling_option(
+    "--stop",
+    metavar="TEXT",
+    multiple=True,
+    help="End a reply before this text. Repeatable.",
+)
+@_sampling_option(
     "--max-tokens",
     metavar="N",
     type=positive,
     envvar="ASSAY_MAX_TOKENS",
     show_envvar=True,
-    help="The most output tokens of a rollout.",
+    help="The most output tokens of a reply.",
 )
 @click.option(
     "--env-args",
@@ -124,7 +186,7 @@ def _parse_object(value: Any) -> Mapping[str, Any]:
 @view_options
 @separate_judge_options
 @allow_code_option
-def command(data: str, **values: Any) -> int:
+def command(data: str, model: tuple[str, ...], prompt: tuple[str, ...], **values: Any) -> int:
     """Ask a model every question of a data set, and score its answers.
 
     The DATASET is a .jsonl, .json, .csv, .tsv or .parquet file whose rows have a `question` or a
@@ -133,56 +195,94 @@ def command(data: str, **values: Any) -> int:
     ASSAY_AS_VERIFIERS=1, for verifiers 0.1. An answer to a row with its own `rubric` is scored by
     that rubric; -r is for the other rows. --judge names the model that judges the answers, if a
     rubric needs one; it is not the model that is asked, unless you name the same.
+
+    With several models or prompts, the FOLDER of -o holds a run for each pair, and one table
+    compares them by overall score and by category (the column `category` or `task` of the rows).
     """
-    options = EvalOptions(files=(data,), **values)
-    if envs.is_environment(data):
-        environment = _load_environment(options)
-        needs_row_rubrics = False
+    options = EvalOptions(files=(data,), models=model, prompts=prompt, **values)
+    models = [read_named_model(name, options.sampling) for name in options.models]
+    is_environment = envs.is_environment(data)
+    if is_environment:
+        environments = [_load_environment(options)]
     else:
-        environment = _make_environment(options)
-        needs_row_rubrics = environment.scoring is None
-    # Not `environment.get_eval_dataset`: a subclass may show other examples than it asks.
-    examples = envs.Environment.get_eval_dataset(environment)
+        environments = _make_environments(options)
+    first = environments[0]
+    # Not `first.get_eval_dataset`: a subclass may show other examples than it asks.
+    examples = envs.Environment.get_eval_dataset(first)
     if not examples:
         raise TableError(f"{data} has no rows: there is nothing to ask")
     examples = examples[: options.limit]
-    if needs_row_rubrics:
+    if not is_environment and first.scoring is None:
         _check_all_have_rubrics(examples, data)
     note_rubrics_of_rows(examples[0], data, options)
-    rows_ask = do_rows_ask(make_row_rubrics(environment.scoring, options), examples)
+    rows_ask = do_rows_ask(make_row_rubrics(first.scoring, options), examples)
     if not options.dry_run:
-        check_local_model(options.model, quiet=options.quiet)
-    return _evaluate(environment, options, rows_ask=rows_ask)
+        for named_model in models:
+            check_local_model(named_model.source, quiet=options.quiet)
+    matrix = make_matrix(models, environments, options.folder)
+    with (
+        allow_media(options, options.files),
+        open_judge(
+            options,
+            first.scoring,
+            quiet=options.quiet,
+            rows_ask=rows_ask,
+            models_under_test=options.models,
+        ) as grader,
+    ):
+        matrix = [_add_price(run, options, has_judge=grader is not None) for run in matrix]
+        if len(matrix) > 1:
+            return evaluate_matrix(matrix, options, grader, evaluate=_evaluate)
+        return _evaluate_one(matrix[0], options, grader)
 
 
 @dataclass(frozen=True, kw_only=True)
 class EvalOptions(RunOptions):
     """The options of `assay eval`."""
 
-    model: str
-    samples: int
+    models: tuple[str, ...]
+    prompts: tuple[str, ...]
     system_prompt: str | None
+    few_shot: str | None
+    shots: int | None
+    samples: int
     temperature: float | None
+    top_p: float | None
+    seed: int | None
+    stop: tuple[str, ...]
     max_tokens: int | None
     env_args: Mapping[str, Any]
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for option, names in (("-m", self.models), ("--prompt", self.prompts)):
+            for name in names:
+                if names.count(name) > 1:
+                    raise click.UsageError(f"{option} {name} was given twice: give it once")
+        if self.shots is not None and self.few_shot is None:
+            raise click.UsageError("--shots counts rows of --few-shot: give --few-shot FILE too")
+
     @property
-    def sampling_arguments(self) -> dict[str, float]:
-        """The temperature and the maximum number of tokens, if they are set."""
-        arguments: dict[str, float] = {}
-        if self.temperature is not None:
-            arguments["temperature"] = self.temperature
-        if self.max_tokens is not None:
-            arguments["max_tokens"] = self.max_tokens
-        return arguments
+    def sampling(self) -> dict[str, Any]:
+        """The sampling options that are set."""
+        arguments: dict[str, Any] = {
+            "temperature": self.temperature,
+            "top_p": self.top_p,
+            "seed": self.seed,
+            "stop": list(self.stop) or None,
+            "max_tokens": self.max_tokens,
+        }
+        return {name: value for name, value in arguments.items() if value is not None}
 
 
 def _load_environment(options: EvalOptions) -> envs.Environment:
-    """Load the environment that the options name, which has its own rubric and data."""
+    """Load the environment that the options name, which has its own rubric, data and prompt."""
     data_set_options = {
         "--rubric": options.rubric,
         "--map": options.mapping,
+        "--prompt": options.prompts,
         "--system-prompt": options.system_prompt,
+        "--few-shot": options.few_shot,
     }
     for name, value in data_set_options.items():
         if value:
@@ -195,8 +295,8 @@ def _load_environment(options: EvalOptions) -> envs.Environment:
     return environment
 
 
-def _make_environment(options: EvalOptions) -> envs.Environment:
-    """Make an environment that asks every question of a data set once."""
+def _make_environments(options: EvalOptions) -> list[envs.Environment]:
+    """Make an environment for every prompt, which asks every question of the data set once."""
     if options.env_args:
         raise click.UsageError("--env-args is for an environment")
     if options.rubric is None:
@@ -204,14 +304,42 @@ def _make_environment(options: EvalOptions) -> envs.Environment:
     else:
         rubric = load_rubric(options.rubric, allow_code=options.allow_code)
     apply_view(rubric, options)
-    data: Any = options.data  # given as a path, so that errors name the file and the line
-    if options.mapping:
-        data = rows_of(options.data, mapping=dict(options.mapping))
-    return envs.SingleTurnEnv(
-        eval_dataset=data,
-        rubric=rubric,
-        system_prompt=options.system_prompt,
-    )
+    environments: list[envs.Environment] = []
+    for prompt in _read_prompts(options):
+        data: Any = options.data  # given as a path, so that errors name the file and the line
+        if options.mapping:
+            data = rows_of(options.data, mapping=dict(options.mapping))
+        environments.append(envs.SingleTurnEnv(eval_dataset=data, rubric=rubric, prompt=prompt))
+    return environments
+
+
+def _read_prompts(options: EvalOptions) -> list[envs.PromptTemplate | None]:
+    """Return the prompts that the options name; None asks as the rows say, without a template."""
+    templates = [envs.PromptTemplate.from_file(path) for path in options.prompts]
+    names = [template.name for template in templates]
+    for name in names:
+        if names.count(name) > 1:
+            raise click.UsageError(
+                f"two prompts are called {name!r}, after their files: rename one of the files"
+            )
+    if not templates:
+        if options.system_prompt is None and options.few_shot is None:
+            return [None]
+        templates = [envs.PromptTemplate()]
+    prompts: list[envs.PromptTemplate | None] = []
+    for template in templates:
+        if options.system_prompt is not None:
+            if template.system is not None:
+                raise click.UsageError(
+                    f"the prompt {template.name!r} has a system prompt of its own: remove it from "
+                    "the file, or leave out --system-prompt"
+                )
+            template = replace(template, system=options.system_prompt)
+        if options.few_shot is not None:
+            rows = rows_of(options.few_shot)
+            template = template.with_examples(rows, options.shots)
+        prompts.append(template)
+    return prompts
 
 
 def _check_all_have_rubrics(examples: Sequence[Mapping[str, Any]], data: str) -> None:
@@ -230,38 +358,45 @@ def _check_all_have_rubrics(examples: Sequence[Mapping[str, Any]], data: str) ->
         )
 
 
-def _evaluate(environment: envs.Environment, options: EvalOptions, *, rows_ask: bool) -> int:
-    """Ask the model, score its answers, and return the exit code."""
-    rubric = environment.scoring
-    with (
-        allow_media(options, options.files),
-        open_judge(
-            options,
-            rubric,
-            quiet=options.quiet,
-            rows_ask=rows_ask,
-            model_under_test=options.model,
-        ) as grader,
-    ):
-        if grader is not None and options.judge == options.model:
+def _add_price(run: MatrixRun, options: EvalOptions, *, has_judge: bool) -> MatrixRun:
+    """Return the run with the price that `--price` gives its model, if it gives one."""
+    other_models = [name for name in options.models if name != run.model.name]
+    if has_judge:
+        judge = options.judge or DEFAULT_JUDGE
+        other_models.append(judge)
+        if judge == run.model.name:
             print_note(
-                f"{options.model} judges its own answers: name another model with --judge",
+                f"{judge} judges its own answers: name another model with --judge",
                 quiet=options.quiet,
             )
-        judge = None if grader is None else options.judge or DEFAULT_JUDGE
-        price = find_price(options.prices, options.model, other_model=judge)
-        output = RunOutput(options, rubric, grader, pass_rule=environment.pass_rule)
+    price = find_price(options.prices, run.model.name, other_models=other_models)
+    if price is None:
+        return run
+    return replace(run, model=replace(run.model, price=price))
 
-        async def evaluate(on_progress: OnProgress | None, interrupt: Interrupt) -> runs.Summary:
-            results = await environment.evaluate(
-                model=options.model,
-                price=price,
-                num_examples=-1 if options.limit is None else options.limit,
-                rollouts_per_example=options.samples,
-                sampling_args=options.sampling_arguments,
-                run=options.folder,
-                **output.make_arguments(on_progress, interrupt),
-            )
-            return results.summary
 
-        return output.run(evaluate)
+def _evaluate_one(run: MatrixRun, options: EvalOptions, grader: Grader | None) -> int:
+    """Ask the model, print its rollouts and the summary, and return the exit code."""
+    environment = run.environment
+    output = RunOutput(options, environment.scoring, grader, pass_rule=environment.pass_rule)
+
+    async def evaluate(on_progress: OnProgress | None, interrupt: Interrupt) -> runs.Summary:
+        return await _evaluate(run, options, output.make_arguments(on_progress, interrupt))
+
+    return output.run(evaluate)
+
+
+async def _evaluate(
+    run: MatrixRun, options: EvalOptions, arguments: Mapping[str, Any]
+) -> runs.Summary:
+    """Ask one model with one prompt, and return the summary of the run."""
+    results = await run.environment.evaluate(
+        model=run.model.source,
+        price=run.model.price,
+        num_examples=-1 if options.limit is None else options.limit,
+        rollouts_per_example=options.samples,
+        sampling_args=run.model.sampling,
+        run=run.folder,
+        **arguments,
+    )
+    return results.summary

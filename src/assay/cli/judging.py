@@ -33,14 +33,14 @@ def open_judge(
     quiet: bool,
     rows_ask: bool = False,
     rows_may_ask: bool = False,
-    model_under_test: str | None = None,
+    models_under_test: Sequence[str] = (),
 ) -> Generator[graders.Grader | None]:
     """Open the judge that the options name, with its cache.
 
     Yields None if no model is needed: code checks the whole rubric, or the rubric has its own judge.
     `rows_ask` says that rows bring rubrics that need a judge. With `rows_may_ask` that is not known:
-    then the judge is opened if that is possible. `model_under_test` is the model that the judge
-    judges, if the command calls it.
+    then the judge is opened if that is possible. `models_under_test` are the models that the judge
+    judges, if the command calls them.
     """
     from assay.plan import Traits
 
@@ -51,12 +51,14 @@ def open_judge(
         yield None
     elif needs_judge:
         with open_cache(options) as cache:
-            model = make_judge_model(options, cache, quiet=quiet, model_under_test=model_under_test)
+            model = make_judge_model(
+                options, cache, quiet=quiet, models_under_test=models_under_test
+            )
             yield make_grader(options, model)
     elif rows_may_ask:
         with open_cache(options) as cache:
             yield _make_optional_grader(
-                options, cache, quiet=quiet, model_under_test=model_under_test
+                options, cache, quiet=quiet, models_under_test=models_under_test
             )
     else:
         if _is_typed("judge"):
@@ -80,11 +82,11 @@ def _make_optional_grader(
     cache: VerdictCache | None,
     *,
     quiet: bool,
-    model_under_test: str | None,
+    models_under_test: Sequence[str],
 ) -> graders.Grader | None:
     """Return the grader; None if no judge is named and there is no default judge."""
     try:
-        model = make_judge_model(options, cache, quiet=quiet, model_under_test=model_under_test)
+        model = make_judge_model(options, cache, quiet=quiet, models_under_test=models_under_test)
     except (Refused, MissingExtraError):
         if options.judge is not None:
             raise
@@ -141,7 +143,7 @@ def make_judge_model(
     cache: VerdictCache | None,
     *,
     quiet: bool,
-    model_under_test: str | None = None,
+    models_under_test: Sequence[str] = (),
 ) -> Model:
     """Return the judge's model. In a dry run it is not called, so it needs no key and no weights."""
     from assay.models import model_of
@@ -153,7 +155,7 @@ def make_judge_model(
         model = model_of(
             name,
             api_key=api_key,
-            price=find_price(options.prices, name, other_model=model_under_test),
+            price=find_price(options.prices, name, other_models=models_under_test),
             cache=cache,
             media=options.judge_media or None,
         )
@@ -190,15 +192,15 @@ def _advise_judge(missing_package: str) -> str:
 
 
 def find_price(
-    prices: Sequence[ModelPrice], model: str, *, other_model: str | None = None
+    prices: Sequence[ModelPrice], model: str, *, other_models: Sequence[str] = ()
 ) -> Price | None:
     """Return the price that `--price` gives a model; None if it gives none.
 
-    `other_model` is another model that the command calls. Raises a usage error if it is not clear
+    `other_models` are the others that the command calls. Raises a usage error if it is not clear
     whose price one is.
     """
     # Models inside this process cost nothing.
-    names = [name for name in (model, other_model) if name and not is_local_model(name)]
+    names = [name for name in (model, *other_models) if not is_local_model(name)]
     if prices and not names:
         raise click.UsageError(f"--price: {model} runs on this machine and costs nothing: drop it")
     price = None

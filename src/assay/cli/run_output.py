@@ -49,7 +49,10 @@ class RunOutput:
     ) -> None:
         self._options = options
         self._grader = grader
-        self._is_resumed = not options.dry_run and _is_resumed(options)
+        self._is_resumed = not options.dry_run and is_resumed(options)
+        self._resumed_folders: list[str] = []
+        if self._is_resumed and options.folder is not None:
+            self._resumed_folders.append(options.folder)
         self._printer: RowPrinter | None = None
         # The rows of a resumed run, and those of workers, are read from its folder afterwards.
         if not options.dry_run and not self._is_resumed and not uses_workers:
@@ -83,29 +86,16 @@ class RunOutput:
             describe_size=lambda summary: format_count(summary.rollouts, "rollout"),
             print_result=self._print_result,
             before_exit=self._print_before_exit,
-            budget=self._make_budget(),
-        )
-
-    def _make_budget(self) -> AbstractContextManager[Ledger] | None:
-        """Return the rest of the budget of a resumed run; None for a new budget."""
-        from assay.models import budget
-
-        folder = self._options.folder
-        if not self._is_resumed or self._options.budget is None or folder is None:
-            return None
-        run = runs.Run.open(folder)
-        return budget(
-            dollars=self._options.budget,
-            calls=self._options.max_calls,
-            spent=run.spent().cost or 0.0,
-            rollout=run.dearest(),
+            budget=make_budget(self._options, self._resumed_folders),
         )
 
     def _print_before_exit(self, error: BaseException) -> None:
         if self._printer is not None:
             self._printer.finish()
         if isinstance(error, KeyboardInterrupt):
-            print_note(f"stopped at once; {self._advise_resume()}", quiet=self._options.quiet)
+            print_note(
+                f"stopped at once; {advise_resume(self._options)}", quiet=self._options.quiet
+            )
 
     def _print_result(self, summary: runs.Summary, spent: Ledger) -> int:
         """Print what is not printed yet, and return the exit code."""
@@ -117,12 +107,12 @@ class RunOutput:
         print_budget_note(spent, quiet=options.quiet)
         if summary.unscored and options.folder is not None:
             print_note(
-                f"{summary.unscored:,} unscored; {self._advise_resume()}", quiet=options.quiet
+                f"{summary.unscored:,} unscored; {advise_resume(options)}", quiet=options.quiet
             )
         if not summary.complete:
             print_note(
                 f"stopped after {format_count(summary.rollouts, 'rollout')}; "
-                f"{self._advise_resume()}",
+                f"{advise_resume(options)}",
                 quiet=options.quiet,
             )
             return EXIT_INTERRUPTED
@@ -136,17 +126,36 @@ class RunOutput:
             return []
         return list_low_rows(runs.Run.open(folder).rows(), self._options)
 
-    def _advise_resume(self) -> str:
-        if self._options.folder is None:
-            return "nothing is saved without -o FOLDER"
-        arguments = click.get_current_context().find_root().meta["assay.arguments"]
-        command = ["assay", *arguments]
-        if "--resume" not in arguments:
-            command.append("--resume")
-        return f"continue with: {shlex.join(command)}"
+
+def advise_resume(options: RunOptions) -> str:
+    """Return the end of a message: the command that continues the run."""
+    if options.folder is None:
+        return "nothing is saved without -o FOLDER"
+    arguments = click.get_current_context().find_root().meta["assay.arguments"]
+    command = ["assay", *arguments]
+    if "--resume" not in arguments:
+        command.append("--resume")
+    return f"continue with: {shlex.join(command)}"
 
 
-def _is_resumed(options: RunOptions) -> bool:
+def make_budget(
+    options: RunOptions, resumed_folders: Sequence[str]
+) -> AbstractContextManager[Ledger] | None:
+    """Return the rest of the budget of runs that are resumed; None for a new budget."""
+    from assay.models import budget
+
+    if options.budget is None or not resumed_folders:
+        return None
+    resumed_runs = [runs.Run.open(folder) for folder in resumed_folders]
+    return budget(
+        dollars=options.budget,
+        calls=options.max_calls,
+        spent=sum(run.spent().cost or 0.0 for run in resumed_runs),
+        rollout=max((run.dearest() or 0.0 for run in resumed_runs), default=None) or None,
+    )
+
+
+def is_resumed(options: RunOptions) -> bool:
     """Return whether there is a run to resume.
 
     Raises a usage error if there is a run but no `--resume`, or `--resume` without a folder.
@@ -312,9 +321,12 @@ def list_low_rows(rows: Iterable[runs.Row], options: DisplayOptions) -> list[str
 
 
 def choose_exit_code(
-    summary: runs.Summary, options: DisplayOptions, low_rows: Sequence[str]
+    summary: runs.Summary, options: DisplayOptions, low_rows: Sequence[str], *, name: str = ""
 ) -> int:
-    """Return the exit code of a run by its thresholds, and say why if one is missed."""
+    """Return the exit code of a run by its thresholds, and say why if one is missed.
+
+    `name` is that of the run, if there are several.
+    """
     thresholds = options.thresholds
     failure = thresholds.failure(
         summary.score,
@@ -326,5 +338,6 @@ def choose_exit_code(
     if failure is None:
         return EXIT_OK
     if thresholds.are_set:
-        print_note(failure.reason, quiet=options.quiet)
+        reason = f"{name}: {failure.reason}" if name else failure.reason
+        print_note(reason, quiet=options.quiet)
     return EXIT_THRESHOLD if failure.is_missed else EXIT_ERROR

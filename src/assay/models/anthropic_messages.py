@@ -44,6 +44,13 @@ class AnthropicFormat(WireFormat):
     sdk_method = "messages.create"
     maker = "anthropic"
 
+    def __init__(self, extra: Mapping[str, Any] | None = None) -> None:
+        """`extra` holds further fields; `stop`, as OpenAI calls them, are the `stop_sequences`."""
+        super().__init__(extra)
+        stop = self.extra.pop("stop", None)
+        if stop is not None:
+            self.extra["stop_sequences"] = [stop] if isinstance(stop, str) else list(stop)
+
     def headers(self, key: str | None) -> dict[str, str]:
         """Return the headers with the version of the API and, if there is one, the key."""
         headers = {"anthropic-version": "2023-06-01"}

@@ -153,6 +153,11 @@ def _make_model(
     if isinstance(source, str):
         is_local = source.partition(":")[0] in ("local", "smoke")
         if is_local:
+            if extra:
+                raise Refused(
+                    f"a local model takes temperature, max_tokens and seed, not "
+                    f"{', '.join(sorted(extra))}: leave that out"
+                )
             # Imported only here, and by name, because that package imports this one.
             return import_module("assay.local.local_model").local_model(source)
         if source.endswith(RESPONSES_SUFFIX):
