@@ -9,7 +9,7 @@ import sys
 import textwrap
 import threading
 from collections import defaultdict, deque
-from functools import lru_cache, partial, partialmethod
+from functools import cache, lru_cache, partial, partialmethod
 from types import MethodType, SimpleNamespace
 
 import pytest
@@ -281,6 +281,29 @@ class TestRubrics:
         with pytest.raises(RunRefused, match="'check'"):
             await score_rows(Rubric([make_check(5)]), rows, folder=tmp_path, resume=True)
         await score_rows(Rubric([make_check(100)]), rows, folder=tmp_path, resume=True)
+
+    async def test_a_check_with_a_cache_in_a_dict_is_told_where_to_keep_it(self, tmp_path):
+        """What is in the dict may change its answers. `functools.cache` is known not to."""
+        lengths = {}
+
+        def with_dict(completion):
+            return lengths.setdefault(completion, len(completion))
+
+        @cache
+        def count_letters(completion):
+            return len(completion)
+
+        def with_cache(completion):
+            return count_letters(completion)
+
+        rows = [{"completion": "x"}]
+        await score_rows(Rubric([with_dict]), rows, folder=tmp_path / "a")
+        with pytest.raises(
+            RunRefused, match=r"code of 'with_dict' or a value .* `functools\.cache`"
+        ):
+            await score_rows(Rubric([with_dict]), rows, folder=tmp_path / "a", resume=True)
+        await score_rows(Rubric([with_cache]), rows, folder=tmp_path / "b")
+        await score_rows(Rubric([with_cache]), rows, folder=tmp_path / "b", resume=True)
 
     async def test_a_run_is_not_resumed_with_code_that_cannot_be_identified(self, tmp_path):
         numbers = (number for number in range(9))

@@ -191,7 +191,7 @@ class Criterion(BaseModel):
     def content_hash(self) -> str:
         """A SHA-256 of all fields that differ from their defaults, and of the code of its check.
 
-        It is "unknown" if the check refers to something that cannot be identified, such as a lock.
+        It is "unknown" if the check refers to something that cannot be identified, such as an open file.
         """
         data: dict[str, Any] = {"format": "assay.criterion/1", **self._to_data(for_hash=True)}
         if self.check is not None and not _is_fully_named(self.check, data):

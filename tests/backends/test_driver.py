@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from assay import Rubric, rows_of
+from assay import Criterion, Rubric, rows_of
 from assay.backends import given, score_shards
 from assay.models import dry_run
 from assay.runs import Run, RunError, score_rows
@@ -125,22 +125,25 @@ class TestGoingOn:
 
     def test_only_what_failed_is_done_again(self, table, tmp_path, here, rows_of_run):
         """The judge was away for 7 and 17; when it is back, two rows are scored and no other."""
-        path, calls, is_away = table(30), Counter(), [True]
 
-        def judge(completion):
-            calls[completion] += 1
-            if is_away and completion.endswith("7"):
-                raise ConnectionError("away")
-            return 1.0
+        class Judge(CountingCheck):
+            is_away = True
 
-        make = given(Rubric([judge]))
+            def __call__(self, completion):
+                self.count(completion)
+                if self.is_away and completion.endswith("7"):
+                    raise ConnectionError("away")
+                return 1.0
+
+        path, judge = table(30), Judge()
+        make = given(Rubric([Criterion(check=judge, name="judge")]))
         options = {"rows": 10, "resume": True}
         found = score_shards(make, [path], tmp_path / "run", backend=here(make=make), **options)
         assert (found.unscored, found.complete) == (3, True)
-        is_away.clear()
+        judge.is_away = False
         found = score_shards(make, [path], tmp_path / "run", backend=here(make=make), **options)
         assert (found.rollouts, found.unscored) == (30, 0)
-        assert calls.total() == 33
+        assert judge.calls.total() == 33
         assert len(rows_of_run(tmp_path / "run")) == 30
         assert not (tmp_path / "run" / "parts").exists()
 
@@ -229,15 +232,17 @@ class TestGoingOn:
 class TestMishaps:
     def test_rows_that_a_killed_worker_finished_are_kept(self, table, tmp_path, here, rows_of_run):
         """Killed at row 15, in the second shard: rows 10 to 14 are not scored again."""
-        path, calls = table(30), Counter()
 
-        def count(completion):
-            calls[completion] += 1
-            if completion == "it is 15" and calls[completion] == 1:
-                raise KeyboardInterrupt
-            return len(completion)
+        class Check(CountingCheck):
+            def __call__(self, completion):
+                self.count(completion)
+                if completion == "it is 15" and self.calls[completion] == 1:
+                    raise KeyboardInterrupt
+                return len(completion)
 
-        make = given(Rubric([count]))
+        path, check = table(30), Check()
+        calls = check.calls
+        make = given(Rubric([Criterion(check=check, name="check")]))
         with pytest.raises(KeyboardInterrupt):
             score_shards(make, [path], tmp_path / "run", backend=here(make=make), rows=10)
         again = calls.copy()
@@ -250,8 +255,8 @@ class TestMishaps:
 
     def test_a_part_whose_driver_was_killed_is_not_scored_again(self, table, tmp_path, here):
         """It was renamed into place, and no line of the manifest tells of it."""
-        path, calls = table(20), []
-        make = given(Rubric([calls_of(calls)]))
+        path, check = table(20), CountingCheck()
+        make = given(Rubric([Criterion(check=check, name="check")]))
 
         class Killed(here):
             def result(self, job, task):
@@ -262,7 +267,7 @@ class TestMishaps:
             score_shards(make, [path], tmp_path / "run", backend=Killed(make=make), rows=10)
         backend = here(make=make)
         found = score_shards(make, [path], tmp_path / "run", backend=backend, rows=10, resume=True)
-        assert (found.rollouts, len(calls)) == (20, 20)
+        assert (found.rollouts, check.calls.total()) == (20, 20)
 
     def test_half_a_line_of_the_manifest_is_no_line(self, maker, table, tmp_path, here):
         path, folder = table(20), tmp_path / "run"
@@ -334,9 +339,18 @@ def len_of(completion):
     return len(completion)
 
 
-def calls_of(calls):
-    def count(completion):
-        calls.append(completion)
+class CountingCheck:
+    """A check that counts its calls, which are no part of what identifies it."""
+
+    def __init__(self):
+        self.calls = Counter()
+
+    def __getstate__(self):
+        return {}
+
+    def __call__(self, completion):
+        self.count(completion)
         return 1.0
 
-    return count
+    def count(self, completion):
+        self.calls[completion] += 1

@@ -146,18 +146,25 @@ class RubricAbout:
             code = f"the code of {', '.join(map(repr, unknown))}" if unknown else "its code"
             yield (
                 f"the rubric may be another, since {code} cannot be identified (it refers to a "
-                "client, a lock or the like: leave that out of the object's `__getstate__`)"
+                "client, an open file or the like: leave that out of the object's `__getstate__`)"
             )
             return
-        was = {criterion.name: criterion.hash for criterion in self.criteria}
-        now = {criterion.name: criterion.hash for criterion in other.criteria}
+        was = {criterion.name: criterion for criterion in self.criteria}
+        now = {criterion.name: criterion for criterion in other.criteria}
         told = [f"{name!r} is gone" for name in sorted(was.keys() - now.keys())]
         told += [f"{name!r} is new" for name in sorted(now.keys() - was.keys())]
-        told += [
-            f"{name!r} says something else"
-            for name in sorted(was.keys() & now.keys())
-            if not is_same_version(was[name], now[name])
-        ]
+        for name in sorted(was.keys() & now.keys()):
+            before, after = was[name], now[name]
+            if is_same_version(before.hash, after.hash):
+                continue
+            if replace(before, hash=after.hash) == after and after.check is not None:
+                told.append(
+                    f"the code of {name!r} or a value that it refers to has changed; a cache or "
+                    "a counter belongs into `functools.cache`, or into an object whose "
+                    "`__getstate__` leaves it out"
+                )
+            else:
+                told.append(f"{name!r} says something else")
         more = f", and {len(told) - 3} more" if len(told) > 3 else ""
         why = ", ".join(told[:3]) or "its name, order, aggregation or what it shows changed"
         yield f"the rubric is another ({why}{more})"
