@@ -11,8 +11,12 @@ from typing import Any
 
 import pytest
 
+from assay.cli import main
 from assay.cli.runner import Interrupt, run_interruptibly, show_progress
-from assay.runs import Progress
+from assay.models import budget
+from assay.models.budgets import open_call
+from assay.runs import Progress, pipeline
+from assay.testing import Fault
 
 HALF = Progress(done=50, total=100, errors=2, hits=30, calls=20, tokens=1234, cost=0.5, seconds=65)
 
@@ -31,6 +35,37 @@ class TestProgress:
                 tell(Progress(**{**_data(HALF), "seconds": seconds}))
         line = "50 of 100 rollouts, 2 errors, 30 from the cache, 20 calls, 1,234 tokens, $0.5000, about"
         assert capsys.readouterr().err == f"{line} 0:00:20 left\n{line} 0:00:40 left\n"
+
+    def test_what_is_waited_for_is_said_at_once_and_then_now_and_then(self, capsys: Any) -> None:
+        """Once nothing has finished for ten seconds; the time that is left is not known then."""
+        with show_progress("rollouts", quiet=False) as tell:
+            assert tell is not None
+            for seconds, idle in ((20, 0), (29, 9), (30, 10), (31, 11), (45, 25)):
+                waiting = {"gpt-5-mini": (1, idle + 53), "small": (2, 5)}
+                tell(Progress(9, 10, seconds=seconds, idle_seconds=idle, open_calls=waiting))
+        assert capsys.readouterr().err.splitlines()[1:] == [
+            "9 of 10 rollouts, waiting for 1 call to gpt-5-mini, 63 s and 2 calls to small, 5 s",
+            "9 of 10 rollouts, waiting for 1 call to gpt-5-mini, 78 s and 2 calls to small, 5 s",
+        ]
+
+    async def test_calls_that_hang_are_seen_while_nothing_finishes(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Progress comes without a finished row, and lists the call until it is over."""
+        monkeypatch.setattr(pipeline, "TICK_SECONDS", 0.01)
+        monkeypatch.setattr(pipeline, "EVERY_SECONDS", 0.0)
+        is_seen = asyncio.Event()
+
+        def look(progress: Progress) -> None:
+            if progress.describe_waiting().startswith("waiting for 1 call to small, "):
+                is_seen.set()
+
+        with budget() as ledger:
+            watch = pipeline.Watch(look, 1, ledger, every=0)
+            with watch.ticking():
+                with open_call("small"):
+                    await is_seen.wait()
+                assert watch.now().describe_waiting() == ""
 
     def test_what_nobody_knows_is_not_said(self, capsys: Any) -> None:
         """Neither how many there are, nor how long it takes."""
@@ -88,6 +123,29 @@ class TestStopping:
         assert capsys.readouterr().err == (
             "finishing what has started; press Ctrl-C again to stop at once\n"
         )
+
+    def test_it_says_what_is_running_and_what_is_saved(self, capsys: Any) -> None:
+        async def work(on_progress: Any, interrupt: Interrupt) -> None:
+            on_progress(Progress(59, 60, open_calls={"gpt-5-mini": (1, 63.0)}))
+            signal.raise_signal(signal.SIGINT)
+
+        run_interruptibly(work, None, saved_in="run")
+        assert capsys.readouterr().err == (
+            "finishing what has started (waiting for 1 call to gpt-5-mini, 63 s); 59 of 60 "
+            "rollouts are saved in run; press Ctrl-C again to stop at once\n"
+        )
+
+    def test_a_call_that_hangs_is_tried_again_after_the_timeout(
+        self, serve: Any, files: Any, place: Path, capsys: Any
+    ) -> None:
+        server = serve("MET", faults=[Fault.hanging()])
+        rows = files("rows.jsonl", [{"completion": "Paris."}])
+        rubric = files("rubric.json", [{"requirement": "Names Paris"}])
+        arguments = ["score", rows, "-r", rubric, "-m", server.model]
+        assert main([*arguments, "--timeout", "0.2"]) == 0
+        assert len(server.asked) == 2
+        assert main([*arguments, "--timeout", "0"]) == 2
+        assert "'0' is not a number of seconds above 0" in capsys.readouterr().err
 
     @pytest.mark.slow
     @pytest.mark.parametrize("stuck", ["time.sleep(600)", "while True: pass"])

@@ -28,6 +28,7 @@ SETTINGS: Final[dict[str, type]] = {
     "cache": str,
     "budget": float,
     "concurrency": int,
+    "timeout": float,
     "samples": int,
     "prompt": str,
     "few_shot": str,

@@ -393,6 +393,7 @@ async def _evaluate(
     results = await run.environment.evaluate(
         model=run.model.source,
         price=run.model.price,
+        limits=options.limits,
         num_examples=-1 if options.limit is None else options.limit,
         rollouts_per_example=options.samples,
         sampling_args=run.model.sampling,

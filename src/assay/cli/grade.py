@@ -169,7 +169,8 @@ async def _score_texts(
             progress.fresh += 1
             progress.tell()
 
-        await run_concurrently(score_text, range(len(texts)))
+        with progress.ticking():
+            await run_concurrently(score_text, range(len(texts)))
 
 
 def _describe_scores(summary: runs.Summary) -> str:

@@ -156,6 +156,7 @@ def make_judge_model(
             name,
             api_key=api_key,
             price=find_price(options.prices, name, other_models=models_under_test),
+            limits=options.limits,
             cache=cache,
             media=options.judge_media or None,
         )

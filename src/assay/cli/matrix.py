@@ -162,6 +162,7 @@ def evaluate_matrix(
         print_result=print_result,
         before_exit=print_before_exit,
         budget=make_budget(options, resumed_folders),
+        saved_in=options.folder,
     )
 
 
@@ -206,7 +207,19 @@ class _TotalProgress:
             cost=sum(progress.cost for progress in latest),
             unpriced=sum(progress.unpriced for progress in latest),
             seconds=max(progress.seconds for progress in latest),
+            idle_seconds=min(progress.idle_seconds for progress in latest),
+            open_calls=_add_up_calls(latest),
         )
+
+
+def _add_up_calls(latest: Sequence[runs.Progress]) -> dict[str, tuple[int, float]]:
+    """Return how many calls to each model are waited for, and the seconds of the oldest."""
+    open_calls: dict[str, tuple[int, float]] = {}
+    for progress in latest:
+        for model, (calls, seconds) in progress.open_calls.items():
+            earlier_calls, earlier_seconds = open_calls.get(model, (0, 0.0))
+            open_calls[model] = (earlier_calls + calls, max(earlier_seconds, seconds))
+    return open_calls
 
 
 def _print_matrix(

@@ -53,6 +53,7 @@ class RunOutput:
         self._resumed_folders: list[str] = []
         if self._is_resumed and options.folder is not None:
             self._resumed_folders.append(options.folder)
+        self._interrupt: Interrupt | None = None  # set when the work starts
         self._printer: RowPrinter | None = None
         # The rows of a resumed run, and those of workers, are read from its folder afterwards.
         if not options.dry_run and not self._is_resumed and not uses_workers:
@@ -63,6 +64,7 @@ class RunOutput:
         self, on_progress: OnProgress | None, interrupt: Interrupt
     ) -> dict[str, Any]:
         """Return the arguments that every function takes that scores rows into a run."""
+        self._interrupt = interrupt
         options = self._options
         arguments: dict[str, Any] = {
             "grader": self._grader,
@@ -87,15 +89,18 @@ class RunOutput:
             print_result=self._print_result,
             before_exit=self._print_before_exit,
             budget=make_budget(self._options, self._resumed_folders),
+            saved_in=self._options.folder,
         )
 
     def _print_before_exit(self, error: BaseException) -> None:
         if self._printer is not None:
             self._printer.finish()
         if isinstance(error, KeyboardInterrupt):
-            print_note(
-                f"stopped at once; {advise_resume(self._options)}", quiet=self._options.quiet
-            )
+            parts = ["stopped at once"]
+            if self._interrupt is not None and self._options.folder is not None:
+                parts.append(self._interrupt.describe_saved())
+            parts.append(advise_resume(self._options))
+            print_note("; ".join(parts), quiet=self._options.quiet)
 
     def _print_result(self, summary: runs.Summary, spent: Ledger) -> int:
         """Print what is not printed yet, and return the exit code."""

@@ -37,6 +37,7 @@ def run_command(
     before_exit: Callable[[BaseException], None] | None = None,
     budget: AbstractContextManager[Ledger] | None = None,
     checks_interrupt: bool = True,
+    saved_in: str | None = None,
 ) -> int:
     """Run the work of a command and return its exit code, which `print_result` returns.
 
@@ -45,6 +46,7 @@ def run_command(
       work is cancelled by the first.
     - `noun` is what progress counts: "rollouts".
     - `budget` is by default a new one of `options.budget` dollars.
+    - `saved_in` is where finished rows are saved; None if they are not.
     - `before_exit` is called with the error if the work fails or is cancelled.
 
     A dry run calls no model: it prints what the work, whose size is described by `describe_size`,
@@ -64,7 +66,13 @@ def run_command(
         with budget as spent:
             try:
                 with show_progress(noun, quiet=quiet) as on_progress:
-                    result = run_interruptibly(work, on_progress, checks_interrupt=checks_interrupt)
+                    result = run_interruptibly(
+                        work,
+                        on_progress,
+                        noun=noun,
+                        saved_in=saved_in,
+                        checks_interrupt=checks_interrupt,
+                    )
             except (AssayError, KeyboardInterrupt) as error:
                 if before_exit is not None:
                     before_exit(error)
@@ -128,15 +136,43 @@ def describe_kept_answers(options: JudgingOptions) -> str:
 class Interrupt:
     """Counts how often Ctrl-C was pressed. Work asks `is_requested` between two rollouts."""
 
-    def __init__(self) -> None:
+    def __init__(self, noun: str = "rollouts", saved_in: str | None = None) -> None:
+        """`saved_in` is where finished rollouts are saved; None if they are not."""
         self.count = 0
+        self.progress = runs.Progress(0)  # the latest
+        self._noun = noun
+        self._saved_in = saved_in
 
     def is_requested(self) -> bool:
         return self.count > 0
 
+    def describe_work(self) -> str:
+        """Say what is still running, and what is saved."""
+        running = self.progress.describe_waiting()
+        parts = [
+            f"finishing what has started ({running})" if running else "finishing what has started"
+        ]
+        if self._saved_in is not None:
+            parts.append(self.describe_saved())
+        return "; ".join(parts)
+
+    def describe_saved(self) -> str:
+        """Say how many rollouts are saved, and where; empty if none are saved."""
+        if self._saved_in is None:
+            return ""
+        done = f"{self.progress.done:,}"
+        if self.progress.total is not None:
+            done += f" of {self.progress.total:,}"
+        return f"{done} {self._noun} are saved in {self._saved_in}"
+
 
 def run_interruptibly(
-    work: Work[Result], on_progress: OnProgress | None, *, checks_interrupt: bool = True
+    work: Work[Result],
+    on_progress: OnProgress | None,
+    *,
+    noun: str = "rollouts",
+    saved_in: str | None = None,
+    checks_interrupt: bool = True,
 ) -> Result:
     """Run the work and return its result. Raises `KeyboardInterrupt` if it was cancelled.
 
@@ -145,15 +181,20 @@ def run_interruptibly(
     """
     import asyncio  # slow to load
 
-    interrupt = Interrupt()
+    interrupt = Interrupt(noun, saved_in)
+
+    def note_progress(progress: runs.Progress) -> None:
+        interrupt.progress = progress
+        if on_progress is not None:
+            on_progress(progress)
 
     async def run() -> Result:
         # Only the main thread can handle signals.
         is_main_thread = threading.current_thread() is threading.main_thread()
         if not checks_interrupt or not is_main_thread:
-            return await work(on_progress, interrupt)
+            return await work(note_progress, interrupt)
         with _handle_interrupts(interrupt):
-            return await work(on_progress, interrupt)
+            return await work(note_progress, interrupt)
 
     return asyncio.run(run())
 
@@ -167,7 +208,7 @@ def _handle_interrupts(interrupt: Interrupt) -> Generator[None]:
     def handle(number: int, frame: FrameType | None) -> None:
         interrupt.count += 1
         if interrupt.count == 1:
-            _print_interrupted()
+            _print_interrupted(interrupt)
             return
         if interrupt.count == 2:
             # A check that computes blocks the event loop, so it never notices that it is
@@ -186,8 +227,8 @@ def _handle_interrupts(interrupt: Interrupt) -> Generator[None]:
         signal.signal(signal.SIGINT, cancel_work)
 
 
-def _print_interrupted() -> None:
-    line = "finishing what has started; press Ctrl-C again to stop at once"
+def _print_interrupted(interrupt: Interrupt) -> None:
+    line = f"{interrupt.describe_work()}; press Ctrl-C again to stop at once"
     if sys.stderr.isatty():
         line = f"\n{line}"
     # The signal may arrive during another print, which fails then.
@@ -202,7 +243,8 @@ PROGRESS_SECONDS = 15  # time between two lines of progress where there is no te
 def show_progress(noun: str, *, quiet: bool) -> Generator[OnProgress | None]:
     """Yield a function that shows progress on standard error; None if `quiet`.
 
-    A terminal shows a bar. Elsewhere a line is printed every 15 seconds.
+    A terminal shows a bar. Elsewhere a line is printed every 15 seconds, and when nothing has
+    finished for ten seconds.
     """
     if quiet:
         yield None
@@ -215,10 +257,13 @@ def show_progress(noun: str, *, quiet: bool) -> Generator[OnProgress | None]:
 
 def _make_line_printer(noun: str) -> OnProgress:
     last_time = 0.0
+    was_waiting = False
 
     def print_line(progress: runs.Progress) -> None:
-        nonlocal last_time
-        if progress.seconds - last_time >= PROGRESS_SECONDS:
+        nonlocal last_time, was_waiting
+        starts_waiting = progress.is_waiting and not was_waiting
+        was_waiting = progress.is_waiting
+        if starts_waiting or progress.seconds - last_time >= PROGRESS_SECONDS:
             last_time = progress.seconds
             print(progress.told(noun), file=sys.stderr, flush=True)
 

@@ -215,6 +215,7 @@ def _serve_rubric(options: ServeOptions) -> None:
         budget=options.budget,
         price=find_price(options.prices, options.judge or DEFAULT_JUDGE),
         max_calls=options.max_calls,
+        limits=options.limits,
         shows=options.shows,
         window=options.window,
         thinking=options.thinking,

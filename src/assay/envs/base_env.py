@@ -365,6 +365,7 @@ class Environment(Hooked, ABC):
                 sampling_args,
                 at_once=None if most == -1 else most,
                 price=options.get("price"),
+                limits=options.get("limits"),
             )
         # Again: the rubric may have been in another environment meanwhile.
         self._hand_down_parser()

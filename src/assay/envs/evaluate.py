@@ -28,6 +28,7 @@ from assay.models.budgets import (
     counting_in,
     raise_if_price_unknown,
 )
+from assay.models.limiter import Limits
 from assay.models.model import Price
 from assay.plan import Traits
 from assay.redaction import get_logger
@@ -72,6 +73,8 @@ class Options(TypedDict, total=False):
     # The price of a model that is given by its name, its address or a client, if it is not known or
     # is another one.
     price: Price | None
+    # The limits of its endpoint, such as the seconds that one attempt may take.
+    limits: Limits | None
     grader: Grader | None  # who answers the criteria for a model, where the rubric does not say
     state_columns: Sequence[str]  # fields of the state to keep with each result
     run: (

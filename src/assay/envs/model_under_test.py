@@ -10,7 +10,7 @@ from typing import Any
 
 from assay.errors import Refused
 from assay.media import read_message_media
-from assay.models import Model, Price, Reply, Request, model_of
+from assay.models import Limits, Model, Price, Reply, Request, model_of
 from assay.models.endpoint_model import EndpointModel
 from assay.models.model import Tool
 from assay.models.sdk import format_of_client
@@ -39,14 +39,17 @@ class ModelUnderTest:
         *,
         at_once: int | None = None,
         price: Price | None = None,
+        limits: Limits | None = None,
     ) -> None:
         """`at_once` is the number of calls under way at the same time, if the caller has set it.
 
-        `price` is the price of a model that is given by its name, its URL or a client.
+        `price` is the price of a model that is given by its name, its URL or a client, and
+        `limits` are those of its endpoint.
         """
         self.client = client
         self.at_once = at_once
         self.price = price
+        self.limits = limits
         self.sampling_args = _check_sampling_args(sampling_args or {})
         name = model if isinstance(model, str) else str(getattr(model, "id", model or client))
         self.name: str = redact(name)  # as the caller calls the model, without a login
@@ -79,7 +82,9 @@ class ModelUnderTest:
             )
         if client is not None and format_of_client(client) is not None:
             client = use_client_in_this_loop(client)
-            return model_of(client, model, shared=False, price=self.price, **extra)
+            return model_of(
+                client, model, shared=False, price=self.price, limits=self.limits, **extra
+            )
         source = model if client is None else client
         if isinstance(source, str):
             for name in _CALL_ARGUMENTS:
@@ -91,13 +96,13 @@ class ModelUnderTest:
             # `extra_body` is how SDKs take more fields of the call.
             body_fields = extra.pop("extra_body", {})
             fields = {**extra, **body_fields}
-            return model_of(source, shared=False, price=self.price, **fields)
+            return model_of(source, shared=False, price=self.price, limits=self.limits, **fields)
         if extra:
             raise Refused(
                 f"sampling_args has {', '.join(extra)}, but {format_value(source)} exists already: "
                 "give them to model_of(...), or name the model"
             )
-        return model_of(source, price=self.price)
+        return model_of(source, price=self.price, limits=self.limits)
 
     def __getattr__(self, name: str) -> Any:
         # An environment can ask the client something else: client.chat.completions.create(...).

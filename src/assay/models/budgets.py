@@ -15,9 +15,9 @@ import math
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, ExitStack, asynccontextmanager
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
@@ -119,6 +119,31 @@ def count_here(**amounts: Any) -> None:
     ledger = Ledger.current()
     if ledger is not None:
         ledger.count(**amounts)
+
+
+@contextmanager
+def open_call(model: str) -> Generator[None]:
+    """List the call inside the block as one that is waited for, in the current ledger and those around it."""
+    ledger = Ledger.current()
+    if ledger is None:
+        yield
+        return
+    call = OpenCall(model, time.monotonic())
+    for each_ledger in ledger.chain():
+        each_ledger.open_calls[call] = None
+    try:
+        yield
+    finally:
+        for each_ledger in ledger.chain():
+            del each_ledger.open_calls[call]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class OpenCall:
+    """A call to a model that is not answered yet."""
+
+    model: str
+    start: float  # on the monotonic clock
 
 
 def count_call(usage: Usage, cost: float | None, model: str = "") -> None:
@@ -296,6 +321,8 @@ class Ledger:
         self.shared = 0  # replies taken over from an equal request in flight
         self.models: Counter[str] = Counter()  # replies by the model's id, as the endpoint gives it
         self.errors: Counter[str] = Counter()  # failed calls by the name of the error
+        # The calls that are waited for, in the order in which they were begun.
+        self.open_calls: dict[OpenCall, None] = {}
         self.usage = NOTHING
         self.cost = 0.0  # dollars, as far as prices are known
         self.unpriced = 0  # calls without a known price

@@ -277,9 +277,10 @@ async def probe(
                     watch.errors += trial.fooled is None
                 watch.tell()
 
-            await run_concurrently(
-                one, list(by_text.values()), has_room=lambda: all(map(has_room, models))
-            )
+            with watch.ticking():
+                await run_concurrently(
+                    one, list(by_text.values()), has_room=lambda: all(map(has_room, models))
+                )
             return [found[attempt] for attempt in attempts if attempt in found]
 
         def is_failed(trial: Trial) -> bool:

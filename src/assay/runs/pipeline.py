@@ -32,6 +32,8 @@ from assay.runs.summary import Summary, Tally
 from assay.wording import format_count, format_value
 
 EVERY_SECONDS = 0.2  # how often progress is told at most
+WAITING_SECONDS = 10  # after so long without a finished row, progress says what is waited for
+TICK_SECONDS = 1.0  # progress is told at least this often
 
 MOST_AT_ONCE = (
     128  # rows under way at once where a model or a process is waited for, unless said otherwise
@@ -59,6 +61,9 @@ class Progress:
     cost: float = 0.0  # dollars, as far as prices are known
     unpriced: int = 0  # calls whose price is not known
     seconds: float = 0.0  # since this sitting began
+    idle_seconds: float = 0.0  # since the last row was finished
+    # The calls that are not answered yet: how many by model, and the seconds of the oldest.
+    open_calls: Mapping[str, tuple[int, float]] = field(default_factory=dict[Any, Any])
 
     @property
     def eta(self) -> float | None:
@@ -82,9 +87,30 @@ class Progress:
             parts += [format_count(self.calls, "call"), format_count(self.tokens, "token")]
         if self.cost:
             parts.append(f"${self.cost:.4f}{' at least' if self.unpriced else ''}")
-        if self.eta is not None and self.total != self.done:
+        if self.is_waiting:
+            parts.append(self.describe_waiting())
+        elif self.eta is not None and self.total != self.done:
             parts.append(f"about {timedelta(seconds=round(self.eta))} left")
         return ", ".join(parts)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether nothing has finished for so long that a reader asks what is being waited for."""
+        return self.idle_seconds >= WAITING_SECONDS and bool(self.open_calls)
+
+    def describe_waiting(self) -> str:
+        """Say which calls are being waited for; empty if there are none.
+
+        >>> Progress(1, open_calls={"gpt-5-mini": (1, 63.2)}).describe_waiting()
+        'waiting for 1 call to gpt-5-mini, 63 s'
+        """
+        if not self.open_calls:
+            return ""
+        calls = [
+            f"{format_count(count, 'call')} to {model}, {seconds:.0f} s"
+            for model, (count, seconds) in self.open_calls.items()
+        ]
+        return f"waiting for {' and '.join(calls)}"
 
 
 OnProgress: TypeAlias = Callable[[Progress], object]
@@ -110,20 +136,53 @@ class Watch:
         self.ledger = ledger
         self._began = time.monotonic()
         self._told = 0.0
+        self._last_done = 0
+        self._last_finished = self._began  # when a row was last seen to be finished
+
+    @contextmanager
+    def ticking(self) -> Generator[None]:
+        """Inside the block, tell once a second, so that it is seen what is being waited for."""
+        if self._tell is None:
+            yield
+            return
+        loop = asyncio.get_running_loop()
+
+        def tick() -> None:
+            nonlocal timer
+            self.tell()
+            timer = loop.call_later(TICK_SECONDS, tick)
+
+        timer = loop.call_later(TICK_SECONDS, tick)
+        try:
+            yield
+        finally:
+            timer.cancel()
 
     def now(self) -> Progress:
         """How far it is."""
-        ledger, seconds = self.ledger, time.monotonic() - self._began
-        tokens = ledger.usage.prompt + ledger.usage.completion
-        asked = (ledger.hits, ledger.calls, tokens, ledger.cost, ledger.unpriced)
+        ledger, now = self.ledger, time.monotonic()
+        done = self.kept + self.fresh
+        if done != self._last_done:
+            self._last_done = done
+            self._last_finished = now
+        open_calls: dict[str, tuple[int, float]] = {}
+        for call in list(ledger.open_calls):  # the oldest first
+            count, seconds = open_calls.get(call.model, (0, now - call.start))
+            open_calls[call.model] = (count + 1, seconds)
         return Progress(
-            self.kept + self.fresh,
-            self._total,
-            self.kept,
-            self.errors,
-            self.unscored,
-            *asked,
-            seconds=seconds,
+            done=done,
+            total=self._total,
+            kept=self.kept,
+            errors=self.errors,
+            unscored=self.unscored,
+            hits=ledger.hits,
+            calls=ledger.calls,
+            tokens=ledger.usage.prompt + ledger.usage.completion,
+            cost=ledger.cost,
+            unpriced=ledger.unpriced,
+            seconds=now - self._began,
+            idle_seconds=now - self._last_finished,
+            open_calls=open_calls,
         )
 
     def tell(self, *, at_once: bool = False) -> None:
@@ -278,7 +337,8 @@ def opened_sink(
     with nullcontext() if folder is None else Journal.open(folder, about, resume=resume) as journal:
         if journal is not None:
             journal.count_spending(watch.ledger)
-        yield Sink(journal, on_row, watch, pass_rule=about.pass_rule, alone=alone)
+        with watch.ticking():
+            yield Sink(journal, on_row, watch, pass_rule=about.pass_rule, alone=alone)
 
 
 _NO_TRAITS = Traits()

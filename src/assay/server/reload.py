@@ -56,7 +56,12 @@ class RubricLoader:
         if name is None:
             name = models.default_model()
         return self._judge.build_grader(
-            models.model_of(name, price=self._judge.price, cache=self._cache)
+            models.model_of(
+                name,
+                price=self._judge.price,
+                limits=self._judge.limits,
+                cache=self._cache,
+            )
         )
 
     def close(self) -> None:

@@ -56,6 +56,7 @@ class Judge:
     price: "models.Price | None" = None
     # Requests that all workers together may send to endpoints; None is no limit.
     max_calls: int | None = None
+    limits: "models.Limits | None" = None  # of the model's endpoint; None for the default limits
     # The parts of a rollout that the judge reads; they replace those that a rubric names. If empty,
     # the rubric decides.
     shows: tuple[str, ...] = ()

@@ -317,7 +317,8 @@ class _Draft:
             watch.errors += sum(score.error is not None for score in scores)
             watch.tell()
 
-        await run_concurrently(one, wanted, has_room=lambda: all(map(has_room, models)))
+        with watch.ticking():
+            await run_concurrently(one, wanted, has_room=lambda: all(map(has_room, models)))
         return found
 
     def suggestion(
