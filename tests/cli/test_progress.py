@@ -168,7 +168,8 @@ class TestStopping:
             process.send_signal(signal.SIGINT)
             assert process.stderr.readline().startswith("finishing what has started")
             process.send_signal(signal.SIGINT)
-            assert process.stderr.read().startswith("stopped at once; continue with: ")
+            rest = process.stderr.read()
+            assert rest.startswith("stopped at once; nothing is saved yet; continue with: ")
         assert process.returncode == 130
 
     def test_in_another_thread_nothing_is_heard(self) -> None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from assay.graders import Grader
     from assay.models import Ledger
     from assay.rubric import Rubric
-    from assay.runs.pipeline import OnProgress
+    from assay.runs.pipeline import OnProgress, OnRow
     from assay.runs.stats import PassRule
 
 
@@ -71,12 +71,25 @@ class RunOutput:
             "resume": options.resume and options.folder is not None,
             "judge_log": options.judge_log,
             "on_progress": on_progress,
-            "on_row": None if self._printer is None else self._printer.on_row,
+            "on_row": self._make_row_listener(interrupt),
             "stopping": interrupt.is_requested,
         }
         if options.concurrency is not None:
             arguments["max_concurrent"] = options.concurrency
         return arguments
+
+    def _make_row_listener(self, interrupt: Interrupt) -> OnRow | None:
+        """Return the function that gets every finished row; None if there is nothing to do with it."""
+        print_row = None if self._printer is None else self._printer.on_row
+        if self._options.folder is None:
+            return print_row
+
+        def count_row(row: runs.Row) -> None:
+            interrupt.rows += 1
+            if print_row is not None:
+                print_row(row)
+
+        return count_row
 
     def run(self, work: Work[runs.Summary]) -> int:
         """Make the run and return the exit code."""

@@ -139,7 +139,8 @@ class Interrupt:
     def __init__(self, noun: str = "rollouts", saved_in: str | None = None) -> None:
         """`saved_in` is where finished rollouts are saved; None if they are not."""
         self.count = 0
-        self.progress = runs.Progress(0)  # the latest
+        self.progress = runs.Progress(0)  # the latest, at most a second old
+        self.rows = 0  # rows that were finished since the work started, if the work counts them
         self._noun = noun
         self._saved_in = saved_in
 
@@ -160,7 +161,10 @@ class Interrupt:
         """Say how many rollouts are saved, and where; empty if none are saved."""
         if self._saved_in is None:
             return ""
-        done = f"{self.progress.done:,}"
+        done_count = max(self.progress.done, self.progress.kept + self.rows)
+        if not done_count:
+            return "nothing is saved yet"
+        done = f"{done_count:,}"
         if self.progress.total is not None:
             done += f" of {self.progress.total:,}"
         return f"{done} {self._noun} are saved in {self._saved_in}"
