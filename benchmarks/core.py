@@ -306,6 +306,7 @@ def measure_cases(subjects: Subjects, sizes: Sizes) -> list[Row]:
     cases: dict[str, dict[str, Any]] = {
         "groups of 8": {"checks": "sync", "batch": 8, "batches": FLATNESS_WORK // 8},
         "groups of 16": {"checks": "sync", "batch": 16, "batches": FLATNESS_WORK // 16},
+        "batches of 512": {"checks": "sync", "batch": 512, "batches": FLATNESS_WORK // 512},
         f"{sizes.rollouts:,} rollouts, checks return bools": {"checks": "bool", **many},
         f"{sizes.rollouts:,} rollouts, two rubrics in a group": {
             "checks": "sync",

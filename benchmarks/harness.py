@@ -698,7 +698,7 @@ def machine_facts(compared: Sequence[Peer]) -> dict[str, str]:
     return {
         "CPU": f"{_cpu_model()}, {os.cpu_count()} cores{load}",
         "Python": f"{platform.python_implementation()} {platform.python_version()}, {platform.system()}",
-        "assay": f"{_version('assay')} (pydantic {_version('pydantic')})",
+        "assay": f"{_version('assay-rubrics')} (pydantic {_version('pydantic')})",
         "peers": peers,
     }
 

@@ -20,7 +20,7 @@ import time
 import urllib.request
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -252,6 +252,7 @@ class Sizes:
 
 
 QUICK = Sizes(responses=20)
+SMALL_RESPONSES = 30  # with ten criteria, 300 calls
 
 
 class Endpoint:
@@ -353,6 +354,21 @@ def measure_clean(subjects: Subjects, sizes: Sizes) -> list[Any]:
     rows.append(Check("tokens that repeat a prefix", _shared(ours), expected, _most(ours)))
     rows += [Check(f"the same, {name}", _shared(found[name]), "", None) for name in PEERS]
     rows += [Check(f"verdicts, {name}", _verdicts(found[name]), "", None) for name in found]
+    return rows
+
+
+def measure_small(subjects: Subjects, sizes: Sizes) -> list[Any]:
+    """Time and CPU of 300 calls, as an evaluation of everyday size makes them."""
+    sizes = replace(sizes, responses=min(sizes.responses, SMALL_RESPONSES))
+    ours = graded_at_best(subjects, "assay", sizes)
+    label = f"{sizes.calls} calls of {LATENCY * 1000:.0f} ms"
+    rows: list[Any] = []
+    for name in PEERS:
+        theirs = graded_at_best(subjects, name, sizes)
+        rows += [
+            Row(f"{label}: time", _field(ours, "seconds"), _field(theirs, "seconds"), "s", name),
+            Row(f"{label}: CPU a call", _cpu(ours), _cpu(theirs), "ms", name),
+        ]
     return rows
 
 
@@ -550,6 +566,7 @@ def _verdicts(figures: dict[str, Any] | None) -> str:
 
 MEASURES = {
     "clean": measure_clean,
+    "small": measure_small,
     "cache": measure_cache,
     "faults": measure_faults,
     "parts": measure_parts,
