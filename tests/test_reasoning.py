@@ -16,6 +16,7 @@ from assay import (
     RubricError,
     RubricGroup,
     ThinkParser,
+    ToolRubric,
     XMLParser,
 )
 from assay.concurrency import run_sync as run
@@ -136,6 +137,35 @@ def test_the_work_grows_with_the_text_and_no_faster(unit: str) -> None:
 
 
 # Who reads it
+
+
+CUT_OFF = {
+    "text": f"<think>{REASONING}",
+    "empty": reply(content="", reasoning_content=REASONING),
+    "null": reply(content=None, reasoning_content=REASONING),
+    "missing": reply(reasoning=REASONING),
+    "part": reply(content=[{"type": "thinking", "thinking": REASONING}]),
+}
+
+
+@pytest.mark.parametrize("completion", CUT_OFF.values(), ids=CUT_OFF)
+def test_reasoning_that_was_cut_off_is_an_empty_answer_in_every_form(completion: Any) -> None:
+    """An endpoint sends null as the content. It is no failure of scoring, which would save a reward."""
+    judge = PerCriterionGrader(FakeModel("MET"))
+    rubric = Rubric([{"check": {"contains": "43"}}, JUDGED], autograder=judge)
+    [report] = run(rubric.score([{"completion": completion}]))
+    assert (report.score, report.errors) == (0.0, {})
+    assert rubric.grade_sync(completion).score == 0.0
+
+
+@every_form
+def test_a_word_count_that_includes_reasoning_leaves_out_its_markers(completion: Any) -> None:
+    """12 words of reasoning and 3 of the answer; the markers stand alone or touch a word."""
+    for limit, met in ((15, 1.0), (14, 0.0)):
+        rubric = Rubric([{"check": {"max_words": limit}}], thinking="shown")
+        assert rubric.grade_sync(completion).score == met
+        least = Rubric([{"check": {"min_words": limit + 1}}], thinking="shown")
+        assert least.grade_sync(completion).score == 1.0 - met
 
 
 @every_form
@@ -301,6 +331,28 @@ def test_a_shaping_counts_everything_that_was_written(completion: Any) -> None:
 def test_a_parser_reads_the_same_answer_in_every_form(completion: Any, parser: Parser) -> None:
     rubric = Rubric([{"check": "exact_match"}], parser=parser)
     assert rubric.grade_sync(completion, answer=ANSWER).score == 1.0
+
+
+@every_form
+def test_a_function_that_asks_the_parser_reads_the_same_answer_in_every_form(
+    completion: Any,
+) -> None:
+    """Also without a parser of the rubric's own, and in the checks of `ToolRubric`."""
+
+    def right(parser: Parser, completion: Any, answer: str) -> bool:
+        return parser.parse_answer(completion) == answer
+
+    assert Rubric([right]).grade_sync(completion, answer=ANSWER).score == 1.0
+    upper = Rubric([right], parser=Parser(str.upper))
+    assert upper.grade_sync(completion, answer=ANSWER.upper()).score == 1.0
+    tools = ToolRubric(tools=[], parser=Parser())
+    assert tools.grade_sync(completion, answer=ANSWER).metrics["correct_answer_reward_func"] == 1.0
+
+
+def test_a_parser_reads_reasoning_where_the_criterion_shows_it() -> None:
+    data = {"check": {"one_of": ["HM 4"]}, "thinking": "shown"}
+    parser = Parser(lambda text: text.replace("<think>", "").replace("</think>", "").upper())
+    assert Rubric([data], parser=parser).grade_sync("<think>hm</think> 4").score == 1.0
 
 
 TAGGED = {

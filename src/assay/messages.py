@@ -307,8 +307,9 @@ def as_text_if_single(completion: Any) -> Any:
 def read_completion(completion: object) -> Any:
     """Return a completion as checks and judges read it: a text, or messages.
 
-    A number is formatted as text. Raises TypeError if the last assistant message has no text, parts
-    or tool calls. To read it as an empty text would score it as if the model had said nothing.
+    A number is formatted as text. Raises TypeError if the last assistant message has no text, parts,
+    tool calls or reasoning. To read it as an empty text would score it as if the model had said
+    nothing.
     """
     if isinstance(completion, str):
         return completion
@@ -332,6 +333,8 @@ def read_completion(completion: object) -> Any:
         has_parts = isinstance(get_field(last, "parts"), Sequence)  # in the format of Gemini
         if has_parts or get_field(last, "tool_calls") or get_field(last, "function_call"):
             return completion
+        if _get_separate_reasoning(last):
+            return completion  # reasoning that was cut off, and no answer
     number = _format_number(content)
     if number is not None and isinstance(last, Mapping):
         last_with_text = {**cast("Mapping[str, Any]", last), "content": number}

@@ -6,7 +6,7 @@ from typing import Any
 
 from assay.checks.check import BuiltinCheck, Count, Flag, Seconds, Text, Texts, compiled, search
 from assay.lazy import read_toml
-from assay.messages import visible_text
+from assay.messages import read_whole_text, visible_text
 from assay.parsers.extract import find_fenced_blocks
 from assay.report import Score
 from assay.types import Messages
@@ -58,7 +58,7 @@ class MaxWords(BuiltinCheck):
     limit: Count
 
     def __call__(self, completion: Messages, with_reasoning: bool = False) -> bool | Score:
-        words = len(visible_text(completion, with_reasoning).split())
+        words = _count_words(completion, with_reasoning)
         return words <= self.limit or Score(
             False, f"{format_count(words, 'word')}, {self.limit} allowed"
         )
@@ -74,10 +74,17 @@ class MinWords(BuiltinCheck):
     limit: Count
 
     def __call__(self, completion: Messages, with_reasoning: bool = False) -> bool | Score:
-        words = len(visible_text(completion, with_reasoning).split())
+        words = _count_words(completion, with_reasoning)
         return words >= self.limit or Score(
             False, f"{format_count(words, 'word')}, {self.limit} needed"
         )
+
+
+def _count_words(completion: Messages, with_reasoning: bool) -> int:
+    """Count words; the markers around reasoning are no words, so its form does not matter."""
+    if with_reasoning:
+        return len(read_whole_text(completion).split())
+    return len(visible_text(completion).split())
 
 
 class CodeBlock(BuiltinCheck):

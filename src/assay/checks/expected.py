@@ -8,10 +8,12 @@ from numbers import Rational, Real
 from typing import Any, Literal
 
 from assay.checks.check import BuiltinCheck, Flag, Number, Text, Texts
+from assay.concurrency import set_variable
 from assay.errors import import_extra
 from assay.messages import hide_reasoning, put_reasoning_in_text, visible_text
 from assay.parsers import Parser
 from assay.parsers.extract import NUMBER_PATTERN
+from assay.reasoning import THINKING
 from assay.report import Score
 from assay.types import Messages
 
@@ -120,7 +122,8 @@ def read_answer(
     if parser is None:
         return visible_text(completion, with_reasoning)
     if with_reasoning:
-        return parser.parse_answer(put_reasoning_in_text(completion))
+        with set_variable(THINKING, "shown"):
+            return parser.parse_answer(put_reasoning_in_text(completion))
     if getattr(parser, "reads_reasoning", False):
         return parser.parse_answer(completion)
     return parser.parse_answer(hide_reasoning(completion))

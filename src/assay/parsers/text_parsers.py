@@ -7,11 +7,12 @@ from typing import Any, ClassVar
 from assay.messages import (
     completion_text,
     find_last_with_role,
+    hide_reasoning,
     message_text,
     select_role,
     text_with_reasoning,
 )
-from assay.reasoning import ReasoningSection, remove_answer_markers, split_reasoning
+from assay.reasoning import THINKING, ReasoningSection, remove_answer_markers, split_reasoning
 from assay.types import Messages
 
 OPENING_TAG = "<think>"
@@ -32,8 +33,8 @@ class Parser:
     '4'
     """
 
-    # Whether it finds the answer beside the reasoning itself. Built-in checks and judges show other
-    # parsers a completion without reasoning.
+    # Whether it finds the answer beside the reasoning itself. Other parsers read a completion
+    # without reasoning.
     reads_reasoning: ClassVar[bool] = False
 
     def __init__(self, extract_fn: Callable[[str], Any] = identity) -> None:
@@ -46,15 +47,25 @@ class Parser:
         return self.extract_fn(self._read_text(text))
 
     def parse_answer(self, completion: Messages | None) -> Any:
-        """Return the answer in a plain text or in the last assistant message; None without one."""
+        """Return the answer in a plain text or in the last assistant message; None without one.
+
+        It is looked for outside of reasoning, unless the rubric says `thinking: shown`.
+        """
         if completion is None:
             return None
-        if isinstance(completion, str):
-            return self.parse(completion)
-        last_message = find_last_with_role(completion, "assistant")
+        visible: Messages = completion
+        if self._hides_reasoning:
+            visible = hide_reasoning(completion)
+        if isinstance(visible, str):
+            return self.parse(visible)
+        last_message = find_last_with_role(visible, "assistant")
         if last_message is None:
             return None
         return self.parse(self._read_message(last_message))
+
+    @property
+    def _hides_reasoning(self) -> bool:
+        return not self.reads_reasoning and THINKING.get() != "shown"
 
     def _read_text(self, completion: Messages) -> str:
         """Return a text as it is; of messages, the text of the last one of the assistant."""

@@ -16,6 +16,11 @@ from assay.types import Messages
 class Parser(assay.Parser):
     logger: Logger = get_logger("assay")
 
+    @property
+    def _hides_reasoning(self) -> bool:
+        # As in verifiers: a function may look for the tags in what the parser returns.
+        return False
+
 
 class ThinkParser(Parser, assay.ThinkParser):
     def parse(self, text: Messages) -> Any:
