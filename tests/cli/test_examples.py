@@ -56,6 +56,11 @@ def folder(
     lines = (tmp_path / "rollouts.jsonl").read_text().splitlines()
     asked = [{"question": json.loads(x)["prompt"], "answer": "7"} for x in lines]
     (tmp_path / "questions.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in asked))
+    for prompt in ("a.yaml", "b.yaml"):
+        (tmp_path / prompt).write_text('user: "{question}"')
+    (tmp_path / "assay.toml").write_text(
+        '[models.small]\nmodel = "openai/gpt-5-mini"\n[models.big]\nmodel = "openai/gpt-5"\n'
+    )
     store = open_store(place)
     store.put_many([(VerdictKey("q", "t", "openai/x", "1"), CachedVerdict("MET"))])
     store.close()

@@ -67,9 +67,14 @@ class TestJson:
             ("b", 1, None, None),
             ("c", 0, None, None),
         ]
-        assert [list(row["errors"]) for row in rows] == [[], [], ["short"], ["rollout"]]
-        assert (rows[0]["metrics"], rows[0]["judge"]) == ({"right": 1.0, "short": 1.0}, "me")
-        assert EvaluationReport.from_dict(rows[1]["report"]).lines[1].reason == "4 words"
+        assert [row["error"] for row in rows] == [
+            None,
+            None,
+            "short: KeyError: 'x'",
+            "rollout: Overloaded: it does not answer",
+        ]
+        assert (rows[0]["right.value"], rows[0]["judge"]) == (1.0, "me")
+        assert (rows[1]["short.reason"], rows[2]["short.error"]) == ("4 words", "KeyError: 'x'")
 
     def test_one_document_has_the_summary_too(self, capsys: Any) -> None:
         """As it would be saved."""
@@ -82,22 +87,22 @@ class TestJson:
         assert json.loads(printed(capsys, "json", []))["rollouts"] == []
         assert printed(capsys, "jsonl", []) == ""
 
-    def test_what_json_has_no_word_for_is_null(self, capsys: Any) -> None:
-        """So that every reader can read it."""
+    def test_what_json_has_no_word_for_is_text(self, capsys: Any) -> None:
+        """As a saved run has it, so that every reader can read it."""
         row = Row("a", fields={"logprob": float("-inf")}, report=report(True, True))
         line = printed(capsys, "jsonl", [row])
         found = json.loads(line, parse_constant=lambda constant: pytest.fail(constant))
-        assert found["fields"] == {"logprob": None}
+        assert found["logprob"] == "-Infinity"
 
 
 class TestCsv:
     def test_every_criterion_is_a_column(self, capsys: Any) -> None:
         """What is missing is empty, and not 0."""
         rows = list(csv.DictReader(io.StringIO(printed(capsys, "csv"))))
-        assert [row["right"] for row in rows] == ["1.0", "0.0", "1.0", ""]
-        assert [row["short"] for row in rows] == ["1.0", "1.0", "", ""]
+        assert [row["right.value"] for row in rows] == ["1.0", "0.0", "1.0", ""]
+        assert [row["short.value"] for row in rows] == ["1.0", "1.0", "", ""]
         assert [row["score"] for row in rows] == ["1.0", "0.25", "", ""]
-        assert rows[2]["errors"] == "short: KeyError: 'x'"
+        assert rows[2]["error"] == "short: KeyError: 'x'"
 
     def test_where_every_row_has_its_own_rubric_each_criterion_is_a_column(
         self, capsys: Any
@@ -118,8 +123,8 @@ class TestCsv:
         ]
         text = printed(capsys, "csv", [*rows, GOOD], criteria=[])
         found = list(csv.DictReader(io.StringIO(text)))
-        names = [f"{wordy}here", f"{wordy}there", "right", "short"]
-        assert list(found[0])[5:] == names
+        names = [f"{name}.value" for name in (f"{wordy}here", f"{wordy}there", "right", "short")]
+        assert [name for name in found[0] if name.endswith(".value")] == names
         assert [[row[name] for name in names] for row in found] == [
             ["1.0", "", "", ""],
             ["", "1.0", "", ""],
@@ -144,8 +149,8 @@ class TestCsv:
         rows = [Row(text, report=report(1, 1)), Row("b", error=text)]
         found = list(csv.DictReader(io.StringIO(printed(capsys, "csv", rows))))
         assert found[0]["example"] == cell
-        assert found[1]["errors"].startswith("rollout: ")
-        assert "\x1b" not in found[1]["errors"]
+        assert found[1]["error"].startswith("rollout: ")
+        assert "\x1b" not in found[1]["error"]
 
     def test_any_text_comes_back(self, capsys: Any) -> None:
         """Quotes, separators and new lines."""
@@ -268,6 +273,7 @@ class TestForPeople:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_every_format_takes_no_rows(name: str, capsys: Any) -> None:
+def test_every_format_takes_no_rows(name: str, capsysbinary: Any) -> None:
     """An empty run is no crash; only lines that are none say nothing."""
-    assert bool(printed(capsys, name, [], format_row=format_brief_row)) is (name != "jsonl")
+    out = printed(capsysbinary, name, [], format_row=format_brief_row)
+    assert bool(out) is (name != "jsonl")

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from assay import EvaluationReport
 from assay.cache import Store
 from assay.cli import main
 from assay.errors import CacheError
@@ -88,17 +87,15 @@ class TestTexts:
         assert queries == {"<query>France?", "<query>Italy?", "<query>Where?"}
 
     def test_json_has_all_of_a_report_and_who_judged(self, grade: Any, serve: Any) -> None:
-        """As `EvaluationReport.from_dict` reads it."""
+        """In the one layout of exports."""
         server = serve(by_words)
         [row] = [
             json.loads(x)
             for x in grade("Paris", "--format", "jsonl", model=server).out.splitlines()
         ]
         assert (row["judge"], row["score"], row["reward"]) == (server.model, 0.75, 3.0)
-        assert row["metrics"] == {"names_paris": 1.0, "is_short": 0.0}
-        assert row["fields"]["completion"] == "Paris"
-        report = EvaluationReport.from_dict(row["report"])
-        assert (report.score, report.lines[0].verdict) == (0.75, "MET")
+        assert (row["names_paris.value"], row["is_short.value"]) == (1.0, 0.0)
+        assert (row["completion"], row["names_paris.verdict"]) == ("Paris", "MET")
 
     @pytest.mark.parametrize("argument", ["essay.txt", "texts/one", "rows.jsonl"])
     def test_a_file_that_is_not_there_is_not_graded_by_its_name(

@@ -109,7 +109,10 @@ class TestRuns:
             refused.err
         )
         done = score("--map", "completion=output", "--map", "answer=gold", "-f", "csv", data=data)
-        assert [row["right"] for row in csv.DictReader(io.StringIO(done.out))] == ["1.0", "0.0"]
+        assert [row["right.value"] for row in csv.DictReader(io.StringIO(done.out))] == [
+            "1.0",
+            "0.0",
+        ]
 
     def test_a_limit_takes_the_first(self, score: Any) -> None:
         """One of two; later the other one too."""

@@ -59,13 +59,13 @@ def records(frame):
 async def test_a_frame_has_a_row_a_rollout_and_says_what_failed(run, way):
     """An unscored rollout has no score and no reward, and its error stands in its row."""
     paris, rome, failed = records(getattr(run, way)())
-    assert (paris["example"], paris["score"], paris["criterion.paris"], paris["verdict.short"]) == (
+    assert (paris["example"], paris["score"], paris["paris.value"], paris["short.verdict"]) == (
         "a",
         1.0,
         1.0,
         "MET",
     )
-    assert (rome["score"], rome["verdict.short"], rome["error"]) == (0.0, "UNMET", None)
+    assert (rome["score"], rome["short.verdict"], rome["error"]) == (0.0, "UNMET", None)
     assert failed["score"] is None
     assert failed["reward"] is None
     assert "the endpoint is gone" in failed["error"]

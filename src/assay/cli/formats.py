@@ -9,12 +9,14 @@ import csv
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TextIO
 from xml.etree.ElementTree import Element, SubElement, tostring
 from xml.sax.saxutils import quoteattr
+
+import click
 
 import assay
 from assay import runs, trust
@@ -32,6 +34,7 @@ from assay.display import (
 from assay.wording import format_count
 
 if TYPE_CHECKING:
+    from assay.runs.export import Record
     from assay.runs.stats import Thresholds
 
 
@@ -128,30 +131,6 @@ def _list_failed_criteria(row: runs.Row) -> str:
     return ", ".join(names)
 
 
-def _list_errors(row: runs.Row) -> str:
-    return "; ".join(f"{name}: {error}" for name, error in row.errors.items())
-
-
-def _format_row_json(row: runs.Row, judge: str | None) -> str:
-    """Return a row as JSON. `EvaluationReport.from_dict` reads its `report`."""
-    return to_json(
-        {
-            "example": row.example,
-            "sample": row.sample,
-            "score": row.score,
-            "reward": row.reward,
-            "errors": row.errors,
-            "metrics": row.report.metrics,
-            "report": row.report.to_dict(),
-            "model": row.model,
-            "judge": judge,
-            "spent": row.spent.to_dict(),
-            "timing": dict(row.timing),
-            "fields": dict(row.fields),
-        }
-    )
-
-
 # Formats.
 
 
@@ -168,8 +147,8 @@ class Format:
     format_row: FormatRow | None = None
     # Whether formats for people print the summary.
     has_summary: bool = True
-    # Whether rows may have criteria that are not in `criteria`.
-    rows_bring_criteria: bool = False
+    # The only columns to print, in formats that have columns; empty for all.
+    columns: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         # A progress bar replaces sys.stdout while it is shown, so take the stream before that.
@@ -243,7 +222,7 @@ class Markdown(Table):
             row.score,
             row.reward,
             _list_failed_criteria(row),
-            _list_errors(row),
+            runs.export.format_errors(row),
         )
         table_lines = format_markdown_table(Section(columns, [cells])).split("\n")
         if self.is_row_printed:
@@ -270,14 +249,46 @@ def _format_summary_tables(
         yield describe_spending(summary.spent)
 
 
-class JsonLines(Format):
+class RecordFormat(Format):
+    """The base class of formats that print rows in the layout of `assay.runs.export`."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._unseen_columns = set(self.columns)
+        self._known_columns: dict[str, None] = {}
+
+    def _make_record(self, row: runs.Row) -> Record:
+        """Return the row as a record, with only the selected columns if some are selected."""
+        record = runs.export.make_record(row, judge=self.judge)
+        if not self.columns:
+            return record
+        selected, missing = runs.export.select_columns(record, self.columns)
+        if self._unseen_columns:
+            self._unseen_columns &= set(missing)
+            self._known_columns |= dict.fromkeys(record)
+        return selected
+
+    def _refuse_unseen_columns(self) -> None:
+        """Raise a usage error if no row has one of the selected columns."""
+        if self._unseen_columns and self._known_columns:
+            names = ", ".join(sorted(self._unseen_columns))
+            raise click.UsageError(
+                f"--columns: no rollout has {names}: the columns are "
+                f"{', '.join(self._known_columns)}"
+            )
+
+
+class JsonLines(RecordFormat):
     """Prints one object per row, as soon as it is there. The summary is not printed."""
 
     def print_row(self, row: runs.Row) -> None:
-        self._print(_format_row_json(row, self.judge))
+        self._print(to_json(self._make_record(row)))
+
+    def end(self, summary: runs.Summary) -> None:
+        self._refuse_unseen_columns()
 
 
-class Json(Format):
+class Json(RecordFormat):
     """Prints one object with `rollouts` and `summary`, row by row."""
 
     separator = "\n"
@@ -286,97 +297,71 @@ class Json(Format):
         self.out.write('{"rollouts": [')
 
     def print_row(self, row: runs.Row) -> None:
-        self.out.write(f"{self.separator}{_format_row_json(row, self.judge)}")
+        self.out.write(f"{self.separator}{to_json(self._make_record(row))}")
         self.separator = ",\n"
 
     def end(self, summary: runs.Summary) -> None:
         self._print(f'\n], "summary": {to_json(summary.to_dict())}}}')
+        self._refuse_unseen_columns()
 
 
-class Csv(Format):
-    """Prints a line per row, with a column for every criterion of the rubric and of the rows.
+class TableFormat(RecordFormat):
+    """The base class of formats whose rows all have the same columns.
 
-    If rows may bring criteria, the columns are known only after the last row. Rows are then kept
-    in a temporary file until the end.
+    The columns are known only after the last row, so rows are kept in a temporary file until then.
     """
-
-    kept_rows: TextIO | None = None  # a row per line, as JSON: its cells and its metrics
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.criterion_columns = list(dict.fromkeys(self.criteria))
-        self.writer = csv.writer(self.out, lineterminator="\n")
-
-    def begin(self, summary: runs.Summary | None) -> None:
-        if summary is not None:
-            self._write_header(summary)
-        elif self.rows_bring_criteria or not self.criterion_columns:
-            self.kept_rows = TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115
-        else:
-            self._write_header()
-
-    def _write_header(self, summary: runs.Summary | None = None) -> None:
-        """Print the names of the columns, with the criteria of the summary if there is one."""
-        if summary is not None:
-            self._add_columns(summary.criteria)
-        self._write_line(
-            ["example", "sample", "score", "reward", "errors", *self.criterion_columns]
-        )
-
-    def _add_columns(self, criteria: Iterable[str]) -> None:
-        """Add columns for criteria that rows brought.
-
-        A summary numbers the equal names of a group, `right_1` and `right_2`. Here they are summed
-        in one column `right`.
-        """
-        rubric_columns = set(self.criterion_columns)
-        for name in criteria:
-            name_without_number = re.sub(r"_\d+$", "", name)
-            if name not in rubric_columns and name_without_number not in rubric_columns:
-                self.criterion_columns.append(name)
+        self._table = runs.export.TableColumns(self.criteria, self.columns)
+        self._kept_records = TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115
 
     def print_row(self, row: runs.Row) -> None:
-        cells: list[Any] = [row.example, row.sample, row.score, row.reward, _list_errors(row)]
-        metrics = _get_metrics(row)
-        if self.kept_rows is None:
-            self._write_row(cells, metrics)
-        else:
-            self.kept_rows.write(f"{json.dumps([cells, metrics])}\n")
+        record = self._make_record(row)
+        self._table.add(record)
+        self._kept_records.write(f"{to_json(record)}\n")
 
     def end(self, summary: runs.Summary) -> None:
-        if self.kept_rows is None:
-            return
-        self._write_header(summary)
-        self.kept_rows.seek(0)
-        for line in self.kept_rows:
-            cells, metrics = json.loads(line)
-            self._write_row(cells, metrics)
-        self.kept_rows.close()
+        with self._kept_records:
+            self._refuse_unseen_columns()
+            self._kept_records.seek(0)
+            self._print_table(self._kept_records)
 
-    def _write_row(self, cells: Sequence[Any], metrics: Mapping[str, float]) -> None:
-        self._write_line([*cells, *(metrics.get(column) for column in self.criterion_columns)])
-
-    def _write_line(self, cells: Sequence[Any]) -> None:
-        escaped = [_escape_csv_cell(cell) if isinstance(cell, str) else cell for cell in cells]
-        self.writer.writerow(escaped)
+    def _print_table(self, lines: Iterable[str]) -> None:
+        """Print the records, given as lines of JSON."""
+        raise NotImplementedError
 
 
-def _get_metrics(row: runs.Row) -> dict[str, float]:
-    """Return the value of every criterion, by the name of its column."""
-    if runs.row.own_rubric(row.fields) is None:
-        return row.report.metrics
-    # The summary gives criteria of different rubrics different names, and so do the columns.
-    lines = row.report.lines
-    names = runs.summary.names_of(lines, is_own=True)
-    metrics: dict[str, float] = {}
-    for name, line in zip(names, lines, strict=True):
-        if line.value is not None:
-            metrics[name] = line.value
-    return metrics
+class Csv(TableFormat):
+    """Prints a header, and a line per row."""
+
+    def _print_table(self, lines: Iterable[str]) -> None:
+        writer = csv.writer(self.out, lineterminator="\n")
+        writer.writerow([_escape_csv_cell(name) for name in self._table.names])
+        for line in lines:
+            cells = self._table.make_cells(json.loads(line))
+            writer.writerow([_escape_csv_cell(cell) for cell in cells])
+        self.out.flush()
 
 
-def _escape_csv_cell(text: str) -> str:
+class Parquet(TableFormat):
+    """Writes a Parquet file to standard output."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.out.isatty():
+            raise click.UsageError("Parquet is not text: send it to a file, with > run.parquet")
+
+    def _print_table(self, lines: Iterable[str]) -> None:
+        self.out.flush()
+        runs.export.write_parquet(lines, self._table, self.out.buffer)
+        self.out.flush()
+
+
+def _escape_csv_cell(text: Any) -> Any:
     """Escape a text that a spreadsheet would take for a formula, or a terminal for a command."""
+    if not isinstance(text, str):
+        return text
     is_number = re.fullmatch(r"[+-]?\d+(\.\d+)?", text) is not None
     if text.startswith(("=", "+", "-", "@", "\t", "\r")) and not is_number:
         text = f"'{text}"
@@ -406,7 +391,9 @@ class Junit(Format):
         from assay.report_text import format_score
 
         if row.score is None:
-            return JunitProblem("error", "unscored", _list_errors(row) or format_score(row.report))
+            return JunitProblem(
+                "error", "unscored", runs.export.format_errors(row) or format_score(row.report)
+            )
         if self.thresholds is not None and self.thresholds.is_low(row.score):
             minimum = self.thresholds.fail_rollout_under
             return JunitProblem("failure", "below", f"score {row.score:.3g} is below {minimum:g}")
@@ -503,6 +490,7 @@ FORMATS: dict[str, type[Format]] = {
     "json": Json,
     "jsonl": JsonLines,
     "csv": Csv,
+    "parquet": Parquet,
     "junit": Junit,
     "markdown": Markdown,
 }

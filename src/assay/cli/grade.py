@@ -138,6 +138,7 @@ def _make_format(rubric: Rubric, grader: Grader | None, options: GradeOptions) -
         criteria=[criterion.name for criterion in rubric.criteria],
         judge=None if grader is None else grader.title,
         thresholds=options.thresholds,
+        columns=options.columns,
         format_row=format_full_row,
         has_summary=False,
     )

@@ -222,7 +222,7 @@ def _make_live_format(
         criteria=criteria,
         judge=redact_settings(judge),
         thresholds=options.thresholds,
-        rows_bring_criteria=options.folder is not None,
+        columns=options.columns,
     )
 
 
@@ -251,6 +251,7 @@ def make_saved_format(
         criteria=criteria,
         judge=about.judge,
         thresholds=options.thresholds,
+        columns=options.columns,
         format_row=format_row,
     )
 

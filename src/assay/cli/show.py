@@ -117,7 +117,7 @@ def _print_row(run: runs.Run, example: str, options: ShowOptions) -> int:
     output = make_saved_format(options.run, run.about, options, format_brief_row)
     output.begin(None)
     output.print_row(row)
-    if options.format in ("json", "junit", "csv"):  # these are not complete without their end
+    if options.format != "markdown":  # these are not complete without their end
         output.end(run.summary())
     return EXIT_OK
 

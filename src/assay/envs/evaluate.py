@@ -256,11 +256,13 @@ class Evaluator(pipeline.Pipeline):
             fields, error, model = _told(job.example, state)
         if error is not None:
             self._errors.append(error)
+        spent = Spending.of(ledger)
         job.generated = Row(
             *job.key,
             fields=fields,
             error=error,
-            spent=Spending.of(ledger),
+            spent=spent,
+            spent_on_model=spent,
             timing={"generation": round(time.monotonic() - started, 6)},
             model=model,
             number=job.number,

@@ -1,4 +1,5 @@
 from assay.loading.row_budget import RowBudget as RowBudget
+from assay.runs import export as export
 from assay.runs import jsonable as jsonable
 from assay.runs import row as row
 from assay.runs import summary as summary

@@ -13,6 +13,7 @@ from typing import Any
 from assay.aggregation import group_by_key
 from assay.errors import import_extra
 from assay.models.budgets import Ledger
+from assay.runs.export import Record, make_frame, make_record
 from assay.runs.folder import (
     Folder,
     Lock,
@@ -22,7 +23,7 @@ from assay.runs.folder import (
     refuse_to_resume,
     whole_lines,
 )
-from assay.runs.jsonable import as_text, holdable
+from assay.runs.jsonable import holdable
 from assay.runs.metadata import RunAbout
 from assay.runs.row import Key, Row, RowForm, Seen, data_of, opening_of
 from assay.runs.spending import Spending, SpendingLog, larger, spent_by
@@ -274,16 +275,25 @@ class Run:
         return self.summary().page(str(self.path)).text("html")
 
     def to_pandas(self) -> Any:
-        """A pandas data frame, a row a rollout: score, reward, error, each criterion, and the columns of the data."""
-        return frame(self.rows(), "pandas")
+        """Return a pandas data frame with a row for each rollout; docs/reference/exports.md lists its columns."""
+        return self._make_frame("pandas")
 
     def to_polars(self) -> Any:
-        """The same as a polars data frame."""
-        return frame(self.rows(), "polars")
+        """Return the same as a polars data frame."""
+        return self._make_frame("polars")
 
     def to_arrow(self) -> Any:
-        """The same as an Arrow table; needs pyarrow."""
-        return frame(self.rows(), "pyarrow")
+        """Return the same as an Arrow table; needs pyarrow."""
+        return self._make_frame("pyarrow")
+
+    def records(self) -> Iterator[Record]:
+        """Yield every rollout as a flat mapping from column to value, in the order of the data."""
+        for row in self.rows():
+            yield make_record(row, judge=self.about.judge)
+
+    def _make_frame(self, package: str) -> Any:
+        criteria = [criterion.name for criterion in self.about.criteria]
+        return make_frame(self.records(), criteria, package)
 
     def plot(self, agreement: Any = None) -> Any:
         """A matplotlib figure of scores, criteria and agreement; needs matplotlib.
@@ -361,55 +371,6 @@ class Run:
         if not any(number is None for _, _, number in places):
             places.sort(key=itemgetter(2))
         return places
-
-
-_MAKERS = {"pandas": "DataFrame", "polars": "DataFrame", "pyarrow": "table"}
-
-
-def columns_of(rows: Iterable[Row]) -> dict[str, list[Any]]:
-    """One list a column, a value a rollout; None where a rollout has none.
-
-    The columns of a criterion are `criterion.NAME`, its value, and `verdict.NAME` where a judge gave one. An
-    unscored rollout has the score None and says why in `error`. A field that is no plain value is JSON text.
-
-    >>> from assay.runs import Row
-    >>> columns_of([Row("7", fields={"completion": "Paris"})])["completion"]
-    ['Paris']
-    """
-    records: list[dict[str, Any]] = []
-    for row in rows:
-        record: dict[str, Any] = {"example": row.example, "sample": row.sample, "score": row.score}
-        record |= {
-            "reward": row.reward,
-            "error": "; ".join(f"{n}: {e}" for n, e in row.errors.items()) or None,
-        }
-        record |= {f"criterion.{name}": value for name, value in row.report.metrics.items()}
-        record |= {
-            f"verdict.{line.name}": line.verdict
-            for line in row.report.lines
-            if line.verdict is not None
-        }
-        for name, value in row.fields.items():
-            plain = value is None or isinstance(value, str | int | float | bool)
-            record.setdefault(name, value if plain else as_text(value))
-        records.append(record)
-    names = dict.fromkeys(name for record in records for name in record)
-    return {name: [record.get(name) for record in records] for name in names}
-
-
-def frame(rows: Iterable[Row], package: str) -> Any:
-    """The rows as a frame of that package, which the caller has installed."""
-    made = import_extra(package, "a run as a frame")
-    columns = columns_of(rows)
-    # A column of a data set may hold numbers in one row and text in the next, which a typed frame refuses.
-    for name, values in columns.items():
-        kinds: set[type] = {type(value) for value in values if value is not None}
-        if len(kinds) > 1 and not kinds <= {int, float}:
-            columns[name] = [
-                value if value is None or isinstance(value, str) else as_text(value)
-                for value in values
-            ]
-    return getattr(made, _MAKERS[package])(columns)
 
 
 def figure(rows: Iterable[Row], summary: Summary, agreement: Any = None) -> Any:

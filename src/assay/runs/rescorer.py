@@ -126,6 +126,7 @@ class _RowsToScore:
             error=row.error if has_generation_error else None,
             report=EvaluationReport(),
             spent=NOTHING,
+            spent_on_model=NOTHING,
             timing=generation_times,
             judge_log=(),
         )

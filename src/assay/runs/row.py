@@ -107,6 +107,7 @@ class Row:
         None  # kind and message when there is nothing to score, as when generation failed
     )
     spent: Spending = NOTHING  # what generation and judging took
+    spent_on_model: Spending = NOTHING  # the part of it that generation took
     # Seconds, under `generation` and `scoring`, where they were measured.
     timing: Mapping[str, float] = field(default_factory=dict[str, float])
     model: str | None = None  # the id that the endpoint gave the model under test
@@ -149,6 +150,11 @@ class Row:
             known = self.report.errors if self.error is None else {"rollout": self.error}
             self.__dict__["_errors"] = known
         return known
+
+    @property
+    def spent_on_judge(self) -> Spending:
+        """The calls, tokens and dollars that judging took."""
+        return self.spent - self.spent_on_model
 
     @property
     def task(self) -> str:
@@ -208,6 +214,7 @@ class SavedRow(TypedDict, total=False):
     answers: list[Any] | None
     report: dict[str, Any]
     spent: dict[str, int | float | None] | None
+    spent_on_model: dict[str, int | float | None]
     timing: dict[str, float]
     model: str | None
     judge_log: list[dict[str, Any]]
@@ -250,6 +257,7 @@ class RowForm:
                 report=EvaluationReport(),
                 error=error,
                 spent=NOTHING,
+                spent_on_model=NOTHING,
                 timing={},
                 model=None,
                 judge_log=(),
@@ -271,6 +279,8 @@ class RowForm:
         head |= redact({"errors": errors, **result}) if errors else result
         if row.spent is not NOTHING and row.spent != NOTHING:
             head["spent"] = row.spent.to_dict()
+        if row.spent_on_model is not NOTHING and row.spent_on_model != NOTHING:
+            head["spent_on_model"] = row.spent_on_model.to_dict()
         if row.timing:
             head["timing"] = dict(row.timing)
         if row.model is not None:
@@ -291,6 +301,7 @@ class RowForm:
             form_of(SavedRow).validate_python(head, strict=True)
             if head.get("spent"):
                 Spending(**head["spent"])
+            Spending(**head.get("spent_on_model", {}))
             if head.get("error") is None:
                 self.report(head)
         except ValidationError as error:
@@ -304,6 +315,9 @@ class RowForm:
         data = data_of(line, where)
         try:
             spent = Spending(**data["spent"]) if data.get("spent") else NOTHING
+            spent_on_model = NOTHING
+            if data.get("spent_on_model"):
+                spent_on_model = Spending(**data["spent_on_model"])
             report = self.report(data) if data.get("error") is None else EvaluationReport()
         except (AssayError, LookupError, TypeError, ValueError, AttributeError) as error:
             why = (
@@ -319,6 +333,7 @@ class RowForm:
             data["sample"],
             report=report,
             spent=spent,
+            spent_on_model=spent_on_model,
             number=data.get("row"),
             **known,
         )

@@ -57,6 +57,19 @@ class Spending:
             self.unpriced + other.unpriced,
         )
 
+    def __sub__(self, part: "Spending") -> "Spending":
+        """Return the rest of this spending without a part of it."""
+        if part is NOTHING:
+            return self
+        return Spending(
+            calls=self.calls - part.calls,
+            hits=self.hits - part.hits,
+            prompt=self.prompt - part.prompt,
+            completion=self.completion - part.completion,
+            cost=max(0.0, (self.cost or 0.0) - (part.cost or 0.0)),
+            unpriced=self.unpriced - part.unpriced,
+        )
+
     def shares(self, count: int) -> "list[Spending]":
         """The same in so many parts, which add up to it."""
         if count < 2 or self == NOTHING:

@@ -88,7 +88,10 @@ class Summary:
     passes: Mapping[int, PassRates] = field(default_factory=dict[Any, Any])
     threshold: float = 1.0
     pass_measure: Measure = "score"
+    # Calls, tokens and dollars of all sessions; those of calls that a kill broke off are only here.
     spent: Spending = NOTHING
+    spent_on_model: Spending = NOTHING  # what the rollouts took of the model under test
+    spent_on_judge: Spending = NOTHING  # what they took of judges
     # Seconds by part, added up over the rollouts that were timed.
     timing: Mapping[str, float] = field(default_factory=dict[Any, Any])
     altered: int = 0  # rows with a field that JSON could not hold as it was
@@ -344,6 +347,7 @@ class Tally:
         self._errors: Counter[str] = Counter()
         self._by_criterion: dict[str, Counter[str]] = {}
         self._spent = NOTHING
+        self._spent_on_model = NOTHING
         self._timing: Counter[str] = Counter()
         self._pass_rule = pass_rule
         self._places: dict[str, int] | None = None if alone else {}
@@ -370,6 +374,7 @@ class Tally:
             self._altered += 1
         if row.spent is not NOTHING:
             self._spent += row.spent
+            self._spent_on_model += row.spent_on_model
         for part, seconds in row.timing.items():
             self._timing[part] += seconds  # pyright: ignore[reportArgumentType] - a `Counter` counts in any numbers
         for name, message in row.errors.items():
@@ -456,6 +461,7 @@ class Tally:
         self._failed += other._failed
         self._altered += other._altered
         self._spent += other._spent
+        self._spent_on_model += other._spent_on_model
         self._errors.update(other._errors)
         self._timing.update(other._timing)
         for name, kinds in other._by_criterion.items():
@@ -505,6 +511,8 @@ class Tally:
             threshold=self._pass_rule.threshold,
             pass_measure=self._pass_rule.measure,
             spent=self._spent,
+            spent_on_model=self._spent_on_model,
+            spent_on_judge=self._spent - self._spent_on_model,
             timing=dict(self._timing),
             altered=self._altered,
         )
