@@ -159,7 +159,10 @@ def _find_last(text: str) -> re.Match[str] | None:
         return None
     if formula is not None:
         return formula
-    if number is not None and len(_ENGLISH_WORD.findall(text, number.end())) > 1:
+    if number is None:
+        return None
+    words_after = _ENGLISH_WORD.findall(text, number.end())
+    if len(words_after) > 1 and not is_unit_or_label(" ".join(words_after)):
         return None
     return number
 
@@ -177,6 +180,8 @@ def _is_stated(match: re.Match[str]) -> bool:
     """Return True if a sentence states its formula or number, and does not deny or change it."""
     text_before = match.string[max(0, match.start() - 200) : match.start()]
     text_after = match.string[match.end() : match.end() + 200]
+    if text_after.startswith("?"):
+        return False
     clause_before = _CLAUSE.split(text_before)[-1]
     words_before = list_words(_COMES_TO.sub("exactly", clause_before))
     words_after = list_words(_CLAUSE.split(text_after)[0])

@@ -26,6 +26,7 @@ from assay.math.tree import (
     find_symbols,
     is_value,
     list_nodes,
+    negate,
 )
 from assay.math.units import CHINESE, SHAPES, is_unit_or_label, parse_unit
 from assay.math.words import (
@@ -209,6 +210,9 @@ def _parse_text(text: str) -> ParsedAnswer:
 def _read_without_grammar(text: str) -> Node | None:
     """Return what a text is that is not a formula: a time, a numeral, a quantity or words."""
     plain = remove_text_commands(text)
+    full_hour = _FULL_HOUR.fullmatch(plain)
+    if full_hour is not None:
+        return Quantity(Number(fmpq(int(full_hour[1]))), f"{full_hour[2].lower()}m")
     if _CLOCK.fullmatch(plain):
         return Words(re.sub(r"[\s.]", "", plain.casefold()))
     numeral = _read_numeral_with_letters(text)
@@ -220,6 +224,10 @@ def _read_without_grammar(text: str) -> Node | None:
     return _read_words(text)
 
 
+# `3:00 pm` and `3 p.m.`; in `3 pm` the letters may be variables.
+_FULL_HOUR: Final = re.compile(
+    r"(\d{1,2})\s*(?::00\s*(?=[ap])|(?=[ap]\.))([ap])\.?\s*m\.?", re.IGNORECASE
+)
 _CLOCK: Final = re.compile(
     r"\d{1,2}:(?:0\d|\d\d\s*[ap]\.?\s*m\.?)(?:\s*[ap]\.?\s*m\.?)?", re.IGNORECASE
 )
@@ -231,7 +239,9 @@ def remove_text_commands(text: str) -> str:
     return _TEXT.sub(r"\1", text)
 
 
-_NUMERAL_WITH_LETTERS: Final = re.compile(r"([0-9][0-9a-zA-Z]*|[A-F]{2,})_\{?(\d{2})\}?")
+_NUMERAL_WITH_LETTERS: Final = re.compile(
+    r"([0-9][0-9a-zA-Z]*|[A-F]{2,}|[a-f]{2,}(?=_\{?16))_\{?(\d{2})\}?"
+)
 
 
 def _read_numeral_with_letters(text: str) -> Based | None:
@@ -379,6 +389,8 @@ def _read_words(text: str) -> Node | None:
     folded = " ".join(plain.casefold().split()).strip(" .,;:!?\"'")
     if folded in PHRASES:
         return _read_phrase(folded)
+    if folded in ("minus infinity", "negative infinity"):
+        return negate(Constant("infinity"))
     if folded in VERDICTS or _NAME_IN_CAPITALS.fullmatch(plain.strip()):
         return Words(folded)
     verdict = _VERDICT_REPEATED.fullmatch(folded)
@@ -472,6 +484,10 @@ _ORDINAL_ENDING: Final = re.compile(r"(?<=\d)(?:st|nd|rd|th)(?![a-zA-Z])")
 _ENUMERATION: Final = re.compile(r"[,;]? ?(?<![a-zA-Z\d)])\([a-e]\) (?=[-+.\d\\$])")
 _CALLED_MATRIX: Final = re.compile(r"(?:Matrix|array)\s?\((\[\[.*\]\])\)", re.DOTALL)
 _CHINESE_UNIT: Final = re.compile(rf"(?<=[\d)}}])\s?({'|'.join(SHAPES)})({'|'.join(CHINESE)})\Z")
+_DOMAIN: Final = re.compile(
+    r"(?:[,;]| ?\\text ?\{ ?where ?\})? ?(?P<bracket>\()? ?(?P<name>[a-z]) ?\\in ?"
+    r"(?:\\(?:mathbb|mathbf|mathrm|bf|bb) ?)?(?P<brace>\{)?(?P<set>[ZN])(?(brace)\}) ?(?(bracket)\))$"
+)
 _MEASURE_OF_ANGLE: Final = re.compile(r"\bm ?(?=\\angle)")
 _QUANTIFIER_SIGN: Final = {r"\forall": r"\text{for all }", r"\exists": r"\text{there exists }"}
 _NUMERAL_IN_BRACKETS: Final = re.compile(
@@ -497,6 +513,9 @@ def _mend(text: str) -> str:
         text = text.replace(sign, words)
     text = _STRAY_POINT.sub("", text)
     text = _ORDINAL_ENDING.sub("", text)
+    domain = _DOMAIN.search(text)
+    if domain is not None and domain.start() > 0:
+        text = rf"{text[: domain.start()]}, {domain['name']}\in\mathbb{{{domain['set']}}}"
     text = _MEASURE_OF_ANGLE.sub("", text)
     if _ENUMERATION.match(text):
         text = _ENUMERATION.sub(", ", text).lstrip(", ")

@@ -76,11 +76,13 @@ def _unify_parameter(gold: Node, answer: Node) -> tuple[Node, Node]:
     """
     gold_solutions = _drop_parameter_domain(gold)
     answer_solutions = _drop_parameter_domain(answer)
-    both_state_domain = gold_solutions is not gold and answer_solutions is not answer
-    if not both_state_domain:
+    gold_states_domain = gold_solutions is not gold
+    answer_states_domain = answer_solutions is not answer
+    has_assignment = tree.is_assignment(gold_solutions) or tree.is_assignment(answer_solutions)
+    if not (gold_states_domain and answer_states_domain):
         # What one side says of its letter, the other leaves out.
         gold, answer = gold_solutions, answer_solutions
-    if not tree.is_assignment(gold_solutions) and not tree.is_assignment(answer_solutions):
+    if not (gold_states_domain or answer_states_domain or has_assignment):
         return gold, answer
     gold_parameters = (
         find_symbols(gold) - find_symbols(answer) - _find_defined_names(gold_solutions)
@@ -232,6 +234,8 @@ def _states_value(node: Node) -> TypeGuard[Relation]:
         return False
     left = node.sides[0]
     variable_count = len(find_symbols(left))
+    if variable_count > 0 and left == node.sides[-1]:
+        return False  # `x = x` says nothing of x
     if variable_count == 0 or is_name(left):
         return True
     if isinstance(left, Apply) and left.function != "root":

@@ -15,6 +15,7 @@ CHINESE: Final[dict[str, str]] = UNIT_TABLES["chinese"] | dict.fromkeys(
 
 _SHAPE_POWERS: Final = {"square": 2, "squared": 2, "sq": 2, "cubic": 3, "cubed": 3, "cu": 3}
 _PIECE: Final = re.compile(r"[a-zA-Z¢]+|\^\{?-?\d+\}?|[/·*]|\\cdot")
+_DEGREES_OF_TEMPERATURE: Final = re.compile(r"(?i)\bdegrees? (?=celsius|fahrenheit|[cf]\b)")
 _MAX_EXPONENT_LENGTH: Final = 5  # characters of `^` and the exponent
 # Units whose letters may as well be a product of two variables.
 _AMBIGUOUS_UNITS: Final = frozenset({"mg", "ms", "gm", "mV", "mA", "in", "mi", "am", "pm"})
@@ -106,6 +107,7 @@ def is_unit_or_label(text: str) -> bool:
 def parse_unit(text: str) -> Unit | None:
     """Return the unit that a text names, or None if it is not a known unit."""
     text = text.replace(" per ", "/").replace(".", "").replace("mph", "mi/h").replace("kph", "km/h")
+    text = _DEGREES_OF_TEMPERATURE.sub("", text)
     other_text = _PIECE.sub("", text).strip(" {}()-")
     if other_text:
         return None

@@ -115,6 +115,8 @@ DENIALS: Final = frozenset(_words("denial"))
 RETRACTIONS: Final = tuple(_words("retraction"))
 _NOUNS: Final = frozenset(_words("noun"))
 _LABELS: Final = _NOUNS | {_pluralize(noun) for noun in _NOUNS} | frozenset(_words("label"))
+# Words that begin the place, the time or the purpose of what is counted: `3 apples in the bag`.
+_AFTER_LABELS: Final = frozenset(_words("preposition"))
 # Words behind a number that name neither a unit nor a thing.
 GENERIC: Final = frozenset(_words("label")) | {
     *("unit", "units", "way", "ways", "day", "days", "square", "cubic", "sq", "in", "of", "the"),
@@ -170,7 +172,17 @@ def is_label(text: str) -> bool:
     words = list_words(text)
     if not words or _OTHER_NUMBER.search(text) or not NO_LABELS.isdisjoint(words):
         return False
-    return not _LABELS.isdisjoint(words)
+    labels = [word in _LABELS for word in words]
+    if True not in labels:
+        return False
+    # Adjectives before the thing are free. Behind it, `3 apples fail` says something else.
+    after_label = words[labels.index(True) + 1 :]
+    for word in after_label:
+        if word in _AFTER_LABELS:
+            return True
+        if word not in _LABELS:
+            return False
+    return True
 
 
 class SpelledNumber(NamedTuple):
@@ -187,7 +199,10 @@ def read_number(words: list[str]) -> SpelledNumber | None:
     `minus two thirds` is -2/3, in three words.
     """
     has_sign = words[:1] in (["negative"], ["minus"])
-    whole, position = _read_whole_number(words, start=1 if has_sign else 0)
+    start = 1 if has_sign else 0
+    whole, position = _read_whole_number(words, start)
+    if whole is None and words[start : start + 1] == ["half"]:
+        whole = 1
     if whole is None:
         return None
     top = whole
@@ -211,7 +226,9 @@ def _read_whole_number(words: list[str], start: int) -> tuple[int | None, int]:
     position = start
     while position < len(words):
         word = words[position]
-        if word in NUMERALS and _may_follow(NUMERALS[word], last):
+        if position == start and _is_article(words, start):
+            group = last = 1
+        elif word in NUMERALS and _may_follow(NUMERALS[word], last):
             group += NUMERALS[word]
             last = NUMERALS[word] or 10  # nothing follows `zero`
         elif word in SCALES and (last or not word.startswith("dozen")):
@@ -227,6 +244,13 @@ def _read_whole_number(words: list[str], start: int) -> tuple[int | None, int]:
     if position == start:
         return None, position
     return total + group, position
+
+
+def _is_article(words: list[str], position: int) -> bool:
+    """Return True for the article of `a dozen` and `an eighth`, which means one."""
+    if words[position] not in ("a", "an") or position + 1 == len(words):
+        return False
+    return words[position + 1] in SCALES or words[position + 1] in PARTS
 
 
 def _is_numeral(words: list[str], position: int) -> bool:
