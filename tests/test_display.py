@@ -53,7 +53,7 @@ def html_of(outputs):
         ("report", ["score: 0", "UNMET"]),
         ("scored", ["9 rollouts", "0.667", "criterion"]),
         ("run", ["run: 9 rollouts"]),
-        ("compared", ["9 examples in both", "minimum detectable effect"]),
+        ("compared", ["have the same score on all 9 examples", "minimum detectable effect"]),
     ],
 )
 def test_a_notebook_shows_tables(outputs, cell, words):

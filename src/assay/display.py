@@ -182,6 +182,12 @@ def format_p_value(p: float | None) -> str:
     return f"{p:.3f}"
 
 
+def format_p_value_equation(p: float | None) -> str:
+    """Return a p-value as part of a sentence: `p = 0.012` or `p < 0.001`."""
+    text = format_p_value(p)
+    return f"p {text}" if text.startswith("<") else f"p = {text}"
+
+
 def make_notebook_bar() -> Callable[[str, int, int | None], None] | None:
     """Return a function that shows a progress bar in a notebook; None outside of notebooks.
 

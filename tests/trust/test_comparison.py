@@ -117,8 +117,8 @@ def test_the_same_number_with_another_prompt_is_another_example(make_run):
     second = rows("MU")
     second[1]["prompt"] = "something else"
     found = compare(first, make_run("b", RUBRIC, second))
-    assert (found.examples, found.other_prompt) == (1, 1)
-    with pytest.raises(TrustError, match="ask something else"):
+    assert (found.examples, found.other_example) == (1, 1)
+    with pytest.raises(TrustError, match="give rows an `id`"):
         compare(first, make_run("c", RUBRIC, rows("MU", prompt="something else")))
 
 
@@ -132,8 +132,163 @@ def test_criteria_in_other_words_are_not_compared(make_run):
     said = {"is_polite": "MET", "is_short": "MET", "is_new": "MET"}
     found = compare(make_run("a", RUBRIC, rows("M")), make_run("b", other, [("0", said)]))
     assert [criterion.name for criterion in found.criteria] == ["is_short"]
-    assert (found.other_wording, found.other_rubric) == (("is_polite",), True)
+    assert (found.other_wording, found.other_rubric) == (("is_polite",), 1)
     assert found.missing == {"first": (), "second": ("is_new",)}
+
+
+NEGATIVE = [{"requirement": "Is polite", "weight": 3}, {"requirement": "Is rude", "weight": -2}]
+
+
+def answers_of(polite, rude):
+    words = {"M": "MET", "U": "UNMET"}
+    return [
+        (str(n), {"is_polite": words[p], "is_rude": words[r]})
+        for n, (p, r) in enumerate(zip(polite, rude, strict=True))
+    ]
+
+
+def test_a_fault_that_becomes_rare_is_better(make_run):
+    """Its value falls in 8 of 10 examples, and the reward rises."""
+    first = make_run("a", NEGATIVE, answers_of("M" * 10, "M" * 10))
+    second = make_run("b", NEGATIVE, answers_of("M" * 10, "U" * 8 + "MM"))
+    found = compare(first, second)
+    rude = found.criteria[1]
+    assert rude.difference.value == pytest.approx(-0.8)
+    assert (rude.better, rude.worse, rude.direction) == (8, 0, "better")
+    assert compare(second, first).criteria[1].direction == "worse"
+    assert (found.score.better, found.score.direction) == (8, "better")
+    assert found.flips[0].marks == ("✔✗", "✔✔")
+    assert found.flips[0].changes[0].words == ("happened", "avoided")
+    assert "✔✗ → ✔✔" in str(found)
+    assert "less is better: is_rude" in str(found)
+
+
+def test_it_starts_with_the_decision(make_run):
+    """Which run is better, by how much and how certainly; else what could have been detected."""
+    before = make_run("before", RUBRIC, rows("U" * 10))
+    after = make_run("after", RUBRIC, rows("M" * 8 + "UU"))
+    decision = compare(before, after).decide(("before", "after"))
+    assert decision.startswith(
+        "after is better than before: its mean score is 0.600 higher (0.850 against 0.250, 95 %"
+    )
+    assert decision.endswith("p = 0.008), over 10 examples")
+    names = ("after", "before")
+    assert compare(after, before).page(names).text().startswith("before is worse than after: ")
+
+    noisy = make_run("noisy", RUBRIC, rows("UUUUUUUUMM"))
+    decision = compare(before, noisy).decide(("before", "noisy"))
+    assert decision.startswith("No difference between before and noisy can be shown")
+    assert decision.endswith("with 10 examples, only differences above 0.315 could be detected")
+    few = compare(make_run("c", RUBRIC, rows("UU")), make_run("d", RUBRIC, rows("UM")))
+    assert few.decide().endswith("2 examples cannot show any difference")
+    same = compare(before, make_run("e", RUBRIC, rows("U" * 10)))
+    assert same.decide() == "first and second have the same score on all 10 examples"
+
+
+def test_scores_by_different_rubrics_are_not_compared(make_run):
+    """Criteria that both share are."""
+    reworded = [{"requirement": "Is very polite", "name": "is_polite", "weight": 3}, RUBRIC[1]]
+    first = make_run("a", RUBRIC, rows("M" * 8, "M" * 8))
+    found = compare(first, make_run("b", reworded, rows("U" * 8, "U" * 8)))
+    assert (found.score.examples, found.score.p, found.other_rubric) == (0, None, 8)
+    assert found.flips[0].before is None
+    [short] = found.criteria
+    assert (short.name, short.worse, short.direction) == ("is_short", 8, "worse")
+    assert found.decide(("a", "b")).startswith(
+        "The scores of a and b cannot be compared, because the runs used different rubrics; of the "
+        "one criterion that both share, is_short is worse in b: 1.000 lower (0.000 against 1.000"
+    )
+
+
+def test_runs_that_share_no_criterion_and_no_rubric_are_refused(make_run):
+    other = [{"requirement": "Is kind"}]
+    second = make_run("b", other, [(str(n), {"is_kind": "MET"}) for n in range(3)])
+    with pytest.raises(
+        TrustError, match="different rubrics, and no criterion has the same wording"
+    ):
+        compare(make_run("a", RUBRIC, rows("MMM")), second)
+
+
+def run_with_id(make_run, name, prompt, polite, **fields):
+    from assay import Rubric
+    from assay.concurrency import run_sync
+    from assay.runs import Run, score_rows
+
+    rubric = Rubric.from_dict([{"check": {"contains": "please"}, "name": "polite"}])
+    texts = {"M": "please", "U": "now"}
+    data = [
+        {"id": f"mail-{n}", "prompt": prompt.format(n), "completion": texts[p], **fields}
+        for n, p in enumerate(polite)
+    ]
+    folder = make_run("parent", RUBRIC, []).path.parent / name
+    run_sync(score_rows(rubric, data, folder=folder))
+    return Run.open(folder)
+
+
+def test_examples_with_an_id_are_paired_whatever_the_prompt_is(make_run):
+    """And the report says what differs."""
+    first = run_with_id(make_run, "short", "Write mail {}", "UUUUUUU")
+    second = run_with_id(make_run, "long", "Think first, then write mail {}", "MMMMMMM")
+    found = compare(first, second)
+    assert (found.examples, found.other_example, found.score.direction) == (7, 0, "better")
+    [change] = found.changes
+    assert (change.setting, change.second) == ("prompt", "another for 7 of 7 examples")
+
+
+def test_rows_without_id_are_paired_if_their_data_is_the_same(make_run):
+    """Two prompt templates over one file: every row has the columns that they were filled with."""
+    fields = {"id": None, "question": "Who?"}
+    first = run_with_id(make_run, "a", "{}: Who?", "UM", **fields)
+    second = run_with_id(make_run, "b", "Q{}: Who?", "MM", **fields)
+    other = run_with_id(make_run, "c", "Q{}: When?", "MM", **(fields | {"question": "When?"}))
+    assert compare(first, second).examples == 2
+    with pytest.raises(TrustError, match="give rows an `id`"):
+        compare(first, other)
+
+
+def test_rollouts_that_pass_on_one_side_are_told_by_a_threshold(make_run):
+    """Scores are 1 and 0.75, which both pass at 0.7; and 0.25, which fails."""
+    first = make_run("a", RUBRIC, rows("MMU", "MMM"))
+    second = make_run("b", RUBRIC, rows("MUU", "UMU"))
+    found = compare(first, second)
+    assert found.pass_rule == "score ≥ 1"
+    assert [flip.example for flip in found.flips if flip.differs] == ["1", "0"]
+    found = compare(first, second, pass_threshold=0.7)
+    assert [(flip.example, flip.passed) for flip in found.flips if flip.differs] == [
+        ("1", (True, False))
+    ]
+    assert "score ≥ 0.7" in str(found)
+
+
+def test_pass_rates_are_compared_by_category_and_by_example(make_run):
+    """Two rollouts of each of two examples: pass@2 of the first is 1, pass^2 is 0."""
+    from assay import Rubric
+    from assay.concurrency import run_sync
+    from assay.runs import Run, score_rows
+
+    rubric = Rubric.from_dict([{"check": {"contains": "yes"}, "name": "yes"}])
+    parent = make_run("parent", RUBRIC, []).path.parent
+
+    def make(name, answers):
+        data = [
+            {"id": example, "category": example, "task": example, "completion": text}
+            for example, texts in answers.items()
+            for text in texts
+        ]
+        run_sync(score_rows(rubric, data, folder=parent / name))
+        return Run.open(parent / name)
+
+    first = make("first", {"sums": ["yes", "no"], "words": ["no", "no"]})
+    second = make("second", {"sums": ["yes", "yes"], "words": ["no", "yes"]})
+    found = compare(first, second)
+    rates = {(rates.category, rates.k): rates for rates in found.pass_rates}
+    assert rates["", 1].any_passes == (0.25, 0.75)
+    assert rates["sums", 2].any_passes == (1.0, 1.0)
+    assert rates["sums", 2].all_pass == (0.0, 1.0)
+    assert rates["words", 2].any_passes == (0.0, 1.0)
+    sums = found.example_passes[0]
+    assert (sums.example, sums.passed, sums.scored) == ("sums", (1, 2), (2, 2))
+    assert "1 of 2" in str(found)
 
 
 def test_what_is_not_compared_is_noted_where_a_comparison_is_shown(make_run):

@@ -223,16 +223,51 @@ class TestCompare:
         after = str(make_run("after", RUBRIC, said(strict)).path)
         assert main(["compare", run, after, "--flips", "2"]) == 0
         out = capsys.readouterr().out
-        assert "after against run: 120 examples in both" in out
+        assert out.startswith("after is worse than run: its mean score is 0.250 lower")
+        assert "120 examples in both runs" in out
         assert "-0.250" in out
         assert "MET → UNMET" in out
         assert "the result of 40 rollouts changed, of which 2 are shown" in out
 
-    def test_a_fall_beyond_chance_can_fail(self, run, make_run):
-        """100, and only in that direction."""
+    def test_a_fall_beyond_chance_can_fail(self, run, make_run, capsys):
+        """100, and only in that direction; the decision stands on stderr too."""
         after = str(make_run("after", RUBRIC, said(strict)).path)
         assert main(["compare", run, after, "--fail-if-worse"]) == 100
+        printed = capsys.readouterr()
+        assert printed.err == f"{printed.out.splitlines()[0]}\n"
         assert main(["compare", after, run, "--fail-if-worse"]) == 0
+        assert capsys.readouterr().err.startswith("run is better than after")
+
+    def test_different_rubrics_cannot_fail_a_gate(self, run, make_run, capsys):
+        """The shared criterion is compared; whether the score fell, nobody knows."""
+        reworded = [{"requirement": "Is very polite", "name": "is_polite"}, RUBRIC[1]]
+        after = str(make_run("after", reworded, said(strict)).path)
+        assert main(["compare", run, after]) == 0
+        assert "is_polite has another wording" in capsys.readouterr().out
+        assert main(["compare", run, after, "--fail-if-worse"]) == 2
+        assert "used different rubrics: score run again" in capsys.readouterr().err
+
+    def test_rollouts_that_differ_are_shown_with_both_transcripts(self, run, make_run, capsys):
+        """In two columns; in JSON as the messages are."""
+        rows = [{"example": example, "said": answers} for example, answers in said(strict)]
+        for row in rows:
+            row["completion"] = f"another answer {row['example']}"
+        after = str(make_run("after", RUBRIC, rows).path)
+        assert main(["compare", run, after, "--differs", "--flips", "1"]) == 0
+        out = capsys.readouterr().out
+        assert "20 rollouts pass in one run and fail in the other, of which 1 are shown" in out
+        lines = out.splitlines()
+        start = next(number for number, line in enumerate(lines) if "passes → fails" in line)
+        example = lines[start].partition(":")[0]
+        assert lines[start + 1].split() == ["run", "│", "after"]
+        left, right = lines[start + 4].split("│")
+        assert left.strip() == f"assistant: answer {example}"
+        assert right.strip() == f"assistant: another answer {example}"
+        main(["compare", run, after, "--differs", "--flips", "1", "-f", "json"])
+        [transcript] = json.loads(capsys.readouterr().out)["transcripts"]
+        assert transcript["completions"] == [f"answer {example}", f"another answer {example}"]
+        assert main(["compare", run, after, "--differs", "--pass-at", "0"]) == 0
+        assert "no rollout passes in one run" in capsys.readouterr().out
 
     def test_a_fall_that_chance_can_make_does_not_fail(self, make_run):
         """One example of three."""

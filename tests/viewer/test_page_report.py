@@ -81,7 +81,7 @@ def test_a_report_shows_rollouts_groups_and_comparisons(open_report):
     page.get_by_role("link", name="Same prompt").click()
     expect(page.locator(".advantage").first).to_contain_text("advantage +1.000")
     page.get_by_role("link", name="Compare").click()
-    expect(page.get_by_role("region", name="Result")).to_contain_text("The score rose by")
+    expect(page.get_by_role("region", name="Result", exact=True)).to_contain_text("is better")
 
 
 def give_label(page, verdict, name):

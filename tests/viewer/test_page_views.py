@@ -328,10 +328,39 @@ def test_several_runs_can_be_picked_and_compared(look, two_runs):
     page.get_by_role("link", name="politer").click()
     expect(page.locator(".tile").first).to_contain_text("0.750")
     page.get_by_role("link", name="Compare").click()
-    expect(page.get_by_role("region", name="Result")).to_contain_text("The score rose by")
-    expect(page.get_by_role("region", name="Result")).to_contain_text("20 examples in both runs")
+    expect(page.get_by_role("region", name="Result", exact=True)).to_contain_text(
+        "politer is better than manners"
+    )
+    expect(page.get_by_role("region", name="Result", exact=True)).to_contain_text(
+        "20 examples in both runs"
+    )
+    page.locator(".flips tbody tr").first.get_by_role("button", name="Side by side").click()
+    transcripts = page.locator(".transcripts .rollout-card")
+    expect(transcripts).to_have_count(2)
+    expect(transcripts.first.get_by_label("user message")).to_be_visible()
     page.locator(".flips tbody tr").first.get_by_role("link").first.click()
     expect(page.locator("h1")).to_contain_text("Row")
+
+
+def test_a_comparison_can_be_filtered_to_rows_where_one_side_passes(look, serve, tmp_path):
+    """Both results change, and only that of the first example from a pass to a failure."""
+    from assay import Rubric
+    from assay.concurrency import run_sync
+    from assay.runs import score_rows
+
+    rubric = Rubric.from_dict([{"check": {"contains": "yes"}}, {"check": {"contains": "please"}}])
+    folders = []
+    for name, answers in {"before": ["yes please", "yes"], "after": ["yes", "no"]}.items():
+        data = [{"id": f"e{n}", "completion": answer} for n, answer in enumerate(answers)]
+        run_sync(score_rows(rubric, data, folder=tmp_path / name))
+        folders.append(tmp_path / name)
+    page = look(serve(*folders))
+    page.get_by_role("link", name="Compare").click()
+    rows = page.locator(".flips tbody tr")
+    expect(rows).to_have_count(2)
+    page.get_by_label("Only where one passes and the other fails").check()
+    expect(rows).to_have_count(1)
+    expect(rows.first).to_contain_text("e0")
 
 
 def test_one_run_is_chosen_from_the_header(look, two_runs):

@@ -10,7 +10,7 @@ import click
 
 from assay import trust
 from assay.cli.options import map_option, option_group, page_format_option, run_path
-from assay.display import format_p_value
+from assay.display import format_p_value_equation
 from assay.wording import format_count
 
 label_options = option_group(
@@ -93,12 +93,9 @@ def describe_sample(result: trust.Agreement | trust.Correction) -> Iterator[str]
         criterion = ""
         if selection.criterion:
             criterion = f"{selection.criterion}: "
-        p_value = format_p_value(selection.p)
-        if not p_value.startswith("<"):
-            p_value = f"= {p_value}"
         yield (
             f"{criterion}the labelled rollouts are not a random sample by {selection.by} "
-            f"(p {p_value}): {selection.observation}"
+            f"({format_p_value_equation(selection.p)}): {selection.observation}"
         )
         yield f"  can be concluded: {selection.valid}"
         yield f"  cannot be concluded: {selection.invalid}"

@@ -9,7 +9,7 @@ from assay.trust.coefficients import Measures as Measures
 from assay.trust.coefficients import cohen_kappa as cohen_kappa
 from assay.trust.coefficients import krippendorff_alpha as krippendorff_alpha
 from assay.trust.comparison import Comparison as Comparison
-from assay.trust.comparison import compare as compare
+from assay.trust.comparison import Flip as Flip
 from assay.trust.correction import Corrected as Corrected
 from assay.trust.correction import Correction as Correction
 from assay.trust.correction import correct as correct
@@ -33,6 +33,7 @@ from assay.trust.labels import read_labels as read_labels
 from assay.trust.labels import read_run_labels as read_run_labels
 from assay.trust.questions import Question as Question
 from assay.trust.questions import questions_of as questions_of
+from assay.trust.run_comparison import compare as compare
 from assay.trust.selection import LabelSelection as LabelSelection
 from assay.trust.significance import holm as holm
 from assay.trust.significance import mcnemar as mcnemar

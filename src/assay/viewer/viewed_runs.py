@@ -214,7 +214,10 @@ class ViewedRuns:
         one.look()
         other.look()
         # Only now, since statistics need an extra that looking at runs does not.
-        found = trust.compare(one.run, other.run).to_dict()
+        comparison = trust.compare(one.run, other.run)
+        names = (one.run.path.resolve().name, other.run.path.resolve().name)
+        found: dict[str, Any] = comparison.to_dict()
+        found["decision"] = comparison.decide(names)
         for flip in found["flips"]:
             key = (flip["example"], flip["sample"])
             flip |= {

@@ -12,7 +12,7 @@
     fill(main, chooser(runs, first, second));
     try {
       const [told, criteria] = await Promise.all([source.compare(first, second), source.criteria(second)]);
-      main.append(...shown(told, first, second, names, new Map(criteria.map((one) => [one.name, one]))));
+      main.append(...shown(told, first, second, names, new Map(criteria.map((one) => [one.name, one])), source));
     } catch (error) {
       main.append(element("p.banner.error", { role: "alert" }, foreign(error.message)));
     }
@@ -34,30 +34,39 @@
   }
 
   /** `known` has the weight and the choices of each criterion. */
-  function shown(told, first, second, names, known) {
+  function shown(told, first, second, names, known, source) {
     const reach = Math.max(0.1, ...[told.score, ...told.criteria].flatMap(({ difference }) => [difference.low, difference.high, difference.value]).filter(isNumber).map(Math.abs));
     return [
       headline(told),
+      changes(told, names),
       section("Differences", { note: "after less before, with 95 % interval; p of criteria adjusted by Holm's method" },
         element("div.scrolls", { tabindex: "0", role: "region", "aria-label": "Differences" }, differences(told, names, reach, known))),
       leftOut(told, names),
-      flips(told, first, second, known),
+      flips(told, first, second, names, known, source),
     ].filter(Boolean);
   }
 
-  function headline({ score: whole, examples, only_first: before, only_second: after }) {
+  function headline({ decision, score: whole, examples, only_first: before, only_second: after }) {
     const { value, low, high } = whole.difference;
-    const sure = isNumber(low) && (low > 0 || high < 0);
-    const words = !isNumber(value) ? "The scores cannot be compared." : sure ? `The score ${value > 0 ? "rose" : "fell"} by ${score(Math.abs(value))}.` : "No difference in score that could not be chance.";
-    const least = isNumber(whole.minimum_detectable_effect) ? ` With this many examples, a difference of ${score(whole.minimum_detectable_effect)} or more would show four times out of five.` : "";
+    const sure = isNumber(whole.p) && whole.p < 0.05 && value;
     return element(`section.banner.${!sure ? "quiet" : value > 0 ? "good" : "error"}`, { "aria-label": "Result" },
-      element("h2", {}, words),
+      element("h2", {}, foreign(decision)),
       element("p", {}, `${plural(examples, "example")} in both runs, ${count(before)} only before, ${count(after)} only after. `,
-        isNumber(value) ? `Difference ${signed(value)}${isNumber(low) ? `, 95 % interval ${signed(low)} to ${signed(high)}` : ""}, p ${chance(whole.p)}.` : foreign(whole.difference.reason || ""), least));
+        isNumber(value) ? `Difference ${signed(value)}${isNumber(low) ? `, 95 % interval ${signed(low)} to ${signed(high)}` : ""}, p ${chance(whole.p)}.` : foreign(whole.difference.reason || "")));
+  }
+
+  /** The settings in which the runs differ, such as model and prompt. */
+  function changes({ changes: all }, names) {
+    if (!all?.length) return null;
+    const head = ["", ...names];
+    return section("What differs", {}, element("table.figures", {},
+      element("thead", {}, element("tr", {}, head.map((name) => element("th", { scope: "col" }, foreign(name))))),
+      element("tbody", {}, all.map((change) => element("tr", {}, element("th", { scope: "row" }, foreign(change.setting)),
+        element("td", {}, foreign(change.first)), element("td", {}, foreign(change.second)))))));
   }
 
   function differences({ score: whole, criteria }, names, reach, known) {
-    const head = ["", "before", "after", "difference", "", "p", "rose", "fell", "minimum detectable effect"];
+    const head = ["", "before", "after", "difference", "", "p", "better", "worse", "minimum detectable effect"];
     const titles = [null, names[0], names[1]];
     return element("table.figures.differences", {},
       element("thead", {}, element("tr", {}, head.map((name, place) => element("th", { scope: "col", title: titles[place] }, name)))),
@@ -71,11 +80,12 @@
   }
 
   /** What is not compared, and why. */
-  function leftOut({ other_prompt: prompts, other_wording: worded, missing, score: whole }, names) {
+  function leftOut({ other_example: others, other_rubric: rubrics, other_wording: worded, missing, score: whole }, names) {
     const [before, after] = whole.unanswered || [0, 0];
     const said = [
-      prompts ? `${plural(prompts, "example")} of the same name ask something else.` : "",
-      worded?.length ? `Worded otherwise now: ${worded.join(", ")}.` : "",
+      others ? `${plural(others, "row")} with the same number, another prompt and other data.` : "",
+      rubrics ? `Scores of ${plural(rubrics, "example")}, which another rubric scored in ${names[1]}.` : "",
+      worded?.length ? `With another wording in ${names[1]}: ${worded.join(", ")}.` : "",
       missing?.first?.length ? `Only in ${names[0]}: ${missing.first.join(", ")}.` : "",
       missing?.second?.length ? `Only in ${names[1]}: ${missing.second.join(", ")}.` : "",
       before || after ? `Without a score: ${plural(before, "rollout")} before, ${count(after)} after.` : "",
@@ -83,23 +93,49 @@
     return said.length ? section("Left out", {}, element("ul", {}, said.map((words) => element("li", {}, foreign(words))))) : null;
   }
 
-  function flips({ flips: all }, first, second, known) {
+  function flips({ flips: all, pass_rule: rule }, first, second, names, known, source) {
     const list = element("tbody", {});
-    const show = (some) => list.append(...some.map((flip) => flipRow(flip, first, second, known)));
-    show(all.slice(0, FIRST));
-    const more = all.length > FIRST ? button(`Show the other ${count(all.length - FIRST)}`, (event) => { show(all.slice(FIRST)); event.currentTarget.remove(); }) : null;
-    const head = ["example", "before", "after", "changed answers"];
-    return section("Flips", { note: plural(all.length, "rollout that came out otherwise", "rollouts that came out otherwise") },
-      all.length ? element("div.scrolls", { tabindex: "0", role: "region", "aria-label": "Flips" },
-        element("table.figures.flips", {}, element("thead", {}, element("tr", {}, head.map((name) => element("th", { scope: "col" }, name)))), list)) : null, more);
+    const show = (some) => list.append(...some.map((flip) => flipRow(flip, first, second, names, known, source)));
+    const differing = all.filter(({ passed }) => passed[0] !== passed[1] && !passed.includes(null));
+    const more = button("", () => { show(chosen().slice(FIRST)); more.hidden = true; });
+    const only = element("input", { type: "checkbox" });
+    const chosen = () => (only.checked ? differing : all);
+    const refill = () => {
+      fill(list);
+      show(chosen().slice(0, FIRST));
+      more.textContent = `Show the other ${count(chosen().length - FIRST)}`;
+      more.hidden = chosen().length <= FIRST;
+    };
+    only.addEventListener("change", refill);
+    refill();
+    const head = ["example", "before", "after", "changed answers", ""];
+    const filter = element("label.field", {}, only, element("span", {}, `Only where one passes and the other fails (${count(differing.length)}; ${rule})`));
+    return section("Flips", { note: plural(all.length, "rollout whose result changed", "rollouts whose result changed") },
+      all.length ? [filter, element("div.scrolls", { tabindex: "0", role: "region", "aria-label": "Flips" },
+        element("table.figures.flips", {}, element("thead", {}, element("tr", {}, head.map((name) => element("th", { scope: "col" }, name)))), list))] : null, more);
   }
 
-  function flipRow({ example, sample, before, after, changes, first_row: one, second_row: other }, first, second, known) {
+  function flipRow({ example, sample, before, after, changes, first_row: one, second_row: other }, first, second, names, known, source) {
     const link = (run, number, value) => element("td.number", {}, number == null ? score(value) : element("a", { href: assay.routes.row(run, number) }, isNumber(value) ? score(value) : "unscored"));
-    return element("tr", {}, element("th", { scope: "row" }, foreign(example), sample ? element("span.note", {}, ` sample ${sample}`) : null),
+    const toggle = button("Side by side", async () => {
+      if (row.nextElementSibling?.matches(".transcripts")) return row.nextElementSibling.remove();
+      const rows = await Promise.all([source.row(first, one), source.row(second, other)]);
+      row.after(element("tr.transcripts", {}, element("td", { colspan: "5" },
+        element("div.group", { tabindex: "0", role: "region", "aria-label": `Both transcripts of ${example}` }, rows.map((found, place) => transcript(found, names[place]))))));
+    });
+    const row = element("tr", {}, element("th", { scope: "row" }, foreign(example), sample ? element("span.note", {}, ` sample ${sample}`) : null),
       link(first, one, before), link(second, other, after),
       element("td", {}, element("div.changes", {}, changes.map((change) => element("span.change", { title: [change.reason_before, change.reason_after].filter(Boolean).join(" → ") },
-        foreign(change.criterion), " ", assay.verdicts.chip(change.before, known.get(change.criterion)), " → ", assay.verdicts.chip(change.after, known.get(change.criterion)))))));
+        foreign(change.criterion), " ", assay.verdicts.chip(change.before, known.get(change.criterion)), " → ", assay.verdicts.chip(change.after, known.get(change.criterion)))))),
+      element("td", {}, one == null || other == null ? null : toggle));
+    return row;
+  }
+
+  function transcript(row, name) {
+    return element("article.card.rollout-card", { "aria-label": name },
+      element("header", {}, foreign(name), row.scored ? element("span", {}, `score ${score(row.score)}`) : element("span.verdict.error", {}, "unscored")),
+      element("div.card-said", { tabindex: "0", role: "region", "aria-label": `Transcript in ${name}` },
+        assay.messages.messages(row.prompt), assay.messages.messages(row.completion)));
   }
 
   assay.views = { ...assay.views, compare };

@@ -1,0 +1,67 @@
+"""Print the transcripts of two rollouts of one example side by side."""
+
+from __future__ import annotations
+
+import shutil
+import textwrap
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+
+from assay import runs
+from assay.display import Section, colour_text, escape_control_characters
+from assay.messages import Part, read_parts
+
+_GAP = "  │  "
+_MIN_WIDTH = 20  # of a column, in characters
+
+
+def build_transcript_table(title: str, names: tuple[str, str], pair: Sequence[runs.Row]) -> Section:
+    """Return a table with the messages of both rollouts, prompt and completion apart."""
+    return Section((title, *names), [("", *cells) for cells in _pair_messages(pair)])
+
+
+def format_transcripts(title: str, names: tuple[str, str], pair: Sequence[runs.Row]) -> str:
+    """Return both transcripts as two columns of wrapped text, as wide as the terminal."""
+    terminal_width = shutil.get_terminal_size((120, 24)).columns
+    width = max(_MIN_WIDTH, (terminal_width - len(_GAP)) // 2)
+    lines = [colour_text(escape_control_characters(title), "bold")]
+    lines += _format_cells(names, width)
+    lines.append("─" * (2 * width + len(_GAP)))
+    for cells in _pair_messages(pair):
+        lines += _format_cells(cells, width)
+    return "\n".join(lines)
+
+
+def _pair_messages(pair: Sequence[runs.Row]) -> Iterator[tuple[str, str]]:
+    """Yield the pieces of both conversations: first those of the prompts, then the completions."""
+    first, second = [
+        read_parts(row.fields.get("prompt"), row.fields.get("completion")) for row in pair
+    ]
+    for in_prompt in (True, False):
+        first_parts = [part for part in first if part.in_prompt is in_prompt]
+        second_parts = [part for part in second if part.in_prompt is in_prompt]
+        for first_part, second_part in zip_longest(first_parts, second_parts):
+            yield _format_part(first_part), _format_part(second_part)
+
+
+def _format_part(part: Part | None) -> str:
+    if part is None:
+        return ""
+    label = part.role
+    if part.kind != "text":
+        label += f", {part.kind}"
+    return f"{label}: {part.text}"
+
+
+def _format_cells(cells: tuple[str, str], width: int) -> Iterator[str]:
+    """Yield the lines of two texts that stand beside each other."""
+    left, right = [_wrap(cell, width) for cell in cells]
+    for left_line, right_line in zip_longest(left, right, fillvalue=""):
+        yield f"{left_line:<{width}}{_GAP}{right_line}".rstrip()
+
+
+def _wrap(text: str, width: int) -> list[str]:
+    lines: list[str] = []
+    for line in escape_control_characters(text).expandtabs(4).splitlines():
+        lines += textwrap.wrap(line, width, drop_whitespace=False) or [""]
+    return lines

@@ -1,0 +1,367 @@
+"""Read the values of a run by example, and pair the examples of two runs."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+from assay.criterion import hash_json
+from assay.display import format_line, shorten_line
+from assay.errors import AssayError, TrustError
+from assay.graders.model_grader import hash_question
+from assay.identity import UNKNOWN
+from assay.messages import list_messages, message_text, select_role
+from assay.report import CriterionReport
+from assay.runs import Row, RowRubrics, Run, RunAbout
+from assay.runs.row import own_rubric
+from assay.runs.stats import Passes, PassRates, PassRule
+from assay.runs.summary import names_of
+from assay.trust.estimate import Record
+from assay.wording import format_count
+
+# Columns that two different examples can have in common, or that hold what a run made.
+_COLUMNS_OF_ANY_EXAMPLE = frozenset(
+    {
+        "answer",
+        "category",
+        "completion",
+        "example_id",
+        "info",
+        "prompt",
+        "rubric",
+        "sample",
+        "stop_condition",
+        "task",
+    }
+)
+
+_LONGEST_SETTING = 60  # characters of a setting that are shown
+
+
+class Change(Record):
+    """A setting in which two runs differ."""
+
+    setting: str
+    first: str
+    second: str
+
+
+class Values:
+    """The values of one figure by example. Several rollouts of an example are one observation."""
+
+    def __init__(self) -> None:
+        self.by_example: defaultdict[str, list[float]] = defaultdict(list)
+        self.weight = 1.0  # below 0 if a lower value is better
+        self._failed: defaultdict[str, int] = defaultdict(int)
+
+    def add(self, example: str, value: float | None, *, failed: bool) -> None:
+        """Add the value of a rollout. Without a value it counts as unanswered if it `failed`."""
+        if value is not None:
+            self.by_example[example].append(value)
+        elif failed:
+            self._failed[example] += 1
+
+    @property
+    def unanswered(self) -> int:
+        return sum(self._failed.values())
+
+    @property
+    def are_single_verdicts(self) -> bool:
+        """Whether every example has one rollout, with a value of 0 or 1."""
+        return all(values in ([0.0], [1.0]) for values in self.by_example.values())
+
+
+class _Example(NamedTuple):
+    """What identifies an example, as one run holds it."""
+
+    prompt: str  # the hash of the prompt
+    data: str  # the hash of the columns that no other example has; empty if there are none
+    has_id: bool  # whether its name is an id of its own, and not the number of its row
+    rubric: str  # the version of the rubric that scored it
+    category: str
+
+
+class RunValues:
+    """The scores of a run, the values of some criteria, and its examples."""
+
+    def __init__(self, run: Run, criteria: Sequence[str], pass_rule: PassRule) -> None:
+        self.score = Values()
+        self.criteria = {name: Values() for name in criteria}
+        self.examples: dict[str, _Example] = {}
+        # For each example, whether each of its rollouts passed. Unscored rollouts are left out.
+        self.passes: defaultdict[str, list[bool]] = defaultdict(list)
+        self.system_prompts: set[str] = set()
+        self._rollouts: defaultdict[str, int] = defaultdict(int)
+        run_rubric = identify_rubric(run.about)
+        for criterion in run.about.criteria:
+            self._set_weight(criterion.name, criterion.weight)
+        for row in run.rows():
+            self._rollouts[row.example] += 1
+            if row.example not in self.examples:
+                self.examples[row.example] = _read_example(row, run_rubric)
+                self.system_prompts.add(_read_system_prompt(row))
+            self.score.add(row.example, row.score, failed=True)
+            is_passed = pass_rule.is_passed(row.report) if row.scored else None
+            if is_passed is not None:
+                self.passes[row.example].append(is_passed)
+            self._add_criteria(row)
+
+    def _add_criteria(self, row: Row) -> None:
+        values: Mapping[str, float] = row.report.metrics
+        errors: Mapping[str, str] = row.errors
+        if own_rubric(row.fields) is not None:
+            values = {}
+            errors = {}
+            for name, line in name_lines(row).items():
+                self._set_weight(name, line.weight)
+                if line.value is not None:
+                    values[name] = line.value
+                if line.error is not None:
+                    errors[name] = line.error
+        for name, column in self.criteria.items():
+            failed = name in errors or row.error is not None
+            column.add(row.example, values.get(name), failed=failed)
+
+    def _set_weight(self, name: str, weight: float) -> None:
+        if name in self.criteria:
+            self.criteria[name].weight = weight
+
+    @property
+    def categories(self) -> list[str]:
+        """The categories of the examples, in the order of the run."""
+        return list(dict.fromkeys(example.category for example in self.examples.values()))
+
+    @property
+    def rollouts_per_example(self) -> str:
+        """How many rollouts each example has: a number, or a range."""
+        counts = self._rollouts.values()
+        fewest = min(counts, default=0)
+        most = max(counts, default=0)
+        return str(most) if fewest == most else f"{fewest} to {most}"
+
+    def compute_pass_rates(self, examples: Sequence[str]) -> dict[int, PassRates]:
+        """Return pass@k and pass^k over these examples, by k."""
+        passes = Passes()
+        for number, example in enumerate(examples):
+            for is_passed in self.passes.get(example, ()):
+                passes.add(is_passed, number)
+        return passes.rates()
+
+
+def identify_rubric(about: RunAbout) -> str:
+    """Return the version of the rubric of a run; empty if every row brings its own.
+
+    If its code cannot be identified, what is known of its criteria stands for it.
+    """
+    rubric = about.rubric
+    if rubric is None:
+        return ""
+    if rubric.hash != UNKNOWN:
+        return rubric.hash
+    criteria = [[criterion.name, criterion.hash, criterion.weight] for criterion in rubric.criteria]
+    return hash_json([rubric.aggregation, criteria])
+
+
+def _read_example(row: Row, run_rubric: str) -> _Example:
+    fields = row.fields
+    data = {
+        name: value
+        for name, value in fields.items()
+        if name not in _COLUMNS_OF_ANY_EXAMPLE and value not in (None, "")
+    }
+    example_id = fields.get("example_id")
+    # Environments give rows without an id their number as `example_id`.
+    has_id = fields.get("id") is not None
+    if isinstance(example_id, str) and not example_id.isdecimal():
+        has_id = True
+    row_rubric = own_rubric(fields)
+    return _Example(
+        prompt=hash_json(fields.get("prompt")),
+        data=hash_json(data) if data else "",
+        has_id=has_id,
+        rubric=run_rubric if row_rubric is None else hash_json(row_rubric),
+        category=row.task,
+    )
+
+
+def _read_system_prompt(row: Row) -> str:
+    messages = select_role(list_messages(row.fields.get("prompt")), "system")
+    return "\n".join(message_text(message) for message in messages)
+
+
+def name_lines(row: Row) -> dict[str, CriterionReport]:
+    """Return the lines of a row by the names that a summary gives them."""
+    lines = row.report.lines
+    names = names_of(lines, is_own=own_rubric(row.fields) is not None)
+    return dict(zip(names, lines, strict=True))
+
+
+class ExamplePairs(NamedTuple):
+    """The examples of two runs, side by side."""
+
+    examples: list[str]  # in both runs
+    same_rubric: list[str]  # of these, the examples that the same rubric scored in both runs
+    other_example: int  # names that stand for different examples in the two runs
+    other_prompt: int  # examples that were asked with another prompt
+    only_first: int
+    only_second: int
+
+
+def pair_examples(first: RunValues, second: RunValues) -> ExamplePairs:
+    """Pair the examples of two runs; raise `TrustError` if they have none in common.
+
+    Examples are paired by their ids. Without ids, the same row number is the same example if its
+    prompt is the same, or the data that the prompt was made from.
+    """
+    names = [name for name in first.examples if name in second.examples]
+    pairs: list[str] = []
+    same_rubric: list[str] = []
+    other_prompt = 0
+    for name in names:
+        first_example = first.examples[name]
+        second_example = second.examples[name]
+        if not _is_same_example(first_example, second_example):
+            continue
+        pairs.append(name)
+        if first_example.prompt != second_example.prompt:
+            other_prompt += 1
+        if first_example.rubric == second_example.rubric:
+            same_rubric.append(name)
+    if not pairs:
+        raise TrustError(_describe_missing_pairs(first, second, names))
+    return ExamplePairs(
+        examples=pairs,
+        same_rubric=same_rubric,
+        other_example=len(names) - len(pairs),
+        other_prompt=other_prompt,
+        only_first=len(first.examples) - len(names),
+        only_second=len(second.examples) - len(names),
+    )
+
+
+def _is_same_example(first: _Example, second: _Example) -> bool:
+    if first.prompt == second.prompt or (first.has_id and second.has_id):
+        return True
+    return bool(first.data) and first.data == second.data
+
+
+def _describe_missing_pairs(first: RunValues, second: RunValues, names: Sequence[str]) -> str:
+    """Return why no example can be compared."""
+    if names:
+        return (
+            f"the runs have {format_count(len(names), 'row number')} in common, but other prompts "
+            "and other data in these rows: give rows an `id`, by which they are matched"
+        )
+    if not first.examples or not second.examples:
+        return "one of the runs has no rows yet"
+    first_example = next(iter(first.examples))
+    second_example = next(iter(second.examples))
+    return (
+        f"the runs have no example in common (the first has {first_example!r}, the second "
+        f"{second_example!r}): compare runs on the same data"
+    )
+
+
+def read_questions(run: Run) -> dict[str, frozenset[str]]:
+    """Return the criteria of a run by name, with the hashes of what decides their answers.
+
+    The rubrics that rows bring may have criteria of one name in several wordings. Criteria of the
+    run's rubric are left out if every row brings its own, since they were not asked.
+    """
+    row_rubrics = RowRubrics()
+    hashes: defaultdict[str, set[str]] = defaultdict(set)
+    uses_run_rubric = False
+    row_count = 0
+    for row in run.rows():
+        row_count += 1
+        if own_rubric(row.fields) is None:
+            uses_run_rubric = True
+            continue
+        try:
+            rubric, _ = row_rubrics.of(row.fields)
+        except AssayError:
+            continue  # the row has this error
+        names = names_of(rubric.criteria, is_own=True)
+        for name, criterion in zip(names, rubric.criteria, strict=True):
+            hashes[name].add(hash_question(criterion))
+    run_rubric = run.about.rubric
+    if run_rubric is not None and (uses_run_rubric or not row_count):
+        for criterion in run_rubric.criteria:
+            hashes[criterion.name].add(criterion.question or criterion.hash)
+    return {name: frozenset(questions) for name, questions in hashes.items()}
+
+
+def list_changes(
+    first: RunAbout,
+    second: RunAbout,
+    first_values: RunValues,
+    second_values: RunValues,
+    pairs: ExamplePairs,
+) -> tuple[Change, ...]:
+    """Return the settings in which two runs differ."""
+    changes: list[Change] = []
+
+    def add(setting: str, before: object, after: object) -> None:
+        if before != after:
+            changes.append(Change(setting, *_format_settings(before, after)))
+
+    add("model", first.model, second.model)
+    add("judge", first.judge, second.judge)
+    add("rubric", _name_rubric(first), _name_rubric(second))
+    add("system prompt", *_name_system_prompts(first_values, second_values))
+    if pairs.other_prompt:
+        examples = format_count(len(pairs.examples), "example")
+        changes.append(Change("prompt", "", f"another for {pairs.other_prompt:,} of {examples}"))
+    add(
+        "rollouts per example",
+        first_values.rollouts_per_example,
+        second_values.rollouts_per_example,
+    )
+    first_settings = dict(_flatten(first.config))
+    second_settings = dict(_flatten(second.config))
+    for name in sorted({*first_settings, *second_settings}):
+        add(name, first_settings.get(name), second_settings.get(name))
+    add("data", first.data.get("source"), second.data.get("source"))
+    add("assay", first.versions.get("assay"), second.versions.get("assay"))
+    return tuple(changes)
+
+
+def _name_rubric(about: RunAbout) -> str | None:
+    if about.rubric is None:
+        return None
+    return f"{about.rubric.name} {identify_rubric(about)[:8]}".strip()
+
+
+def _name_system_prompts(first: RunValues, second: RunValues) -> tuple[str | None, str | None]:
+    """Return the system prompts of two runs if they differ; the same text twice if they do not."""
+
+    def name(prompts: set[str]) -> str | None:
+        if len(prompts) > 1:
+            return f"{len(prompts)} different ones"
+        return next(iter(prompts), "") or None
+
+    if first.system_prompts == second.system_prompts:
+        return None, None
+    return name(first.system_prompts), name(second.system_prompts)
+
+
+def _flatten(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, object]]:
+    """Yield all settings, with dotted names for those inside others."""
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _flatten(cast("Mapping[str, Any]", value), f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def _format_settings(before: object, after: object) -> tuple[str, str]:
+    """Return two different settings as text; of long texts the part where they begin to differ."""
+    texts = ["none" if value is None else format_line(str(value)) for value in (before, after)]
+    shared_length = 0
+    for first_character, second_character in zip(*texts, strict=False):
+        if first_character != second_character:
+            break
+        shared_length += 1
+    if max(map(len, texts)) > _LONGEST_SETTING and shared_length > _LONGEST_SETTING // 2:
+        texts = [f"…{text[shared_length - 10 :]}" for text in texts]
+    first, second = [shorten_line(text, _LONGEST_SETTING) for text in texts]
+    return first, second
