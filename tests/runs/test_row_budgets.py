@@ -2,6 +2,8 @@
 
 import json
 import random
+import subprocess
+import sys
 import time
 
 import pytest
@@ -29,6 +31,7 @@ TOO_LARGE = {
     "the JSON of many criteria": json.dumps([{"check": "refusal"}] * 100_000),
     "many values": [{"check": {"contains": [f"x{n}" for n in range(20_000)]}}],
     "a long text": [{"requirement": "x" * 300_000}],
+    "a verbose pattern with spaces in a number": [{"check": {"regex": "(?x)a{9 9 9 9 9 9 9 9}"}}],
     "a nested pattern": [{"rubric": [{"check": {"regex": {"pattern": "(a{999}){999}"}}}]}],
 }
 TOO_SLOW = {
@@ -36,6 +39,7 @@ TOO_SLOW = {
     "a slow pattern of a schema": [{"check": {"json_schema": {"schema": {"pattern": "(a|aa)+$"}}}}]
     * 3,
     "a slow isolated check": [{"check": SLOW, "isolate": True, "timeout": 1000}],
+    "a search that does not look at the clock": [{"check": {"regex": "(?i)" + "\u017f" * 2000}}],
     "slow patterns for steps": [{"check": SLOW, "scope": "step"}],
     "a slow nested pattern": [{"rubric": [{"check": SLOW}]}],
 }
@@ -57,7 +61,8 @@ async def score(rubric, **fields):
 async def test_a_rubric_that_is_too_large_is_an_error_of_its_row(name):
     """It is not built at all."""
     started = time.process_time()
-    assert "RowBudget" in await score(TOO_LARGE[name])
+    message = await score(TOO_LARGE[name])
+    assert "RowBudget" in message or "its size cannot be told" in message
     assert time.process_time() - started < 2
 
 
@@ -90,6 +95,32 @@ async def test_a_rubric_that_is_too_slow_is_an_error_of_its_row(name):
     text = json.dumps("a" * 100 + "!") if "schema" in name else TEXT
     completion = [{"role": "assistant", "content": text}] * (5 if "steps" in name else 1)
     assert "Timeout" in await score(TOO_SLOW[name], completion=completion)
+
+
+async def test_the_loop_does_not_wait_for_a_search_that_does_not_look_at_the_clock():
+    """Comparing letters in any case took minutes for 9,000 letters, whatever the time limit."""
+    rubric = [{"check": {"regex": "(?i)" + "\u017f" * 2000}}]
+    started = time.thread_time()
+    assert "Timeout" in await score(rubric)
+    assert time.thread_time() - started < 2
+
+
+@pytest.mark.parametrize("completion", ["[]", "no JSON"])
+def test_what_a_check_says_in_a_worker_arrives(completion):
+    """In a new process, since what was isolated there before could hide that it does not."""
+    rubric = [{"check": {"json_schema": {"schema": {"type": "object"}}}}]
+    row = {"completion": completion, "rubric": rubric}
+    program = (
+        "import asyncio, json, sys; from assay.runs import RowRubrics\n"
+        "[report] = asyncio.run(RowRubrics().score([json.loads(sys.argv[1])]))\n"
+        "print(report.score, report.report[0].reason)"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program, json.dumps(row)], capture_output=True, text=True, check=True
+    )
+    score, _, reason = result.stdout.partition(" ")
+    assert score == "0.0"
+    assert reason.strip()
 
 
 async def test_a_requirement_without_a_judge_is_an_error_of_its_row():
@@ -139,7 +170,7 @@ def test_the_size_of_a_pattern_counts_what_is_repeated(pattern, size):
 
 
 @pytest.mark.parametrize(
-    "pattern", ["(?x)(?:a{1000} # (\n){1000}", "[[:alpha:](]{1000}", "(?#()(a{1000}){1000}"]
+    "pattern", ["(?V1)(?:a{1000}[[(]]){1000}", "[[:alpha:](]{1000}", "(?#()(a{1000}){1000}"]
 )
 def test_brackets_that_are_not_what_they_seem_make_no_pattern_small(pattern):
     largest_repetition = 1_000_000 if pattern.count("1000") == 2 else 1000

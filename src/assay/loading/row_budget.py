@@ -94,6 +94,11 @@ def _measure_pattern(mapping: Mapping[Any, object]) -> int:
         spec = cast("Mapping[object, object]", spec).get("pattern")
     if not isinstance(spec, str):
         return 0
+    if _VERBOSE.search(spec):
+        raise RubricError(
+            f"the pattern {format_value(spec)} is verbose (`(?x)`), so its size cannot be told: "
+            "write it without spaces and comments"
+        )
     return estimate_pattern_size(spec)
 
 
@@ -102,8 +107,10 @@ _REPETITION: Final = re.compile(r"\{(\d+)(?:,\d*)?\}")
 # A set of characters without another one inside, or an escaped character.
 _SET: Final = re.compile(r"\[\^?\]?(?:\\.|[^\[\]\\])*+\]", re.DOTALL)
 _ESCAPED: Final = re.compile(r"\\.", re.DOTALL)
-# In these, brackets may not be what they seem: comments, verbose mode, and sets inside of sets.
-_UNUSUAL: Final = re.compile(r"\(\?#|\(\?[a-zA-Z0-9]*[xV]|\[[^\]]*\[")
+# In verbose mode, spaces and comments may stand inside of a repetition: `a{9 9 9}`.
+_VERBOSE: Final = re.compile(r"\(\?[a-zA-Z0-9]*x")
+# In these, brackets may not be what they seem: comments, and sets inside of sets.
+_UNUSUAL: Final = re.compile(r"\(\?#|\(\?[a-zA-Z0-9]*V|\[[^\]]*\[")
 
 
 def estimate_pattern_size(pattern: str) -> int:
