@@ -27,6 +27,7 @@ _NUMBER_TEXT: Final = {
     "pattern": r"^\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?\s*$",
 }
 _TEXT: Final = {"type": "string"}
+_COLUMN: Final = {"type": "string", "pattern": r"\{[^{}\s]+\}"}
 _TEXTS: Final = {"type": "array", "items": _TEXT}
 _REFERENCE: Final = {"type": "string", "pattern": REFERENCE}
 _KINDS: Final[dict[Any, Any]] = {
@@ -225,7 +226,7 @@ def _needed(kind: type[BuiltinCheck]) -> list[str]:
 def _fields(kind: type[BuiltinCheck]) -> dict[str, Any]:
     """What may stand under the name of a check: its fields, or the one that stands for itself."""
     described = {
-        field.name: _numbers(TypeAdapter(cast("Any", field.type)).json_schema())
+        field.name: _or_column(_numbers(TypeAdapter(cast("Any", field.type)).json_schema()))
         for field in fields(kind)
     }
     needed = _needed(kind)
@@ -244,6 +245,15 @@ def _numbers(schema: Any) -> Any:
         return schema
     bounds = {key: value for key, value in schema.items() if key != "type"}
     return {"anyOf": [{"type": "number", **bounds}, _NUMBER_TEXT]}
+
+
+def _or_column(schema: Any) -> Any:
+    """The schema of a field, or a text with a placeholder such as `{limit}`."""
+    is_any_text = schema.get("type") == "string" and not {"enum", "pattern"} & schema.keys()
+    if is_any_text:
+        return schema
+    forms = schema["anyOf"] if schema.keys() == {"anyOf"} else [schema]
+    return {"anyOf": [*forms, _COLUMN]}
 
 
 def _read_field_comments(model: type[Any]) -> dict[str, str]:

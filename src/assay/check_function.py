@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from inspect import Parameter
-from typing import Any, Final, NamedTuple, get_origin
+from typing import Any, Final, NamedTuple, TypeAlias, get_origin
 
 from assay.errors import SignatureError
 from assay.messages import as_messages, visible_text
@@ -27,6 +27,10 @@ _GROUP_NAMES: Final = {**PLURALS, "texts": "text"}
 # Arguments that are not fields of a rollout: its state, what is made of its completion, and whether
 # a text check reads reasoning.
 _MADE_NAMES: Final = frozenset({"state", "text", "messages", "with_reasoning"})
+
+
+# Returns a function that takes the same arguments as a check and calls it elsewhere.
+WrapFunction: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 class CheckParameter(NamedTuple):
@@ -87,6 +91,11 @@ class CheckFunction:
         name = parameter.name
         field = _GROUP_NAMES.get(name, name) if self.is_group else name
         return CheckParameter(name, field, parameter.default)
+
+    def wrap(self, make_function: WrapFunction, *, is_async: bool) -> None:
+        """Call what `make_function` makes of the function, instead of the function itself."""
+        self.function = make_function(self.function)
+        self.is_async = is_async
 
     @property
     def reads_completion(self) -> bool:

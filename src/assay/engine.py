@@ -22,7 +22,8 @@ from assay.concurrency import (
     set_variable,
 )
 from assay.criterion import MAX_MAGNITUDE, Criterion
-from assay.errors import JudgeError, RubricError, SignatureError
+from assay.errors import ColumnError, JudgeError, RubricError, SignatureError
+from assay.graders.columns import fill_requirement
 from assay.graders.grader import Grader, JudgeAnswer, ask_grader
 from assay.graders.judge_input import build_judge_input
 from assay.graders.verdicts import check_score, score_verdict, to_finite_float
@@ -569,21 +570,25 @@ async def _judge_rollout(
 
     A grader that judges the rubric as a whole returns one report instead of answers.
     """
-    asked: list[PlannedCriterion] = []
+    asked: list[_Question] = []
     for planned in judged:
         answer = _answer_without_asking(planned, result, context)
         if answer is None:
-            asked.append(planned)
-        else:
+            question = _prepare_question(planned, result.rollout, context)
+            if isinstance(question, Score):
+                answer = question
+            else:
+                asked.append(_Question(planned, question))
+        if answer is not None:
             result.answers[planned.index] = answer
     if not asked:
         return
-    by_thinking: dict[Thinking | None, list[PlannedCriterion]] = {}
-    for planned in asked:
-        by_thinking.setdefault(planned.criterion.thinking, []).append(planned)
+    by_thinking: dict[Thinking | None, list[_Question]] = {}
+    for question in asked:
+        by_thinking.setdefault(question.criterion.thinking, []).append(question)
     # The criteria of a group read the same text. There is nearly always one group.
     for thinking, group in by_thinking.items():
-        criteria = [planned.criterion for planned in group]
+        criteria = [question.criterion for question in group]
         try:
             reply = await _ask_questions(criteria, grader, context, result, thinking)
         except FAILURES as error:
@@ -591,17 +596,52 @@ async def _judge_rollout(
         _record_reply(reply, group, result)
 
 
-def _record_reply(
-    reply: JudgeAnswer, asked: Sequence[PlannedCriterion], result: RolloutAnswers
-) -> None:
+class _Question(NamedTuple):
+    """A criterion of the rubric, and the same criterion as the judge is asked about a rollout."""
+
+    planned: PlannedCriterion
+    criterion: Criterion
+
+
+def _prepare_question(
+    planned: PlannedCriterion, rollout: Rollout, context: ScoringContext
+) -> Criterion | Score:
+    """Return what the judge is asked; a failed score if the rollout lacks a column for it."""
+    if not planned.is_filled:
+        return planned.criterion
+    try:
+        return fill_requirement(planned.criterion, rollout.columns)
+    except ColumnError as error:
+        return context.record_failure(error)
+
+
+def _record_reply(reply: JudgeAnswer, asked: Sequence[_Question], result: RolloutAnswers) -> None:
     """Fill in the answers to the criteria that were asked, or the report for all of them."""
     if isinstance(reply, EvaluationReport):
+        reply = _restore_requirements(reply, asked)
         earlier = result.grader_report
         result.grader_report = reply if earlier is None else earlier + reply
-        result.judged_as_whole |= {planned.index for planned in asked}
+        result.judged_as_whole |= {question.planned.index for question in asked}
         return
-    for planned, score in zip(asked, reply, strict=True):
+    for question, score in zip(asked, reply, strict=True):
+        planned = question.planned
         result.answers[planned.index] = check_score(planned.criterion, score)
+
+
+def _restore_requirements(report: EvaluationReport, asked: Sequence[_Question]) -> EvaluationReport:
+    """Return a grader's report with the requirements of the rubric instead of filled ones."""
+    templates: dict[str, str | None] = {}
+    for planned, criterion in asked:
+        if criterion is not planned.criterion:
+            templates[criterion.name] = planned.criterion.requirement
+    if not templates or report.report is None:
+        return report
+    lines: list[CriterionReport] = []
+    for line in report.report:
+        if line.name in templates:
+            line = line.model_copy(update={"requirement": templates[line.name]})
+        lines.append(line)
+    return report.model_copy(update={"report": lines})
 
 
 async def _ask_questions(

@@ -106,7 +106,10 @@ class Template:
         Any other text is filled as by `fill`.
         """
         if len(self.parts) == 1 and isinstance(self.parts[0], Placeholder):
-            return self.parts[0].find_value(row)
+            value = self.parts[0].find_value(row)
+            if isinstance(value, str) and not value.strip():
+                raise empty_column_error(self.parts[0].path)
+            return value
         return self.fill(row, write_value=write_value)
 
 
@@ -294,7 +297,7 @@ def _unknown_column_error(row: Mapping[str, Any], path: str) -> ColumnError:
     name = path.partition(".")[0]
     suggestion = suggest_word(name, map(str, row))
     if not suggestion.startswith("did you mean"):
-        suggestion = f"for literal braces write {{{{{path}}}}}"
+        suggestion = f"correct the name, or for literal braces write {{{{{path}}}}}"
     return ColumnError(
         f"the rows have no column {name!r} (columns: {_list_names(row) or 'none'}): {suggestion}"
     )

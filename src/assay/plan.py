@@ -1,7 +1,7 @@
 """Prepare a rubric's criteria: whatever can fail when a rubric is built fails here."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from inspect import getattr_static
@@ -10,11 +10,15 @@ from typing import Any, NamedTuple, TypeAlias
 
 from assay import isolation  # its modules are loaded when a check is isolated
 from assay.aggregation import AGGREGATIONS, Aggregation, stakes
-from assay.check_function import CheckFunction
+from assay.check_function import CheckFunction, WrapFunction
+from assay.checks.check import BuiltinCheck
+from assay.checks.template import CheckTemplate, TemplateFunction
 from assay.criterion import NOT_APPLICABLE, AskJudge, Criterion, is_scorer
 from assay.errors import MissingExtraError, RubricError
 from assay.graders.grader import Grader
+from assay.placeholders import has_placeholders, list_paths
 from assay.report import Score
+from assay.rollout import OUTPUTS
 from assay.step_criteria import about_one_step, is_about_steps
 
 
@@ -61,7 +65,12 @@ class PlannedCriterion:
         self.function: CheckFunction | None = None
         self.step_plan: Plan | None = None
         self.reads_completion = True  # whether it needs a completion that can be read
+        # Whether its requirement is filled with the columns of each rollout.
+        self.is_filled = False
         if criterion.judged:
+            self.is_filled = has_placeholders(criterion.requirement)
+            if self.is_filled:
+                _refuse_unusable_columns(criterion, list_paths(criterion.requirement))
             return
         if criterion.scope != "rollout":
             self.step_plan = _plan_one_step(criterion)
@@ -121,7 +130,11 @@ def _plan_one_step(criterion: Criterion) -> "Plan":
 
 def _prepare_function(criterion: Criterion) -> CheckFunction:
     """Return the function of a check; raise RubricError if an option does not fit it."""
-    function = CheckFunction(criterion.check, criterion.name, criterion.thinking)
+    template = _find_template(criterion)
+    if template is None:
+        function = CheckFunction(criterion.check, criterion.name, criterion.thinking)
+    else:
+        function = TemplateFunction(template, criterion.name, criterion.thinking)
     if function.compares and criterion.when:
         raise RubricError(
             f"criterion {criterion.name!r} compares the rollouts of a group but has a `when`, "
@@ -133,27 +146,56 @@ def _prepare_function(criterion: Criterion) -> CheckFunction:
                 f"criterion {criterion.name!r} scores a whole group, but only checks of single "
                 "rollouts can be isolated: drop `isolate`"
             )
-        function.function = _run_in_worker_process(criterion)
-        function.is_async = True
+        function.wrap(_run_in_worker_processes(criterion), is_async=True)
     return function
 
 
-def _run_in_worker_process(criterion: Criterion) -> Callable[..., Any]:
-    """Return an async function that runs a check in a worker process."""
+def _find_template(criterion: Criterion) -> CheckTemplate | None:
+    """Return the check as a template if its arguments are filled with columns; otherwise None."""
+    template: Any = criterion.check
+    if isinstance(template, BuiltinCheck):
+        template = CheckTemplate.of(template)
+    if not isinstance(template, CheckTemplate):
+        return None
+    _refuse_unusable_columns(criterion, template.paths)
+    return template
+
+
+def _refuse_unusable_columns(criterion: Criterion, paths: Iterable[str]) -> None:
+    """Raise RubricError if a criterion is filled with what a model wrote, or with a result."""
+    for path in paths:
+        column = path.partition(".")[0]
+        if column == "completion":
+            raise RubricError(
+                f"criterion {criterion.name!r} is filled with {{{path}}}, which is what it is "
+                f"about: name another column, or write {{{{{path}}}}} for literal braces"
+            )
+        if column in OUTPUTS:
+            raise RubricError(
+                f"criterion {criterion.name!r} is filled with {{{path}}}, which scoring writes: "
+                f"name another column, or write {{{{{path}}}}} for literal braces"
+            )
+
+
+def _run_in_worker_processes(criterion: Criterion) -> WrapFunction:
+    """Return what makes an async function of a check, which runs it in a worker process."""
     isolation.protocol.readable(Score)
-    check = criterion.check
     try:
-        home = isolation.protocol.packed(check).home
+        home = isolation.protocol.packed(criterion.check).home
     except (TypeError, MissingExtraError) as error:
         raise RubricError(f"criterion {criterion.name!r} cannot be isolated: {error}") from error
     preloaded_modules = (home,) if home else ()
 
-    async def run_isolated(*arguments: Any, **keywords: Any) -> Any:
-        pool = isolation.shared_pool(*preloaded_modules)
-        outcome = await pool.run(check, *arguments, timeout=criterion.timeout, keywords=keywords)
-        return outcome.value if outcome.ok else Score.failed(outcome.message)
+    def make_isolated(check: Callable[..., Any]) -> Callable[..., Any]:
+        async def run_isolated(*arguments: Any, **keywords: Any) -> Any:
+            pool = isolation.shared_pool(*preloaded_modules)
+            timeout = criterion.timeout
+            outcome = await pool.run(check, *arguments, timeout=timeout, keywords=keywords)
+            return outcome.value if outcome.ok else Score.failed(outcome.message)
 
-    return run_isolated
+        return run_isolated
+
+    return make_isolated
 
 
 class CheckSequence:

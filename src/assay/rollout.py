@@ -16,6 +16,10 @@ ABSENT: Final[Any] = Parameter.empty
 # The fields that scoring writes into a state. No check may take one of them as an argument.
 OUTPUTS: Final = frozenset({"reward", "partial_reward", "metrics", "advantage", "errors"})
 
+# Fields of a rollout that criteria cannot be filled with: what is scored, and the row of which
+# every field is a column itself.
+_NOT_COLUMNS: Final = OUTPUTS | {"completion", "input"}
+
 SINGULAR: Final = frozenset({"prompt", "completion", "answer", "task", "state", "info"})
 PLURALS: Final = {f"{name}s": name for name in SINGULAR}
 
@@ -143,6 +147,22 @@ class Rollout:
         fields.setdefault("task", "default")
         fields.setdefault("info", {})
         return fields
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """What the requirements and checks of a rubric can be filled with, by name.
+
+        That is every field but the completion, the results of scoring, and the task and the info
+        of a rollout that was given none.
+        """
+        columns = {**self.state, **self._input_row, **self.fields}
+        for name in _NOT_COLUMNS:
+            columns.pop(name, None)
+        if columns.get("task") == "default":
+            del columns["task"]
+        if columns.get("info") == {}:
+            del columns["info"]
+        return columns
 
     @property
     def prompt(self) -> Messages:

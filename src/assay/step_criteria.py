@@ -75,6 +75,8 @@ def questions_by_step(
         question = _make_question(criterion, step.address, has_address)
         # Caches and graders have to know which step the question is about.
         question.memo["question_hash"] = f"{question_hash}@{step.address}"
+        if "template_hash" in criterion.memo:
+            question.memo["template_hash"] = f"{criterion.memo['template_hash']}@{step.address}"
         question.memo["step"] = step.address
         questions[step.address] = question
     return questions

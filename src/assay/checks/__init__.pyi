@@ -19,3 +19,4 @@ from assay.checks.expected import Similarity as Similarity
 from assay.checks.json_schema import JsonSchema as JsonSchema
 from assay.checks.json_schema import JsonValid as JsonValid
 from assay.checks.math_equal import MathEqual as MathEqual
+from assay.checks.template import CheckTemplate as CheckTemplate

@@ -10,6 +10,7 @@ from assay.checks.content import CodeBlock, Contains, MaxWords, MinWords, Refusa
 from assay.checks.expected import ExactMatch, NumericEqual, OneOf, Similarity
 from assay.checks.json_schema import JsonSchema, JsonValid
 from assay.checks.math_equal import MathEqual
+from assay.checks.template import CheckTemplate, make_check
 from assay.errors import RubricError
 from assay.wording import format_value, suggest_word
 
@@ -36,8 +37,10 @@ _LISTED = (
 BUILTIN: dict[str, type[BuiltinCheck]] = {check.name: check for check in _LISTED}
 
 
-def check_of(spec: object) -> BuiltinCheck:
+def check_of(spec: object) -> BuiltinCheck | CheckTemplate:
     """Return the check that a rubric file names: `json_valid`, `{contains: Paris}`, `{max_words: {limit: 9}}`.
+
+    With placeholders in its arguments, such as `{contains: "{city}"}`, it is a `CheckTemplate`.
 
     >>> check_of({"max_words": 200})
     MaxWords(limit=200)
@@ -72,4 +75,4 @@ def check_of(spec: object) -> BuiltinCheck:
             raise RubricError(
                 f"{name} needs {key!r}: write {{{name}: {{{key}: ...}}}} (its fields: {listed})"
             )
-    return kind(**given)
+    return make_check(kind, given)

@@ -1,6 +1,7 @@
 """Define what the built-in checks share: a name, fields that are checked, and a form to stand in a file."""
 
 import re
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import MISSING, dataclass, field, fields
 from functools import cache
@@ -12,6 +13,7 @@ from pydantic_core import PydanticCustomError
 
 from assay.errors import RubricError, import_extra
 from assay.identity import get_qualified_name
+from assay.placeholders import WriteValue
 from assay.wording import explain_first_error
 
 
@@ -38,18 +40,33 @@ class BuiltinCheck:
 
     # Its name in rubric files, and of its criterion: the name of the class in snake case.
     name: ClassVar[str] = "builtin_check"
+    # Changes the value of a column before it is filled in between other characters of an argument.
+    escape_value: ClassVar[WriteValue | None] = None
 
     def __init_subclass__(cls) -> None:
         cls.name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()
         dataclass(frozen=True)(cls)
 
     def __post_init__(self) -> None:
-        for name, adapter in _adapters(type(self)):
-            try:
-                value = adapter.validate_python(getattr(self, name))
-            except ValidationError as error:
-                raise RubricError(f"{self.name}: {explain_first_error(error, name)[1]}") from None
-            object.__setattr__(self, name, value)
+        for name in _adapters(type(self)):
+            object.__setattr__(self, name, self.read_argument(name, getattr(self, name)))
+
+    @classmethod
+    def read_argument(cls, name: str, value: Any) -> Any:
+        """Return the value of a field as the check holds it; raise `RubricError` if it is wrong."""
+        try:
+            return _adapters(cls)[name].validate_python(value)
+        except ValidationError as error:
+            raise RubricError(f"{cls.name}: {explain_first_error(error, name)[1]}") from None
+
+    @classmethod
+    def takes(cls, name: str, value: Any) -> bool:
+        """Return True if a field can have this value."""
+        try:
+            _adapters(cls)[name].validate_python(value)
+        except ValidationError:
+            return False
+        return True
 
     def spec(self) -> str | dict[str, Any]:
         """Return the form it has in a rubric file; fields at their defaults are left out."""
@@ -62,12 +79,17 @@ class BuiltinCheck:
                 given[each.name] = (
                     list(cast("tuple[Any, ...]", value)) if isinstance(value, tuple) else value
                 )
-        if not given:
-            return self.name
-        lone = self.lone_field()
-        if lone is not None and [*given] == [lone] and not isinstance(given[lone], dict):
-            return {self.name: given[lone]}
-        return {self.name: given}
+        return self.write_spec(given)
+
+    @classmethod
+    def write_spec(cls, arguments: Mapping[str, Any]) -> str | dict[str, Any]:
+        """Return the form that a check with these arguments has in a rubric file."""
+        if not arguments:
+            return cls.name
+        lone = cls.lone_field()
+        if lone is not None and [*arguments] == [lone] and not isinstance(arguments[lone], dict):
+            return {cls.name: arguments[lone]}
+        return {cls.name: dict(arguments)}
 
     @classmethod
     def lone_field(cls) -> str | None:
@@ -81,8 +103,8 @@ class BuiltinCheck:
 
 
 @cache
-def _adapters(kind: type[BuiltinCheck]) -> list[tuple[str, TypeAdapter[Any]]]:
-    return [(each.name, TypeAdapter[Any](cast("Any", each.type))) for each in fields(kind)]
+def _adapters(kind: type[BuiltinCheck]) -> dict[str, TypeAdapter[Any]]:
+    return {each.name: TypeAdapter[Any](cast("Any", each.type)) for each in fields(kind)}
 
 
 def compiled(pattern: str, flags: str = "") -> Any:

@@ -117,6 +117,9 @@ class Regex(BuiltinCheck):
     dot_all: Flag = False  # whether `.` matches a line break too
     timeout_seconds: Seconds = 1.0
 
+    # A column that is filled in between other characters is a text to find, not a pattern.
+    escape_value = staticmethod(re.escape)
+
     def __post_init__(self) -> None:
         super().__post_init__()
         _ = self._compiled

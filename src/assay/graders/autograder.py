@@ -18,6 +18,7 @@ from assay.graders.grader import (
     JudgeAnswer,
     complete_report,
     raise_if_about_steps,
+    raise_if_columns_needed,
     report_from,
 )
 from assay.graders.judge_input import JudgeInput, ToGrade, build_judge_input
@@ -91,6 +92,7 @@ class Autograder(Grader):
         if not self._overridden_methods:
             return await super().grade(to_grade, rubric, query)
         raise_if_about_steps(rubric)
+        raise_if_columns_needed(rubric)
         # A subclass that calls `super().grade()` passes on only the text and the query. If they are
         # from a rollout that is being judged, its media and fields are known too.
         judge_input = _find_whole_input(to_grade, query)

@@ -56,6 +56,19 @@ def fence(text: str) -> str:
     return f"[material {mark} begins]\n{text}\n[material {mark} ends]"
 
 
+# A number, a date or a percentage, which cannot say anything to a judge.
+_NUMBER = re.compile(r"[-+\u2212]?[\d.,:/ -]{1,30}[%€$£]?")
+
+
+def fence_value(value: str) -> str:
+    """Put a value in a fence inside a sentence; a number is returned as it is."""
+    if _NUMBER.fullmatch(value):
+        return value
+    mark = make_mark(value)
+    separator = "\n" if "\n" in value else ""
+    return f"[material {mark} begins]{separator}{value}{separator}[material {mark} ends]"
+
+
 # Size of a mark's hash. There are too many marks to search for a text that contains its own.
 MARK_BYTES = 16
 _MARK_CHARACTERS = b"0123456789abcdefghijklmnopqrstuvwxyz"

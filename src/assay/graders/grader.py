@@ -22,6 +22,7 @@ from assay.graders.verdicts import (
     to_finite_float,
 )
 from assay.models.model import Model
+from assay.placeholders import has_placeholders, list_paths
 from assay.report import CriterionReport, EvaluationReport, Score, aggregate_answers, make_line
 from assay.types import OnError
 from assay.wording import format_value
@@ -92,6 +93,7 @@ class Grader(ABC):
         self, to_grade: ToGrade, rubric: list[Criterion], query: str | None = None
     ) -> EvaluationReport:
         """Grade one response without a rubric. Failures are raised."""
+        raise_if_columns_needed(rubric)
         judge_input = build_judge_input(
             {"prompt": query, "completion": to_grade}, takes_media=self.takes_media
         )
@@ -160,6 +162,21 @@ def raise_if_about_steps(criteria: Sequence[Criterion]) -> None:
         if criterion.scope != "rollout":
             raise JudgeError(
                 f"criterion {criterion.name!r} is asked about each {criterion.scope}: "
+                "score it with a Rubric"
+            )
+
+
+def raise_if_columns_needed(criteria: Sequence[Criterion]) -> None:
+    """Raise a `JudgeError` if a criterion is still to be filled with columns of a row.
+
+    Only a rubric has rows.
+    """
+    for criterion in criteria:
+        is_filled = "template_hash" in criterion.memo
+        if not is_filled and has_placeholders(criterion.requirement):
+            columns = ", ".join(list_paths(criterion.requirement))
+            raise JudgeError(
+                f"criterion {criterion.name!r} is filled with columns of a row ({columns}): "
                 "score it with a Rubric"
             )
 

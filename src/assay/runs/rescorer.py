@@ -204,7 +204,12 @@ class ReuseAnswers(Grader):
         if self._inner is not None and _shows_files(judge_input):
             # They may have changed. If not, the cache of the judge still has the answer.
             saved = {}
-        known = {c.name: saved[q] for c in criteria if (q := hash_question(c)) in saved}
+        known: dict[str, Score] = {}
+        for criterion in criteria:
+            # The row is the same, so a requirement that is filled with its columns is too.
+            question = criterion.memo.get("template_hash") or hash_question(criterion)
+            if question in saved:
+                known[criterion.name] = saved[question]
         rest = [criterion for criterion in criteria if criterion.name not in known]
         if not rest:
             return [known[criterion.name] for criterion in criteria]

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final
 
 from assay import isolation
@@ -19,6 +19,7 @@ from assay.checks import (
     Refusal,
     Regex,
 )
+from assay.checks.template import CheckTemplate, TemplateFunction
 from assay.concurrency import run_concurrently, set_variable
 from assay.errors import RubricError
 from assay.graders.grader import Grader
@@ -110,10 +111,12 @@ def _limit_check(planned: PlannedCriterion, budget: RowBudget) -> None:
     if function is None or function.is_group or planned.criterion.isolate:
         return
     check: Any = planned.criterion.check
-    if not _is_linear(check):
-        # Then rollouts are scored concurrently, and none waits for another one's check.
-        function.is_async = True
-    function.function = _run_within_budget(check, budget)
+    # If the time of a check may grow fast, rollouts are scored concurrently, so that none waits for
+    # another one's check. What a template is filled with is not known yet.
+    is_async = isinstance(check, CheckTemplate) or not _is_linear(check)
+    if isinstance(function, TemplateFunction):
+        function.refuse_excess = budget.refuse_excess
+    function.wrap(partial(_run_within_budget, budget), is_async=is_async)
 
 
 def _is_linear(check: object) -> bool:
@@ -124,7 +127,7 @@ def _is_linear(check: object) -> bool:
     return True
 
 
-def _run_within_budget(check: Any, budget: RowBudget) -> Callable[..., Any]:
+def _run_within_budget(budget: RowBudget, check: Any) -> Callable[..., Any]:
     """Return a function that runs a check here if it is cheap, otherwise in a worker process."""
     local_check: Any = None
     if _is_linear(check):
