@@ -379,9 +379,34 @@ class TestAgain:
         judged = files("judged.json", JUDGED)
         done = score("-o", "run2", "-m", server.model, data="run", by=judged)
         assert (done.code, server.calls) == (0, 2)
-        assert f"have their own rubrics, which {judged} replaces" in done.err
+        assert f"2 of 2 rows of run have their own rubrics, which {judged} replaces" in done.err
         [criterion] = Run.open("run2").about.rubric.criteria
         assert {tuple(row.report.metrics) for row in Run.open("run2").rows()} == {(criterion.name,)}
+
+    @pytest.mark.parametrize("name", ["some.jsonl", "some.json"])
+    def test_the_judge_is_asked_by_the_rubric_of_a_later_row(
+        self, score: Any, files: Any, serve: Any, name: str
+    ) -> None:
+        """Beside a rubric of checks, which scores the first row, and asks nobody."""
+        server = serve(by_words)
+        plain, own = ROWS[0], {**ROWS[1], "rubric": JUDGED}
+        rows = files(name, [plain, own])
+        done = score("-o", "run", "-m", server.model, data=rows)
+        assert (done.code, server.calls) == (0, 1)
+        assert "scores only rows that have none" in done.err
+        assert Run.open("run").summary().unscored == 0
+
+    def test_rows_of_a_run_without_a_rubric_are_refused_if_none_is_given(
+        self, score: Any, files: Any
+    ) -> None:
+        """Wherever they stand. A given rubric scores all rows, and the command says so."""
+        own = {**ROWS[1], "rubric": [{"check": {"contains": "Paris"}}]}
+        for run, rows in (("first", [own, ROWS[0]]), ("last", [ROWS[0], own])):
+            score("-o", run, data=files("some.jsonl", rows))
+            done = score("-o", "again", data=run, by=None)
+            assert (done.code, f"1 of 2 rows of {run} have no `rubric`" in done.err) == (2, True)
+            done = score("-o", f"{run} again", data=run)
+            assert f"1 of 2 rows of {run} have their own rubrics" in done.err
 
     def test_a_rubric_given_for_rows_with_their_own_is_said_to_score_the_others(
         self, score: Any, files: Any

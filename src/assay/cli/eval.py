@@ -214,7 +214,8 @@ def command(data: str, model: tuple[str, ...], prompt: tuple[str, ...], **values
     examples = examples[: options.limit]
     if not is_environment and first.scoring is None:
         _check_all_have_rubrics(examples, data)
-    note_rubrics_of_rows(examples[0], data, options)
+    if any(runs.row.own_rubric(example) is not None for example in examples):
+        note_rubrics_of_rows(data, options)
     rows_ask = do_rows_ask(make_row_rubrics(first.scoring, options), examples)
     if not options.dry_run:
         for named_model in models:

@@ -65,9 +65,9 @@ def make_row_rubrics(rubric: Rubric | None, options: ViewOptions) -> runs.RowRub
     )
 
 
-def note_rubrics_of_rows(first_row: Mapping[str, Any], data: str, options: RunOptions) -> None:
+def note_rubrics_of_rows(data: str, options: RunOptions) -> None:
     """Say on stderr which rubric counts, if one was given although rows bring their own."""
-    if options.rubric is not None and runs.row.own_rubric(first_row) is not None:
+    if options.rubric is not None:
         print_note(
             f"rows of {data} with a `rubric` are scored by it; {options.rubric} scores only rows "
             "that have none",
