@@ -60,7 +60,8 @@ class TestAgree:
         out = capsys.readouterr().out
         assert "the judge against 2 people, 60 examples" in out
         polite = next(line for line in out.splitlines() if line.startswith("is_polite"))
-        assert polite.split() == ["is_polite", "60", "0", "0.67", "1.00", "0.40", "1.00", "0.33"]
+        figures = ["60", "0", "0.67", "1.00", "0.40", "1.00", "0.33"]
+        assert polite.split() == ["is_polite", *figures, "30", "0"]
 
     def test_the_labels_of_the_page_are_taken_when_none_are_named(self, run, capsys):
         """They lie in the run's folder."""
@@ -193,8 +194,18 @@ class TestCorrect:
         path.write_text(f"example,criterion,verdict\n{rows}")
         assert main(["correct", run, str(path)]) == 1
         out = capsys.readouterr().out
-        assert "is_polite: refused, 12 labelled examples are too few" in out
+        assert "refused: 12 labelled examples are too few" in out
         assert "label 18 more" in out
+
+    def test_what_is_refused_for_all_figures_is_refused_once(self, run, tmp_path, capsys):
+        """Score and both criteria have twelve labels each."""
+        path = tmp_path / "few.csv"
+        lines = ["example,criterion,verdict"]
+        for n in range(12):
+            lines += [f"{n},is_polite,{verdict(strict(n))}", f"{n},is_short,{verdict(n % 2)}"]
+        path.write_text("\n".join(lines))
+        assert main(["correct", run, str(path)]) == 1
+        assert capsys.readouterr().out.count("are too few") == 1
 
     def test_drift_since_an_earlier_run(self, run, labels, make_run, capsys):
         """The judge was strict, and agreed with people; now it is kind."""
@@ -215,6 +226,27 @@ class TestCorrect:
         out = capsys.readouterr().out
         assert "there is no evidence that the judge has changed" in out
         assert "3 rollouts with another completion say nothing about the judge" in out
+
+
+def test_agreement_counts_false_positives_and_false_negatives(make_run, tmp_path, capsys):
+    """Of a fault, a false positive is one that only the judge sees; its verdicts have words of their own."""
+    rubric = [{"requirement": "Is polite"}, {"requirement": "Is rude", "weight": -2}]
+    judged = [("0", "MET", "MET"), ("1", "MET", "MET"), ("2", "UNMET", "UNMET")]
+    rows = [(example, {"is_polite": polite, "is_rude": rude}) for example, polite, rude in judged]
+    run = str(make_run("mails", rubric, rows).path)
+    path = tmp_path / "labels.csv"
+    path.write_text(
+        "example,criterion,verdict\n"
+        "0,is_polite,UNMET\n1,is_polite,UNMET\n2,is_polite,MET\n"
+        "0,is_rude,UNMET\n1,is_rude,MET\n2,is_rude,UNMET\n"
+    )
+    assert main(["agree", run, str(path), "--confusion"]) == 0
+    out = capsys.readouterr().out
+    lines = [line.split() for line in out.splitlines()]
+    table = {line[0]: line[-2:] for line in lines if line[:1] in (["is_polite"], ["is_rude"])}
+    assert table == {"is_polite": ["2", "1"], "is_rude": ["1", "0"]}
+    assert "is_rude: people down, judge across  avoided  happened" in out
+    assert "negative: is_rude; happened (MET) is bad" in out
 
 
 class TestCompare:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,7 +20,7 @@ from assay.cli.label_options import (
 )
 from assay.cli.options import run_path
 from assay.display import Page, Section
-from assay.wording import format_count
+from assay.wording import describe_verdict, format_count
 
 # What people read as the name of each figure.
 _FIGURE_NAMES = {
@@ -77,18 +77,20 @@ def command(
     run are read, which hold the labels that were given in its page.
     """
     options = LabelOptions(**values)
+    run = open_run(options.run)
     agreement = trust.agree(
-        open_run(options.run),
+        run,
         options.read_labels(),
         again=None if again is None else open_run(again),
         reference=against,
         skip_unknown=options.skip_unknown,
         any_wording=options.any_wording,
     )
+    weights = {criterion.name: criterion.weight for criterion in run.about.criteria}
     page = Page(
         title=_make_title(agreement, Path(options.run).name),
-        sections=list(_make_sections(agreement, confusion=confusion)),
-        notes=list(_make_notes(agreement)),
+        sections=list(_make_sections(agreement, weights, confusion=confusion)),
+        notes=list(_make_notes(agreement, weights)),
         data=agreement.to_dict(),
     )
     print(format_page(page, options.layout))
@@ -105,7 +107,9 @@ def _make_title(agreement: trust.Agreement, run_name: str) -> str:
     return f"{run_name}: the judge against {people}, {examples}"
 
 
-def _make_sections(agreement: trust.Agreement, *, confusion: bool) -> Iterator[Section]:
+def _make_sections(
+    agreement: trust.Agreement, weights: Mapping[str, float], *, confusion: bool
+) -> Iterator[Section]:
     """Yield the tables; a table without rows is not printed."""
     if agreement.overall.labelled:
         yield _make_overall_table(agreement)
@@ -118,7 +122,7 @@ def _make_sections(agreement: trust.Agreement, *, confusion: bool) -> Iterator[S
     )
     yield _make_consistency_table(agreement)
     if confusion:
-        yield from _make_confusion_tables(agreement)
+        yield from _make_confusion_tables(agreement, weights)
 
 
 def _make_overall_table(agreement: trust.Agreement) -> Section:
@@ -164,7 +168,10 @@ def _make_criteria_table(agreement: trust.Agreement) -> Section:
     judges = [criterion.judge for criterion in agreement.criteria]
     has_scales = any(judge.confusion and len(_list_choices(judge)) > 2 for judge in judges)
     has_numbers = any(judge.pairs and not judge.confusion for judge in judges)
+    has_verdicts = any(judge.confusion for judge in judges)
     columns = ["criterion", "labelled", "no answer", "same", "people", "kappa", "people", "bias"]
+    if has_verdicts:
+        columns += ["false positives", "false negatives"]
     if has_scales:
         columns += ["quadratic kappa", "people"]
     if has_numbers:
@@ -173,14 +180,23 @@ def _make_criteria_table(agreement: trust.Agreement) -> Section:
     for criterion in agreement.criteria:
         judge = criterion.judge
         people = criterion.people
-        estimates = [judge.accuracy, people.accuracy, judge.kappa, people.kappa, judge.bias]
+        row: list[object] = [criterion.name, criterion.labelled, criterion.unanswered]
+        row += _format_values(
+            judge.accuracy, people.accuracy, judge.kappa, people.kappa, judge.bias
+        )
+        if has_verdicts:
+            matrix = judge.confusion
+            row += [matrix.false_positives, matrix.false_negatives] if matrix else [None, None]
         if has_scales:
-            estimates += [judge.quadratic_kappa, people.quadratic_kappa]
+            row += _format_values(judge.quadratic_kappa, people.quadratic_kappa)
         if has_numbers:
-            estimates += [judge.interval_alpha, people.interval_alpha]
-        figures = [format_value_of(estimate) for estimate in estimates]
-        rows.append((criterion.name, criterion.labelled, criterion.unanswered, *figures))
+            row += _format_values(judge.interval_alpha, people.interval_alpha)
+        rows.append(row)
     return Section(columns, rows)
+
+
+def _format_values(*estimates: trust.Estimate) -> list[str]:
+    return [format_value_of(estimate) for estimate in estimates]
 
 
 def _make_raters_table(agreement: trust.Agreement) -> Section:
@@ -203,20 +219,31 @@ def _make_consistency_table(agreement: trust.Agreement) -> Section:
     return Section(("the judge and itself", "same verdict", "kappa", "pairs", "no answer"), rows)
 
 
-def _make_confusion_tables(agreement: trust.Agreement) -> Iterator[Section]:
+def _make_confusion_tables(
+    agreement: trust.Agreement, weights: Mapping[str, float]
+) -> Iterator[Section]:
     for criterion in agreement.criteria:
         matrix = criterion.judge.confusion
         if not matrix:
             continue
+        weight = weights.get(criterion.name)
+        verdicts = [describe_verdict(category, weight) for category in matrix.categories]
         rows: list[tuple[object, ...]] = []
-        for verdict, counts in zip(matrix.categories, matrix.counts, strict=True):
+        for verdict, counts in zip(verdicts, matrix.counts, strict=True):
             rows.append((verdict, *counts))
         title = f"{criterion.name}: people down, judge across"
-        yield Section((title, *matrix.categories), rows)
+        yield Section((title, *verdicts), rows)
 
 
-def _make_notes(agreement: trust.Agreement) -> Iterator[str]:
-    """Yield what is missing from the tables, and why."""
+def _make_notes(agreement: trust.Agreement, weights: Mapping[str, float]) -> Iterator[str]:
+    """Yield what the tables mean, what is missing from them, and why."""
+    names = [criterion.name for criterion in agreement.criteria]
+    negative = [name for name in names if weights.get(name, 1.0) < 0]
+    if negative:
+        yield (
+            f"negative: {', '.join(negative)}; happened (MET) is bad, avoided (UNMET) is good, and "
+            "a false positive is a fault that only the judge sees"
+        )
     yield from _describe_missing_answers(agreement)
     if not any(criterion.people.pairs for criterion in agreement.criteria):
         yield (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -157,9 +157,8 @@ def _describe_drift(drift: trust.Drift) -> Iterator[str]:
 def _make_notes(correction: trust.Correction) -> Iterator[str]:
     if correction.no_score:
         yield f"score: {correction.no_score}"
+    yield from _describe_refusals(correction.figures)
     for figure in correction.figures:
-        if figure.refusal:
-            yield f"{figure.name}: refused, {figure.refusal}"
         if figure.warning:
             yield f"{figure.name}: {figure.warning}"
         if figure.unanswered:
@@ -169,3 +168,16 @@ def _make_notes(correction: trust.Correction) -> Iterator[str]:
             )
     yield from describe_label_use(correction)
     yield from describe_sample(correction)
+
+
+def _describe_refusals(figures: Sequence[trust.Corrected]) -> Iterator[str]:
+    """Yield why figures were not corrected; a reason that holds for several is given once."""
+    names_by_refusal: dict[str, list[str]] = {}
+    for figure in figures:
+        if figure.refusal:
+            names_by_refusal.setdefault(figure.refusal, []).append(figure.name)
+    for refusal, names in names_by_refusal.items():
+        if len(names) == len(figures):
+            yield f"refused: {refusal}"
+        else:
+            yield f"refused for {', '.join(names)}: {refusal}"

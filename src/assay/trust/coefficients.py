@@ -68,6 +68,25 @@ class Confusion(Record):
         width = max(len(cell) for line in lines for cell in line)
         return "\n".join("  ".join(cell.rjust(width) for cell in line) for line in lines)
 
+    @property
+    def false_positives(self) -> int:
+        """How often the judge gave a better choice than people: MET where they say UNMET."""
+        return self._count_other_choices(higher=True)
+
+    @property
+    def false_negatives(self) -> int:
+        """How often the judge gave a worse choice than people: UNMET where they say MET."""
+        return self._count_other_choices(higher=False)
+
+    def _count_other_choices(self, *, higher: bool) -> int:
+        total = 0
+        for people, counts in enumerate(self.counts):
+            for judge, count in enumerate(counts):
+                is_ranked = NOT_APPLICABLE not in (self.categories[people], self.categories[judge])
+                if is_ranked and people != judge and (judge > people) is higher:
+                    total += count
+        return total
+
 
 class Measures(Record):
     """How far two sides agree. A figure that is undefined has no value, and a reason.

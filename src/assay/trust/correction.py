@@ -458,7 +458,7 @@ def _find_refusal(observed: Observed) -> str:
         return ""
     return (
         f"the judge's answers do not clearly go with people's (correlation {correlation:.2f}): "
-        "trust the labels alone, mend the criteria or change the judge"
+        "trust the labels alone, reword the criteria or change the judge"
     )
 
 
@@ -473,9 +473,8 @@ def _find_binary_refusal(observed: Observed) -> str:
     if bias.beats_chance(observed):
         return ""
     return (
-        "the judge is not clearly better than chance (sensitivity "
-        f"{bias.sensitivity(observed)}, specificity {bias.specificity(observed)}): trust the "
-        "labels alone, mend the criterion or change the judge"
+        "by its sensitivity and specificity, the judge is not clearly better than chance: trust "
+        "the labels alone, reword the criterion or change the judge"
     )
 
 
