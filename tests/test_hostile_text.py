@@ -178,12 +178,13 @@ def checks() -> list[Any]:
 def mathematics() -> list[Callable[[str], Any]]:
     """What the caller of a comparison does by itself; the rest is in worker processes with a deadline."""
     from assay.math import MathOptions, verify
-    from assay.math.answer_text import find_final_answer, find_last_box
+    from assay.math.answer_text import find_final_answer
+    from assay.math.boxes import find_boxed_answers
 
     here = MathOptions(symbolic=False)
     short = 4000  # longer ones are told to be too large, and not read
     return [
-        find_last_box,
+        find_boxed_answers,
         find_final_answer,
         lambda text: verify("x^2+1", text, options=here),
         lambda text: verify("x^2+1", text[:short], options=here),

@@ -10,7 +10,7 @@ import re
 from collections import deque
 from typing import Final
 
-from assay.boxes import find_boxes, is_conclusion, is_denied
+from assay.math.boxes import find_boxed_answers, find_boxes
 from assay.math.units import is_unit_or_label
 from assay.math.words import (
     CHANGES,
@@ -25,49 +25,6 @@ from assay.math.words import (
 )
 
 _SEARCHED_LENGTH: Final = 20_000  # only so much of the end of a text is searched for an answer
-_MAX_LISTED_BOXES: Final = 20
-# Boxes so many characters apart are parts of one answer; farther ones only with a separator.
-_NEAR_BOXES: Final = 10
-_FAR_BOXES: Final = 70
-_MAX_WORDS_BETWEEN_BOXES: Final = 6
-_SEPARATOR: Final = re.compile(r"\b(?:and|or)\b|[,;]")
-
-
-def find_last_box(text: str) -> str | None:
-    r"""Return the content of the last `\boxed{…}` or `\fbox{…}`; None if no box is the answer.
-
-    Boxes close to each other, or with a comma or `and` between them, are one list. If there are
-    other boxes before it, the text has to say that the last one is the answer.
-    """
-    boxes = find_boxes(text)
-    if not boxes:
-        return None
-    if is_denied(text, boxes[-1]):
-        return None
-    contents = [boxes[-1].content]
-    for previous, box in zip(reversed(boxes[:-1]), reversed(boxes), strict=False):
-        between = text[previous.end : box.start]
-        if previous.content == contents[-1]:
-            continue
-        if is_conclusion(between) or len(contents) == _MAX_LISTED_BOXES:
-            break
-        if not _are_listed(between):
-            return None
-        contents.append(previous.content)
-    return ", ".join(reversed(contents))
-
-
-def _are_listed(between: str) -> bool:
-    """Return True if two boxes are parts of one list, by the text between them."""
-    if len(between) < _NEAR_BOXES:
-        return True
-    if len(between) >= _FAR_BOXES or len(between.split()) > _MAX_WORDS_BETWEEN_BOXES:
-        return False
-    return _SEPARATOR.search(between) is not None
-
-
-# Searching for an answer that is not in a box.
-
 _KEYWORD: Final = re.compile(
     r"(?i)\bfinal answer\b[^.\n]{0,100}?\bis\b\s*:?|\banswer\b(?:\s+is\b)?\s*[:=]?"
 )
@@ -104,7 +61,7 @@ def find_final_answer(text: str) -> str | None:
     """Return the part of a longer text that is its answer; None if nothing looks like one."""
     text = text[-_SEARCHED_LENGTH:]
     if find_boxes(text):
-        return find_last_box(text)
+        return find_boxed_answers(text)
     text = _remove_retracted(text)
     match = _find_after_keyword(text) or _find_last(text)
     if match is None or not _is_stated(match):

@@ -7,7 +7,7 @@ from typing import Final, cast
 
 from assay import isolation  # loads its pool only when a comparison needs a worker
 from assay.errors import MissingExtraError, import_extra
-from assay.math.answer_text import find_last_box
+from assay.math.boxes import find_boxed_answers
 from assay.math.normalization import settle, shorten
 from assay.math.verdict import DEFAULT, MathOptions, MathVerdict, OpenQuestion, read_simplification
 
@@ -167,8 +167,8 @@ def _compare_by_algebra(gold: str, answer: str, options: MathOptions) -> MathVer
         extra="math",
         package="python-flint",
     )
-    boxed_gold = find_last_box(gold)
-    boxed_answer = find_last_box(answer)
+    boxed_gold = find_boxed_answers(gold)
+    boxed_answer = find_boxed_answers(answer)
     return algebra.decide(
         boxed_gold or gold,
         answer if boxed_answer is None else boxed_answer,

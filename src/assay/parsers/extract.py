@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from assay.boxes import find_final_box
+from assay.math.boxes import find_final_box
 
 # A number without its sign: 1,250.50 or 6e23.
 NUMBER_PATTERN = r"(?:(?:[0-9]{1,3}(?:,[0-9]{3})++(?![0-9])|[0-9]++)(?:\.[0-9]++)?+|\.[0-9]++)(?:[eE][-+]?[0-9]++)?+"

@@ -38,6 +38,12 @@ _DENIAL_AFTER: Final = re.compile(
 _DENIAL_LENGTH: Final = 60  # how many characters beside a box may deny it
 _MAX_BOXES: Final = 100  # boxes further from the end are not looked at
 _CONCLUSION_LENGTH: Final = 200  # how many characters before a box may say that it is the answer
+_MAX_LISTED_BOXES: Final = 20
+# Boxes so many characters apart are parts of one answer; farther ones only with a separator.
+_NEAR_BOXES: Final = 10
+_FAR_BOXES: Final = 70
+_MAX_WORDS_BETWEEN_BOXES: Final = 6
+_SEPARATOR: Final = re.compile(r"\b(?:and|or)\b|[,;]")
 
 
 class Box(NamedTuple):
@@ -84,24 +90,57 @@ def find_final_box(text: str) -> str | None:
     if not boxes:
         return None
     last = boxes[-1]
-    if is_denied(text, last):
+    if _is_denied(text, last):
         return None
     # Several boxes at the end may repeat the same content. The words that count stand between the
     # first of them and the box before it.
     for later, earlier in pairwise(reversed(boxes)):
         if earlier.content != last.content:
             words_between = text[earlier.end : later.start]
-            return last.content if is_conclusion(words_between) else None
+            return last.content if _is_conclusion(words_between) else None
     return last.content
 
 
-def is_denied(text: str, box: Box) -> bool:
+def find_boxed_answers(text: str) -> str | None:
+    r"""Return the content of the last `\boxed{…}` or `\fbox{…}`; None if no box is the answer.
+
+    Boxes close to each other, or with a comma or `and` between them, are one list. If there are
+    other boxes before it, the text has to say that the last one is the answer.
+    """
+    boxes = find_boxes(text)
+    if not boxes:
+        return None
+    if _is_denied(text, boxes[-1]):
+        return None
+    contents = [boxes[-1].content]
+    for previous, box in zip(reversed(boxes[:-1]), reversed(boxes), strict=False):
+        between = text[previous.end : box.start]
+        if previous.content == contents[-1]:
+            continue
+        if _is_conclusion(between) or len(contents) == _MAX_LISTED_BOXES:
+            break
+        if not _are_listed(between):
+            return None
+        contents.append(previous.content)
+    return ", ".join(reversed(contents))
+
+
+def _are_listed(between: str) -> bool:
+    """Return True if two boxes are parts of one list, by the text between them."""
+    if len(between) < _NEAR_BOXES:
+        return True
+    if len(between) >= _FAR_BOXES or len(between.split()) > _MAX_WORDS_BETWEEN_BOXES:
+        return False
+    return _SEPARATOR.search(between) is not None
+
+
+def _is_denied(text: str, box: Box) -> bool:
     r"""Return True if the words beside a box deny it: `not \boxed{7}`, `\boxed{7} is wrong`."""
     before = text[max(0, box.start - _DENIAL_LENGTH) : box.start]
     after = text[box.end : box.end + _DENIAL_LENGTH]
     return _DENIAL_BEFORE.search(before) is not None or _DENIAL_AFTER.match(after) is not None
 
 
-def is_conclusion(words: str) -> bool:
+def _is_conclusion(words: str) -> bool:
     """Return True if the words between two boxes say that the second one is the answer."""
     return _CONCLUSION.search(words[-_CONCLUSION_LENGTH:]) is not None
