@@ -195,7 +195,7 @@ async def test_an_argument_that_no_rollout_has_is_an_error_of_the_check():
     assert (state["reward"], state["partial_reward"]) == (None, 0.5)
     assert set(report.errors) == {"check_1"}
     assert "needs an argument 'source'" in report.errors["check_1"]
-    assert "(available: completion, parser, prompt, state)" in report.errors["check_1"]
+    assert "has no column 'source' (columns: completion, prompt)" in report.errors["check_1"]
     with pytest.raises(SignatureError, match="'source'"):
         await Rubric([lambda source: 1.0], on_error="raise").score_rollout({"completion": "x"})
 

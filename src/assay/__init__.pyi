@@ -43,6 +43,7 @@ from assay.errors import RubricError as RubricError
 from assay.errors import RubricFileError as RubricFileError
 from assay.errors import SignatureError as SignatureError
 from assay.errors import Truncated as Truncated
+from assay.errors import Unreachable as Unreachable
 from assay.errors import Unreadable as Unreadable
 from assay.graders import Anchor as Anchor
 from assay.graders import Anchored as Anchored

@@ -11,6 +11,7 @@ from assay.errors import SignatureError
 from assay.messages import as_messages, visible_text
 from assay.reasoning import THINKING, Thinking
 from assay.rollout import ABSENT, OUTPUTS, PLURALS, SINGULAR, Rollout
+from assay.wording import suggest_word
 
 # What a check gets for a field that every rollout has, if the rollout leaves it out.
 _FIELD_DEFAULTS: Final[Mapping[str, Callable[[], Any]]] = {
@@ -173,17 +174,19 @@ class CheckFunction:
         rollout_label: str = "this rollout",
     ) -> SignatureError:
         """Return the error for an argument that a rollout has no value for."""
-        known = sorted({*map(str, rollout.fields), *class_objects, "state"} - OUTPUTS)
-        listed = ", ".join(known[:30])
-        if len(known) > 30:
+        columns = sorted({str(column) for column in rollout.fields} - OUTPUTS)
+        listed = ", ".join(columns[:30]) or "none"
+        if len(columns) > 30:
             listed += ", …"
         field = self.parameters[name].field
         if field in _COMPLETION_NAMES:
             field = "completion"
+        advice = suggest_word(field, [*columns, *class_objects])
+        if not advice.startswith("did you mean"):
+            advice = "add the column, or give the argument a default"
         return SignatureError(
-            f"check {self.name!r} needs an argument {name!r}, but {rollout_label} has no field "
-            f"{field!r}: give the argument a default, call add_class_object({name!r}, ...), "
-            f"or add the field (available: {listed})"
+            f"check {self.name!r} needs an argument {name!r}, but {rollout_label} has no column "
+            f"{field!r} (columns: {listed}): {advice}"
         )
 
     def _invoke(self, arguments: dict[str, Any]) -> Any:

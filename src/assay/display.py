@@ -173,6 +173,22 @@ def shorten_line(text: str, most: int = 160) -> str:
     return f"{line[:most]}…"
 
 
+def shorten_middle(text: str, most: int = 160) -> str:
+    """Return the text on one line; of a long one, the beginning and the end.
+
+    The end of an error's message says what to do.
+
+    >>> shorten_middle("http://127.0.0.1:9 gave no answer: try again later", 30)
+    'http://127.0.0 … y again later'
+    """
+    line = format_line(text)
+    if len(line) <= most:
+        return line
+    end_length = (most - 3) // 2
+    beginning_length = most - 3 - end_length
+    return f"{line[:beginning_length]} … {line[-end_length:]}"
+
+
 def format_p_value(p: float | None) -> str:
     """Return a p-value as text: `0.012`, `< 0.001`, or a dash for None."""
     if p is None:

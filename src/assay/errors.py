@@ -10,6 +10,7 @@
     │   ├── Refused                         the endpoint refuses the request: key, name, parameters
     │   ├── RateLimited                     the rate limit still applied after the last retry
     │   ├── Overloaded                      the endpoint still failed after the last retry
+    │   │   ├── Unreachable                 nothing accepts connections at its address
     │   │   ├── CircuitOpen                 it failed for so long that it is not called for now
     │   │   └── NoReply                     it answered without a reply
     │   ├── DeadlineExceeded (TimeoutError) there was no answer before the deadline
@@ -101,6 +102,10 @@ class RateLimited(ModelError):
 
 class Overloaded(ModelError):
     """The endpoint still failed, or could not be reached, after the last retry."""
+
+
+class Unreachable(Overloaded):
+    """Nothing accepts connections at the address of the endpoint."""
 
 
 class CircuitOpen(Overloaded):

@@ -2,12 +2,32 @@
 
 from collections.abc import Iterator, Sequence
 
-from assay.display import Page, Section, TonedCell, colour_text, format_line, shorten_line
+from assay.display import (
+    Page,
+    Section,
+    TonedCell,
+    colour_text,
+    format_line,
+    shorten_line,
+    shorten_middle,
+)
 from assay.report import Citation, CriterionReport, EvaluationReport
 
 
-def format_report(name: str, report: EvaluationReport, *, coloured: bool = False) -> str:
-    """Return a report as lines of text: the score, then each criterion with its answer."""
+def format_report(
+    name: str,
+    report: EvaluationReport,
+    *,
+    coloured: bool = False,
+    known_errors: dict[str, str] | None = None,
+) -> str:
+    """Return a report as lines of text: the score, then each criterion with its answer.
+
+    A message is written once. `known_errors` says in which report a message was first written, and
+    takes those that are new.
+    """
+    if known_errors is None:
+        known_errors = {}
     heading = f"{format_line(name)}: {format_score(report)}"
     if report.vetoed_by:
         heading += f", vetoed by {format_line(', '.join(report.vetoed_by))}"
@@ -15,7 +35,26 @@ def format_report(name: str, report: EvaluationReport, *, coloured: bool = False
         heading += f" (judges were shown: {report.shown})"
     if report.report is None and report.reason:
         heading += f"  {shorten_line(report.reason)}"
-    return "\n".join([heading, *_format_lines(report.lines, "  ", coloured)])
+    lines = _format_lines(report.lines, "  ", coloured, _ErrorText(name, known_errors))
+    return "\n".join([heading, *lines])
+
+
+class _ErrorText:
+    """Writes each error message once, and then only its kind and where it was written."""
+
+    def __init__(self, name: str, known_errors: dict[str, str]) -> None:
+        self._name = name
+        self._known_errors = known_errors
+
+    def format(self, error: str) -> str:
+        if error not in self._known_errors:
+            self._known_errors[error] = self._name
+            return shorten_middle(error)
+        first_name = self._known_errors[error]
+        kind = error.partition(":")[0]
+        if first_name == self._name:
+            return f"{shorten_line(kind, 40)}, as above"
+        return f"{shorten_line(kind, 40)}, as in {format_line(first_name)}"
 
 
 def format_score(report: EvaluationReport) -> str:
@@ -29,23 +68,26 @@ def format_score(report: EvaluationReport) -> str:
     return f"unscored, no answer to {report.asked - report.answered} of {report.asked} criteria"
 
 
-def _format_lines(lines: Sequence[CriterionReport], indent: str, coloured: bool) -> Iterator[str]:
+def _format_lines(
+    lines: Sequence[CriterionReport], indent: str, coloured: bool, errors: _ErrorText
+) -> Iterator[str]:
     """Yield each criterion with its answer, its citations and the lines below it."""
     for line in lines:
         colour = _choose_colour(line) if coloured else ""
         answer = colour_text(f"{line.short_answer or '–':<6} ", colour)
         question = format_line(line.requirement or line.name)
         text = f"{indent}{answer}{line.weight:+g}  {question}"
-        explanation = line.error or line.reason
-        if explanation:
-            text += f": {shorten_line(explanation)}"
+        if line.error:
+            text += f": {errors.format(line.error)}"
+        elif line.reason:
+            text += f": {shorten_line(line.reason)}"
         yield text
         for citation in line.citations:
             yield f"{indent}       {_format_citation(citation)}"
         # The lines of nested rubrics and of steps are shown, those of single judges are not.
         is_judged = line.requirement is not None
         inner = [child for child in line.lines if child.step or not is_judged]
-        yield from _format_lines(inner, indent + "  ", coloured)
+        yield from _format_lines(inner, indent + "  ", coloured, errors)
 
 
 def _choose_colour(line: CriterionReport) -> str:

@@ -61,6 +61,10 @@ def folder(
     (tmp_path / "assay.toml").write_text(
         '[models.small]\nmodel = "openai/gpt-5-mini"\n[models.big]\nmodel = "openai/gpt-5"\n'
     )
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.yaml").write_text("user: '{question}'\n")
+    models = "".join(f"[models.{name}]\nmodel = 'openai/{name}'\n" for name in ("small", "big"))
+    (tmp_path / "assay.toml").write_text(models)
     store = open_store(place)
     store.put_many([(VerdictKey("q", "t", "openai/x", "1"), CachedVerdict("MET"))])
     store.close()

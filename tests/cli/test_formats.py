@@ -211,7 +211,7 @@ class TestForPeople:
         assert out.index("KeyError") < out.index("0.625")
         assert re.search(r"^score +0\.625 ", out, re.MULTILINE)
         assert "right      +3      0.667  2    1      0\n" in out
-        assert "a  " not in out
+        assert "\na  " not in out
 
     def test_rows_come_on_request(self, capsys: Any) -> None:
         """On a line each, or with every criterion."""
@@ -223,6 +223,19 @@ class TestForPeople:
         whole = printed(capsys, "table", format_row=format_full_row, has_summary=False)
         assert whole.startswith("a: 1\n  MET    +3  right\n  MET    +1  short\nb: 0.25\n")
         assert whole.endswith("c: nothing to score, Overloaded: it does not answer\n")
+
+    def test_an_error_is_written_once(self, capsys: Any) -> None:
+        """With its count and first row; then only its kind, and where the message stands."""
+        down = Score.failed(ConnectionError("http://127.0.0.1:9 gave no answer: try again later"))
+        rows = [Row(str(n), report=report(down, down), number=n) for n in (2, 1)]
+        out = printed(capsys, "table", rows, format_row=format_brief_row, known=True)
+        message = "ConnectionError: http://127.0.0.1:9 gave no answer: try again later"
+        assert f"4       2         1         right, short  {message}\n" in out
+        assert f"–      2  right, short: {message}\n" in out
+        assert out.endswith("–      1  right, short: ConnectionError, as in 2\n")
+        whole = printed(capsys, "table", rows[:1], format_row=format_full_row, has_summary=False)
+        assert whole.count(message) == 1
+        assert "short: ConnectionError, as above" in whole
 
     def test_markdown_is_tables(self, capsys: Any) -> None:
         """Which a name with a bar in it does not break."""

@@ -203,7 +203,8 @@ class TestEndings:
         done = score(*arguments, by=judged)
         assert done.code == 1
         assert done.out.startswith("run: 2 rollouts, 1 unscored\nscore, ")
-        hint, gate = done.err.splitlines()
+        errors, hint, gate = done.err.splitlines()
+        assert errors == "see every error with: assay show run --errors"
         assert hint.startswith("1 unscored; continue with: assay score ")
         assert gate == "1 of 2 rollouts has no score"
         again = shlex.split(hint.partition("continue with: ")[2])

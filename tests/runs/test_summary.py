@@ -8,6 +8,7 @@ import pytest
 from assay import Criterion, PerCriterionGrader, Rubric, Score
 from assay.runs import Row, Spending, Summary, summarize
 from assay.runs.stats import Mean, student, wilson_bounds
+from assay.runs.summary import Tally
 from assay.testing import FakeModel, make_rollout
 
 
@@ -113,6 +114,21 @@ class TestErrors:
         assert (summary.score.mean, summary.score.count) == (0.5, 2)
         assert summary.errors == {"ValueError": 1, "Overloaded": 1}
         assert summary.errors_by_criterion == {"v": {"ValueError": 1}, "rollout": {"Overloaded": 1}}
+
+    def test_a_message_is_kept_once_with_its_first_row(self):
+        """What differs between rows, numbers and quoted words, does not make it another message."""
+        rows = [
+            Row("b", error="Refused: row 7 is 'bad'", number=1),
+            Row("a", error="Refused: row 3 is 'worse'", number=0),
+            Row("c", error="Refused: no key", number=2),
+        ]
+        first, second = Tally().add_all(rows[:1]), Tally().add_all(rows[1:])
+        first.merge(second)
+        for summary in (summarize(rows), first.summary()):
+            assert [(e.message, e.count, e.example) for e in summary.error_messages] == [
+                ("Refused: row 3 is 'worse'", 2, "a"),
+                ("Refused: no key", 1, "c"),
+            ]
 
     async def test_a_criterion_has_its_own_counts(self):
         """Met, unmet, error and not applicable are four things."""

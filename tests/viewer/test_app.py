@@ -76,8 +76,8 @@ def test_the_overview_puts_errors_first(page, run):
     told = page.get(f"/api/runs/{run}/overview").json()
     assert (told["rows"], told["scored"], told["unscored"]) == (4, 3, 1)
     [error] = told["errors"]
-    assert (error["criterion"], error["kind"], error["count"], error["first_row"]) == (
-        "short",
+    assert (error["criteria"], error["kind"], error["count"], error["first_row"]) == (
+        ["short"],
         "ConnectionError",
         1,
         3,

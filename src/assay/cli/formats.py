@@ -30,6 +30,7 @@ from assay.display import (
     format_line,
     format_markdown_table,
     format_table,
+    shorten_middle,
 )
 from assay.wording import format_count
 
@@ -94,7 +95,9 @@ def format_value_of(estimate: trust.Estimate) -> str:
 
 # Rows as text.
 
-FormatRow = Callable[["runs.Row"], str]
+# Formats a row. The dict holds the error messages that were printed before, each with the name of
+# its row; a message is printed once.
+FormatRow = Callable[["runs.Row", dict[str, str]], str]
 
 
 def format_row_name(row: runs.Row) -> str:
@@ -103,7 +106,7 @@ def format_row_name(row: runs.Row) -> str:
     return row.example
 
 
-def format_full_row(row: runs.Row) -> str:
+def format_full_row(row: runs.Row, known_errors: dict[str, str]) -> str:
     """Return a row with every criterion, its verdict and its reason."""
     from assay.report_text import format_report
 
@@ -111,15 +114,22 @@ def format_full_row(row: runs.Row) -> str:
     if row.error is not None:
         problem = colour_text("nothing to score", "red")
         return f"{format_line(name)}: {problem}, {format_line(row.error)}"
-    return format_report(name, row.report, coloured=True)
+    return format_report(name, row.report, coloured=True, known_errors=known_errors)
 
 
-def format_brief_row(row: runs.Row) -> str:
+def format_brief_row(row: runs.Row, known_errors: dict[str, str]) -> str:
     """Return a row on one line: its score, its name, and the criteria that it failed."""
-    line = f"{format_cell(row.score):<6} {format_line(format_row_name(row))}"
+    name = format_row_name(row)
+    line = f"{format_cell(row.score):<6} {format_line(name)}"
+    for error, criteria in runs.export.group_errors(row).items():
+        text = shorten_middle(error)
+        if error in known_errors:
+            text = f"{error.partition(':')[0]}, as in {known_errors[error]}"
+        else:
+            known_errors[error] = name
+        line += colour_text(f"  {format_line(f'{criteria}: {text}')}", "red")
     if row.errors:
-        errors = [f"  {format_line(f'{name}: {error}')}" for name, error in row.errors.items()]
-        return line + colour_text("".join(errors), "red")
+        return line
     failed = format_line(_list_failed_criteria(row))
     if failed:
         return f"{line}  {failed}"
@@ -153,6 +163,7 @@ class Format:
     def __post_init__(self) -> None:
         # A progress bar replaces sys.stdout while it is shown, so take the stream before that.
         self.out = sys.stdout
+        self.known_errors: dict[str, str] = {}  # see `FormatRow`
 
     def begin(self, summary: runs.Summary | None) -> None:
         """Print what comes before the rows. `summary` is None if it is not known yet."""
@@ -187,7 +198,7 @@ class Table(Format):
 
     def print_row(self, row: runs.Row) -> None:
         if self.format_row is not None:
-            self._print(self.format_row(row))
+            self._print(self.format_row(row, self.known_errors))
 
     def end(self, summary: runs.Summary) -> None:
         if not self.has_summary or self.is_summary_printed:

@@ -123,6 +123,8 @@ class RunOutput:
         if options.folder is not None and (self._printer is None or options.is_for_people):
             _print_saved_run(options.folder, summary, options)
         print_budget_note(spent, quiet=options.quiet)
+        if summary.errors and options.is_for_people:
+            print_note(f"see every error with: {_advise_errors(options)}", quiet=options.quiet)
         if summary.unscored and options.folder is not None:
             print_note(
                 f"{summary.unscored:,} unscored; {advise_resume(options)}", quiet=options.quiet
@@ -154,6 +156,13 @@ def advise_resume(options: RunOptions) -> str:
     if "--resume" not in arguments:
         command.append("--resume")
     return f"continue with: {shlex.join(command)}"
+
+
+def _advise_errors(options: RunOptions) -> str:
+    """Return the command that shows every rollout with an error."""
+    if options.folder is None:
+        return "-o FOLDER, and then: assay show FOLDER --errors"
+    return f"assay show {shlex.quote(options.folder)} --errors"
 
 
 def make_budget(

@@ -68,7 +68,15 @@ def make_record(row: Row, *, judge: str | None = None) -> Record:
 
 def format_errors(row: Row) -> str:
     """Return the errors of a rollout on one line; empty if there are none."""
-    return "; ".join(f"{name}: {error}" for name, error in row.errors.items())
+    return "; ".join(f"{names}: {error}" for error, names in group_errors(row).items())
+
+
+def group_errors(row: Row) -> dict[str, str]:
+    """Return the errors of a rollout, each with the names of the criteria that it left unanswered."""
+    names: dict[str, list[str]] = {}
+    for name, error in row.errors.items():
+        names.setdefault(error, []).append(name)
+    return {error: ", ".join(criteria) for error, criteria in names.items()}
 
 
 def _list_data(row: Row) -> Record:

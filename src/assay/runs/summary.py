@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from assay.criterion import BINARY_CHOICES, NOT_APPLICABLE, Criterion, hash_json, make_slug
-from assay.display import Page, Section, format_cell
+from assay.display import Page, Section, format_cell, shorten_middle
 from assay.report import CriterionReport, EvaluationReport, Score
 from assay.runs.folder import write_json
 from assay.runs.jsonable import form_of
@@ -51,6 +51,19 @@ class CriterionSummary:
 
 
 @dataclass(frozen=True)
+class ErrorSummary:
+    """Errors with the same message, apart from numbers and words in quotes."""
+
+    message: str  # of the first
+    count: int
+    rollouts: int
+    example: str  # of the first rollout
+    sample: int = 0
+    # The criteria without an answer; empty if there was nothing to score.
+    criteria: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class TaskSummary:
     """One task of several."""
 
@@ -78,6 +91,8 @@ class Summary:
     errors: Mapping[str, int] = field(default_factory=dict[Any, Any])  # errors by kind
     # Errors by criterion and kind; under `rollout` why there was nothing to score.
     errors_by_criterion: Mapping[str, Mapping[str, int]] = field(default_factory=dict[Any, Any])
+    # The same errors by message, the most frequent first.
+    error_messages: tuple[ErrorSummary, ...] = ()
     reward: MeanEstimate = NO_ESTIMATE
     score: MeanEstimate = NO_ESTIMATE
     criteria: Mapping[str, CriterionSummary] = field(default_factory=dict[Any, Any])
@@ -138,13 +153,8 @@ class Summary:
 
     def sections(self) -> Iterator[Section]:
         """What there is to tell, most pressing first."""
-        errors = [
-            (where, *found)
-            for where, kinds in self.errors_by_criterion.items()
-            for found in kinds.items()
-        ]
-        if errors:
-            yield Section(("errors", "kind", "rollouts"), errors)
+        if self.error_messages:
+            yield _make_error_section(self.error_messages)
         means = {"score": self.score, "reward": self.reward}
         means |= {f"tag {name}": found for name, found in self.tags.items()}
         if len(self.tasks) > 1:
@@ -177,6 +187,22 @@ class Summary:
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
             # It can be worked out again from the rows, whatever happened to it.
             return None
+
+
+def _make_error_section(errors: Sequence[ErrorSummary]) -> Section:
+    """Return a table with each kind of error once, with its first row and how to see the others."""
+    rows: list[tuple[object, ...]] = []
+    for error in errors:
+        first = f"{error.example} #{error.sample}" if error.sample else error.example
+        criteria = ", ".join(error.criteria[:MOST_NAMES])
+        if len(error.criteria) > MOST_NAMES:
+            criteria += f" and {len(error.criteria) - MOST_NAMES} more"
+        message = shorten_middle(error.message, 200)
+        rows.append((error.count, error.rollouts, first, criteria or "nothing to score", message))
+    return Section(("errors", "rollouts", "first in", "criteria", "message"), rows)
+
+
+MOST_NAMES = 3  # criteria that are named in a line about an error
 
 
 def _criteria(summary: Summary) -> Section:
@@ -295,6 +321,59 @@ def names_of(lines: Sequence[CriterionReport | Criterion], *, is_own: bool) -> l
     return apart
 
 
+MOST_ERROR_MESSAGES = 50  # different messages that are kept; further ones count by their kind
+
+# What differs between the messages of one error: numbers, and words in quotes.
+_VARYING = re.compile(r"\d+|'[^']*'|\"[^\"]*\"")
+
+
+@dataclass(slots=True)
+class _ErrorTally:
+    """The errors with one message."""
+
+    message: str
+    example: str
+    sample: int
+    number: float  # of the first row; infinity if it is not known
+    count: int = 0
+    rollouts: int = 0
+    criteria: dict[str, None] = field(default_factory=dict[str, None])
+
+    def add(self, other: "_ErrorTally") -> None:
+        """Add the errors of one row, or of other rows."""
+        if other.number < self.number:
+            self.message, self.number = other.message, other.number
+            self.example, self.sample = other.example, other.sample
+        self.count += other.count
+        self.rollouts += other.rollouts
+        self.criteria.update(other.criteria)
+
+    def summary(self) -> ErrorSummary:
+        return ErrorSummary(
+            message=self.message,
+            count=self.count,
+            rollouts=self.rollouts,
+            example=self.example,
+            sample=self.sample,
+            criteria=tuple(self.criteria),
+        )
+
+
+def _group_errors(row: Row) -> dict[str, _ErrorTally]:
+    """Return the errors of a row, by their message without what varies between rows."""
+    groups: dict[str, _ErrorTally] = {}
+    for name, message in row.errors.items():
+        key = _VARYING.sub("#", message[:LONGEST_TITLE])
+        number = math.inf if row.number is None else row.number
+        group = groups.setdefault(
+            key, _ErrorTally(message, row.example, row.sample, number, rollouts=1)
+        )
+        group.count += 1
+        if row.error is None:
+            group.criteria[name] = None
+    return groups
+
+
 _KIND = re.compile(r"[A-Za-z_][\w.]*(?=:|$)")
 
 
@@ -346,6 +425,7 @@ class Tally:
         self._failed = self._altered = 0
         self._errors: Counter[str] = Counter()
         self._by_criterion: dict[str, Counter[str]] = {}
+        self._by_message: dict[str, _ErrorTally] = {}
         self._spent = NOTHING
         self._spent_on_model = NOTHING
         self._timing: Counter[str] = Counter()
@@ -382,6 +462,8 @@ class Tally:
             kind = found[0] if found else "Error"
             self._errors[kind] += 1
             self._by_criterion.setdefault(name, Counter())[kind] += 1
+        if row.errors:
+            self._add_messages(_group_errors(row))
         name = row.task
         task = self._tasks.get(name)
         if task is None:
@@ -415,6 +497,16 @@ class Tally:
         is_passed = self._pass_rule.is_passed(report)
         if is_passed is not None:
             self._passes.add(is_passed, place)
+
+    def _add_messages(self, groups: Mapping[str, _ErrorTally]) -> None:
+        for key, group in groups.items():
+            if key not in self._by_message and len(self._by_message) >= MOST_ERROR_MESSAGES:
+                found = _KIND.match(group.message)
+                key = found[0] if found else "Error"
+            if key in self._by_message:
+                self._by_message[key].add(group)
+            else:
+                self._by_message[key] = group
 
     def _add_lines(self, row: Row, place: int | None) -> None:
         report = row.report
@@ -464,6 +556,7 @@ class Tally:
         self._spent_on_model += other._spent_on_model
         self._errors.update(other._errors)
         self._timing.update(other._timing)
+        self._add_messages(other._by_message)
         for name, kinds in other._by_criterion.items():
             self._by_criterion.setdefault(name, Counter()).update(kinds)
         for name, task in other._tasks.items():
@@ -502,6 +595,10 @@ class Tally:
             failed=self._failed,
             errors=dict(self._errors.most_common()),
             errors_by_criterion={n: dict(c.most_common()) for n, c in self._by_criterion.items()},
+            error_messages=tuple(
+                error.summary()
+                for error in sorted(self._by_message.values(), key=lambda error: -error.count)
+            ),
             reward=every.reward.estimate(),
             score=every.score.estimate().within(*bounds),
             criteria={name: tally.summary() for name, tally in self._criteria.items()},

@@ -121,21 +121,19 @@ def _parsed(text: str) -> str | None:
 
 
 def _errors(index: RowIndex, summary: Summary) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+    """Return each kind of error with its criteria, its first row and the message there."""
+    errors: dict[tuple[str, str | None], dict[str, Any]] = {}
     for criterion, kinds in summary.errors_by_criterion.items():
         for kind, count in kinds.items():
             row, message = index.first_error(criterion, kind)
-            name = None if criterion == "rollout" else criterion
-            found.append(
-                {
-                    "criterion": name,
-                    "kind": kind,
-                    "count": count,
-                    "first_row": row,
-                    "message": message,
-                }
+            error = errors.setdefault(
+                (kind, message),
+                {"criteria": [], "kind": kind, "count": 0, "first_row": row, "message": message},
             )
-    return sorted(found, key=lambda error: -error["count"])
+            error["count"] += count
+            if criterion != "rollout":
+                error["criteria"].append(criterion)
+    return sorted(errors.values(), key=lambda error: -error["count"])
 
 
 def _criterion(name: str, found: CriterionSummary, about: Criterion | None) -> dict[str, Any]:

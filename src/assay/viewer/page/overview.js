@@ -42,13 +42,20 @@
         element("ul.errors", {}, errors.slice(FIRST).map((error) => errorLine(error, run)))) : null);
   }
 
-  function errorLine({ kind, criterion, count: number, message, first_row: first }, run) {
-    const q = `error~${assay.filters.quoted(kind)}${criterion ? ` criterion:${assay.filters.quoted(criterion)} verdict:error` : ""}`;
+  function errorLine({ kind, criteria, count: number, message, first_row: first }, run) {
+    const only = criteria.length === 1 ? ` criterion:${assay.filters.quoted(criteria[0])} verdict:error` : "";
+    const q = `error~${assay.filters.quoted(kind)}${only}`;
+    const names = criteria.slice(0, 3).join(", ") + (criteria.length > 3 ? ` and ${count(criteria.length - 3)} more` : "");
     return element("li", {},
       element("a", { href: assay.routes.rows(run.id, { q }) }, `${count(number)} × `, foreign(kind)),
-      element("span", {}, "in ", criterion ? element("b", {}, foreign(criterion)) : "the rollout itself",
+      element("span", {}, "in ", names ? element("b", {}, foreign(names)) : "the rollout itself",
         first == null ? null : [", first in ", element("a", { href: assay.routes.row(run.id, first) }, `row ${first}`)]),
-      message ? element("span.message-text", { title: message.slice(0, 1000) }, foreign(message.slice(0, 300))) : null);
+      message ? element("span.message-text", { title: message.slice(0, 1000) }, foreign(shortened(message))) : null);
+  }
+
+  /** The beginning and the end of a long message: the end says what to do. */
+  function shortened(message) {
+    return message.length > 300 ? `${message.slice(0, 150)} … ${message.slice(-150)}` : message;
   }
 
   function tiles({ score: mean, reward, rows, scored, unscored, examples, spent }) {
