@@ -189,3 +189,15 @@ def test_a_dry_run_names_the_worst_case_of_rubrics_of_rows(
     assert worst_case is not None
     assert assay(*command).code == 1
     assert 3 < len(judge.asked) <= int(worst_case[1])
+
+
+def test_a_saved_run_says_that_its_budget_ran_out(
+    assay: Any, serve: Any, data: str, rubric: str
+) -> None:
+    """Whoever opens it later did not see the command that made it."""
+    judge = ("-r", rubric, "-m", serve("MET").model, "--no-cache")
+    assay("score", data, *judge, "--max-calls", "3", "-o", "run")
+    cut = assay("show", "run").out
+    assert "1 unscored; the budget ran out, so the means are biased" in cut
+    assay("score", data, *judge, "--max-calls", "5", "-o", "run", "--resume")
+    assert "budget" not in assay("show", "run").out

@@ -135,7 +135,12 @@ class Summary:
             parts += f" of {format_count(self.examples, 'example')}"
         if self.unscored:
             parts += f", {self.unscored:,} unscored"
-        return parts if self.complete else f"{parts}, not all that were wanted"
+        if not self.complete:
+            parts += ", not all that were wanted"
+        if "BudgetExceeded" in self.errors:
+            # Rollouts that were quick or cheap to score came first.
+            parts += "; the budget ran out, so the means are biased"
+        return parts
 
     def page(self, title: str = "") -> Page:
         """The headline and the tables, to show or to print."""

@@ -36,6 +36,7 @@
     return element("section.banner.error", { role: "alert", "aria-label": "Errors" },
       element("h2", {}, element("span.sign", { "aria-hidden": "true" }, "!"), `${lost}${why}.`),
       element("p", {}, "What has no score is in no mean below. ",
+        errors.some((error) => error.kind === "BudgetExceeded") ? "The budget ran out, and what was scored before is no random sample: the means are biased. " : null,
         element("a", { href: assay.routes.rows(run.id, { q: unscored ? "unscored" : "error" }) }, unscored ? "See the unscored rows" : "See the rows with errors")),
       element("ul.errors", {}, errors.slice(0, FIRST).map((error) => errorLine(error, run))),
       errors.length > FIRST ? element("details", {}, element("summary", {}, plural(errors.length - FIRST, "more kind of error", "more kinds of error")),
