@@ -139,6 +139,36 @@ def test_several_models_and_prompts_make_one_table(evaluate: Any, serve: Any, fi
     assert table[3]["summary"]["tasks"]["america"]["score"]["mean"] == 1.0
 
 
+def test_compare_knows_the_pairs_of_a_matrix(
+    evaluate: Any, serve: Any, files: Any, capsys: Any
+) -> None:
+    """Runs that differ in the model or in the prompt are compared, and not those that differ in both."""
+    small = serve(answer_paris, name="small")
+    big = serve(answer_all, name="big")
+    files("short.txt", "{question}")
+    files("long.txt", "Think, then answer.\n{question}")
+    prompts = ["--prompt", "short.txt", "--prompt", "long.txt"]
+    evaluate("-m", small.model, "-m", big.model, *prompts, "-o", "runs")
+    assert main(["compare", "runs", "-f", "json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    pairs = {(pair["first"], pair["second"]): pair["settings"] for pair in data["pairs"]}
+    assert pairs == {
+        ("big-long", "big-short"): ["prompt"],
+        ("big-long", "small-long"): ["model"],
+        ("big-short", "small-short"): ["model"],
+        ("small-long", "small-short"): ["prompt"],
+    }
+    assert data["decision"].startswith("big-long has the highest mean score, 1.000; no difference")
+    assert main(["compare", "runs/big-short", "runs/small-long"]) == 0
+    assert "prompt" in capsys.readouterr().out
+
+    evaluate("-m", small.model, "-m", big.model, *prompts, "-o", "later")
+    assert main(["compare", "runs", "later", "--fail-if-worse"]) == 0
+    assert capsys.readouterr().err == "No difference can be shown in any of 4 pairs\n"
+    assert main(["compare", "runs/big-long"]) == 2
+    assert "name two runs" in capsys.readouterr().err
+
+
 def test_a_matrix_is_resumed_where_it_failed(evaluate: Any, serve: Any) -> None:
     small = serve(answer_all, name="small", faults=[Fault.refusing("no"), None, None])
     big = serve(answer_all, name="big")

@@ -1,4 +1,4 @@
-"""`assay compare RUN_A RUN_B`: test whether the second run is better, example by example."""
+"""`assay compare RUN_A [RUN_B]`: test whether a run is better than another, example by example."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from assay import runs, trust
-from assay.cli.base_command import EXIT_ERROR, EXIT_OK, EXIT_THRESHOLD, Command
+from assay.cli.base_command import EXIT_ERROR, EXIT_OK, EXIT_THRESHOLD, EXIT_USAGE, Command
 from assay.cli.formats import format_page
 from assay.cli.inputs import open_run
 from assay.cli.options import count, number_type, page_format_option, run_path
@@ -24,10 +24,11 @@ from assay.display import Page, escape_control_characters
     epilog="Exit codes: 0 compared, 100 with --fail-if-worse if the score has fallen by more than "
     "chance, 1 no example has a value in both runs, 2 the runs cannot be compared.",
     example="assay compare run-before run-after --flips 20\n"
-    "assay compare run-before run-after --differs --pass-at 0.7",
+    "assay compare run-before run-after --differs --pass-at 0.7\n"
+    "assay compare runs-of-several-models",
 )
 @click.argument("run_a", metavar="RUN_A", type=run_path)
-@click.argument("run_b", metavar="RUN_B", type=run_path)
+@click.argument("run_b", metavar="[RUN_B]", type=run_path, required=False)
 @click.option(
     "--flips",
     metavar="N",
@@ -55,7 +56,7 @@ from assay.display import Page, escape_control_characters
 @page_format_option
 def command(
     run_a: str,
-    run_b: str,
+    run_b: str | None,
     flips: int,
     differs: bool,
     pass_at: float | None,
@@ -68,17 +69,24 @@ def command(
     Examples are paired by their ids, and repeated rollouts of an example count as one. If the
     rubrics differ, only criteria with the same wording are compared. The p-values of criteria are
     adjusted for the number of criteria.
+
+    A folder of several runs, such as of several models and prompts, is compared run by run: with
+    itself, or with RUN_B by the names of its runs.
     """
+    from assay.runs.listing import is_run  # slow to load
+
+    if run_b is None or not (is_run(run_a) or is_run(run_b)):
+        if differs or pass_at is not None:
+            raise click.UsageError(
+                "--differs and --pass-at need two runs: name the runs themselves"
+            )
+        return _compare_folders(run_a, run_b, layout, fail_if_worse=fail_if_worse)
     first = open_run(run_a)
     second = open_run(run_b)
     names = _name_runs(run_a, run_b)
     comparison = trust.compare(first, second, pass_threshold=pass_at)
     if fail_if_worse and comparison.other_rubric:
-        raise click.UsageError(
-            f"--fail-if-worse compares scores, but {names[0]} and {names[1]} used different "
-            f"rubrics: score {names[0]} again with the rubric of {names[1]} (assay score {run_a} "
-            "-r RUBRIC -o FOLDER), or leave out --fail-if-worse"
-        )
+        raise click.UsageError(_describe_other_rubric(*names, run_a))
     page = comparison.page(names, flips, only_differing=differs)
     if differs:
         differing = [flip for flip in comparison.flips if flip.differs][:flips]
@@ -86,14 +94,78 @@ def command(
     else:
         print(format_page(page, layout))
     if fail_if_worse:
-        print(escape_control_characters(comparison.decide(names)), file=sys.stderr)
+        print(escape_control_characters(page.title), file=sys.stderr)
     if not any(figure.examples for figure in (comparison.score, *comparison.criteria)):
         return EXIT_ERROR
-    if fail_if_worse and not comparison.score.examples:
+    return _choose_exit_code([comparison.score], fail_if_worse=fail_if_worse)
+
+
+def _describe_other_rubric(name_a: str, name_b: str, run_a: str) -> str:
+    return (
+        f"--fail-if-worse compares scores, but {name_a} and {name_b} used different rubrics: score "
+        f"{name_a} again with the rubric of {name_b} (assay score {run_a} -r RUBRIC -o FOLDER), or "
+        "leave out --fail-if-worse"
+    )
+
+
+def _choose_exit_code(scores: Sequence[trust.Difference], *, fail_if_worse: bool) -> int:
+    if not fail_if_worse:
+        return EXIT_OK
+    if not all(score.examples for score in scores):
         return EXIT_ERROR
-    if fail_if_worse and comparison.score.direction == "worse":
+    if any(score.direction == "worse" for score in scores):
         return EXIT_THRESHOLD
     return EXIT_OK
+
+
+def _compare_folders(
+    folder_a: str, folder_b: str | None, layout: str, *, fail_if_worse: bool
+) -> int:
+    """Compare the runs in a folder with each other, or with those of the same name in another."""
+    runs_a = _open_runs(folder_a)
+    if folder_b is None:
+        if fail_if_worse or len(runs_a) < 2:
+            raise click.UsageError(
+                f"{folder_a} has nothing to be compared with: name two runs, or two folders of runs"
+            )
+        comparison = trust.compare_all(runs_a)
+        print(format_page(comparison.page(comparison.decide()), layout))
+        return EXIT_OK if comparison.pairs else EXIT_USAGE
+    runs_b = _open_runs(folder_b)
+    shared = [name for name in runs_a if name in runs_b]
+    if not shared:
+        raise click.UsageError(
+            f"no run has the same name in {folder_a} and {folder_b}: name two runs, or two folders "
+            "of runs with the same names"
+        )
+    all_runs: dict[str, runs.Run] = {}
+    pairs: list[tuple[str, str]] = []
+    for name in shared:
+        pair = (f"{folder_a}/{name}", f"{folder_b}/{name}")
+        all_runs |= dict(zip(pair, (runs_a[name], runs_b[name]), strict=True))
+        pairs.append(pair)
+    comparison = trust.compare_pairs(all_runs, pairs)
+    page = comparison.page(comparison.decide_by_pair())
+    print(format_page(page, layout))
+    if fail_if_worse:
+        print(escape_control_characters(page.title), file=sys.stderr)
+        if comparison.refused:
+            return EXIT_USAGE
+    return _choose_exit_code([pair.score for pair in comparison.pairs], fail_if_worse=fail_if_worse)
+
+
+def _open_runs(folder: str) -> dict[str, runs.Run]:
+    """Open all runs in a folder, by their paths in it."""
+    from assay.runs.listing import find_runs  # slow to load
+
+    try:
+        paths = find_runs(folder)
+    except runs.RunError as error:
+        raise click.UsageError(str(error)) from None
+    return {
+        str(path.relative_to(folder)) if path != Path(folder) else path.name: open_run(str(path))
+        for path in paths
+    }
 
 
 def _print_with_transcripts(

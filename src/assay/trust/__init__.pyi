@@ -9,6 +9,7 @@ from assay.trust.coefficients import Measures as Measures
 from assay.trust.coefficients import cohen_kappa as cohen_kappa
 from assay.trust.coefficients import krippendorff_alpha as krippendorff_alpha
 from assay.trust.comparison import Comparison as Comparison
+from assay.trust.comparison import Difference as Difference
 from assay.trust.comparison import Flip as Flip
 from assay.trust.correction import Corrected as Corrected
 from assay.trust.correction import Correction as Correction
@@ -31,6 +32,9 @@ from assay.trust.labels import join as join
 from assay.trust.labels import quote_some as quote_some
 from assay.trust.labels import read_labels as read_labels
 from assay.trust.labels import read_run_labels as read_run_labels
+from assay.trust.matrix_comparison import MatrixComparison as MatrixComparison
+from assay.trust.matrix_comparison import compare_all as compare_all
+from assay.trust.matrix_comparison import compare_pairs as compare_pairs
 from assay.trust.questions import Question as Question
 from assay.trust.questions import questions_of as questions_of
 from assay.trust.run_comparison import compare as compare

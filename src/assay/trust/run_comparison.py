@@ -63,7 +63,7 @@ def compare(first: Run, second: Run, *, pass_threshold: float | None = None) -> 
     ]
     return Comparison(
         score=_compare_scores(first_values, second_values, pairs),
-        criteria=_adjust_p_values(criteria),
+        criteria=adjust_p_values(criteria),
         flips=_list_flips(first, second, same_names, pairs, pass_rule),
         examples=len(pairs.examples),
         changes=list_changes(first.about, second.about, first_values, second_values, pairs),
@@ -94,7 +94,7 @@ def _compare_scores(first: RunValues, second: RunValues, pairs: ExamplePairs) ->
     )
 
 
-def _adjust_p_values(differences: Sequence[Difference]) -> tuple[Difference, ...]:
+def adjust_p_values(differences: Sequence[Difference]) -> tuple[Difference, ...]:
     """Adjust the p-values of all differences that were tested, for how many there are (Holm)."""
     p_values = [difference.p for difference in differences if difference.p is not None]
     adjusted = iter(holm(p_values))
