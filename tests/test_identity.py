@@ -167,6 +167,94 @@ def test_objects_that_differ_in_a_number_are_never_the_same(kind):
     assert not is_same_version(identify_or_unknown(make(1)), identify_or_unknown(make(2)))
 
 
+# Modules of users that differ only in the number in place of `<n>`; a check is called `check`. The
+# module `settings` has `LIMIT = <n>`, and what else is needed to reach it.
+MODULES = {
+    "an import in a function": "def check(c):\n import settings\n return settings.LIMIT",
+    "a from-import in a function": "def check(c):\n from settings import LIMIT\n return LIMIT",
+    "an import of what imports it": "def check(c):\n from outer import read\n return read()",
+    "a module in a dict": "import settings\nM = {1: settings}\ndef check(c): return M[1].LIMIT",
+    "a module in a variable": "import settings\ndef check(c):\n m = settings\n return m.LIMIT",
+    "a module that is passed on": "import settings\ndef check(c): return vars(settings)['LIMIT']",
+    "an attribute by name": "import settings\ndef check(c): return getattr(settings, 'LIMIT')",
+    "an attribute that a module computes": "import computed\ndef check(c): return computed.LIMIT",
+    "a variable by name": "LIMIT = <n>\ndef check(c): return globals()['LIMIT']",
+    "a variable in evaluated code": "LIMIT = <n>\ndef check(c): return eval('LIMIT')",
+    "a wrapper of a library's function": (
+        "import functools, json\n@functools.wraps(json.dumps)\ndef check(c): return <n>"
+    ),
+    "a wrapper of assay's function": (
+        "import functools, assay\n@functools.wraps(assay.model_of)\ndef check(c): return <n>"
+    ),
+    "a class that a library makes": (
+        "import dataclasses\nX = dataclasses.make_dataclass('X', [('limit', int, <n>)])\n"
+        "def check(c): return X().limit"
+    ),
+    "a subclass of partial": (
+        "import functools\nclass P(functools.partial):\n def __call__(self, c): return <n>\n"
+        "check = P(len)"
+    ),
+    "an attribute of a date": (
+        "import datetime\nclass D(datetime.date): pass\nd = D(2020, 1, 1)\nd.limit = <n>\n"
+        "def check(c): return d.limit"
+    ),
+    "an annotation": (
+        "import typing\ndef check(c: typing.Literal[<n>]): return typing.get_type_hints(check)"
+    ),
+    "a docstring": "class X:\n '<n>'\ndef check(c): return X.__doc__",
+    "a union of types": "T = [int | str, int | bytes][<n> - 1]\ndef check(c): return T",
+}
+
+
+def load_check(folder, monkeypatch, source, number):
+    folder.mkdir(exist_ok=True)
+    monkeypatch.syspath_prepend(folder)
+    texts = {
+        "settings": "LIMIT = <n>",
+        "outer": "from settings import LIMIT\ndef read(): return LIMIT",
+        "computed": "def __getattr__(name): return <n>",
+        "own_checks": source,
+    }
+    for name, text in texts.items():
+        (folder / f"{name}.py").write_text(text.replace("<n>", str(number)))
+        sys.modules.pop(name, None)
+    importlib.invalidate_caches()
+    return importlib.import_module("own_checks").check
+
+
+@pytest.mark.parametrize("kind", MODULES)
+def test_checks_of_modules_that_differ_in_a_number_are_never_the_same(kind, tmp_path, monkeypatch):
+    """However they reach the number. A module that is read anew has the same identity."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    identities = []
+    for folder, number in (("a", 1), ("b", 1), ("c", 2)):
+        check = load_check(tmp_path / folder, monkeypatch, MODULES[kind], number)
+        identities.append(identify(check))
+    assert identities[0] == identities[1] != identities[2]
+
+
+def test_a_comment_in_a_module_that_a_function_imports_changes_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    source = "def check(c):\n import settings\n return settings.LIMIT"
+    before = identify(load_check(tmp_path, monkeypatch, source, 1))
+    (tmp_path / "settings.py").write_text("# The limit.\n\nLIMIT = 1  # letters\n")
+    assert identify(sys.modules["own_checks"].check) == before
+
+
+def test_a_module_that_is_imported_in_a_function_is_not_imported_to_identify_it(
+    tmp_path, monkeypatch
+):
+    (tmp_path / "slow_to_import.py").write_text("raise SystemExit\n")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def check(completion):
+        import slow_to_import
+
+        return slow_to_import.measure(completion)
+
+    assert len(identify(check)) == 64
+
+
 @pytest.mark.parametrize(
     "sent",
     [{"headers": {"x-adapter": "a"}}, {"params": {"adapter": "a"}}, {"base_url": "http://a"}],

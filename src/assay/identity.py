@@ -3,10 +3,10 @@
 The rule: if anything that can change an answer differs, the identity differs. What cannot be
 identified has no identity, and is never equal to anything.
 
-Some things are outside: what a function reads or imports while it runs (files, the environment,
-a network), and what `__getstate__` of an object leaves out. The functions of an installed package
-are identified by their names and the version of the package. Compiled code is compared, so the same
-function has another identity under another version of Python.
+Some things are outside: what a function reads while it runs (files, the environment, a network),
+what it imports by a name that it computes, and what `__getstate__` of an object leaves out. The
+functions of an installed package are identified by their names and the version of the package.
+Compiled code is compared, so the same function has another identity under another version of Python.
 """
 
 import hashlib
@@ -27,16 +27,20 @@ from functools import lru_cache, partial
 from importlib import metadata
 from importlib.metadata import PackageNotFoundError
 from logging import Logger
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from types import (
     BuiltinFunctionType,
     CodeType,
     FunctionType,
+    GenericAlias,
     MappingProxyType,
     MethodType,
     ModuleType,
+    UnionType,
 )
-from typing import Any, Final, cast
+from typing import Any, Final, cast, get_args, get_origin
+
+from assay.module_source import compile_file, find_file, list_imports, list_passed_names
 
 # The version of a rubric that cannot be identified.
 UNKNOWN: Final = "unknown"
@@ -71,10 +75,12 @@ _LOCK_TYPES: Final = (type(threading.Lock()), type(threading.RLock()))
 _CLASS_NOTES: Final = frozenset(
     {
         "__abstractmethods__",
+        "__annotate__",
+        "__annotate_func__",
         "__annotations__",
+        "__annotations_cache__",
         "__dataclass_params__",
         "__dict__",
-        "__doc__",
         "__firstlineno__",
         "__match_args__",
         "__module__",
@@ -89,6 +95,9 @@ _CLASS_NOTES: Final = frozenset(
         "_abc_impl",
     }
 )
+
+# Functions that reach the variables of the module that calls them by names that they compute.
+_NAMESPACE_NAMES: Final = frozenset({"eval", "exec", "globals", "modules", "vars"})
 
 # The packages whose clients are identified by what they send with every call.
 _CLIENT_PACKAGES: Final = frozenset({"anthropic", "google", "httpx", "openai"})
@@ -138,6 +147,8 @@ class _Identifier:
         # the id of one that is gone may be given to another.
         self._positions: dict[int, int] = {}
         self._kept: list[object] = []
+        # The modules of users whose files were described.
+        self._module_files: set[str] = set()
 
     def add(self, thing: Any) -> None:
         """Describe an object. What was described before is only referred to."""
@@ -163,8 +174,9 @@ class _Identifier:
 
     def _add_new(self, thing: Any) -> None:
         """Describe an object that was not described before, by its kind."""
+        self._add_subclass(thing)
         if isinstance(thing, ModuleType):
-            self._write("module", thing.__name__, _read_version(thing.__name__))
+            self._add_module(thing)
         elif isinstance(thing, FunctionType):
             self._add_function(thing)
         elif isinstance(thing, MethodType):
@@ -177,6 +189,9 @@ class _Identifier:
             self._add_code(thing)
         elif isinstance(thing, type):
             self._add_class(thing)
+        elif isinstance(thing, GenericAlias | UnionType):
+            self._write("type")
+            self._add_all([get_origin(thing), *get_args(thing)])
         elif isinstance(thing, partial):
             self._write("partial")
             call = cast("partial[Any]", thing)
@@ -208,6 +223,14 @@ class _Identifier:
         else:
             self._add_object(thing)
 
+    def _add_subclass(self, thing: Any) -> None:
+        """Describe the class of a partial, a property or the like, if users have made a subclass."""
+        cls = cast("type[Any]", type(thing))
+        if issubclass(cls, _EXTENDABLE_TYPES) and not _is_library(cls.__module__):
+            self._write("subclass")
+            self.add(cls)
+            self._add_attributes(getattr(thing, "__dict__", {}))
+
     def _add_all(self, things: Sequence[Any]) -> None:
         self._write("sequence", str(len(things)))
         for thing in things:
@@ -235,36 +258,105 @@ class _Identifier:
         self._add_all(function.__defaults__ or ())
         self._add_mapping(function.__kwdefaults__ or {})
         self._add_attributes(vars(function))
-        attribute_names = set(_list_names(function.__code__))
-        self._add_variables(_read_closure(function), attribute_names)
-        if _is_library(function.__module__):
+        code = function.__code__
+        attribute_names = set(_list_names(code))
+        passed_names = list_passed_names(code)
+        self._add_variables(_read_closure(function), attribute_names, passed_names)
+        if _is_library_function(function):
             self._write("version", _read_version(function.__module__))
             return
-        self.add(function.__code__)
-        used = {n: v for n, v in function.__globals__.items() if n in attribute_names}
-        self._add_variables(used, attribute_names)
+        self.add(code)
+        self.add(function.__doc__)
+        self._add_annotations(function)
+        variables = function.__globals__
+        used = {name: value for name, value in variables.items() if name in attribute_names}
+        self._add_variables(used, attribute_names, passed_names)
+        self._add_imports(code, variables)
+        if not _NAMESPACE_NAMES.isdisjoint(attribute_names):
+            self._add_module_file(str(variables.get("__name__")))
+
+    def _add_annotations(self, thing: Any) -> None:
+        """Describe the annotations of a function or class, which validators and tools read."""
+        annotations: dict[str, Any] = {}
+        with suppress(Exception):  # they may name what is only there for a type checker
+            annotations = dict(thing.__annotations__)
+        self._write("annotations", str(len(annotations)))
+        for name, annotation in annotations.items():
+            identity = identify_or_unknown(annotation)
+            # A type is written in the same way by all processes, unless it holds an object.
+            self._write(name, repr(annotation) if identity == UNKNOWN else identity)
 
     def _add_variables(
         self,
         variables: Mapping[str, Any],
         attribute_names: set[str],
+        passed_names: set[str],
         outer_modules: frozenset[str] = frozenset(),
     ) -> None:
         """Describe the variables that code refers to.
 
-        `attribute_names` are the names that the code may read from a module. `outer_modules` are
-        those in which these variables were found: modules may refer to each other.
+        `attribute_names` are the names that the code may read from a module, and `passed_names`
+        those of variables with which it does something else. `outer_modules` are those in which
+        these variables were found: modules may refer to each other.
         """
         for name in sorted(variables):
             value = variables[name]
             self._write("variable", name)
-            self.add(value)
-            if not isinstance(value, ModuleType) or _is_library(value.__name__):
+            if not isinstance(value, ModuleType) or name in passed_names:
+                self.add(value)
                 continue
-            if value.__name__ not in outer_modules:
-                inside = {n: v for n, v in vars(value).items() if n in attribute_names}
-                self._add_variables(inside, attribute_names, outer_modules | {value.__name__})
+            self._write("module", value.__name__, _read_version(value.__name__))
+            if _is_library(value.__name__) or value.__name__ in outer_modules:
+                continue
+            names = {*attribute_names, "__getattr__"}
+            inside = {n: v for n, v in vars(value).items() if n in names}
+            modules = outer_modules | {value.__name__}
+            self._add_variables(inside, attribute_names, set(), modules)
         self._write("end of variables")
+
+    def _add_module(self, module: ModuleType) -> None:
+        """Describe a module that code passes on: anything in it may be read."""
+        self._write("module", module.__name__)
+        if _is_library(module.__name__):
+            self._write("version", _read_version(module.__name__))
+            return
+        # Users may set these to something else than the file says.
+        values = {name: value for name, value in vars(module).items() if _is_setting(name, value)}
+        self._add_attributes(values)
+        self._add_module_file(module.__name__)
+
+    def _add_imports(self, code: CodeType, variables: Mapping[str, Any]) -> None:
+        """Describe the modules that code imports while it runs. They are not imported here."""
+        package = variables.get("__package__") or ""
+        for name in sorted(list_imports(code, str(package))):
+            self._write("import", name)
+            if _is_library(name):
+                self._write("version", _read_distribution_version(name))
+            elif find_file(name) is not None:
+                self._add_module_file(name)
+
+    def _add_module_file(self, name: str) -> None:
+        """Describe the file of a user's module, and those of the modules that it imports."""
+        self._write("module file", name)
+        if name in self._module_files:
+            return
+        self._module_files.add(name)
+        file = find_file(name)
+        if file is None:
+            raise UnidentifiableError(f"it refers to the module {name}, which has no file")
+        try:
+            if not file.endswith(".py"):
+                self._add_bytes(Path(file).read_bytes())
+                return
+            code = compile_file(file)
+        except (OSError, SyntaxError, ValueError) as error:
+            raise UnidentifiableError(
+                f"it refers to the module {name}, whose file cannot be read: {error}"
+            ) from None
+        self.add(code)
+        is_package = PurePath(file).name == "__init__.py"
+        package = name if is_package else name.rpartition(".")[0]
+        self._add_imports(code, {"__package__": package})
 
     def _add_code(self, code: CodeType) -> None:
         """Describe compiled code by what it does, without its file and line numbers."""
@@ -286,7 +378,7 @@ class _Identifier:
     def _add_class(self, cls: type) -> None:
         """Describe a class by its name, its bases and what it defines."""
         self._write("class", cls.__module__, cls.__qualname__)
-        if _is_library(cls.__module__):
+        if _is_library_class(cls):
             self._write("version", _read_version(cls.__module__))
             return
         self._add_all([type(cls), *cls.__bases__])
@@ -298,6 +390,7 @@ class _Identifier:
         # Pydantic removes the defaults of fields from the class.
         attributes["__pydantic_fields__"] = vars(cls).get("__pydantic_fields__")
         self._add_attributes(attributes)
+        self._add_annotations(cls)
 
     def _add_attributes(self, attributes: Mapping[str, Any]) -> None:
         """Describe attributes in the order of their names."""
@@ -361,6 +454,9 @@ class _Identifier:
         parts: list[Any] = [*reduced, None, None, None]
         _, arguments, state, list_items, dict_items = parts[:5]
         self._add_all(arguments)
+        if not isinstance(type(thing).__reduce__, FunctionType) and state is None:
+            # Classes written in C, such as `date`, leave out what a subclass adds.
+            state = getattr(thing, "__dict__", None)
         if isinstance(state, dict):
             attributes = cast("dict[Any, Any]", state)
             self._add_attributes({str(name): value for name, value in attributes.items()})
@@ -376,6 +472,9 @@ class _Identifier:
             self.digest.update(f"{len(data)}:".encode())
             self.digest.update(data)
 
+
+# Kinds of objects that are described by what they hold, and that users may extend.
+_EXTENDABLE_TYPES: Final = (ModuleType, partial, Logger, staticmethod, classmethod, property)
 
 _CONTAINERS: Final = (list, tuple, dict, set, frozenset, MappingProxyType)
 
@@ -405,6 +504,33 @@ def _list_names(code: CodeType) -> Iterator[str]:
             yield from _list_names(constant)
 
 
+def _is_setting(name: str, value: object) -> bool:
+    """Return whether a variable of a module is a plain value of users."""
+    return not name.startswith("__") and (_is_plain(value) or type(value) is int)
+
+
+def _is_library_function(function: FunctionType) -> bool:
+    """Return whether a function was defined in a library.
+
+    `functools.wraps` gives a function of users the `__module__` of the one that it wraps.
+    """
+    name = function.__globals__.get("__name__")
+    module = sys.modules.get(name) if isinstance(name, str) else None
+    return module is not None and vars(module) is function.__globals__ and _is_library(name)
+
+
+def _is_library_class(cls: type) -> bool:
+    """Return whether a class was defined in a library, and not made by a function of one."""
+    if not _is_library(cls.__module__):
+        return False
+    if not any(isinstance(value, FunctionType) for value in vars(cls).values()):
+        return True  # it is written in C, or it adds nothing to its base classes
+    found: Any = sys.modules.get(cls.__module__)
+    for name in cls.__qualname__.split("."):
+        found = getattr(found, name, None)
+    return found is cls
+
+
 @lru_cache(maxsize=4096)
 def _is_library(module_name: object) -> bool:
     """Return whether a module is part of Python, of this package or of an installed package."""
@@ -413,11 +539,21 @@ def _is_library(module_name: object) -> bool:
     package = module_name.partition(".")[0]
     if package == "assay" or (package in sys.stdlib_module_names and package != "__main__"):
         return True
-    file = getattr(sys.modules.get(module_name), "__file__", None)
+    file = find_file(module_name)
     if file is None:
         return False
     folders = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
     return any(PurePath(file).is_relative_to(folder) for folder in folders)
+
+
+@lru_cache(maxsize=4096)
+def _read_distribution_version(module_name: str) -> str:
+    """Return the version of a package that may not have been imported; empty if it has none."""
+    package = module_name.partition(".")[0]
+    if package != "assay" and package not in sys.stdlib_module_names:
+        with suppress(PackageNotFoundError, ValueError):
+            return metadata.version(package)
+    return ""
 
 
 @lru_cache(maxsize=4096)

@@ -18,6 +18,7 @@ from itertools import count
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from assay.errors import MissingExtraError
+from assay.module_source import find_spec
 from assay.wording import format_value
 
 HEAD: Final = struct.Struct(
@@ -167,18 +168,9 @@ def is_importable(name: str) -> bool:
     own = getattr(module, "__file__", None)
     if own is None:
         return getattr(module, "__spec__", None) is not None
-    # Not `importlib.util.find_spec`, which believes whatever is loaded under the name.
-    locations: Any = None
-    found: Any = None
-    steps = name.split(".")
-    for depth in range(1, len(steps) + 1):
-        specs = (finder.find_spec(".".join(steps[:depth]), locations) for finder in sys.meta_path)
-        found = next((spec for spec in specs if spec is not None), None)
-        if found is None:
-            return False
-        locations = found.submodule_search_locations or ()
+    spec = find_spec(name)
     # Modules that Python is born with have no location.
-    return found.origin == own or not found.has_location
+    return spec is not None and (spec.origin == own or not spec.has_location)
 
 
 # Results, on their way back
