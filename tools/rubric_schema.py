@@ -40,6 +40,7 @@ _OWN: Final[dict[str, Any]] = {
     "check": {"$ref": "#/$defs/check"},
     "choices": {"type": "array", "items": {"type": "string", "pattern": r"\S"}, "minItems": 2},
     "tags": {"anyOf": [_TEXT, _TEXTS]},
+    "reference": {"anyOf": [_TEXT, _TEXTS]},
     "timeout": {
         "anyOf": [{"type": "number", "exclusiveMinimum": 0, "maximum": MAX_MAGNITUDE}, _NUMBER_TEXT]
     },
@@ -121,6 +122,7 @@ def _rubric() -> dict[str, Any]:
         "thinking": {"$ref": "#/$defs/thinking"},
         "shaping": {"$ref": "#/$defs/shaping"},
         "ask_judge": {"enum": [*get_args(AskJudge)]},
+        "reference": _OWN["reference"],
         "$schema": True,
     }
     return _mapping(properties, oneOf=[{"required": [holder]} for holder in holders])

@@ -27,6 +27,7 @@ _QUESTION_FIELDS = (
     "choices",
     "allow_na",
     "requires_evidence",
+    "reference",
     "scope",
     "combine",
     "thinking",
@@ -44,6 +45,21 @@ def read_ask_judge(value: object) -> AskJudge:
         if value == choice:
             return choice
     raise RubricError(f"ask_judge is {value!r}: give {' or '.join(get_args(AskJudge))}")
+
+
+def read_reference(value: object) -> tuple[str, ...]:
+    """Return the columns that a judge is shown; raise `RubricError` if the value is not their names."""
+    columns = (value,) if isinstance(value, str) else value
+    if not isinstance(columns, list | tuple) or not all(
+        isinstance(column, str) for column in cast("Sequence[object]", columns)
+    ):
+        raise RubricError(
+            f"reference is {value!r:.200}: give the name of a column, or a list of names"
+        )
+    try:
+        return check_reference_columns(tuple(cast("Sequence[str]", columns)))
+    except ValueError as error:
+        raise RubricError(str(error)) from None
 
 
 class Condition(NamedTuple):
@@ -101,6 +117,8 @@ class Criterion(BaseModel):
     # Whether a judge must cite evidence for any verdict but the lowest; without it, the answer is
     # an error.
     requires_evidence: bool = False
+    # The columns of the row that a judge is shown as the reference, such as `answer`.
+    reference: tuple[str, ...] = ()
     # Whether a judge or a text check reads the model's reasoning; None means what the rubric says.
     thinking: Literal["hidden", "shown"] | None = None
     # Answered and shown with its weight, but not counted.
@@ -226,13 +244,15 @@ class Criterion(BaseModel):
                 continue
             if isinstance(value, tuple):
                 value = list(cast("tuple[Any, ...]", value))
+                if key == "reference" and len(value) == 1:
+                    [value] = value
             data[key] = value
         if self.when:
             conditions = [_condition_to_data(condition) for condition in self.when]
             data["when"] = conditions[0] if len(conditions) == 1 else conditions
         return data
 
-    @field_validator("choices", "tags", mode="before")
+    @field_validator("choices", "tags", "reference", mode="before")
     @classmethod
     def _wrap_single_text(cls, value: object) -> object:
         """Accept one text for a list of one text."""
@@ -307,7 +327,18 @@ class Criterion(BaseModel):
                 "requires_evidence is set, but code answers this criterion: "
                 "only a judge cites evidence, so remove requires_evidence"
             )
+        if self.check is not None and self.reference:
+            raise ValueError(
+                "reference is set, but code answers this criterion: only a judge is shown a "
+                "reference, so remove it; a check takes columns as arguments"
+            )
         return self
+
+    @field_validator("reference")
+    @classmethod
+    def _check_reference(cls, columns: tuple[str, ...]) -> tuple[str, ...]:
+        """Raise if a column is not the name of one."""
+        return check_reference_columns(columns)
 
     @model_validator(mode="after")
     def _check_when_false(self) -> "Criterion":
@@ -365,6 +396,18 @@ class Criterion(BaseModel):
         if not self.name:
             object.__setattr__(self, "name", _derive_name(self))  # the model is frozen
         return self
+
+
+def check_reference_columns(columns: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the columns that a judge is shown as the reference; raise ValueError if one is wrong."""
+    for column in columns:
+        if not column.strip():
+            raise ValueError(f"reference has the column {column!r}: give the name of a column")
+        if column.partition(".")[0] == "completion":
+            raise ValueError(
+                f"reference is {column!r}, which is what is judged: name another column"
+            )
+    return columns
 
 
 def _read_when_entry(entry: object) -> list[object]:

@@ -23,7 +23,7 @@ from assay.concurrency import (
 )
 from assay.criterion import MAX_MAGNITUDE, Criterion
 from assay.errors import ColumnError, JudgeError, RubricError, SignatureError
-from assay.graders.columns import fill_requirement
+from assay.graders.columns import fill_requirement, show_reference
 from assay.graders.grader import Grader, JudgeAnswer, ask_grader
 from assay.graders.judge_input import build_judge_input
 from assay.graders.verdicts import check_score, score_verdict, to_finite_float
@@ -583,17 +583,26 @@ async def _judge_rollout(
             result.answers[planned.index] = answer
     if not asked:
         return
-    by_thinking: dict[Thinking | None, list[_Question]] = {}
+    by_view: dict[_View, list[_Question]] = {}
     for question in asked:
-        by_thinking.setdefault(question.criterion.thinking, []).append(question)
+        criterion = question.criterion
+        view = _View(criterion.thinking, criterion.reference)
+        by_view.setdefault(view, []).append(question)
     # The criteria of a group read the same text. There is nearly always one group.
-    for thinking, group in by_thinking.items():
+    for view, group in by_view.items():
         criteria = [question.criterion for question in group]
         try:
-            reply = await _ask_questions(criteria, grader, context, result, thinking)
+            reply = await _ask_questions(criteria, grader, context, result, view)
         except FAILURES as error:
             reply = [context.record_failure(error)] * len(group)
         _record_reply(reply, group, result)
+
+
+class _View(NamedTuple):
+    """What a judge reads of a rollout."""
+
+    thinking: Thinking | None
+    reference: tuple[str, ...]  # the columns that are shown as the reference
 
 
 class _Question(NamedTuple):
@@ -649,7 +658,7 @@ async def _ask_questions(
     grader: Grader,
     context: ScoringContext,
     result: RolloutAnswers,
-    thinking: Thinking | None,
+    view: _View,
 ) -> JudgeAnswer:
     """Return what the grader answers; a criterion about steps is one question per step."""
     rollout = result.rollout
@@ -659,8 +668,12 @@ async def _ask_questions(
         rollout.fields,
         sections_text=rollout.judge_text,
         takes_media=grader.takes_media,
-        thinking=thinking,
+        thinking=view.thinking,
     )
+    if view.reference:
+        judge_input = show_reference(
+            judge_input, view.reference, rollout.columns, takes_media=grader.takes_media
+        )
     if judge_input.left_out:
         result.shown = judge_input.left_out  # says what was shown, and what was left out
     questions = [questions_by_step(c, rollout.fields, judge_input) for c in criteria]

@@ -5,7 +5,7 @@ from typing import Any, Self, cast
 
 from assay.aggregation import find_aggregation
 from assay.base_rubric import BaseRubric
-from assay.criterion import AskJudge, Criterion, Scorer, read_ask_judge
+from assay.criterion import AskJudge, Criterion, Scorer, read_ask_judge, read_reference
 from assay.display import Page, Section
 from assay.engine import ScoringContext, ask_criteria, make_reports
 from assay.errors import AssayError, RubricError
@@ -60,6 +60,7 @@ class Rubric(BaseRubric, Loadable):
         thinking: Thinking | None = None,
         shaping: Sequence[Any] = (),
         ask_judge: AskJudge = "always",
+        reference: str | Sequence[str] = (),
     ) -> None:
         """Build a rubric; whatever is wrong with its criteria is raised here.
 
@@ -71,7 +72,8 @@ class Rubric(BaseRubric, Loadable):
         hidden if there is none. `shaping` lists the steps that turn the sum of the criteria
         into the reward, see `assay.shaping`; the score is not affected. With
         `ask_judge="if_checks_pass"`, the judge is not asked about a rollout that fails a check
-        that counts, and the judged criteria are unmet.
+        that counts, and the judged criteria are unmet. `reference` names the columns of a rollout
+        that the judge is shown as the reference for all judged criteria that name none.
         """
         if on_error not in ("record", "raise"):
             raise RubricError(f"on_error is {on_error!r}: give 'record' or 'raise'")
@@ -86,6 +88,7 @@ class Rubric(BaseRubric, Loadable):
         self.aggregation = find_aggregation(aggregation)
         self.shows = None if shows is None else read_shows(shows)
         self.thinking: Thinking | None = None if thinking is None else read_thinking(thinking)
+        self.reference = read_reference(reference)
         criteria = make_names_unique(self._read_criteria(funcs, weights))
         self.ask_judge = read_ask_judge(ask_judge)
         self._plan = Plan(criteria, self.aggregation, ask_judge=self.ask_judge)
@@ -211,6 +214,8 @@ class Rubric(BaseRubric, Loadable):
                     f"criterion {criterion.name!r} is a rubric with a shaping of its own, but "
                     "only its score counts: shape the reward of the enclosing rubric"
                 )
+            if self.reference and criterion.judged and not criterion.reference:
+                criterion = criterion.with_fields(reference=self.reference)
             check = bind_method(self, criterion.check)
             if check is not criterion.check:
                 criterion = criterion.with_fields(check=check)
@@ -425,6 +430,8 @@ class RubricGroup(Rubric):
         super().__init__(**kwargs)
         if self._plan.planned:
             raise RubricError("a RubricGroup has no criteria of its own: put them in a Rubric")
+        if self.reference:
+            raise RubricError("a RubricGroup asks no judge itself: give its rubrics the reference")
         self.rubrics: list[Rubric] = list(rubrics)
         if shaping:
             self.shaping = read_shaping(shaping, self.get_reward_func_names())

@@ -92,11 +92,11 @@ class Autograder(Grader):
         if not self._overridden_methods:
             return await super().grade(to_grade, rubric, query)
         raise_if_about_steps(rubric)
-        raise_if_columns_needed(rubric)
         # A subclass that calls `super().grade()` passes on only the text and the query. If they are
         # from a rollout that is being judged, its media and fields are known too.
         judge_input = _find_whole_input(to_grade, query)
         if judge_input is None:
+            raise_if_columns_needed(rubric)
             judge_input = build_judge_input(
                 {"prompt": query, "completion": to_grade}, takes_media=self.takes_media
             )
@@ -221,6 +221,7 @@ class BuiltInGrader(Autograder):
         """
         judge_input = _find_whole_input(to_grade, query)
         if judge_input is None:
+            raise_if_columns_needed(rubric)
             judge_input = JudgeInput(to_grade, query=query)
         # An overridden `judge()` may have called this method as `super().judge()`. Then
         # `self.answer()` would call the overridden method again, without end.

@@ -3,10 +3,11 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Unpack
+from typing import Unpack
 
 from assay.criterion import BINARY_CHOICES, Criterion
 from assay.errors import JudgeError
+from assay.graders.columns import show_reference
 from assay.graders.composite import Composite, WrapOptions
 from assay.graders.fences import escape_prompt_tags
 from assay.graders.grader import Grader, JudgeAnswer, JudgeOptions, ask_grader
@@ -19,7 +20,9 @@ from assay.wording import format_value
 
 
 class Referenced(Composite):
-    """Shows a grader an answer known to be good: one for all rollouts, or a field of each rollout.
+    """Shows a grader what is known to be right: one text for all rollouts, or a column of each.
+
+    For a column, `reference: answer` in the rubric does the same.
 
     >>> from assay import PerCriterionGrader, Rubric
     >>> from assay.testing import FakeModel
@@ -40,7 +43,7 @@ class Referenced(Composite):
         field: str = "answer",
         **options: Unpack[WrapOptions],
     ) -> None:
-        """Show `reference` with every response; if it is None, the rollout's `field`, if any."""
+        """Show `reference` with every response; if it is None, the rollout's `field`."""
         super().__init__([grader], **options)
         self.reference = reference
         self.field = field
@@ -48,19 +51,18 @@ class Referenced(Composite):
     async def answer(
         self, judge_input: JudgeInput, criteria: list[Criterion], *, on_error: OnError
     ) -> JudgeAnswer:
-        """Return the grader's answer about the response with the reference beside it."""
-        reference: Any = self.reference
-        if reference is None:
-            reference = judge_input.fields.get(self.field)
-        if not isinstance(reference, str | int | float | None):
-            raise JudgeError(
-                f"the reference in {self.field!r} is {format_value(reference)}: "
-                "give a text, or another field="
-            )
-        if reference is None:
-            reference = ""  # the judge is then shown no reference
-        input_with_reference = replace(judge_input, reference=str(reference))
-        return await ask_grader(self.inner[0], input_with_reference, criteria, on_error=on_error)
+        """Return the grader's answer about the response with the reference beside it.
+
+        Raises `ColumnError` if the rollout has no such field.
+        """
+        grader = self.inner[0]
+        row = judge_input.fields
+        field = self.field
+        if self.reference is not None:
+            row = {"answer": self.reference}
+            field = "answer"
+        judge_input = show_reference(judge_input, [field], row, takes_media=grader.takes_media)
+        return await ask_grader(grader, judge_input, criteria, on_error=on_error)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from assay.graders.verdicts import (
     to_finite_float,
 )
 from assay.models.model import Model
-from assay.placeholders import has_placeholders, list_paths
+from assay.placeholders import list_paths
 from assay.report import CriterionReport, EvaluationReport, Score, aggregate_answers, make_line
 from assay.types import OnError
 from assay.wording import format_value
@@ -167,16 +167,15 @@ def raise_if_about_steps(criteria: Sequence[Criterion]) -> None:
 
 
 def raise_if_columns_needed(criteria: Sequence[Criterion]) -> None:
-    """Raise a `JudgeError` if a criterion is still to be filled with columns of a row.
-
-    Only a rubric has rows.
-    """
+    """Raise a `JudgeError` if a criterion needs columns of a row, which only a rubric has."""
     for criterion in criteria:
+        columns = list(criterion.reference)
         is_filled = "template_hash" in criterion.memo
-        if not is_filled and has_placeholders(criterion.requirement):
-            columns = ", ".join(list_paths(criterion.requirement))
+        if not is_filled:
+            columns += list_paths(criterion.requirement)
+        if columns:
             raise JudgeError(
-                f"criterion {criterion.name!r} is filled with columns of a row ({columns}): "
+                f"criterion {criterion.name!r} needs columns of a row ({', '.join(columns)}): "
                 "score it with a Rubric"
             )
 

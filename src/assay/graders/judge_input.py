@@ -39,7 +39,10 @@ class JudgeInput:
 
     text: str  # the response as the judge reads it; of a conversation, its turns in tags
     query: str | None = None  # what the response answers; None if nothing was asked
-    reference: str = ""  # an answer known to be good; empty if there is none
+    # What is known to be right, such as an answer; empty if there is nothing.
+    reference: str = ""
+    # Whether tags in `reference` separate columns, passages or turns, and are ours.
+    reference_is_tagged: bool = False
     # Images, audio and files to show with the text.
     media: tuple["Attachment", ...] = ()
     # The parts of a conversation that are shown, with the addresses that a judge may cite.
@@ -67,6 +70,13 @@ class JudgeInput:
         if self.is_transcript:
             return self.text
         return escape_turn_tags(self.text)
+
+    @property
+    def escaped_reference(self) -> str:
+        """The reference for a prompt, in the same way; empty if there is none."""
+        if self.reference_is_tagged:
+            return self.reference
+        return escape_turn_tags(self.reference)
 
     @property
     def escaped_query(self) -> str:
@@ -226,7 +236,7 @@ def _build_from_parts(
     if media and not describes_media:
         if not takes_media:
             raise_if_media(media, "the judge is asked in text")
-        attachments = _attach(media)
+        attachments = attach_media(media)
 
     includes_prompt = "transcript" in shows and not isinstance(completion, str)
     if includes_prompt:
@@ -354,7 +364,12 @@ def raise_if_media(parts: Sequence[Part], message_start: str) -> None:
     )
 
 
-def _attach(media: Sequence[Part]) -> "tuple[Attachment, ...]":
+def shows_media() -> bool:
+    """Return whether judges are shown media themselves, and not only a line about each."""
+    return not {"described", "no_media"} & set(_shows.get())
+
+
+def attach_media(media: Sequence[Part]) -> "tuple[Attachment, ...]":
     """Return the media as attachments, which are read when they are sent."""
     from assay.media import Attachment  # loaded lazily: few rollouts have media
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from assay.criterion import BINARY_CHOICES, NOT_APPLICABLE, Criterion
 from assay.errors import JudgeError
-from assay.graders.fences import escape_prompt_tags, escape_turn_tags, fence, make_mark
+from assay.graders.fences import escape_prompt_tags, fence, make_mark
 from assay.graders.judge_input import JudgeInput
 
 if TYPE_CHECKING:
@@ -49,8 +49,11 @@ def write_opening(judge_input: JudgeInput) -> str:
         query = escape_prompt_tags(judge_input.escaped_query)
         sections.append(f"<query>{query}</query>\n\n")
     if judge_input.reference:
-        reference = escape_prompt_tags(escape_turn_tags(judge_input.reference))
-        sections.append(f"<reference>\n{reference}\n</reference>\n\n")
+        reference = escape_prompt_tags(judge_input.escaped_reference)
+        sections.append(fence(f"<reference>\n{reference}\n</reference>"))
+        if judge_input.reference_is_tagged:
+            sections.append(f"\n{system_prompt('reference')}")
+        sections.append("\n\n")
     # The response comes last, so that prompts about other responses to the same query are equal
     # up to this point.
     response = escape_prompt_tags(judge_input.escaped_text)

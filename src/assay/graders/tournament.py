@@ -7,19 +7,23 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final, Literal, NamedTuple, TypeAlias, get_args
+from inspect import Parameter, Signature, signature
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 from assay.aggregation import group_by_key
 from assay.concurrency import run_concurrently
-from assay.criterion import Criterion
+from assay.criterion import Criterion, read_reference
 from assay.errors import JudgeError
+from assay.graders.columns import fill_requirement, show_reference
 from assay.graders.degenerate import DEGENERATE_REASON, explain_degenerate
 from assay.graders.fences import escape_turn_tags, make_tag_escaper
 from assay.graders.grader import Grader, JudgeOptions, scores_from
 from assay.graders.judge_input import JudgeInput, build_judge_input
 from assay.graders.panel import Vote, build_vote_line, combine_votes
 from assay.graders.prompt_text import system_prompt
+from assay.placeholders import has_placeholders, list_paths
 from assay.report import CriterionReport, Score
+from assay.rollout import PLURALS, SINGULAR
 from assay.types import Messages
 
 DEFAULT_REQUIREMENT = "Answers the query better"
@@ -40,8 +44,14 @@ _escape_candidate_tags = make_tag_escaper("candidate")
 class _GroupJudge(ABC):
     """A group check that compares the responses to each prompt with each other."""
 
-    def __init__(self, grader: Grader, prompt_name: str) -> None:
-        """`prompt_name` is the prompt in `prompts/` that tells the grader how to compare."""
+    def __init__(
+        self, grader: Grader, prompt_name: str, requirement: str, reference: str | Sequence[str]
+    ) -> None:
+        """`prompt_name` is the prompt in `prompts/` that tells the grader how to compare.
+
+        The requirement may have placeholders for columns, and `reference` names columns that the
+        judge is shown; the responses to one prompt are compared if they have the same values.
+        """
         if grader.returns_report:
             raise ValueError(
                 f"{grader.title} gives one number for a whole rubric: use a PerCriterionGrader"
@@ -53,37 +63,103 @@ class _GroupJudge(ABC):
             return replace(options, extra_instructions=text)
 
         self.grader = grader.with_options(add_instructions)
+        self.requirement = requirement
+        self.reference = read_reference(reference)
+        self.__signature__ = self._make_signature()
+
+    def _make_signature(self) -> Signature:
+        """Return the arguments that a rubric passes: texts, and the columns that are used."""
+        parameters = list(signature(_GroupJudge.__call__).parameters.values())[1:3]
+        paths = (*list_paths(self.requirement), *self.reference)
+        for name in dict.fromkeys(path.partition(".")[0] for path in paths):
+            if name != "prompt":
+                plural = f"{name}s" if name in SINGULAR else name
+                parameters.append(Parameter(plural, Parameter.KEYWORD_ONLY))
+        return Signature(parameters)
+
+    def identity_state(self) -> dict[str, Any]:
+        """Return what decides the results of this check."""
+        state = dict(vars(self))
+        del state["__signature__"]  # computed from the rest
+        return state
 
     async def __call__(
-        self, completions: Sequence[Messages], prompts: Sequence[Messages] | None = None
+        self,
+        completions: Sequence[Messages],
+        prompts: Sequence[Messages] | None = None,
+        **columns: Sequence[Any],
     ) -> list[Score]:
         """Return one score per completion, in order."""
         prompts = prompts or [""] * len(completions)
         inputs: list[JudgeInput] = []
-        for prompt, completion in zip(prompts, completions, strict=True):
-            inputs.append(build_judge_input({"prompt": prompt, "completion": completion}))
-        indices_by_prompt = group_by_key(
-            (str(prompt), index) for index, prompt in enumerate(prompts)
+        subjects: list[_Subject] = []
+        for index, (prompt, completion) in enumerate(zip(prompts, completions, strict=True)):
+            judge_input = build_judge_input({"prompt": prompt, "completion": completion})
+            inputs.append(judge_input)
+            row: dict[str, Any] = {"prompt": prompt}
+            for name, values in columns.items():
+                row[PLURALS.get(name, name)] = values[index]
+            subjects.append(self._describe_subject(judge_input.escaped_query, row))
+        indices_by_subject = group_by_key(
+            ((str(prompts[index]), subject), index) for index, subject in enumerate(subjects)
         )
 
         async def score_prompt(indices: list[int]) -> list[Score]:
             responses = [_Response.from_input(inputs[index]) for index in indices]
-            query = inputs[indices[0]].escaped_query
-            return await self._score_group(responses, query)
+            return await self._score_group(responses, subjects[indices[0]])
 
-        groups = list(indices_by_prompt.values())
+        groups = list(indices_by_subject.values())
         scores_by_group = await run_concurrently(score_prompt, groups)
         scores_by_index: dict[int, Score] = {}
         for indices, scores in zip(groups, scores_by_group, strict=True):
             scores_by_index.update(zip(indices, scores, strict=True))
         return [scores_by_index[index] for index in range(len(inputs))]
 
+    def _describe_subject(self, query: str, row: Mapping[str, Any]) -> "_Subject":
+        """Return what responses are compared about; raise `ColumnError` if the row lacks a column."""
+        requirement = self.requirement
+        if has_placeholders(requirement):
+            criterion = fill_requirement(Criterion(requirement=requirement), row)
+            requirement = criterion.requirement or ""
+        judge_input = JudgeInput("", query=query or None, query_is_transcript=True)
+        if self.reference:
+            judge_input = show_reference(judge_input, self.reference, row)
+        return _Subject(
+            query=query,
+            requirement=requirement,
+            reference=judge_input.reference,
+            reference_is_tagged=judge_input.reference_is_tagged,
+        )
+
     @abstractmethod
-    async def _score_group(self, responses: Sequence["_Response"], query: str) -> list[Score]:
+    async def _score_group(
+        self, responses: Sequence["_Response"], subject: "_Subject"
+    ) -> list[Score]:
         """Return one score per response to one prompt, in order.
 
         In the texts and in the query, turn tags that are not ours are escaped.
         """
+
+
+class _Subject(NamedTuple):
+    """What responses are compared about."""
+
+    query: str  # with turn tags escaped; empty if nothing was asked
+    requirement: str  # filled with the columns of the row
+    reference: str
+    reference_is_tagged: bool
+
+    def build_input(self, texts: str) -> JudgeInput:
+        """Build the input for a judge that reads several responses, with tags that are ours."""
+        return JudgeInput(
+            texts,
+            query=self.query or None,
+            reference=self.reference,
+            reference_is_tagged=self.reference_is_tagged,
+            is_transcript=True,
+            query_is_transcript=True,
+            assistant_text=texts,
+        )
 
 
 class _Response(NamedTuple):
@@ -100,17 +176,6 @@ class _Response(NamedTuple):
     @classmethod
     def from_text(cls, text: str) -> "_Response":
         return cls.from_input(JudgeInput(text))
-
-
-def _build_input(texts: str, query: str) -> JudgeInput:
-    """Build the input for a judge that reads several responses. Tags in them are escaped already."""
-    return JudgeInput(
-        texts,
-        query=query or None,
-        is_transcript=True,
-        query_is_transcript=True,
-        assistant_text=texts,
-    )
 
 
 class Ranking(_GroupJudge):
@@ -131,11 +196,12 @@ class Ranking(_GroupJudge):
         most: int = 16,
         seed: int = 0,
         pays: Pays = "rank",
+        reference: str | Sequence[str] = (),
     ) -> None:
         """`grader` has to ask about several criteria in one call.
 
         `most` is the largest number of responses in one call. `pays` says whether a response is
-        scored by its rank or by its grade.
+        scored by its rank or by its grade. `reference` names columns that the judge is shown.
         """
         if most < 2:
             raise ValueError(f"most is {most}: give at least 2")
@@ -146,13 +212,12 @@ class Ranking(_GroupJudge):
             raise ValueError(
                 f"{grader.title} asks once for each response: use a PerCriterionOneShotGrader"
             )
-        super().__init__(grader, "listwise")
-        self.requirement = requirement
+        super().__init__(grader, "listwise", requirement, reference)
         self.most = most
         self.seed = seed
         self.pays = pays
 
-    async def _score_group(self, responses: Sequence[_Response], query: str) -> list[Score]:
+    async def _score_group(self, responses: Sequence[_Response], subject: _Subject) -> list[Score]:
         """Grade the responses to one prompt, and rank them by their grades.
 
         A response without content is not shown to the judge; it ranks below all others.
@@ -174,7 +239,7 @@ class Ranking(_GroupJudge):
         if batches:
 
             async def grade_batch(batch: Sequence[str]) -> dict[str, Score]:
-                return await self._grade(batch, query)
+                return await self._grade(batch, subject)
 
             judged_scores: dict[str, Score] = {}
             for batch_scores in await run_concurrently(grade_batch, batches):
@@ -199,7 +264,7 @@ class Ranking(_GroupJudge):
         batch_count = math.ceil(len(shuffled) / self.most)
         return [shuffled[start::batch_count] for start in range(batch_count)]
 
-    async def _grade(self, texts: Sequence[str], query: str) -> dict[str, Score]:
+    async def _grade(self, texts: Sequence[str], subject: _Subject) -> dict[str, Score]:
         """Grade texts in one call; return the scores by text."""
         candidates: list[str] = []
         criteria: list[Criterion] = []
@@ -207,9 +272,9 @@ class Ranking(_GroupJudge):
             escaped = _escape_candidate_tags(text)
             candidates.append(f'<candidate number="{number}">\n{escaped}\n</candidate>')
             name = f"candidate {number}"
-            requirement = f"How well {name} does this: {self.requirement}"
+            requirement = f"How well {name} does this: {subject.requirement}"
             criteria.append(Criterion(requirement=requirement, choices=GRADES, name=name))
-        judge_input = _build_input("\n".join(candidates), query)
+        judge_input = subject.build_input("\n".join(candidates))
         scores = await scores_from(self.grader, judge_input, criteria)
         return dict(zip(texts, scores, strict=True))
 
@@ -302,39 +367,63 @@ class Tournament(_GroupJudge):
         *,
         opponents: int | None = None,
         swap: bool = True,
+        reference: str | Sequence[str] = (),
     ) -> None:
         """Each response is compared with about `opponents` others; None compares it with all.
 
-        A game takes two calls, or one with `swap=False`.
+        A game takes two calls, or one with `swap=False`. `reference` names columns that the judge
+        is shown.
         """
         if opponents is not None and opponents < 1:
             raise ValueError(f"opponents is {opponents}: compare with at least 1, or None for all")
-        super().__init__(grader, "pairwise")
-        self.criterion = Criterion(
+        super().__init__(grader, "pairwise", requirement, reference)
+        self.criterion = self._make_criterion(requirement)
+        self.opponents = opponents
+        self.swap = swap
+
+    def _make_criterion(self, requirement: str) -> Criterion:
+        return Criterion(
             requirement=f"The first response does this better than the second: {requirement}",
             choices=CHOICES,
             name=self.name,
         )
-        self.opponents = opponents
-        self.swap = swap
 
-    async def best(self, texts: Sequence[str], query: str | None = None) -> int:
-        """Return the index of the best text; of several, the first. Raise if no game was decided."""
+    async def best(
+        self,
+        texts: Sequence[str],
+        query: str | None = None,
+        row: Mapping[str, Any] | None = None,
+    ) -> int:
+        """Return the index of the best text; of several, the first. Raise if no game was decided.
+
+        `row` holds the columns that the requirement and the reference name.
+        """
         if len(texts) == 1:
             return 0
         responses = [_Response.from_text(text) for text in texts]
-        scores = await self._score_group(responses, escape_turn_tags(query or ""))
+        subject = self._describe_subject(escape_turn_tags(query or ""), row or {})
+        scores = await self._score_group(responses, subject)
         if all(score.value is None for score in scores):
             raise JudgeError(f"no game between {len(texts)} texts was decided, so none is the best")
         values = [score.value or 0.0 for score in scores]
         return values.index(max(values))
 
-    async def compare(self, first: str, second: str, query: str | None = None) -> Score:
-        """Play one game: 1 if the first text is better, 0 if the second is, 0.5 for a tie."""
-        responses = (_Response.from_text(first), _Response.from_text(second))
-        return await self._compare(*responses, escape_turn_tags(query or ""))
+    async def compare(
+        self,
+        first: str,
+        second: str,
+        query: str | None = None,
+        row: Mapping[str, Any] | None = None,
+    ) -> Score:
+        """Play one game: 1 if the first text is better, 0 if the second is, 0.5 for a tie.
 
-    async def _compare(self, first: _Response, second: _Response, query: str) -> Score:
+        `row` is the same as in `best`.
+        """
+        responses = (_Response.from_text(first), _Response.from_text(second))
+        subject = self._describe_subject(escape_turn_tags(query or ""), row or {})
+        return await self._compare(*responses, subject)
+
+    async def _compare(self, first: _Response, second: _Response, subject: _Subject) -> Score:
         """Play one game, without the judge if the responses are equal or one has no content."""
         if first.text == second.text:
             return Score(0.5, "both are the same", "TIE")
@@ -342,7 +431,7 @@ class Tournament(_GroupJudge):
             return _score_without_judge(first, second)
 
         async def ask(pair: tuple[str, str]) -> Score:
-            return await self._ask(*pair, query)
+            return await self._ask(*pair, subject)
 
         pairs = [(first.text, second.text)]
         if self.swap:
@@ -354,17 +443,20 @@ class Tournament(_GroupJudge):
             votes.append(Vote("opposite order", swapped_score, sub_answer="opposite_order"))
         return combine_votes(self.criterion, votes, "mean", noun="orders")
 
-    async def _ask(self, first: str, second: str, query: str) -> Score:
+    async def _ask(self, first: str, second: str, subject: _Subject) -> Score:
         """Ask the judge once which of two texts is better."""
         pair = (
             f"<first>\n{_escape_pair_tags(first)}\n</first>\n"
             f"<second>\n{_escape_pair_tags(second)}\n</second>"
         )
-        judge_input = _build_input(pair, query)
-        [score] = await scores_from(self.grader, judge_input, [self.criterion])
+        criterion = self.criterion
+        if subject.requirement != self.requirement:
+            criterion = self._make_criterion(subject.requirement)
+        judge_input = subject.build_input(pair)
+        [score] = await scores_from(self.grader, judge_input, [criterion])
         return score
 
-    async def _score_group(self, responses: Sequence[_Response], query: str) -> list[Score]:
+    async def _score_group(self, responses: Sequence[_Response], subject: _Subject) -> list[Score]:
         """Play the games between the responses to one prompt, and score each by its games."""
         texts = [response.text for response in responses]
         pairs = pair_responses(len(texts), self.opponents)
@@ -376,7 +468,7 @@ class Tournament(_GroupJudge):
 
         async def play(pair: tuple[int, int]) -> Score:
             first, second = pair
-            return await self._compare(responses[first], responses[second], query)
+            return await self._compare(responses[first], responses[second], subject)
 
         scores = await run_concurrently(play, distinct_pairs)
         # The score of each game, by player and opponent, from the player's point of view.

@@ -47,6 +47,8 @@ class Loadable:
     caller_parser: Parser | None = None
     shaping: tuple[ShapingPart, ...] = ()
     ask_judge: AskJudge = "always"
+    # The columns that the judge is shown as the reference, unless a criterion names its own.
+    reference: tuple[str, ...] = ()
     # Examples with expected answers. They are not part of the hash of the rubric.
     golden: tuple[Golden, ...] = ()
 
@@ -110,11 +112,18 @@ class Loadable:
                 self.aggregation.name if formula is None else get_file_reference(formula)
             )
         try:
-            data["criteria"] = [criterion.to_dict() for criterion in self.criteria]
+            data["criteria"] = [self._criterion_to_dict(c) for c in self.criteria]
         except RecursionError:
             raise RubricError("rubrics are nested too deep to be written: flatten them") from None
         if self.golden:
             data["golden"] = [example.to_dict() for example in self.golden]
+        return data
+
+    def _criterion_to_dict(self, criterion: Criterion) -> dict[str, Any]:
+        """Return a criterion as an entry of the file, without a reference that is the rubric's."""
+        data = criterion.to_dict()
+        if self.reference and criterion.reference == self.reference:
+            del data["reference"]
         return data
 
     def to_json(self) -> str:
@@ -176,7 +185,7 @@ class Loadable:
         return code
 
     def options_to_data(self, *, as_hash: bool = False) -> dict[str, Any]:
-        """Return parser, `shows`, `thinking`, `shaping` and `ask_judge` as a file holds them.
+        """Return parser, `shows`, `thinking`, `shaping`, `ask_judge` and `reference` as a file holds them.
 
         Each is there only if it is set. With `as_hash`, parsers and functions that no file can name
         are allowed; `_list_code` says what they are.
@@ -199,6 +208,10 @@ class Loadable:
             data["shaping"] = [part.to_data(for_hash=as_hash) for part in self.shaping]
         if self.ask_judge != "always":
             data["ask_judge"] = self.ask_judge
+        if self.reference:
+            data["reference"] = (
+                self.reference[0] if len(self.reference) == 1 else list(self.reference)
+            )
         return data
 
 

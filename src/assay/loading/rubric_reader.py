@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
 from typing import Any, Final, TypeAlias, TypeGuard, cast
@@ -13,7 +13,14 @@ from pydantic import ValidationError
 
 from assay.aggregation import AGGREGATIONS
 from assay.checks import check_of
-from assay.criterion import MAX_MAGNITUDE, NOT_APPLICABLE, Criterion, is_scorer, read_ask_judge
+from assay.criterion import (
+    MAX_MAGNITUDE,
+    NOT_APPLICABLE,
+    Criterion,
+    is_scorer,
+    read_ask_judge,
+    read_reference,
+)
 from assay.errors import RubricError, RubricFileError, SignatureError
 from assay.loading.document import Node
 from assay.messages import read_shows
@@ -44,6 +51,7 @@ _RUBRIC_KEYS: Final = (
     "thinking",
     "shaping",
     "ask_judge",
+    "reference",
     "$schema",
 )
 _GROUP_KEYS: Final = (
@@ -71,6 +79,7 @@ _OUTER_OPTIONS: Final = (
     "thinking",
     "shaping",
     "ask_judge",
+    "reference",
 )
 
 
@@ -89,6 +98,8 @@ class RubricReader:
     options: dict[str, Any] = field(default_factory=dict[str, Any])
     # Whether the file may name functions.
     allow_code: bool = False
+    # The reference of the rubric around the one that is read. It is used if that names none.
+    reference: str | Sequence[str] = ()
 
     def read_rubric(self, node: Node, *, location: str = "", level: int = 0) -> Any:
         """Return the rubric at a node.
@@ -100,13 +111,19 @@ class RubricReader:
         entries = _list_entries(list_node, location, level)
         if not entries:
             raise list_node.error("No criteria found: give at least one")
-        criteria = [entry.read_criterion(self, level) for entry in entries]
+        if self.reference:
+            options.setdefault("reference", self.reference)
+        if level == 0:
+            options |= self.options
+        else:
+            options |= select_inner_options(self.options)
+        reader = replace(self, reference=options.get("reference", ()))
+        criteria = [entry.read_criterion(reader, level) for entry in entries]
         _refuse_repeated_names(criteria, entries)
         if not any(criterion.counts for criterion in criteria):
             raise list_node.error(
                 "all weights are zero, so nothing could be scored: give a criterion a weight"
             )
-        options |= self.options if level == 0 else select_inner_options(self.options)
         try:
             rubric = self.build_rubric(criteria, **options)
         except (RubricError, SignatureError) as error:
@@ -408,6 +425,7 @@ def _read_options(node: Node, *, allow_code: bool) -> dict[str, Any]:
         "thinking": read_thinking,
         "shaping": partial(_read_shaping, allow_code=allow_code),
         "ask_judge": read_ask_judge,
+        "reference": read_reference,
     }
     options: dict[str, Any] = {}
     if "name" in node.data:
