@@ -122,7 +122,7 @@ def test_a_criterion_cannot_be_filled_with_what_it_is_about(column: str):
 
 async def test_a_grader_by_itself_has_no_rows():
     criterion = Criterion(requirement=REFUND)
-    with pytest.raises(JudgeError, match=r"filled with columns of a row \(refund_days\)"):
+    with pytest.raises(JudgeError, match=r"needs columns of a row \(refund_days\)"):
         await PerCriterionGrader(FakeModel("MET")).grade("30 days", [criterion])
 
 
