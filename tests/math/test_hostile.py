@@ -4,6 +4,7 @@ import os
 import resource
 import sys
 import threading
+import tracemalloc
 from collections import Counter
 from pathlib import Path
 
@@ -143,3 +144,17 @@ def test_hostile_answers_harm_neither_the_good_ones_nor_the_process():
     assert own_processes() <= processes
     unit = 1 if sys.platform == "darwin" else 1024
     assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * unit <= MEMORY + LOADED
+
+
+def test_long_texts_are_not_kept_in_memory():
+    """Caches of verdicts and readings held the whole of every completion without a box."""
+    text = "so it is hard to say " * 50_000 + "but {} is the answer"
+
+    tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+    for number in range(8):
+        assert not verify("-1", text.format(number)).equal
+    after, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert after - before < len(text)

@@ -2,7 +2,7 @@ r"""Find the answer in a longer text.
 
 Every search is linear in the text. The order is math-verify's: a box before words, words before
 formulas, formulas before bare numbers, and of several the last. A bare number must end the text,
-or be followed by one word at most. A text that names several numbers, and says of none that it is
+or be followed by one word, or by what it counts, at most. A text that names several numbers, and says of none that it is
 the answer, has no answer.
 """
 
@@ -37,6 +37,7 @@ _FORMULA: Final = re.compile(
 _NUMBER: Final = re.compile(
     r"(?<![\w.])[-+]?[$€£]?\d[\d,]*(?:\.\d+)?(?:\s*/\s*\d+|:\d+)?(?:\s*\\?%)?"
 )
+_MAX_LABEL_WORDS: Final = 8  # behind a number, to say what it counts
 _ENGLISH_WORD: Final = re.compile("[a-zA-Z]+")
 _CLAUSE: Final = re.compile(r"[.!?,;](?=\s|$)|\n")
 # A retraction opens a sentence or follows a comma: in "what is actually 7" nothing is taken back.
@@ -100,7 +101,7 @@ def _find_after_keyword(text: str) -> re.Match[str] | None:
 
 
 def _find_last(text: str) -> re.Match[str] | None:
-    """Return the last formula in a text, or else its last number with one word behind it at most.
+    """Return the last formula in a text, or else its last number with a word or a label behind it.
 
     None if the text names different numbers: then none of them is its answer. A formula that is
     more than a number is an answer whatever else the text names.
@@ -119,6 +120,8 @@ def _find_last(text: str) -> re.Match[str] | None:
     if number is None:
         return None
     words_after = _ENGLISH_WORD.findall(text, number.end())
+    if len(words_after) > _MAX_LABEL_WORDS:
+        return None
     if len(words_after) > 1 and not is_unit_or_label(" ".join(words_after)):
         return None
     return number

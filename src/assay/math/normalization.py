@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from assay.math.markup import MAX_LENGTH, remove_markup, unwrap
+from assay.math.text_cache import cache_short_texts
 from assay.math.units import is_unit_or_label
 from assay.math.verdict import MathOptions, MathVerdict
 from assay.math.words import PERCENT
@@ -69,11 +70,15 @@ def settle(gold: str, answer: str, options: MathOptions) -> MathVerdict | None:
     return None
 
 
-@lru_cache(maxsize=65536)
 def read_plain_number(text: str) -> PlainNumber | None:
     """Return the number that a short text is, or None for any other text."""
     if len(text) > _MAX_NUMBER_LENGTH:
         return None
+    return _read_short_number(text)
+
+
+@lru_cache(maxsize=65536)
+def _read_short_number(text: str) -> PlainNumber | None:
     match = _NUMBER.fullmatch(text.strip())
     if match is None or _is_money(match):
         return None
@@ -258,7 +263,7 @@ def _choose_larger(first: tuple[int, int], second: tuple[int, int]) -> tuple[int
     return first_top, first[1]
 
 
-@lru_cache(maxsize=65536)
+@cache_short_texts(65536)
 def normalize_text(text: str) -> str:
     """Return a text without spaces, fonts and dollar signs that have no meaning.
 

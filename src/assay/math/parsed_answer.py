@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Final, Literal, NamedTuple
 
 from flint import fmpq
@@ -11,6 +11,7 @@ from flint import fmpq
 from assay.math.grammar import TOO_DEEP, parse
 from assay.math.markup import MAX_DEPTH, MAX_LENGTH, measure_depth, remove_markup, unwrap
 from assay.math.math_verify_syntax import is_expression
+from assay.math.text_cache import cache_short_texts
 from assay.math.tokens import UnreadableError
 from assay.math.tree import (
     Based,
@@ -160,7 +161,7 @@ def _parse_if_readable(text: str, *, loose: bool = False, grouped: bool = True) 
     return [tree]
 
 
-@lru_cache(maxsize=16384)
+@cache_short_texts(16384)
 def parse_answer(answer: str) -> ParsedAnswer:
     """Parse an answer. Golds are parsed once, however often they are compared."""
     if len(answer) > MAX_LENGTH:

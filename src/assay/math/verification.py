@@ -2,13 +2,13 @@
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
 from typing import Final, cast
 
 from assay import isolation  # loads its pool only when a comparison needs a worker
 from assay.errors import MissingExtraError, import_extra
 from assay.math.boxes import find_boxed_answers
 from assay.math.normalization import settle, shorten
+from assay.math.text_cache import cache_short_texts
 from assay.math.verdict import DEFAULT, MathOptions, MathVerdict, OpenQuestion, read_simplification
 
 Pair = tuple[object, object]
@@ -155,7 +155,7 @@ def _write(value: object) -> str:
     return str(value)
 
 
-@lru_cache(maxsize=32768)
+@cache_short_texts(32768)
 def _compare_by_algebra(gold: str, answer: str, options: MathOptions) -> MathVerdict | OpenQuestion:
     if not answer.strip():
         return MathVerdict("no_answer", "there is no answer", "normalize")
