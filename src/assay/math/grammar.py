@@ -134,6 +134,7 @@ class Grammar(TokenReader):
         super().__init__(tokens)
         self.is_ambiguous = False  # whether a loose reading differs from a strict one
         self._loose = loose
+        self._has_vectors = any(token.value in _VECTORS for token in tokens)
         self._open_bars = 0  # of absolute values, within the innermost bracket
         self._in_braces = False  # whether the innermost bracket is that of a set
         self._written_nodes = 0  # of sums and determinants that were written out
@@ -295,7 +296,7 @@ class Grammar(TokenReader):
         while True:
             operator = self.token.value
             if operator in _TIMES and self.token.kind != "word":
-                if operator == r"\times" and any(token.value in _VECTORS for token in self.tokens):
+                if operator == r"\times" and self._has_vectors:
                     raise UnreadableError("a cross product")
                 self.advance()
                 product = multiply(product, self._read_signed_factors())
