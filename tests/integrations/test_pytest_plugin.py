@@ -3,7 +3,9 @@
 import pytest
 
 from assay import Rubric, RubricError
-from assay.integrations import assert_grades
+from assay.concurrency import run_sync
+from assay.integrations import assert_grades, assert_not_worse
+from assay.trust import TrustError
 
 pytest_plugins = ("pytester",)
 
@@ -72,8 +74,65 @@ def test_a_rollout_without_a_score_fails_and_says_why():
     def broken(completion):
         raise ConnectionError("no judge")
 
-    with pytest.raises(AssertionError, match="1 of 1 rollout has no score\n  broken: Conn"):
+    with pytest.raises(AssertionError, match=r"1 of 1 rollout has no score\n.*\n    broken: Conn"):
         assert_grades(Rubric([broken]), answers("yes"), fail_under=0)
+
+
+def test_a_failure_shows_the_worst_rollouts_with_criteria_reasons_and_texts():
+    """The lowest score first, and of each the criteria that it failed; a fault that happened is one."""
+    rubric = Rubric.from_dict(
+        [
+            {"check": {"contains": "sorry"}, "name": "apologises"},
+            {"check": {"contains": "idiot"}, "name": "insults", "weight": -1},
+        ]
+    )
+    texts = ["sorry", "no", "sorry, idiot", "you idiot", "sorry!"]
+    rollouts = [{"id": f"mail-{n}", "completion": text} for n, text in enumerate(texts)]
+    with pytest.raises(AssertionError) as failure:
+        assert_grades(rubric, rollouts, fail_under=0.9)
+    lines = str(failure.value).splitlines()
+    assert lines[1] == "  mail-1, score 0: “no”"
+    assert lines[2].startswith("    apologises: UNMET, ")
+    assert lines[3] == "  mail-2, score 0: “sorry, idiot”"
+    assert lines[4].startswith("    insults: happened")
+    assert lines[5] == "  mail-3, score 0: “you idiot”"
+    assert len(lines) == 8
+
+
+def save_run(path, texts, rubric=None):
+    from assay.runs import score_rows
+
+    rubric = rubric or Rubric.from_dict([{"check": {"contains": "yes"}, "name": "agrees"}])
+    rows = [{"id": f"q{n}", "completion": text} for n, text in enumerate(texts)]
+    run_sync(score_rows(rubric, rows, folder=path))
+    return path
+
+
+def test_a_run_that_is_worse_than_its_baseline_fails(tmp_path):
+    """By more than chance; and what fell is shown."""
+    baseline = save_run(tmp_path / "baseline", ["yes"] * 8)
+    worse = save_run(tmp_path / "worse", ["never"] * 7 + ["yes"])
+    with pytest.raises(AssertionError) as failure:
+        assert_not_worse(worse, baseline)
+    lines = str(failure.value).splitlines()
+    assert lines[0].startswith("the run is worse than the baseline: its mean score is 0.875 lower")
+    assert lines[1] == "  q0, score 1 → 0: “never”"
+    assert lines[2].startswith("    agrees: MET → UNMET")
+    assert len(lines) == 7
+
+
+def test_a_fall_within_chance_passes(tmp_path):
+    baseline = save_run(tmp_path / "baseline", ["yes"] * 8)
+    lower = save_run(tmp_path / "lower", ["never"] + ["yes"] * 7)
+    assert assert_not_worse(lower, baseline).score.worse == 1
+    assert assert_not_worse(baseline, lower).score.better == 1
+
+
+def test_a_baseline_by_another_rubric_is_an_error_and_no_failure(tmp_path):
+    other = Rubric.from_dict([{"check": {"contains": "y"}, "name": "agrees"}])
+    baseline = save_run(tmp_path / "baseline", ["yes"] * 8, other)
+    with pytest.raises(TrustError, match="different rubrics"):
+        assert_not_worse(save_run(tmp_path / "run", ["yes"] * 8), baseline)
 
 
 def test_no_rollouts_prove_nothing():

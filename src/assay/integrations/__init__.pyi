@@ -1,4 +1,5 @@
 from assay.integrations.grading import assert_grades as assert_grades
+from assay.integrations.grading import assert_not_worse as assert_not_worse
 from assay.integrations.monitor import Alarms as Alarms
 from assay.integrations.monitor import RewardMonitor as RewardMonitor
 from assay.integrations.monitor import to_jsonl as to_jsonl

@@ -1,16 +1,27 @@
-"""assert_grades scores rollouts in a test, which fails by the rule of `assay.runs.stats`."""
+"""Gates for tests: fail if rollouts score too low, or if a run is worse than a baseline."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from os import PathLike
+from typing import TYPE_CHECKING, Any
 
 from assay.concurrency import run_sync
-from assay.errors import RubricError
+from assay.display import shorten_line
+from assay.errors import RubricError, TrustError
 from assay.graders.grader import Grader
 from assay.integrations.step import RubricSource, rubric_of
-from assay.report import EvaluationReport
+from assay.messages import completion_text
+from assay.report import CriterionReport, EvaluationReport
 from assay.rollout import Rollout
+from assay.runs import Run
 from assay.runs.stats import Mean, MeanEstimate, Thresholds
+from assay.wording import describe_verdict
+
+if TYPE_CHECKING:  # it needs numpy and scipy, which only `assert_not_worse` needs
+    from assay.trust import Comparison
+
+WORST = 3  # how many of the worst rollouts a failure shows
+_MAX_TEXT = 300  # characters of a completion that a failure shows
 
 
 @dataclass(frozen=True)
@@ -18,13 +29,16 @@ class Grades:
     """The reports on some rollouts, and the mean of their scores."""
 
     reports: Sequence[EvaluationReport]
-    score: MeanEstimate  # over the scored rollouts; those of one prompt are no independent draws
+    # Over the scored rollouts. Rollouts of one example are not independent.
+    score: MeanEstimate
 
     def __str__(self) -> str:
-        low, mean, high = self.score.low, self.score.mean, self.score.high
+        mean = self.score.mean
         if mean is None:
             return "no score"
-        interval = "" if low is None or high is None else f" (95 %: {low:.3f} to {high:.3f})"
+        interval = ""
+        if self.score.low is not None and self.score.high is not None:
+            interval = f" (95 %: {self.score.low:.3f} to {self.score.high:.3f})"
         return f"{mean:.3f}{interval} over {self.score.count} rollouts"
 
 
@@ -37,10 +51,11 @@ def assert_grades(
     fail_rollout_under: float | None = None,
     autograder: Grader | None = None,
 ) -> Grades:
-    """Score the rollouts, and fail when their mean score is below `fail_under`, or when one could not be scored.
+    """Score rollouts, and fail if their mean is below `fail_under` or one could not be scored.
 
-    `fail_interval_under` is for the lower end of the mean's 95 % interval, `fail_rollout_under` for every rollout. Rollouts
-    with one `example_id`, or one prompt, are one example.
+    `fail_interval_under` is for the lower end of the mean's 95 % interval, `fail_rollout_under` for
+    every rollout. Rollouts with the same `example_id`, or else the same prompt, are one example.
+    The message of a failure shows the worst rollouts, with the criteria that they failed and why.
 
     >>> from assay import Rubric
     >>> rollouts = [{"prompt": str(n), "completion": "yes"} for n in range(9)]
@@ -52,23 +67,120 @@ def assert_grades(
     if not rollouts:
         raise RubricError("there are no rollouts to grade: give at least one")
     reports = run_sync(rubric_of(rubric).score(rollouts, autograder=autograder))
-    places, mean = dict[str, int](), Mean()
+    example_numbers: dict[str, int] = {}
+    mean = Mean()
     for rollout, report in zip(rollouts, reports, strict=True):
-        if isinstance(rollout, Rollout):
-            example = rollout.fields.get("example_id", rollout.prompt)
-        else:
-            example = rollout.get("example_id", rollout.get("prompt", id(rollout)))
         if report.scored and report.score is not None:
-            mean.add(report.score, places.setdefault(repr(example), len(places)))
-    found = Grades(reports, mean.estimate())
-    low = [f"number {n}" for n, report in enumerate(reports) if thresholds.is_low(report.score)]
-    unscored = [report for report in reports if not report.scored]
+            example = _identify_example(rollout)
+            mean.add(report.score, example_numbers.setdefault(example, len(example_numbers)))
+    grades = Grades(reports, mean.estimate())
+    low = [
+        _name_rollout(rollout, number)
+        for number, (rollout, report) in enumerate(zip(rollouts, reports, strict=True))
+        if thresholds.is_low(report.score)
+    ]
     failure = thresholds.failure(
-        found.score, rollouts=len(reports), unscored=len(unscored), low=low
+        grades.score,
+        rollouts=len(reports),
+        unscored=sum(not report.scored for report in reports),
+        low=low,
     )
     if failure is not None:
-        errors = [
-            f"\n  {name}: {why}" for report in unscored for name, why in report.errors.items()
-        ]
-        raise AssertionError(failure.reason + "".join(errors[:1]))
-    return found
+        raise AssertionError("\n".join([failure.reason, *_describe_worst(rollouts, reports)]))
+    return grades
+
+
+def _identify_example(rollout: Rollout | Mapping[str, Any]) -> str:
+    if isinstance(rollout, Rollout):
+        return repr(rollout.fields.get("example_id", rollout.prompt))
+    return repr(rollout.get("example_id", rollout.get("prompt", id(rollout))))
+
+
+def _name_rollout(rollout: Rollout | Mapping[str, Any], number: int) -> str:
+    """Return the id of a rollout, or its number."""
+    fields = rollout.fields if isinstance(rollout, Rollout) else rollout
+    for column in ("example_id", "id"):
+        if fields.get(column) is not None:
+            return str(fields[column])
+    return f"number {number}"
+
+
+def _describe_worst(
+    rollouts: Sequence[Rollout | Mapping[str, Any]], reports: Sequence[EvaluationReport]
+) -> Iterator[str]:
+    """Yield lines about the worst rollouts: text, failed criteria and reasons; unscored ones first."""
+    numbers = sorted(range(len(reports)), key=lambda number: _get_rank(reports[number]))
+    for number in numbers[:WORST]:
+        rollout = rollouts[number]
+        report = reports[number]
+        completion = (
+            rollout.completion if isinstance(rollout, Rollout) else rollout.get("completion")
+        )
+        score = "unscored" if report.score is None else f"score {report.score:.3g}"
+        name = _name_rollout(rollout, number)
+        yield f"  {name}, {score}: {_quote_text(completion)}"
+        yield from _describe_failed_criteria(report)
+
+
+def _get_rank(report: EvaluationReport) -> float:
+    return -1.0 if report.score is None else report.score
+
+
+def _quote_text(completion: Any) -> str:
+    return f"“{shorten_line(completion_text(completion), _MAX_TEXT)}”"
+
+
+def _describe_failed_criteria(report: EvaluationReport) -> Iterator[str]:
+    for line in report.lines:
+        if line.counted and (line.error is not None or line.passed is False):
+            yield f"    {_describe_answer(line)}"
+
+
+def _describe_answer(line: CriterionReport) -> str:
+    """Return the name of a criterion, its answer and the reason."""
+    if line.error is not None:
+        return f"{line.name}: {shorten_line(line.error)}"
+    answer = f"{line.name}: {describe_verdict(line.short_answer, line.weight)}"
+    if not line.reason:
+        return answer
+    return f"{answer}, {shorten_line(line.reason)}"
+
+
+def assert_not_worse(
+    run: "Run | str | PathLike[str]", baseline: "Run | str | PathLike[str]"
+) -> "Comparison":
+    """Fail if a run scores lower than a baseline by more than chance; return the comparison.
+
+    Both are runs or their folders. The rollouts that fell most are shown. Raise `TrustError` if the
+    scores cannot be compared, for example because the rubrics differ.
+    """
+    __tracebackhide__ = True
+    from assay.trust import compare
+
+    before = baseline if isinstance(baseline, Run) else Run.open(baseline)
+    after = run if isinstance(run, Run) else Run.open(run)
+    comparison = compare(before, after)
+    names = ("the baseline", "the run")
+    if comparison.other_rubric or not comparison.score.examples:
+        raise TrustError(
+            f"{comparison.decide(names)}: score the baseline again with the rubric of the run "
+            "(assay score BASELINE -r RUBRIC -o FOLDER)"
+        )
+    if comparison.score.direction == "worse":
+        lines = [comparison.decide(names), *_describe_falls(comparison, after)]
+        raise AssertionError("\n".join(lines))
+    return comparison
+
+
+def _describe_falls(comparison: "Comparison", run: Run) -> Iterator[str]:
+    """Yield lines about the rollouts whose score fell most: text, changed criteria and reasons."""
+    fallen = [flip for flip in comparison.flips if flip.difference < 0]
+    for flip in fallen[:WORST]:
+        completion = run.row(*flip.key).fields.get("completion")
+        yield f"  {flip.name}, score {flip.before:.3g} → {flip.after:.3g}: {_quote_text(completion)}"
+        for change in flip.changes:
+            before, after = change.words
+            text = f"    {change.criterion}: {before} → {after}"
+            if change.reason_after:
+                text += f", {shorten_line(change.reason_after)}"
+            yield text
