@@ -24,9 +24,11 @@ MODEL = "http://127.0.0.1:8000/v1#qwen"
 BLOCK = re.compile(r"^```(\w+)(?: title=\"([^\"]+)\")?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"^\$ (.+)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
 STARTED = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
-# What differs from one printing to the next: times, and the version of a rubric, which covers the
-# code of its checks.
-CHANGING = re.compile(rf"{STARTED.pattern}|\b[\d.]+ m?s\b|\b[0-9a-f]{{12}}\b")
+# What differs from one printing to the next: times, versions of programs, and the version of a
+# rubric, which covers the code of its checks.
+CHANGING = re.compile(
+    rf"{STARTED.pattern}|\b[\d.]+ m?s\b|\b[0-9a-f]{{12}}\b|assay [\d.]+, python [\d.]+"
+)
 PAGES = [
     path
     for path in (ROOT / "README.md", *sorted(DOCS.rglob("*.md")))

@@ -56,7 +56,7 @@ async def test_a_key_in_a_complaint_is_struck_out(tmp_path, monkeypatch):
 
 
 def test_an_environment_keeps_them_with_the_first_row_of_a_group(tmp_path):
-    """One question about each of two rollouts."""
+    """One question about each of two rollouts; each has the call that generated it."""
     env = SingleTurnEnv(
         [{"question": "?"}], rubric=Rubric.from_dict([{"requirement": "Is polite"}])
     )
@@ -67,5 +67,6 @@ def test_an_environment_keeps_them_with_the_first_row_of_a_group(tmp_path):
         run=tmp_path / "run",
         judge_log=True,
     )
-    kept = {row.sample: len(row.judge_log) for row in Run.open(tmp_path / "run").rows()}
-    assert kept == {0: 2, 1: 0}
+    rows = Run.open(tmp_path / "run").rows()
+    kept = {row.sample: [call["role"] for call in row.judge_log] for row in rows}
+    assert kept == {0: ["model", "judge", "judge"], 1: ["model"]}

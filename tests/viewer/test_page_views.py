@@ -244,7 +244,7 @@ def test_what_a_judge_was_asked_and_said_is_there_word_for_word(look, page, kept
     """Markup in it is text."""
     [run] = page.request.get(f"{kept}api/runs").json()
     look(f"{kept}#/run/{run['id']}/row/1")
-    call = page.locator("section", has_text="Judge log").locator("details")
+    call = page.locator("section", has_text="Requests").locator("details")
     expect(call).to_have_count(1)
     call.locator("summary").click()
     expect(call).to_contain_text("please <i>come</i>")
@@ -283,7 +283,7 @@ def test_a_look_of_the_judge_is_shown_and_led_to(look, page, looked):
     expect(page.locator(".line .reason")).to_contain_text("(looked at: read_file(path: a.py))")
     expect(page.locator(".evidence .missing")).to_have_count(0)
     page.get_by_role("button", name="look1 “x = 1”").click()
-    shown = page.locator("section", has_text="Judge log").locator(".role-tool.pointed")
+    shown = page.locator("section", has_text="Requests").locator(".role-tool.pointed")
     expect(shown).to_be_visible()
     expect(shown).to_contain_text("x = 1")
 

@@ -310,7 +310,9 @@ def _make_environments(options: EvalOptions) -> list[envs.Environment]:
         data: Any = options.data  # given as a path, so that errors name the file and the line
         if options.mapping:
             data = rows_of(options.data, mapping=dict(options.mapping))
-        environments.append(envs.SingleTurnEnv(eval_dataset=data, rubric=rubric, prompt=prompt))
+        environment = envs.SingleTurnEnv(eval_dataset=data, rubric=rubric, prompt=prompt)
+        environment.data_source = options.data
+        environments.append(environment)
     return environments
 
 

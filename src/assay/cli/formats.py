@@ -9,8 +9,8 @@ import csv
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TextIO
 from xml.etree.ElementTree import Element, SubElement, tostring
@@ -150,6 +150,8 @@ class Format:
 
     title: str
     description: str = ""  # a line about the run
+    # More about the run, by what it is about, such as `data` and `model`.
+    details: Mapping[str, str] = field(default_factory=dict[str, str])
     criteria: Sequence[str] = ()
     judge: str | None = None
     thresholds: Thresholds | None = None
@@ -208,6 +210,8 @@ class Table(Format):
         head = f"{format_line(self.title)}: {colour_text(summary.headline, colour)}"
         if self.description:
             head += f"\n{format_line(self.description)}"
+        for name, text in self.details.items():
+            head += f"\n{name:<12}{format_line(text)}"
         tables = _format_summary_tables(summary, format_table)
         self._print("\n\n".join([head, *tables]))
 
@@ -221,6 +225,10 @@ class Markdown(Table):
         self._print(f"## {escape_markdown(self.title)}\n")
         if self.description:
             self._print(f"{escape_markdown(self.description)}\n")
+        for name, text in self.details.items():
+            self._print(f"- {name}: {escape_markdown(text)}")
+        if self.details:
+            self._print()
         if summary is not None:
             self.end(summary)
 
@@ -256,7 +264,20 @@ def _format_summary_tables(
 ) -> Iterator[str]:
     for section in summary.sections():
         yield format_section(section)
-    if summary.spent.calls or summary.spent.hits:
+    spending_lines = list(_list_spending(summary))
+    if spending_lines:
+        yield "\n".join(spending_lines)
+
+
+def _list_spending(summary: runs.Summary) -> Iterator[str]:
+    """Yield what was spent; on the model under test and on judges apart, if both were asked."""
+    by_role = {"model": summary.spent_on_model, "judge": summary.spent_on_judge}
+    if all(spent.calls or spent.hits for spent in by_role.values()):
+        for role, spent in by_role.items():
+            yield f"{role}: {describe_spending(spent)}"
+        if summary.spent != summary.spent_on_model + summary.spent_on_judge:
+            yield f"in all, with rollouts that were broken off: {describe_spending(summary.spent)}"
+    elif summary.spent.calls or summary.spent.hits:
         yield describe_spending(summary.spent)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -249,14 +249,17 @@ def make_saved_format(
     about: runs.RunAbout,
     options: DisplayOptions,
     format_row: FormatRow | None = None,
+    *,
+    has_details: bool = False,
 ) -> Format:
-    """Return the format that prints a saved run, with a line about what was run."""
+    """Return the format that prints a saved run, with a line about what was run, or all of it."""
     criteria: list[str] = []
     if about.rubric is not None:
         criteria = [criterion.name for criterion in about.rubric.criteria]
     return FORMATS[options.format](
         str(Path(folder)),
         description=_describe_run(about),
+        details=_list_details(about) if has_details else {},
         criteria=criteria,
         judge=about.judge,
         thresholds=options.thresholds,
@@ -278,6 +281,85 @@ def _describe_run(about: runs.RunAbout) -> str:
     if about.judge:
         parts.append(f"judge {about.judge}")
     return "; ".join(parts)
+
+
+def _list_details(about: runs.RunAbout) -> dict[str, str]:
+    """Return what decided the results, by what it is about; only what the run has recorded."""
+    details = {
+        "data": _describe_data(about.data),
+        "map": _format_settings(about.config.get("map", {})),
+        "sampling": _format_settings(about.config.get("sampling_args", {})),
+        "prompt": _describe_prompt(about),
+        "environment": _describe_environment(about.config),
+        "tools": _describe_tools(about.config.get("tools", {})),
+        "options": _format_settings(
+            {name: value for name, value in about.options.items() if name != "prompt_name"}
+        ),
+        "versions": ", ".join(f"{name} {version}" for name, version in about.versions.items()),
+    }
+    if about.resumed:
+        details["resumed"] = format_count(about.resumed, "time")
+    return {name: text for name, text in details.items() if text}
+
+
+def _describe_data(data: Mapping[str, Any]) -> str:
+    parts: list[str] = []
+    source = data.get("source")
+    if source:
+        parts.append(source if isinstance(source, str) else ", ".join(source))
+    if "rows" in data:
+        parts.append(format_count(data["rows"], "row"))
+    file_hash = data.get("sha256") or data.get("fingerprint")
+    if file_hash:
+        parts.append(f"hash {file_hash[:12]}")
+    return ", ".join(parts)
+
+
+def _describe_prompt(about: runs.RunAbout) -> str:
+    prompt = about.config.get("prompt")
+    if not prompt:
+        return ""
+    parts: list[str] = []
+    if prompt.get("system"):
+        parts.append(f"system {_quote(prompt['system'])}")
+    shots = [*(prompt.get("few_shot") or ()), *(prompt.get("examples") or ())]
+    if shots:
+        parts.append(f"{format_count(len(shots), 'few-shot message')}")
+    if prompt.get("user"):
+        parts.append(f"user {_quote(prompt['user'])}")
+    text = "; ".join(parts)
+    name = about.options.get("prompt_name")
+    return f"{name}: {text}" if name else text
+
+
+def _quote(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _describe_environment(config: Mapping[str, Any]) -> str:
+    if "environment" not in config:
+        return ""
+    parts = [config["environment"]]
+    settings = _format_settings(config.get("settings", {}))
+    if settings:
+        parts.append(settings)
+    if "code" in config:
+        parts.append(f"code {config['code'][:12]}")
+    return ", ".join(parts)
+
+
+def _describe_tools(tools: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} (code {code[:12]})" for name, code in tools.items())
+
+
+def _format_settings(settings: Mapping[str, Any]) -> str:
+    """Return settings as `name value, …`, without those that are not set."""
+    parts: list[str] = []
+    for name, value in settings.items():
+        if value is not None and value != {}:
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            parts.append(f"{name} {text}")
+    return ", ".join(parts)
 
 
 class RowPrinter:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -12,11 +11,11 @@ import click
 
 from assay import runs
 from assay.cli.base_command import EXIT_OK, Command
-from assay.cli.formats import format_brief_row, format_full_row
+from assay.cli.formats import format_brief_row, format_row_name
 from assay.cli.inputs import open_run
 from assay.cli.options import DisplayOptions, count, display_options, number_type
 from assay.cli.run_output import choose_exit_code, list_low_rows, make_saved_format
-from assay.display import escape_control_characters
+from assay.cli.transcript import format_requests, format_whole_row
 
 
 @click.command(
@@ -35,6 +34,12 @@ from assay.display import escape_control_characters
     type=count,
     default=0,
     help="Which rollout of the EXAMPLE, from 0.",
+)
+@click.option(
+    "--requests",
+    is_flag=True,
+    help="With --row, show every request to the model and to judges too; they are saved with "
+    "--judge-log.",
 )
 @click.option("--errors", is_flag=True, help="Show only rollouts with errors.")
 @click.option(
@@ -55,9 +60,11 @@ def command(**values: Any) -> int:
     run = open_run(options.run)
     if options.example is not None:
         return _print_row(run, options.example, options)
+    if options.requests:
+        raise click.UsageError("--requests shows those of one rollout: name it with --row")
     summary = run.summary()
     format_row = format_brief_row if options.shows_rows else None
-    output = make_saved_format(options.run, run.about, options, format_row)
+    output = make_saved_format(options.run, run.about, options, format_row, has_details=True)
     rows: Iterable[runs.Row] = ()
     if options.shows_rows or not options.is_for_people:
         rows = islice(_select_rows(run, options), options.limit)
@@ -78,6 +85,7 @@ class ShowOptions(DisplayOptions):
     rows: bool
     example: str | None
     sample: int
+    requests: bool
     errors: bool
     below: float | None
     task: str | None
@@ -111,8 +119,14 @@ def _print_row(run: runs.Run, example: str, options: ShowOptions) -> int:
         row = run.row(example, options.sample)
     except KeyError as error:
         raise click.UsageError(f"{error.args[0]}: --rows lists the rollouts") from None
+    if options.requests and not row.judge_log:
+        raise click.UsageError(
+            f"no requests were saved with {format_row_name(row)}: make the run with --judge-log"
+        )
     if options.format == "table":
-        print(_format_whole_row(row))
+        print(format_whole_row(row))
+        if options.requests:
+            print(f"\n{format_requests(row)}")
         return EXIT_OK
     output = make_saved_format(options.run, run.about, options, format_brief_row)
     output.begin(None)
@@ -120,25 +134,3 @@ def _print_row(run: runs.Run, example: str, options: ShowOptions) -> int:
     if options.format != "markdown":  # these are not complete without their end
         output.end(run.summary())
     return EXIT_OK
-
-
-def _format_whole_row(row: runs.Row) -> str:
-    """Return the fields of a row, prompt, completion and answer first, and then its report."""
-    first_names = [name for name in ("prompt", "completion", "answer") if name in row.fields]
-    other_names = [name for name in row.fields if name not in first_names]
-    lines: list[str] = []
-    for name in [*first_names, *other_names]:
-        lines.append(f"{name}: {_format_value(row.fields[name])}")
-    if row.model:
-        lines.append(f"model: {row.model}")
-    if row.timing:
-        seconds = ", ".join(f"{name} {value:.2f} s" for name, value in row.timing.items())
-        lines.append(f"timing: {seconds}")
-    safe_lines = [escape_control_characters(line) for line in lines]
-    return "\n".join([*safe_lines, format_full_row(row, {})])
-
-
-def _format_value(value: object) -> str:
-    if isinstance(value, str):
-        return value
-    return json.dumps(value, ensure_ascii=False)

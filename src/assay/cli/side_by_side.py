@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 
 from assay import runs
+from assay.cli.transcript import format_part
 from assay.display import Section, colour_text, escape_control_characters
-from assay.messages import Part, read_parts
+from assay.messages import read_parts
 
 _GAP = "  │  "
 _MIN_WIDTH = 20  # of a column, in characters
@@ -41,16 +42,10 @@ def _pair_messages(pair: Sequence[runs.Row]) -> Iterator[tuple[str, str]]:
         first_parts = [part for part in first if part.in_prompt is in_prompt]
         second_parts = [part for part in second if part.in_prompt is in_prompt]
         for first_part, second_part in zip_longest(first_parts, second_parts):
-            yield _format_part(first_part), _format_part(second_part)
-
-
-def _format_part(part: Part | None) -> str:
-    if part is None:
-        return ""
-    label = part.role
-    if part.kind != "text":
-        label += f", {part.kind}"
-    return f"{label}: {part.text}"
+            cells: list[str] = []
+            for part in (first_part, second_part):
+                cells.append("" if part is None else format_part(part))
+            yield cells[0], cells[1]
 
 
 def _format_cells(cells: tuple[str, str], width: int) -> Iterator[str]:

@@ -195,6 +195,11 @@ class Environment(Hooked, ABC):
             **self.asks,
         )
         self._sources = {"dataset": dataset, "eval_dataset": eval_dataset}
+        source = dataset if eval_dataset is None else eval_dataset
+        # The file that the data set was read from, for the record of a run; None if there is none.
+        self.data_source: str | None = None
+        if isinstance(source, str | os.PathLike):
+            self.data_source = os.fspath(cast("str | os.PathLike[str]", source))
         self._examples: dict[str, list[Example] | None] = {}
         for name, source in self._sources.items():
             if source is not None and not callable(source):

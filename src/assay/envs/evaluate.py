@@ -21,6 +21,7 @@ from assay.envs.model_under_test import ModelUnderTest
 from assay.envs.results import Results
 from assay.errors import RubricError, SignatureError
 from assay.graders.grader import Grader
+from assay.identity import identify_or_unknown
 from assay.models.budgets import (
     Ledger,
     RolloutSpending,
@@ -28,8 +29,10 @@ from assay.models.budgets import (
     counting_in,
     raise_if_price_unknown,
 )
+from assay.models.callable_tool import get_tool_name
 from assay.models.limiter import Limits
 from assay.models.model import Price
+from assay.models.model import judge_log as logging_calls
 from assay.plan import Traits
 from assay.redaction import get_logger
 from assay.report import EvaluationReport
@@ -37,7 +40,7 @@ from assay.rubric import Rubric
 from assay.runs import pipeline
 from assay.runs.journal import Run
 from assay.runs.jsonable import as_text, to_jsonable
-from assay.runs.metadata import RunAbout, judge_of
+from assay.runs.metadata import RunAbout, describe_file, judge_of
 from assay.runs.row import COLUMN, Key, Row
 from assay.runs.row_rubrics import unreadable_report
 from assay.runs.spending import Spending
@@ -232,7 +235,10 @@ class Evaluator(pipeline.Pipeline):
         """Have the model do one rollout. What goes wrong is this rollout's, and no other's."""
         started = time.monotonic()
         under_test = self._under_test
-        with counting_in(Ledger(parent=Ledger.current())) as ledger:
+        with (
+            counting_in(Ledger(parent=Ledger.current())) as ledger,
+            logging_calls(wanted=self._judge_log) as calls,
+        ):
             try:
                 args = (under_test, under_test.name, under_test.sampling_args)
                 state = await self._environment.attempt(job.example, *args)
@@ -265,6 +271,7 @@ class Evaluator(pipeline.Pipeline):
             spent_on_model=spent,
             timing={"generation": round(time.monotonic() - started, 6)},
             model=model,
+            judge_log=tuple(call._asdict() for call in calls),
             number=job.number,
         )
         job.state = state
@@ -446,8 +453,13 @@ async def carry_out(
                 "rollouts_per_example": times,
                 "max_concurrent": under_test.at_once,
                 "pass_rule": pass_rule,
+                **_name_prompt(environment),
             },
-            data={"rows": len(data), "fingerprint": digest.hexdigest()},
+            data={
+                **describe_file(environment.data_source),
+                "rows": len(data),
+                "fingerprint": digest.hexdigest(),
+            },
         )
     jobs = jobs_of(examples, times=times)
     _refuse_unknown_prices(under_test, rubric, options.get("grader"))
@@ -516,13 +528,35 @@ def _describe_environment(environment: "Environment") -> dict[str, Any]:
         description["env_id"] = environment.env_id
     if environment.env_args:
         description["env_args"] = dict(environment.env_args)
+    if not type(environment).__module__.startswith("assay."):
+        description["code"] = identify_or_unknown(type(environment))
+    tools = getattr(environment, "tools", None)
+    if isinstance(tools, Sequence) and tools:
+        functions = cast("Sequence[Any]", tools)
+        # The hash of a tool covers its code, on which the answers of the model depend.
+        description["tools"] = {
+            get_tool_name(function): identify_or_unknown(function) for function in functions
+        }
+    if environment.prompt is not None:
+        description["prompt"] = environment.prompt.to_dict()
+    elif environment.system_prompt or environment.few_shot:
+        description["prompt"] = {
+            "system": environment.system_prompt,
+            "few_shot": environment.few_shot,
+        }
     return description
+
+
+def _name_prompt(environment: "Environment") -> dict[str, str]:
+    """Return the name of the prompt template, which may change when a run is resumed."""
+    prompt = environment.prompt
+    return {"prompt_name": prompt.name} if prompt is not None and prompt.name else {}
 
 
 def _read_settings(environment: "Environment") -> dict[str, Any]:
     """Return the plain arguments of an environment's constructors that it keeps as attributes.
 
-    The system prompt is left out, because the prompts of the data hold it.
+    The system prompt is left out: it is part of the description of the prompt.
     """
     names: set[str] = set()
     for base in type(environment).__mro__:

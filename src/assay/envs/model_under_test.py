@@ -12,7 +12,7 @@ from assay.errors import Refused
 from assay.media import read_message_media
 from assay.models import Limits, Model, Price, Reply, Request, model_of
 from assay.models.endpoint_model import EndpointModel
-from assay.models.model import Tool
+from assay.models.model import Tool, ask_and_log
 from assay.models.sdk import format_of_client
 from assay.redaction import redact
 from assay.types import Message
@@ -130,15 +130,14 @@ class ModelUnderTest:
         seed = request.seed
         if type(seed) is int:
             seed += sample
-        return await self.model(
-            replace(
-                request,
-                messages=tuple(complete_messages),
-                tools=tools,
-                sample=sample,
-                seed=seed,
-            )
+        request = replace(
+            request,
+            messages=tuple(complete_messages),
+            tools=tools,
+            sample=sample,
+            seed=seed,
         )
+        return await ask_and_log(self.model, request, role="model")
 
 
 def use_client_in_this_loop(client: Any) -> Any:

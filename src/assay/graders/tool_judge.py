@@ -28,7 +28,7 @@ from assay.media import KIND_BY_MEDIA_TYPE, Attachment, Medium, detect_media_typ
 from assay.messages import Part, ToolCall, read_parts
 from assay.models.budgets import budget, is_dry_run
 from assay.models.callable_tool import CallableTool, ToolError, assistant_message, result_content
-from assay.models.model import Model, Reply, Request, ask_judge, media_of
+from assay.models.model import Model, Reply, Request, ask_and_log, media_of
 from assay.models.structured import read_structured
 from assay.report import Score
 from assay.tools import failure
@@ -244,7 +244,7 @@ class _Conversation:
             if turn > 1:
                 # The next turn repeats all messages so far, so the endpoint should cache them.
                 turn_request = replace(turn_request, shared=len(messages))
-            reply = await ask_judge(self.model, turn_request, logged_count)
+            reply = await ask_and_log(self.model, turn_request, logged_count)
             logged_count = len(messages)
             message = assistant_message(reply, turn)
             if reply.tool_calls:
@@ -261,7 +261,7 @@ class _Conversation:
             break
         last_message = {"role": "user", "content": system_prompt("tool_judge_verdict")}
         last_request = replace(request, messages=(*messages, last_message))
-        return await ask_judge(self.model, last_request, logged_count)
+        return await ask_and_log(self.model, last_request, logged_count)
 
     async def _call_tools(self, tool_calls: Sequence[ToolCall]) -> list[str | Medium]:
         """Call tools concurrently; return one text or image per call.

@@ -17,7 +17,16 @@ from assay.models.budgets import (
     reserve_dollars,
 )
 from assay.models.finish_reasons import check_complete
-from assay.models.model import Model, Price, Reply, Request, Usage, parts_in, schema_text
+from assay.models.model import (
+    Model,
+    Price,
+    Reply,
+    Request,
+    Usage,
+    note_sent_body,
+    parts_in,
+    schema_text,
+)
 from assay.models.network_thread import run_on_loop, run_on_network_thread
 from assay.models.retry import Endpoint
 from assay.models.structured import read_structured
@@ -172,6 +181,7 @@ class EndpointModel:
             # the meantime which parameters the endpoint refuses.
             payload = self._write_payload(request, omitted)
             sent_parameters = payload.used
+            note_sent_body(payload.body)
             return await send(payload, seconds)
 
         while True:

@@ -8,7 +8,9 @@ Each step is such a function, too, and wraps the next one. A model that cannot a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+import hashlib
+import re
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -16,7 +18,7 @@ from functools import cache, cached_property
 from itertools import groupby
 from json import dumps
 from operator import itemgetter
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, cast, runtime_checkable
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, cast, runtime_checkable
 
 from pydantic import BaseModel
 
@@ -343,13 +345,16 @@ def has_room(model: Model) -> bool:
 
 
 class LoggedCall(NamedTuple):
-    """One question to a judge and its answer."""
+    """One question to a judge, or one call of the model under test, and its answer."""
 
-    judge: str  # the model's id
+    judge: str  # the id of the model that was asked
     question: str  # the hash of the criterion's question; empty if several were asked at once
     messages: tuple[Message, ...]
     reply: str  # the text of the reply; for a failed call, the error
     source: Source | Literal["error"]
+    role: Literal["judge", "model"] = "judge"
+    # The body that was sent last; None if the reply came from a cache or from a function.
+    request: Mapping[str, Any] | None = None
 
 
 _current_log: ContextVar[list[LoggedCall] | None] = ContextVar("assay_judge_log", default=None)
@@ -366,7 +371,24 @@ def judge_log(*, wanted: bool = True) -> Generator[list[LoggedCall]]:
         yield calls
 
 
-async def ask_judge(model: Model, request: Request, logged_messages: int = 0) -> Reply:
+# The bodies of the calls that are being logged, in the order in which they were sent.
+_sent_bodies: ContextVar[list[Mapping[str, Any]] | None] = ContextVar("assay_sent", default=None)
+
+
+def note_sent_body(body: Mapping[str, Any]) -> None:
+    """Keep the body of a call that is sent now, if calls are logged."""
+    bodies = _sent_bodies.get()
+    if bodies is not None:
+        bodies.append(body)
+
+
+async def ask_and_log(
+    model: Model,
+    request: Request,
+    logged_messages: int = 0,
+    *,
+    role: Literal["judge", "model"] = "judge",
+) -> Reply:
     """Return the model's reply, and log the call if there is a log.
 
     `logged_messages` is for a conversation: how many of the first messages were logged with an
@@ -387,11 +409,15 @@ async def ask_judge(model: Model, request: Request, logged_messages: int = 0) ->
                 messages=messages,
                 reply=reply,
                 source=source,
+                role=role,
+                request=_shorten_media(bodies[-1]) if bodies else None,
             )
         )
 
+    bodies: list[Mapping[str, Any]] = []
     try:
-        reply = _check_types(await model(request), model)
+        with set_variable(_sent_bodies, bodies):
+            reply = _check_types(await model(request), model)
     except Exception as error:
         log_call(describe_error(error), "error")
         raise
@@ -399,6 +425,25 @@ async def ask_judge(model: Model, request: Request, logged_messages: int = 0) ->
     lines += [f"{call.name}({call.arguments})" for call in reply.tool_calls]
     log_call("\n".join(lines), reply.source)
     return reply
+
+
+_BASE64: Final = re.compile(r"(data:[^,]*,)?([A-Za-z0-9+/]{1000,}={0,2})")
+
+
+def _shorten_media(value: Any) -> Any:
+    """Return a body with the length and the hash of media in place of their content."""
+    if isinstance(value, Mapping):
+        items = cast("Mapping[str, Any]", value).items()
+        return {name: _shorten_media(item) for name, item in items}
+    if isinstance(value, list | tuple):
+        return [_shorten_media(item) for item in cast("Sequence[Any]", value)]
+    if isinstance(value, str):
+        match = _BASE64.fullmatch(value)
+        if match is not None:
+            digest = hashlib.sha256(match[2].encode()).hexdigest()
+            start = match[1] or ""
+            return f"{start}({len(match[2]):,} characters of base64, sha256 {digest})"
+    return value
 
 
 def _check_types(reply: Reply, model: Model) -> Reply:

@@ -20,7 +20,7 @@ from assay.graders.fences import fence
 from assay.graders.judge_input import build_judge_input
 from assay.graders.prompt_text import prompt_version, system_prompt
 from assay.models import Model, Request, default_model, model_of
-from assay.models.model import ask_judge
+from assay.models.model import ask_and_log
 from assay.models.structured import without_thoughts
 from assay.parsers import Parser, XMLParser
 from assay.plan import Plan
@@ -282,7 +282,7 @@ class JudgeRubric(Rubric):
         if self._hardened:
             messages = ({"role": "system", "content": self._system_prompt}, *messages)
         request = Request(messages, prompt=prompt_version("judge"), **self._request_settings)
-        reply = await ask_judge(model, request)
+        reply = await ask_and_log(model, request)
         replies[key] = reply.text
         return reply.text
 

@@ -2,11 +2,12 @@
 
 import hashlib
 import platform
+import subprocess
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cache, cached_property
 from inspect import Parameter, signature
 from os import PathLike
 from pathlib import Path
@@ -33,6 +34,7 @@ from assay.runs.stats import PassRule
 from assay.wording import explain_first_error, format_value
 
 FORMAT = "assay.run/1"
+GIT_SECONDS = 5.0  # how long to wait for git to name the commit
 
 # What is known of a criterion as the criterion itself has it.
 _SAME = (
@@ -207,6 +209,9 @@ class RunAbout:
             rubric = RubricAbout.of(rubric)
         created = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
         versions = {"assay": __version__, "python": platform.python_version()}
+        commit = find_git_commit(Path.cwd())
+        if commit is not None:
+            versions["git"] = commit
         judge = judge_name(judge) if isinstance(judge, Grader) else judge
         return cls(kind, created, versions, rubric=rubric, judge=judge, **known)
 
@@ -292,6 +297,9 @@ class RunAbout:
         elif self.rubric is not other.rubric:
             told.append(f"the run {'had no' if self.rubric is None else 'had a'} rubric of its own")
         told += _changes(self.config, other.config)
+        before, after = self.versions.get("assay"), other.versions.get("assay")
+        if before != after:
+            told.append(f"it was begun with assay {before}, and this is assay {after}")
         # Data is known by its fingerprint where it has one: the same file may be named otherwise.
         data = [about.data for about in (self, other)]
         if all("fingerprint" in each for each in data):
@@ -404,6 +412,32 @@ def _settings(grader: Grader) -> Iterator[str]:
             # Which of several answers to one question it gives is no setting.
             if each.name != "sample" and value != each.default:
                 yield f"{each.name}={value!r}" if each.name != "examples" else "with examples"
+
+
+@cache
+def find_git_commit(folder: Path) -> str | None:
+    """Return the commit of a folder, with `-dirty` if files were changed since.
+
+    None if the folder is not in a git repository, or git is not there.
+    """
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    try:
+        done = subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, timeout=GIT_SECONDS, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip() or None
+
+
+def describe_file(path: str | PathLike[str] | None) -> dict[str, Any]:
+    """Return the path of a data file and the hash of its content; nothing if there is no file."""
+    if path is None:
+        return {}
+    about = data_about(path)
+    if "fingerprint" not in about:
+        return about
+    return {"source": about["source"], "sha256": about["fingerprint"]}
 
 
 def data_about(source: object) -> dict[str, Any]:

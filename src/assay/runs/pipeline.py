@@ -560,7 +560,7 @@ class Pipeline:
             if kept := {name: state[name] for name in pending.columns if state.get(name)}:
                 changes["fields"] = {**row.fields, **kept}
             if pending.scorer is not None:
-                changes |= {"spent": row.spent + next(shares), "judge_log": log}
+                changes |= {"spent": row.spent + next(shares), "judge_log": (*row.judge_log, *log)}
                 changes["timing"]["scoring"] = seconds
                 log = ()
             row.give(**changes)

@@ -95,6 +95,8 @@ def whole_row(
         "media": [_media(part) for part in parts if part.kind in MEDIA_KINDS],
         "timing": dict(row.timing),
         "spent": row.spent.to_dict(),
+        "spent_on_model": row.spent_on_model.to_dict(),
+        "spent_on_judge": row.spent_on_judge.to_dict(),
         "judge_log": [
             {**call, "criterion": names.get(call["question"].partition("@")[0])}
             for call in row.judge_log

@@ -137,20 +137,26 @@
     judgeLog() {
       const log = this.row.judge_log;
       if (!log?.length) return null;
-      return section("Judge log", {}, log.map((one) => element("details", { "data-criterion": one.criterion || null },
-        element("summary", {}, foreign([one.criterion, one.judge, one.source].filter(Boolean).join(" · "))),
+      const about = (one) => (one.role === "model" ? "model under test" : one.criterion);
+      return section("Requests", {}, log.map((one) => element("details", { "data-criterion": one.criterion || null },
+        element("summary", {}, foreign([about(one), one.judge, one.source].filter(Boolean).join(" · "))),
         assay.messages.messages(one.messages || [], { raw: true }),
-        one.reply === undefined ? null : assay.messages.messages([{ role: "reply", content: assay.words.plain(one.reply) }], { raw: true }))));
+        one.reply === undefined ? null : assay.messages.messages([{ role: "reply", content: assay.words.plain(one.reply) }], { raw: true }),
+        one.request ? element("details", {}, element("summary", {}, "as it was sent"), assay.messages.value(one.request)) : null)));
     }
 
     facts() {
       const { row } = this;
       const spent = row.spent || {};
+      const parts = [["model", row.spent_on_model], ["judge", row.spent_on_judge]].filter(([, part]) => part?.calls || part?.hits);
+      const describe = ({ prompt, completion, cost }) =>
+        `${count(prompt || 0)} input, ${count(completion || 0)} output tokens, ${cost === null ? "cost not known" : dollars(cost ?? 0)}`;
       const known = [
         ...Object.entries(row.timing || {}).map(([name, value]) => [`time, ${name}`, seconds(value)]),
         ["cost", spent.cost === null ? "not known" : dollars(spent.cost ?? 0)],
         ["tokens", `${count(spent.prompt || 0)} input, ${count(spent.completion || 0)} output`],
         ["calls", `${count(spent.calls || 0)}${spent.hits ? `, ${count(spent.hits)} more from the cache` : ""}`],
+        ...(parts.length > 1 ? parts.map(([name, part]) => [`${name} alone`, describe(part)]) : []),
         row.model ? ["model", foreign(row.model)] : null,
       ].filter(Boolean);
       const extra = [...(row.info ? [["info", row.info]] : []), ...Object.entries(row.columns || {})];

@@ -1,0 +1,195 @@
+"""A run records what was run and what was sent, and `assay show` prints it."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay import Rubric
+from assay.cli import main
+from assay.envs import SingleTurnEnv, ToolEnv
+from assay.runs import Run, RunError
+from assay.runs.metadata import find_git_commit
+from assay.testing import ModelServer, tool_call
+
+QUESTIONS = [{"id": "fr", "question": "The capital of France?", "answer": "Paris"}]
+RUBRIC = [{"name": "polite", "requirement": "Is polite"}]
+PROMPT = "system: Be brief.\nfew_shot:\n- {user: 1 + 1?, assistant: '2'}\nuser: 'Q: {question}'\n"
+
+pytestmark = pytest.mark.usefixtures("place")
+
+
+def answer(system: str, user: str) -> Any:
+    if "criterion" in system:
+        return {"explanation": "It is.", "criterion_status": "MET"}
+    return "Paris."
+
+
+@pytest.fixture
+def evaluate(
+    files: Any, serve: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> Any:
+    """Return a function that runs `assay eval` into `run`, and returns its exit code and messages."""
+    monkeypatch.chdir(tmp_path)
+    files("questions.jsonl", QUESTIONS)
+    files("rubric.json", RUBRIC)
+    files("brief.yaml", PROMPT)
+    model, judge = serve(answer), serve(answer)
+
+    def run(*arguments: str) -> tuple[int, str]:
+        command = ["eval", "questions.jsonl", "-r", "rubric.json", "--no-cache", "-o", "run"]
+        command += ["-m", model.model, "--judge", judge.model, "--prompt", "brief.yaml"]
+        code = main([*command, *arguments])
+        return code, capsys.readouterr().err
+
+    run.servers = (model, judge)
+    return run
+
+
+def show(capsys: Any, *arguments: str) -> str:
+    code = main(["show", "run", *arguments])
+    printed = capsys.readouterr()
+    assert code == 0, printed.err
+    return printed.out
+
+
+def test_show_prints_what_was_run(evaluate: Any, capsys: Any) -> None:
+    """Data and its hash, sampling, prompt, environment and versions."""
+    assert evaluate("--temperature", "0.5")[0] == 0
+    printed = show(capsys)
+    about = Run.open("run").about
+    assert f"data        questions.jsonl, 1 row, hash {about.data['sha256'][:12]}" in printed
+    assert "sampling    temperature 0.5\n" in printed
+    assert 'brief: system "Be brief."; 2 few-shot messages; user "Q: {question}"' in printed
+    assert "environment SingleTurnEnv, max_turns 1\n" in printed
+    assert "versions    assay " in printed
+
+
+def test_a_run_with_another_prompt_is_not_resumed(evaluate: Any, files: Any) -> None:
+    """The message shows both prompts."""
+    evaluate()
+    files("brief.yaml", PROMPT.replace("Be brief.", "Be long."))
+    code, error = evaluate("--resume")
+    assert code == 2
+    assert "prompt was" in error
+    assert "Be long." in error
+
+
+def test_the_commit_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a mark if files have changed since; outside of a repository there is none."""
+    monkeypatch.chdir(tmp_path)
+    find_git_commit.cache_clear()
+    assert find_git_commit(tmp_path) is None
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org"]
+    for command in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "first"]):
+        subprocess.run([*git, *command], check=True)
+    head = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
+    find_git_commit.cache_clear()
+    assert find_git_commit(tmp_path) == head.stdout.strip()
+    (tmp_path / "file").write_text("1")
+    subprocess.run([*git, "add", "file"], check=True)
+    find_git_commit.cache_clear()
+    assert find_git_commit(tmp_path) == f"{head.stdout.strip()}-dirty"
+    find_git_commit.cache_clear()
+
+
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def make_tool(offset: int) -> Any:
+    def total(a: int, b: int) -> int:
+        """Add two numbers."""
+        return a + b + offset
+
+    return total
+
+
+def test_a_run_with_a_changed_tool_is_not_resumed(tmp_path: Path) -> None:
+    """The hash of a tool covers its code."""
+    with ModelServer("3") as server:
+        rubric = Rubric([{"check": {"contains": "3"}}])
+
+        def run(offset: int, *, resume: bool) -> None:
+            env = ToolEnv([{"question": "1 + 2?"}], tools=[make_tool(offset)], rubric=rubric)
+            env.evaluate_sync(model=server.model, run=tmp_path / "run", resume=resume)
+
+        run(0, resume=False)
+        run(0, resume=True)
+        with pytest.raises(RunError, match="tools was"):
+            run(1, resume=True)
+
+
+def test_the_exact_requests_are_shown(evaluate: Any, capsys: Any) -> None:
+    """Those to the model under test and to the judge, as the endpoints received them."""
+    evaluate("--judge-log", "--temperature", "0.5", "--seed", "3")
+    model, judge = evaluate.servers
+    row = Run.open("run").row("fr")
+    requests = {call["role"]: call["request"] for call in row.judge_log}
+    assert requests == {"model": model.asked[0].body, "judge": judge.asked[0].body}
+    printed = show(capsys, "--row", "fr", "--requests")
+    assert f"request to the model under test, {model.model}" in printed
+    assert json.dumps(model.asked[0].body, indent=2) in printed
+    assert json.dumps(judge.asked[0].body, indent=2, ensure_ascii=False) in printed
+    assert "reply (model)\n  Paris." in printed
+
+
+def test_requests_that_were_not_saved_cannot_be_shown(evaluate: Any, capsys: Any) -> None:
+    """The message says how to save them."""
+    evaluate()
+    assert main(["show", "run", "--row", "fr", "--requests"]) == 2
+    assert "make the run with --judge-log" in capsys.readouterr().err
+
+
+def test_tokens_of_model_and_judge_are_printed_apart(evaluate: Any, capsys: Any) -> None:
+    """Below the tables, and for a single rollout."""
+    evaluate()
+    model, judge = evaluate.servers
+    model_line = f"1 call, {model.prompt_tokens} input and {model.completion_tokens} output tokens"
+    judge_line = f"1 call, {judge.prompt_tokens} input and {judge.completion_tokens} output tokens"
+    for printed in (show(capsys), show(capsys, "--row", "fr")):
+        assert model_line in printed
+        assert f"judge: {judge_line}" in printed
+
+
+def test_a_conversation_is_shown_message_by_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    """With roles, reasoning, calls of tools and their results."""
+    monkeypatch.chdir(tmp_path)
+
+    def reply(messages: Any) -> Any:
+        if messages[-1]["role"] == "tool":
+            return "<think>That was\nthe tool.</think>It is 3."
+        return tool_call("add", a=1, b=2)
+
+    with ModelServer(reply) as server:
+        env = ToolEnv(
+            [{"id": "sum", "question": "1 + 2?"}],
+            tools=[add],
+            system_prompt="Use the tool.",
+            rubric=Rubric([{"check": {"contains": "3"}}]),
+        )
+        env.evaluate_sync(model=server.model, run="run")
+    assert show(capsys, "--row", "sum").startswith(
+        "prompt\n  system: Use the tool.\n  user: 1 + 2?\n"
+        'completion\n  assistant calls add({"a": 1, "b": 2})\n  tool returns: 3\n'
+        "  assistant, thinking: That was\n    the tool.\n  assistant: It is 3.\n"
+    )
+    assert "tools       add (code " in show(capsys)
+
+
+def test_a_system_prompt_is_part_of_the_record(tmp_path: Path) -> None:
+    """As if it stood in a template."""
+    with ModelServer("4") as server:
+        env = SingleTurnEnv(
+            [{"question": "2 + 2?"}],
+            system_prompt="Be brief.",
+            rubric=Rubric([{"check": {"contains": "4"}}]),
+        )
+        env.evaluate_sync(model=server.model, run=tmp_path / "run")
+    prompt = Run.open(tmp_path / "run").about.config["prompt"]
+    assert prompt["system"] == "Be brief."
