@@ -254,3 +254,24 @@ async def test_a_check_that_says_why_counts_as_one_that_does_not():
     rubric = Rubric([lambda: Score(1.0, reason="so")])
     [report] = await rubric.score([{}])
     assert summarize([Row("0", report=report)]).criteria["check_1"].met == 1
+
+
+async def test_pass_rates_are_counted_for_each_task():
+    """Two rollouts of four examples of two tasks, whose rows come in turns."""
+    names = ["a", "b", "c", "d"] * 2
+    rows = [
+        Row(
+            row.example,
+            row.sample,
+            {"task": "sums" if row.example in "ab" else "words"},
+            row.report,
+        )
+        for row in await rows_of([1, 1, 0, 1, 1, 0, 0, 0], names=names)
+    ]
+    summary = summarize(rows)
+    assert (summary.passes[1].any, summary.passes[2].all) == (0.5, 0.25)
+    sums, words = summary.tasks["sums"].passes, summary.tasks["words"].passes
+    assert (sums[1].any, sums[2].any, sums[2].all) == (0.75, 1.0, 0.5)
+    assert (words[1].any, words[2].any, words[2].all) == (0.25, 0.5, 0.0)
+    assert "2, task sums" in str(summary)
+    assert Summary.from_dict(summary.to_dict()).tasks["words"].passes == words

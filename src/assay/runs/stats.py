@@ -89,6 +89,27 @@ NO_ESTIMATE = MeanEstimate()
 
 
 @dataclass(slots=True)
+class ExamplePositions:
+    """Where examples stand in arrays that hold a value for each of them, by their numbers."""
+
+    _start: int = 0  # the number of the first example
+    # The position of each example; None while they stand in the order of their numbers.
+    _by_number: dict[int, int] | None = None
+
+    def find(self, number: int, size: int) -> int:
+        """Return the position of an example in arrays of this size, or at their end or behind it."""
+        if not size:
+            self._start = number
+        position = number - self._start
+        if self._by_number is None and not 0 <= position <= size + _GAP + size // 4:
+            # One of many tasks, or a criterion of few rows: gaps would take more memory than values.
+            self._by_number = {self._start + index: index for index in range(size)}
+        if self._by_number is None:
+            return position
+        return self._by_number.setdefault(number, size)
+
+
+@dataclass(slots=True)
 class Mean:
     """Values as they come, in a few sums; and two numbers an example, unless each comes once."""
 
@@ -105,10 +126,7 @@ class Mean:
         default_factory=lambda: array("L")
     )  # how many values each example has
     _sums: "array[float]" = field(default_factory=lambda: array("d"))
-    _start: int = 0  # the number of the first example
-    _where: dict[int, int] | None = (
-        None  # where each stands; None while they stand in the order of their numbers
-    )
+    _positions: ExamplePositions = field(default_factory=ExamplePositions)
 
     def add(self, value: float, place: int | None = None) -> None:
         """Count a value of the example with this number; None for one that comes only once."""
@@ -136,14 +154,7 @@ class Mean:
 
     def _index(self, place: int) -> int:
         size = len(self._counts)
-        if not size:
-            self._start = place
-        index = place - self._start
-        if self._where is None and not 0 <= index <= size + _GAP + size // 4:
-            # One of many tasks, or a criterion of few rows: gaps would fill more memory than values.
-            self._where = {self._start + index: index for index in range(size)}
-        if self._where is not None:
-            index = self._where.setdefault(place, size)
+        index = self._positions.find(place, size)
         missing = index + 1 - size
         if missing > 0:
             self._counts.extend([0] * missing)
@@ -227,18 +238,20 @@ class Passes:
         )  # n and c of examples that come only once, or with a merge
         self._tries = array("L")
         self._successes = array("L")
+        self._positions = ExamplePositions()
 
     def add(self, success: bool, place: int | None = None) -> None:
         """Count a rollout of the example with this number; None for one that comes only once."""
         if place is None:
             self._apart[1, success] += 1
             return
-        missing = place + 1 - len(self._tries)
+        position = self._positions.find(place, len(self._tries))
+        missing = position + 1 - len(self._tries)
         if missing > 0:
             self._tries.extend([0] * missing)
             self._successes.extend([0] * missing)
-        self._tries[place] += 1
-        self._successes[place] += success
+        self._tries[position] += 1
+        self._successes[position] += success
 
     def _counts(self) -> Counter[tuple[int, int]]:
         return self._apart + Counter(zip(self._tries, self._successes, strict=True))

@@ -71,6 +71,7 @@ class TaskSummary:
     scored: int
     reward: MeanEstimate
     score: MeanEstimate
+    passes: Mapping[int, PassRates] = field(default_factory=dict[Any, Any])  # as in the `Summary`
 
 
 @dataclass(frozen=True)
@@ -172,12 +173,8 @@ class Summary:
         yield Section(("", "mean", "95 %", "rollouts"), rows)
         if self.criteria:
             yield _criteria(self)
-        if max(self.passes, default=1) > 1:
-            passes = [
-                (f"{k}", rates.any, rates.all, rates.examples) for k, rates in self.passes.items()
-            ]
-            rule = PassRule(self.threshold, self.pass_measure)
-            yield Section((f"k, {rule}", "pass@k", "pass^k", "examples"), passes)
+        if max(self.passes, default=1) > 1 or self.threshold != DEFAULT_PASS_RULE.threshold:
+            yield _make_pass_section(self)
 
     def save(self, path: Path, size: int) -> None:
         """Write it to a file, with how many bytes of rows it tells of."""
@@ -208,6 +205,20 @@ def _make_error_section(errors: Sequence[ErrorSummary]) -> Section:
 
 
 MOST_NAMES = 3  # criteria that are named in a line about an error
+
+
+def _make_pass_section(summary: Summary) -> Section:
+    """Return pass@k and pass^k over all examples, and for each task if there are several."""
+    passes_by_task = {"": summary.passes}
+    if len(summary.tasks) > 1:
+        passes_by_task |= {name: task.passes for name, task in summary.tasks.items()}
+    rows: list[tuple[object, ...]] = []
+    for name, passes in passes_by_task.items():
+        for k, rates in passes.items():
+            label = f"{k}, task {name}" if name else f"{k}"
+            rows.append((label, rates.any, rates.all, rates.examples))
+    rule = PassRule(summary.threshold, summary.pass_measure)
+    return Section((f"k, {rule}", "pass@k", "pass^k", "examples"), rows)
 
 
 def _criteria(summary: Summary) -> Section:
@@ -405,9 +416,12 @@ class _TaskTally:
     scored: int = 0
     reward: Mean = field(default_factory=Mean)
     score: Mean = field(default_factory=Mean)
+    passes: Passes = field(default_factory=Passes)
 
-    def add(self, report: EvaluationReport, place: int | None) -> None:
+    def add(self, report: EvaluationReport, is_passed: bool | None, place: int | None) -> None:
         self.scored += 1
+        if is_passed is not None:
+            self.passes.add(is_passed, place)
         if report.raw_score is not None:
             self.reward.add(report.raw_score, place)
         if report.score is not None:
@@ -418,6 +432,7 @@ class _TaskTally:
         self.scored += other.scored
         self.reward.merge(other.reward)
         self.score.merge(other.score)
+        self.passes.merge(other.passes)
 
 
 class Tally:
@@ -445,7 +460,6 @@ class Tally:
         self._column_tallies: list[CriterionTally] = []
         self._have_tags = False
         self._tags: dict[str, Mean] = {}
-        self._passes = Passes()
         self._unit = True  # whether every score so far lies between 0 and 1
 
     def add_all(self, rows: Iterable[Row]) -> Self:
@@ -491,17 +505,15 @@ class Tally:
         self._add_lines(row, place)
         if not report.scored:
             return
+        is_passed = self._pass_rule.is_passed(report)
         for tally in tallies:
-            tally.add(report, place)
+            tally.add(report, is_passed, place)
         if self._have_tags or report.answers is None:
             for tag, score in report.tag_scores.items():
                 if score is not None:
                     self._tags.setdefault(tag, Mean()).add(score, place)
         if report.score is not None and report.scale != "unit":
             self._unit = False
-        is_passed = self._pass_rule.is_passed(report)
-        if is_passed is not None:
-            self._passes.add(is_passed, place)
 
     def _add_messages(self, groups: Mapping[str, _ErrorTally]) -> None:
         for key, group in groups.items():
@@ -570,7 +582,6 @@ class Tally:
             self._of(name, criterion.weight).merge(criterion)
         for name, mean in other._tags.items():
             self._tags.setdefault(name, Mean()).merge(mean)
-        self._passes.merge(other._passes)
         self._unit = self._unit and other._unit
         self.repeats = self.repeats or other.repeats
 
@@ -589,6 +600,7 @@ class Tally:
                 task.scored,
                 task.reward.estimate(),
                 task.score.estimate().within(*bounds),
+                task.passes.rates(),
             )
             for name, task in self._tasks.items()
         }
@@ -609,7 +621,7 @@ class Tally:
             criteria={name: tally.summary() for name, tally in self._criteria.items()},
             tags={name: mean.estimate().within(*bounds) for name, mean in self._tags.items()},
             tasks=tasks,
-            passes=self._passes.rates(),
+            passes=every.passes.rates(),
             threshold=self._pass_rule.threshold,
             pass_measure=self._pass_rule.measure,
             spent=self._spent,
