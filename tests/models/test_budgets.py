@@ -227,17 +227,6 @@ def test_an_endpoint_of_ones_own_has_its_price_under_its_address(
     assert model.price == Price(7, 8)
 
 
-def test_a_table_that_cannot_be_read_says_what_to_write(
-    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With the file's name."""
-    table = tmp_path / "prices.toml"
-    table.write_text('[openai]\n"gpt" = { cost = 7 }\n', encoding="utf-8")
-    monkeypatch.setenv("ASSAY_PRICES", str(table))
-    with pytest.raises(ValueError, match=r"prices\.toml cannot be read.*input = "):
-        price_of("openai", "gpt")
-
-
 FOUR = Rubric.from_dict([{"requirement": f"Holds {n}"} for n in range(4)])
 
 

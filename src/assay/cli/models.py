@@ -1,4 +1,4 @@
-"""`assay models list|pull`: list and download the models that run on this machine."""
+"""`assay models list|pull|prices`: models that run on this machine, and prices of the others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from assay.redaction import redact
 
 @click.group("models", cls=Group, example="assay models list")
 def command() -> None:
-    """List and download the models that run on this machine, with no key."""
+    """List and download the models that run on this machine, and print the prices of others."""
 
 
 @command.command("list", cls=Command, example="assay models list")
@@ -56,6 +56,17 @@ def _find_weights(source: str) -> tuple[str, Path] | None:
         return weights_file(source)
     except Refused:
         return None
+
+
+@command.command("prices", cls=Command, example="assay models prices > prices.toml")
+def print_prices() -> None:
+    """Print the table of prices that assay knows, in the form of a table of your own.
+
+    Name your own in the environment variable ASSAY_PRICES: its prices replace those of assay.
+    """
+    from importlib.resources import files
+
+    print(files("assay.models").joinpath("prices.toml").read_text(encoding="utf-8"), end="")
 
 
 @command.command("pull", cls=Command, example="assay models pull qwen2.5-coder-1.5b")

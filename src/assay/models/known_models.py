@@ -1,15 +1,18 @@
 """Look up a model by its name: its price, the media it accepts, and its context window."""
 
+import math
 import os
 import re
 import tomllib
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, cast
 
+from assay.errors import AssayError
 from assay.lazy import read_toml
 from assay.models.model import Price
+from assay.wording import format_value, suggest_word
 
 # The end of a name that fixes a version: gpt-5-mini-2025-08-07, claude-sonnet-4-5@20250929,
 # mistral-large-latest.
@@ -51,17 +54,21 @@ def _built_in_prices() -> Mapping[str, Mapping[str, Price]]:
     return _parse_prices(read_toml("assay.models", "prices.toml"))
 
 
+class PriceTableError(AssayError, ValueError):
+    """A price table cannot be read; the message says what is wrong and names the right form."""
+
+
 @cache
 def _read_prices(path: Path) -> Mapping[str, Mapping[str, Price]]:
     """Return the prices of the user's table, by provider and model."""
     try:
         return _parse_prices(tomllib.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise ValueError(
-            f"the price table {path} cannot be read ({error}): "
-            "write a table [provider] with lines such as "
-            '"model" = { input = 0.25, cached = 0.025, output = 2.00 }, '
-            "in dollars per million tokens"
+    except (OSError, ValueError) as error:
+        problem = getattr(error, "strerror", None) or error
+        raise PriceTableError(
+            f"the price table {path}, which ASSAY_PRICES names, cannot be read: {problem}. Write a "
+            'table [provider] with lines such as "model" = { input = 0.25, output = 2.00 }, in '
+            "dollars per million tokens; `assay models prices` prints an example"
         ) from None
 
 
@@ -69,11 +76,32 @@ def _parse_prices(data: Mapping[str, Any]) -> Mapping[str, Mapping[str, Price]]:
     """Return the prices by provider and model."""
     table: dict[str, dict[str, Price]] = {}
     for provider, models in data.items():
+        if not isinstance(models, Mapping):
+            raise ValueError(f"{provider} is {format_value(models)}, not a table of models")
         table[provider] = {}
-        for name, prices in models.items():
-            dollars = {kind: float(amount) for kind, amount in prices.items()}
-            table[provider][name] = Price(**dollars)
+        for name, prices in cast("Mapping[str, object]", models).items():
+            table[provider][name] = _parse_price(f'{provider}."{name}"', prices)
     return table
+
+
+_PRICE_KEYS: Final = ("input", "cached", "output", "stored")
+
+
+def _parse_price(name: str, prices: object) -> Price:
+    """Return the price of one model; raise `ValueError` if it is not a table of amounts."""
+    if not isinstance(prices, Mapping):
+        raise ValueError(f"{name} is {format_value(prices)}, not {{ input = …, output = … }}")
+    amounts = cast("Mapping[str, object]", prices)
+    for key, amount in amounts.items():
+        if key not in _PRICE_KEYS:
+            raise ValueError(f"{name} has the key {key!r}: {suggest_word(key, _PRICE_KEYS)}")
+        is_number = isinstance(amount, int | float) and not isinstance(amount, bool)
+        if not is_number or not 0 <= cast("float", amount) < math.inf:
+            raise ValueError(f"{name}: {key} is {format_value(amount)}, not an amount in dollars")
+    for key in ("input", "output"):
+        if key not in amounts:
+            raise ValueError(f"{name} has no {key!r}")
+    return Price(**{key: float(cast("float", amount)) for key, amount in amounts.items()})
 
 
 def known_media(name: str) -> frozenset[str]:
