@@ -23,7 +23,7 @@ from typing import IO, Any, AnyStr, TypeAlias, cast
 
 from assay.errors import AssayError, import_extra
 from assay.messages import MEDIA_COLUMNS
-from assay.wording import format_count, format_value
+from assay.wording import format_count, format_value, suggest_path
 
 
 class TableError(AssayError, ValueError):
@@ -118,6 +118,12 @@ def _rename_columns(
             missing = [field for field in fields if field not in row]
         if missing:
             columns = ", ".join(map(str, row)) or "none"
+            for new, old in mapping.items():
+                if old == missing[0] and new in row:
+                    raise TableError(
+                        f"{locate_row(number)}: there is no column {old!r} to rename, but {new!r} "
+                        f"is there: the new name comes first, {old}={new}"
+                    )
             raise TableError(
                 f"{locate_row(number)}: there is no field {missing[0]!r} (fields: {columns})"
             )
@@ -224,11 +230,12 @@ def _read_file(path: Path, name: str) -> NumberedRows:
         raise TableError(f"{name}: its name has no ending: use {', '.join(_READERS)}")
     reader = _READERS.get(endings[-1])
     if reader is None:
-        raise TableError(
-            f"{name}: files that end in {endings[-1]!r} cannot be read: use {', '.join(_READERS)}"
-        )
+        hint = f"use {', '.join(_READERS)}"
+        if endings[-1] in (".yaml", ".yml", ".toml"):
+            hint = f"give a table ({', '.join(_READERS)}); a rubric goes behind -r"
+        raise TableError(f"{name}: files that end in {endings[-1]!r} are not tables: {hint}")
     if not path.exists():
-        raise TableError(f"File not found: {path}")
+        raise TableError(f"File not found: {path}{suggest_path(path)}")
     return reader(path, name)
 
 

@@ -1,8 +1,10 @@
 """Phrases for messages about wrong values and errors."""
 
+import math
 import reprlib
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assay.redaction import redact
@@ -65,8 +67,47 @@ def explain_first_error(error: "ValidationError", field: str = "") -> tuple[str,
     return name, f"{name or 'it'} {verb} {value}: {_find_advice(details)}"
 
 
+def suggest_number(text: object) -> str | None:
+    """Return what to write for a number with a decimal comma or a typographic minus; else None.
+
+    >>> suggest_number("1,5"), suggest_number("\u22122"), suggest_number("heavy")
+    ('write 1.5', 'write -2', None)
+    """
+    if not isinstance(text, str):
+        return None
+    number = text.strip().replace(",", ".")
+    for minus in ("\u2212", "\u2013", "\u2014"):  # a minus sign and two dashes
+        number = number.replace(minus, "-")
+    try:
+        is_number = math.isfinite(float(number))
+    except ValueError:
+        return None
+    if not is_number or number == text:
+        return None
+    return f"write {number}"
+
+
+def suggest_path(path: str | Path) -> str:
+    """Return the end of a message about a missing file or folder: one of a similar name, if any."""
+    folder, name = Path(path).parent, Path(path).name
+    try:
+        names = [entry.name for entry in folder.iterdir()]
+    except OSError:
+        return ""
+    # Another ending is more likely than another name: rubric.yml for rubric.yaml.
+    matches = [other for other in names if Path(other).stem == Path(name).stem]
+    matches += get_close_matches(name, names, n=1)
+    if not matches:
+        return ""
+    return f": did you mean {str(folder / matches[0])!r}?"
+
+
 def _find_advice(details: "ErrorDetails") -> str:
     """Return what to do about an error of pydantic; pydantic's message if there is no advice."""
+    if details["type"].startswith(("float_", "int_")):
+        advice = suggest_number(details["input"])
+        if advice is not None:
+            return advice
     for error_type, advice in _ADVICE.items():
         if details["type"].startswith(error_type):
             return advice.format(**details.get("ctx", {}))

@@ -15,9 +15,9 @@ DATA = [
     ([{"criteria": []}], "No criteria found"),
     ({"sections": []}, "No criteria found"),
     ({"criteria": None}, "No criteria found: 'criteria' is empty"),
-    ({}, "Dict must contain either 'sections' or 'rubric' key, or 'criteria'"),
-    ({"requirement": "A"}, "Dict must contain either 'sections' or 'rubric' key"),
-    ({"rubric": {"name": "x"}}, "Dict must contain either 'sections' or 'rubric' key"),
+    ({}, "there are no criteria: list them under `criteria`"),
+    ({"requirement": "A"}, "there are no criteria: list them under `criteria`"),
+    ({"rubric": {"name": "x"}}, "there are no criteria: list them under `criteria`"),
     ({"rubrics": [[A]]}, "this is a group of rubrics: load it as a RubricGroup"),
     ({"criteria": [A], "sections": [A]}, "it has both 'criteria' and 'sections': keep one"),
     (
@@ -30,35 +30,35 @@ DATA = [
     ({"rubric": "A"}, "'rubric' is 'A': give a list"),
     ("text", "a rubric is a list of criteria, or a mapping with one, and this is 'text'"),
     (3, "a rubric is a list of criteria, or a mapping with one, and this is 3"),
-    ([A, "two"], "Invalid item at index 1: expected a dictionary, and this is 'two'"),
-    ([A, None], "Invalid item at index 1: expected a dictionary, and this is None"),
-    ([{"criteria": [A, "two"]}], "Invalid criterion at index 1: expected a dictionary"),
-    ([{"criteria": "A"}], "Invalid section at index 0: 'criteria' is 'A': give a list"),
+    ([A, "two"], "item 2: it must be a mapping, not the text 'two'"),
+    ([A, None], "item 2: it must be a mapping, not None"),
+    ([{"criteria": [A, "two"]}], "criterion 2: it must be a mapping"),
+    ([{"criteria": "A"}], "section 1: 'criteria' is 'A': give a list"),
     (
         [{"titel": "T", "criteria": [A]}],
-        "Invalid section at index 0: unknown field 'titel': did you",
+        "section 1: unknown field 'titel': did you",
     ),
-    ([{"title": 5, "criteria": [A]}], "Invalid section at index 0: title is 5: give a text"),
-    ([A, {}], "Invalid criterion at index 1: a criterion has exactly one of requirement, check"),
+    ([{"title": 5, "criteria": [A]}], "section 1: title is 5: give a text"),
+    ([A, {}], "criterion 2: a criterion has exactly one of requirement, check"),
     ([{"weight": 1}], "exactly one of requirement, check and rubric, and this one has none"),
     ([{**A, "check": "json_valid"}], "this one has requirement and check"),
     ([{"check": "json_valid", "rubric": [A]}], "this one has check and rubric"),
-    ([{"requirement": " "}], "Invalid criterion at index 0: requirement ' ' is blank"),
+    ([{"requirement": " "}], "criterion 1: requirement ' ' is blank"),
     ([{"requirement": None}], "requirement is empty: give it a value, or leave it out"),
     ([{"requirement": 3}], "requirement is 3: give a text, in quotes"),
     (
         [{**A, "wieght": 1}],
-        "Invalid criterion at index 0: unknown field 'wieght': did you mean 'weight'?",
+        "criterion 1: unknown field 'wieght': did you mean 'weight'?",
     ),
     ([{**A, "points": 1}], "unknown field 'points': use requirement, check, weight, name"),
     ([{**A, 1: 2}], "unknown field 1: use requirement"),
-    ([{**A, "weight": "heavy"}], "Invalid criterion at index 0: weight is 'heavy': give a number"),
+    ([{**A, "weight": "heavy"}], "criterion 1: weight is 'heavy': give a number"),
     ([{**A, "weight": math.nan}], "weight is nan: give a finite number"),
     ([{**A, "weight": math.inf}], "weight is inf: give a finite number"),
     ([{**A, "weight": True}], "weight is True: give a number"),
     ([{**A, "weight": [1]}], "weight is [1]: give a number"),
     ([{**A, "weight": None}], "weight is empty: give it a value, or leave it out"),
-    ([{**A, "weight": 10**400}], "Invalid criterion at index 0: weight is"),
+    ([{**A, "weight": 10**400}], "criterion 1: weight is"),
     ([{**A, "required": "yes"}], "required is 'yes': give true or false"),
     ([{**A, "allow_na": 1}], "allow_na is 1: give true or false"),
     ([{**A, "choices": ["a"]}], "choices are ['a']: give at least two different labels"),
@@ -74,11 +74,11 @@ DATA = [
     ),
     (
         [A, {**A, "name": "x"}, {**A, "name": "x"}],
-        "index 2: name is 'x', as for the criterion at index 1",
+        "criterion 3: name is 'x', as for criterion 2",
     ),
     (
         [A, {"requirement": "B", "name": "a"}],
-        "index 1: name is 'a', as for the criterion at index 0",
+        "criterion 2: name is 'a', as for criterion 1",
     ),
     ([{**A, "weight": 0}], "all weights are zero, so nothing could be scored"),
     ([{**A, "report_only": True}], "nothing could be scored"),
@@ -96,7 +96,7 @@ DATA = [
     ([{"rubric": 3}], "a rubric is a list of criteria, or a mapping with one, and this is 3"),
     (
         [A, {"rubric": [{"weight": 1}]}],
-        "index 0 in the rubric of criterion at index 1: a criterion",
+        "criterion 1 in the rubric of criterion 2: a criterion",
     ),
     (
         {"aggregation": "waited", "criteria": [A]},
@@ -128,7 +128,7 @@ def test_wrong_data(data, said):
         ([A], "a mapping with a list of them under 'rubrics'"),
         ({"rubrics": "A"}, "a mapping with a list of them under 'rubrics'"),
         ({"rubrics": [[A]], "criteria": []}, "unknown field 'criteria': use rubrics, name"),
-        ({"rubrics": [[A], [{"weight": 1}]]}, "Invalid criterion at index 0: a criterion has"),
+        ({"rubrics": [[A], [{"weight": 1}]]}, "criterion 1: a criterion has"),
         ({"rubrics": []}, "at least one rubric"),
     ],
 )
@@ -247,7 +247,7 @@ def test_a_file_error_names_the_file(tmp_path):
     """From a path and from an open file."""
     path = tmp_path / "essay.yaml"
     path.write_text("- requirement: A\n  wieght: 2\n")
-    said = f"{path}:2: Invalid criterion at index 0: unknown field 'wieght'"
+    said = f"{path}:2: criterion 1: unknown field 'wieght'"
     with pytest.raises(RubricFileError) as caught:
         Rubric.from_file(path)
     assert str(caught.value).startswith(said)
@@ -307,7 +307,11 @@ class Named(io.StringIO):
             RubricFileError,
             "empty.json:1: Failed to parse JSON",
         ),
-        (lambda folder: folder / "empty.toml", RubricFileError, "Dict must contain"),
+        (
+            lambda folder: folder / "empty.toml",
+            RubricFileError,
+            "there are no criteria: list them under `criteria`",
+        ),
     ],
 )
 def test_wrong_files(make, kind, said, tmp_path):

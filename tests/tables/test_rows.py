@@ -119,7 +119,7 @@ def test_lines_are_read_as_they_are_asked_for(tmp_path):
         ),
         ("a.jsonl.gz", b"no gzip", "a.jsonl.gz: it cannot be read: Not a gzipped file"),
         ("a.parquet", b"no parquet", "a.parquet: it cannot be read as Parquet"),
-        ("a.txt", b"", "a.txt: files that end in '.txt' cannot be read: use .jsonl"),
+        ("a.txt", b"", "a.txt: files that end in '.txt' are not tables: use .jsonl"),
         ("a", b"", "a: its name has no ending"),
     ],
 )

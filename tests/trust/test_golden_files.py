@@ -74,7 +74,7 @@ def test_rubrics_of_a_group_and_inside_others_keep_their_own():
 BAD = [
     ({"golden": []}, "golden is []: give a list of examples"),
     ({"golden": {"completion": "x"}}, "give a list of examples"),
-    ({"golden": ["x"]}, "golden example at index 0: expected a mapping"),
+    ({"golden": ["x"]}, "golden example 1: expected a mapping"),
     ({"golden": [{"completion": "x"}]}, "expect is missing"),
     ({"golden": [{"expect": {"is_rude": "MET"}}]}, "completion is missing"),
     ({"golden": [{**EXAMPLE, "completion": 3}]}, "completion is 3: give a text, or messages"),
@@ -85,7 +85,7 @@ BAD = [
     ({"golden": [{**EXAMPLE, "name": 3}]}, "name is 3: give a text"),
     ({"golden": [{**EXAMPLE, "name": ""}]}, "name is '': give a text"),
     ({"golden": [{**EXAMPLE, "responce": "x"}]}, "unknown field 'responce'"),
-    ({"golden": [EXAMPLE, EXAMPLE]}, "index 1: name is 'polite', as for another"),
+    ({"golden": [EXAMPLE, EXAMPLE]}, "golden example 2: name is 'polite', as for another"),
     ({"golden": [{**EXAMPLE, "expect": {"is_rud": "MET"}}]}, "did you mean 'is_rude'?"),
     ({"golden": [{**EXAMPLE, "expect": {"is_rude": "YES"}}]}, "give UNMET, MET"),
     ({"golden": [{**EXAMPLE, "expect": {"is_rude": "N/A"}}]}, "to be 'N/A': give UNMET, MET"),
@@ -110,7 +110,7 @@ def test_what_could_never_hold_is_refused(data, words):
 def test_the_line_is_named():
     """Of the field that is wrong."""
     text = "criteria:\n- requirement: Is rude\ngolden:\n- completion: Hi\n  expect: {is_rude: no}\n"
-    with pytest.raises(RubricFileError, match="<yaml>:5: golden example at index 0"):
+    with pytest.raises(RubricFileError, match="<yaml>:5: golden example 1"):
         Rubric.from_yaml(text)
 
 

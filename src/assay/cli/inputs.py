@@ -13,6 +13,7 @@ import click
 
 from assay import runs
 from assay.cli.base_command import print_note
+from assay.wording import suggest_path
 
 if TYPE_CHECKING:
     from assay.cli.options import RunOptions, ViewOptions
@@ -35,6 +36,10 @@ def load_rubric(name: str, *, allow_code: bool) -> Rubric:
     from assay.loading.rubric_reader import is_reference
     from assay.rubric import rubric_at, rubric_in_python
 
+    if Path(name).suffix.lower() in _TABLE_SUFFIXES:
+        raise click.UsageError(
+            f"{name} is a table, not a rubric: -r takes the rubric, and the table stands without -r"
+        )
     is_file = not is_reference(name) or Path(name).is_file()
     current_folder = str(Path.cwd())
     if (not is_file or allow_code) and current_folder not in sys.path:
@@ -80,7 +85,10 @@ def open_run(path: str) -> runs.Run:
     try:
         return runs.Run.open(path)
     except runs.RunError as error:
-        raise click.UsageError(str(error)) from None
+        hint = ""
+        if not Path(path).exists():
+            hint = suggest_path(path)
+        raise click.UsageError(f"{error}{hint}") from None
 
 
 class Text(NamedTuple):

@@ -222,5 +222,5 @@ def read_criterion_data(
 
     `index` is its index in the list, for errors; `build` builds the rubric that it may hold.
     """
-    entry = CriterionEntry(Node(dict(data)), f"Invalid criterion at index {index}")
+    entry = CriterionEntry(Node(dict(data)), f"criterion {index + 1}")
     return entry.read_criterion(RubricReader(build))

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from assay.errors import RubricError, RubricFileError
-from assay.wording import format_value, suggest_word
+from assay.wording import format_value, suggest_path, suggest_word
 
 # The keys and indices that lead to a value, such as `("criteria", 3, "weight")`.
 KeyPath: TypeAlias = tuple[str | int, ...]
@@ -44,7 +44,7 @@ def read_file(file: Any) -> Node:
         )
     path = Path(file)
     if not path.exists():
-        raise FileNotFoundError(f"File not found: {path}")
+        raise FileNotFoundError(f"File not found: {path}{suggest_path(path)}")
     if path.is_dir():
         raise RubricFileError(f"{path} is a folder: name the file of a rubric")
     return read_text(path.read_bytes(), _find_format(str(path)), str(path))
@@ -326,7 +326,25 @@ def _scan_yaml(text: str) -> Iterator[_Token]:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         message = getattr(error, "problem", None) or " ".join(str(error).split())
-        raise DocumentError(message, None if mark is None else mark.line + 1) from None
+        line = None if mark is None else mark.line + 1
+        raise DocumentError(_explain_yaml_error(message, text, line), line) from None
+
+
+def _explain_yaml_error(message: str, text: str, line: int | None) -> str:
+    """Return PyYAML's message, or for the usual mistakes what to do about them."""
+    if "mapping values are not allowed" in message and line is not None:
+        source = text.splitlines()[line - 1]
+        match = re.fullmatch(r"\s*(?:- +)*([\w-]+): +(.+)", source)
+        if match is None:
+            return "a colon is inside of a text: put the text in quotes"
+        key, value = match.groups()
+        if key == "check":
+            return f"there is a second colon: put the check in braces, {key}: {{{value}}}"
+        quoted = json.dumps(value, ensure_ascii=False)
+        return f"a colon is inside of a text: put the text in quotes, {key}: {quoted}"
+    if re.search(r"\btab character|'\\t'", message):
+        return "the line is indented with a tab: use spaces"
+    return message
 
 
 _YAML_FLOAT = (

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from functools import partial
 from importlib import import_module
 from typing import Any, Final, TypeAlias, TypeGuard, cast
@@ -31,6 +33,26 @@ from assay.wording import describe_error, explain_first_error, format_value, sug
 
 # The expected answer of a golden example: a verdict, or a number if code answers with one.
 Expected: TypeAlias = str | float
+
+# What to write for fields that are called differently elsewhere.
+_FIELD_HINTS: Final = {
+    "veto": "for a criterion that decides alone write required: true",
+    "must": "for a criterion that decides alone write required: true",
+    "condition": "write when: and the name of the criterion that must be met",
+    "if": "write when: and the name of the criterion that must be met",
+    "levels": "write choices: and list the verdicts from worst to best",
+    "labels": "write choices: and list the verdicts from worst to best",
+    "options": "write choices: and list the verdicts from worst to best",
+    "description": "write requirement: and what must hold",
+    "text": "write requirement: and what must hold",
+    "question": "write requirement: and what must hold",
+    "id": "write name:",
+}
+
+# A text that begins and ends with a typographic quotation mark.
+_CURLY_QUOTES: Final = re.compile(
+    "[\u201c\u201d\u201e\u2018\u2019\xab\xbb].*[\u201c\u201d\u2018\u2019\xab\xbb]", re.DOTALL
+)
 
 # How deep rubrics and sections may be nested.
 MAX_LEVELS: Final = 50
@@ -170,7 +192,7 @@ def _refuse_repeated_names(
         first_index = first_indices.setdefault(criterion.name, index)
         if first_index < index and "name" in entry.node.data:
             raise entry.error(
-                f"name is {criterion.name!r}, as for the criterion at index {first_index}: "
+                f"name is {criterion.name!r}, as for criterion {first_index + 1}: "
                 "give each its own",
                 "name",
             )
@@ -210,13 +232,13 @@ class CriterionEntry:
     def read_criterion(self, reader: RubricReader, level: int = 0) -> Criterion:
         """Return the criterion; `reader` reads the rubric that it may hold."""
         if not self.node.is_mapping:
-            raise self.error(f"expected a dictionary, and this is {format_value(self.node.data)}")
+            raise self._not_a_mapping_error()
         fields: dict[Any, Any] = dict(self.node.data)
         self._check_fields(fields)
         if "check" in fields:
             fields["check"] = self._read_check(fields["check"], reader.allow_code)
         if "rubric" in fields:
-            location = f" in the rubric of {self.label.removeprefix('Invalid ')}"
+            location = f" in the rubric of {self.label}"
             rubric = reader.read_rubric(self.node.at("rubric"), location=location, level=level + 1)
             del fields["rubric"]
             fields["check"] = rubric
@@ -235,12 +257,23 @@ class CriterionEntry:
         """Return an error about this entry, or about one field of it."""
         return self.node.error(f"{self.label}: {message}", field)
 
+    def _not_a_mapping_error(self) -> RubricFileError:
+        data = self.node.data
+        if not isinstance(data, str):
+            return self.error(f"it must be a mapping, not {format_value(data)}")
+        shown = format_value(data)
+        return self.error(f"it must be a mapping, not the text {shown}: write requirement: {shown}")
+
     def _check_fields(self, fields: Mapping[Any, Any]) -> None:
         """Raise an error for unknown fields and for values that are probably a mistake.
 
         Pydantic would accept True as a number, and 1 or "yes" as a bool.
         """
+        for key in fields:
+            if key not in _CRITERION_KEYS and key in _FIELD_HINTS:
+                raise self.error(f"unknown field {key!r}: {_FIELD_HINTS[key]}", key)
         self.node.refuse_unknown(_CRITERION_KEYS, f"{self.label}: ")
+        _refuse_curly_quotes(self)
         for key, value in fields.items():
             if value is None:
                 raise self.error(f"{key} is empty: give it a value, or leave it out", key)
@@ -269,6 +302,33 @@ class CriterionEntry:
             return check_of(_import_predicate(spec, allow_code))
         except RubricError as error:
             raise self.error(str(error), "check") from error
+
+
+def _refuse_curly_quotes(entry: CriterionEntry) -> None:
+    """Raise an error for a plain YAML text in curly quotes, which would be a part of the text."""
+    for key in ("name", "when", "tags", "check", "choices"):
+        if key not in entry.node.data:
+            continue
+        for node in _list_values(entry.node.at(key)):
+            position = node.document.positions.get(node.path)
+            is_plain = position is not None and not position.style
+            if is_plain and isinstance(node.data, str) and _CURLY_QUOTES.fullmatch(node.data):
+                text = json.dumps(node.data[1:-1], ensure_ascii=False)
+                raise entry.error(
+                    f"{key} is {node.data}, in curly quotes: use straight ones, {text}", key
+                )
+
+
+def _list_values(node: Node) -> Iterator[Node]:
+    """Yield the nodes of all values inside of one."""
+    if node.is_mapping:
+        for key in node.data:
+            yield from _list_values(node.at(key))
+    elif node.is_list:
+        for item in node.items():
+            yield from _list_values(item)
+    else:
+        yield node
 
 
 def _import_predicate(spec: Any, allow_code: bool) -> object:
@@ -350,7 +410,13 @@ def _find_criteria_key(node: Node) -> str:
     if not keys and is_group(node):
         raise node.error("this is a group of rubrics: load it as a RubricGroup", "rubrics")
     if not keys:
-        raise node.error("Dict must contain either 'sections' or 'rubric' key, or 'criteria'")
+        for key in node.data:
+            if get_close_matches(str(key), _CRITERIA_KEYS, n=1):
+                raise node.error(
+                    f"unknown field {format_value(key)}: {suggest_word(key, _CRITERIA_KEYS)}",
+                    str(key),
+                )
+        raise node.error("there are no criteria: list them under `criteria`")
     if len(keys) > 1:
         raise node.error(f"it has both {keys[0]!r} and {keys[1]!r}: keep one", keys[1])
     node.refuse_unknown(_RUBRIC_KEYS)
@@ -373,7 +439,7 @@ def _list_entries(list_node: Node, location: str, level: int) -> list[CriterionE
     for index, (node, tags) in enumerate(_flatten_sections(list_node, (), level)):
         is_in_section = len(node.path) > len(list_node.path) + 1
         noun = "criterion" if node.is_mapping or is_in_section else "item"
-        label = f"Invalid {noun} at index {index}{location}"
+        label = f"{noun} {index + 1}{location}"
         entries.append(CriterionEntry(node, label, tags))
     return entries
 
@@ -388,7 +454,7 @@ def _flatten_sections(
         if not is_section:
             yield node, tags
             continue
-        label = f"Invalid section at index {index}: "
+        label = f"section {index + 1}: "
         node.refuse_unknown(_SECTION_KEYS, label)
         if not isinstance(node.data["criteria"], list):
             raise node.error(
@@ -504,7 +570,7 @@ def _read_golden_examples(node: Node, criteria: Sequence[Criterion]) -> tuple[Go
     criteria_by_name = {criterion.name: criterion for criterion in criteria}
     examples: dict[str, Golden] = {}
     for index, example_node in enumerate(node.items()):
-        entry = CriterionEntry(example_node, f"golden example at index {index}")
+        entry = CriterionEntry(example_node, f"golden example {index + 1}")
         example = _read_golden(entry, f"golden_{index + 1}", criteria_by_name)
         if example.name in examples:
             raise entry.error(

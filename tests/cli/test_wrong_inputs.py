@@ -1,0 +1,194 @@
+"""What people type wrong, as one table: the input, and the sentence that says what to do about it."""
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay.cli import main
+
+ROWS = [{"prompt": "Where?", "completion": "Paris"}, {"prompt": "Who?", "completion": "Ada"}]
+
+# A rubric file, and a part of the message about it.
+RUBRICS = {
+    "a colon in a text": (
+        "- requirement: Names the city: Paris\n",
+        "rubric.yaml:1: Failed to parse YAML: a colon is inside of a text: put the text in quotes, "
+        'requirement: "Names the city: Paris"',
+    ),
+    "a colon in a check": (
+        "- check: contains: Paris\n",
+        "there is a second colon: put the check in braces, check: {contains: Paris}",
+    ),
+    "a tab": (
+        "- requirement: Names Paris\n\tweight: 2\n",
+        "rubric.yaml:2: Failed to parse YAML: the line is indented with a tab: use spaces",
+    ),
+    "a decimal comma": (
+        "- check: {contains: Paris}\n  weight: 1,5\n",
+        "rubric.yaml:2: criterion 1: weight is '1,5': write 1.5",
+    ),
+    "a typographic minus": (
+        "- check: {contains: Paris}\n  weight: −2\n",
+        "criterion 1: weight is '−2': write -2",
+    ),
+    "curly quotes around a name": (
+        "- check: {contains: Paris}\n  name: “right”\n",
+        'criterion 1: name is “right”, in curly quotes: use straight ones, "right"',
+    ),
+    "curly quotes around a check": (
+        "- check: {contains: „Paris“}\n",
+        'criterion 1: check is „Paris“, in curly quotes: use straight ones, "Paris"',
+    ),
+    "veto": (
+        "- requirement: Is safe\n  veto: true\n",
+        "unknown field 'veto': for a criterion that decides alone write required: true",
+    ),
+    "a misspelt field": (
+        "- check: {contains: Paris}\n  wieght: 2\n",
+        "criterion 1: unknown field 'wieght': did you mean 'weight'?",
+    ),
+    "criterias": (
+        "criterias:\n  - check: {contains: Paris}\n",
+        "rubric.yaml:1: unknown field 'criterias': did you mean 'criteria'?",
+    ),
+    "no criteria": (
+        "name: good\n",
+        "there are no criteria: list them under `criteria`",
+    ),
+    "texts in place of criteria": (
+        "- Names Paris\n",
+        "item 1: it must be a mapping, not the text 'Names Paris': write requirement: 'Names Paris'",
+    ),
+    "two criteria of one name": (
+        "- {name: a, check: {contains: Paris}}\n- {name: a, check: {contains: Rome}}\n",
+        "criterion 2: name is 'a', as for criterion 1: give each its own",
+    ),
+    "a misspelt check": (
+        "- check: {contians: Paris}\n",
+        "there is no built-in check 'contians': did you mean 'contains'?",
+    ),
+    "an empty file": ("", "No criteria found: it is empty"),
+}
+
+# A command, with the files of `folder` below, and a part of the message about it.
+COMMANDS = {
+    "a rubric of a similar name": (
+        "score rows.jsonl -r ruric.yaml",
+        "File not found: ruric.yaml: did you mean 'rubric.yaml'?",
+    ),
+    "a rubric with another ending": (
+        "score rows.jsonl -r rubric.yml",
+        "File not found: rubric.yml: did you mean 'rubric.yaml'?",
+    ),
+    "data of a similar name": (
+        "score row.jsonl -r rubric.yaml",
+        "File not found: row.jsonl: did you mean 'rows.jsonl'?",
+    ),
+    "a run of a similar name": (
+        "show rum",
+        "there is no folder rum: name the folder of a run: did you mean 'run'?",
+    ),
+    "a run of a similar name, to compare": (
+        "compare rum run",
+        "there is no folder rum: did you mean 'run'?",
+    ),
+    "swapped arguments": (
+        "score rubric.yaml -r rows.jsonl",
+        "rows.jsonl is a table, not a rubric: -r takes the rubric",
+    ),
+    "a rubric in place of data": (
+        "score rubric.yaml",
+        "rubric.yaml: files that end in '.yaml' are not tables: give a table "
+        "(.jsonl, .ndjson, .json, .csv, .tsv, .parquet); a rubric goes behind -r",
+    ),
+    "a file in place of a run": (
+        "agree rows.jsonl run",
+        "rows.jsonl is a file: name the folder of a run",
+    ),
+    "the completion in another column": (
+        "score other.jsonl -r rubric.yaml",
+        "other.jsonl has no column 'completion' (it has prompt, text): give --map completion=text",
+    ),
+    "a reversed --map": (
+        "score other.jsonl -r rubric.yaml --map text=completion",
+        "other.jsonl:1: there is no column 'completion' to rename, but 'text' is there: "
+        "the new name comes first, completion=text",
+    ),
+    "a reversed --map of the completion": (
+        "score rows.jsonl -r rubric.yaml --map output=completion",
+        "the new name comes first, so leave it out, or write completion=output",
+    ),
+    "a decimal comma": (
+        "score rows.jsonl -r rubric.yaml --budget 1,5",
+        "'1,5': write 1.5 (see assay score --help)",
+    ),
+    "an option twice": (
+        "score rows.jsonl -r rubric.yaml --limit 1 --limit 2",
+        "--limit was given 2 times: give it once",
+    ),
+    "a misspelt option": (
+        "score rows.jsonl --rubrik rubric.yaml",
+        "No such option '--rubrik'. Did you mean '--rubric'?",
+    ),
+    "a misspelt command": ("scor rows.jsonl", "No such command 'scor'. Did you mean 'score'?"),
+    "no rubric": ("score rows.jsonl", "--rubric is missing: give -r/--rubric RUBRIC"),
+    "no judge": (
+        "score rows.jsonl -r judged.yaml",
+        "no judge was named: name one with --judge openai/gpt-5-mini",
+    ),
+    "a placeholder without a column": (
+        "score rows.jsonl -r placeholder.yaml -f csv",
+        "the rows have no column 'order' (columns: prompt)",
+    ),
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with rows, rubrics and a run."""
+    monkeypatch.chdir(tmp_path)
+    for name, rows in (
+        ("rows.jsonl", ROWS),
+        ("other.jsonl", [{"prompt": "Where?", "text": "Paris"}]),
+    ):
+        lines = [json.dumps(row) for row in rows]
+        (tmp_path / name).write_text("\n".join(lines) + "\n")
+    (tmp_path / "rubric.yaml").write_text("- check: {contains: Paris}\n")
+    (tmp_path / "judged.yaml").write_text("- requirement: Names Paris\n")
+    (tmp_path / "placeholder.yaml").write_text('- check: {contains: "{order}"}\n')
+    assert main(["score", "rows.jsonl", "-r", "rubric.yaml", "-o", "run", "-q"]) == 0
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", RUBRICS)
+def test_a_wrong_rubric(name: str, folder: Path, capsys: Any) -> None:
+    text, sentence = RUBRICS[name]
+    (folder / "rubric.yaml").write_text(text, encoding="utf-8")
+    capsys.readouterr()
+    assert main(["score", "rows.jsonl", "-r", "rubric.yaml"]) == 2
+    assert sentence in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_wrong_command(name: str, folder: Path, capsys: Any) -> None:
+    command, sentence = COMMANDS[name]
+    capsys.readouterr()
+    assert main(shlex.split(command)) in (1, 2)
+    output = capsys.readouterr()
+    assert sentence in output.out + output.err
+    assert "Traceback" not in output.err
+
+
+def test_an_argument_of_a_check_that_no_row_has(folder: Path, capsys: Any) -> None:
+    """In the words of tables, not of the library."""
+    (folder / "ours.py").write_text(
+        "def has(completion, order):\n    return 1.0\n\n\nchecks = [has]\n"
+    )
+    capsys.readouterr()
+    assert main(["score", "rows.jsonl", "-r", "ours:checks"]) == 1
+    output = capsys.readouterr().out
+    assert "has no column 'order' (columns: completion, prompt): add the column" in output
+    assert "class_object" not in output
