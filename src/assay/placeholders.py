@@ -38,6 +38,8 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _MAX_LISTED_COLUMNS = 30  # in an error message
+# Characters of all values that are filled into one text. A text may name a column many times.
+MAX_FILLED_LENGTH = 10_000_000
 
 # Writes the value of a placeholder, which was converted to a text.
 WriteValue = Callable[[str], str]
@@ -88,6 +90,7 @@ class Template:
         text is a value.
         """
         texts: list[str] = []
+        length = 0
         for part in self.parts:
             if isinstance(part, str):
                 texts.append(part)
@@ -95,6 +98,9 @@ class Template:
             text = format_column(part.find_value(row))
             if not text.strip() and not allow_empty:
                 raise empty_column_error(part.path)
+            length += len(text)
+            if length > MAX_FILLED_LENGTH:
+                raise too_long_error()
             if write_value is not None:
                 text = write_value(text)
             texts.append(text)
@@ -306,6 +312,14 @@ def _unknown_column_error(row: Mapping[str, Any], path: str) -> ColumnError:
 def empty_column_error(path: str) -> ColumnError:
     """Return the error for a column that has no value in a row."""
     return ColumnError(f"the row has no value in column {path!r}: fill it in, or remove the row")
+
+
+def too_long_error() -> ColumnError:
+    """Return the error for columns whose values are too long for one text."""
+    return ColumnError(
+        f"the values of the row that are filled in have more than {MAX_FILLED_LENGTH:,} characters "
+        "together: shorten them, or name them less often"
+    )
 
 
 def _list_names(names: Iterable[object]) -> str:

@@ -12,6 +12,7 @@ from assay import isolation  # its modules are loaded when a check is isolated
 from assay.aggregation import AGGREGATIONS, Aggregation, stakes
 from assay.check_function import CheckFunction, WrapFunction
 from assay.checks.check import BuiltinCheck
+from assay.checks.content import Regex
 from assay.checks.template import CheckTemplate, TemplateFunction
 from assay.criterion import NOT_APPLICABLE, AskJudge, Criterion, is_scorer
 from assay.errors import MissingExtraError, RubricError
@@ -147,7 +148,29 @@ def _prepare_function(criterion: Criterion) -> CheckFunction:
                 "rollouts can be isolated: drop `isolate`"
             )
         function.wrap(_run_in_worker_processes(criterion), is_async=True)
+    elif template is not None and template.kind is Regex:
+        function.wrap(_search_for_pattern_of_row, is_async=True)
     return function
+
+
+def _search_for_pattern_of_row(check: Any) -> Callable[..., Any]:
+    """Return a function that searches here if that takes little time, otherwise in a worker process.
+
+    The pattern comes with the data, so it may be made to hold up all other rows.
+    """
+
+    async def search_in_worker(*arguments: Any, **keywords: Any) -> Any:
+        pool = isolation.shared_pool(Regex.__module__)
+        timeout = check.timeout_seconds
+        outcome = await pool.run(check, *arguments, timeout=timeout, keywords=keywords)
+        return outcome.value if outcome.ok else Score.failed(outcome.message)
+
+    def search(*arguments: Any, **keywords: Any) -> Any:
+        if check.is_short(*arguments, **keywords):
+            return check(*arguments, **keywords)
+        return search_in_worker(*arguments, **keywords)
+
+    return search
 
 
 def _find_template(criterion: Criterion) -> CheckTemplate | None:

@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import subprocess
 import sys
 import time
@@ -9,8 +10,8 @@ import time
 import pytest
 
 from assay import Rubric
+from assay.checks.pattern_size import estimate_pattern_size
 from assay.integrations.step import Step
-from assay.loading.row_budget import estimate_pattern_size
 from assay.runs import RowBudget, RowRubrics, score_rows
 from assay.shaping import measure_repetition
 
@@ -121,6 +122,35 @@ def test_what_a_check_says_in_a_worker_arrives(completion):
     score, _, reason = result.stdout.partition(" ")
     assert score == "0.0"
     assert reason.strip()
+
+
+FROM_COLUMNS = {
+    "a large pattern": ({"regex": "{column}"}, "a{9999999}", "has the size 9,999,999"),
+    "a verbose pattern": ({"regex": "{column}"}, "(?x)a{9 9 9 9 9 9 9}", "size cannot be told"),
+    "a slow search": ({"regex": "{column}"}, "(?i)" + "\u017f" * 3000, "TimeoutError"),
+    "a long text": ({"contains": ["{column}!" * 1000] * 10}, "y" * 1_000_000, "10,000,000"),
+}
+
+
+@pytest.mark.parametrize("name", FROM_COLUMNS)
+@pytest.mark.parametrize("is_own", [True, False], ids=["rubric of the row", "rubric for all rows"])
+async def test_what_a_column_brings_is_an_error_of_its_row(name, is_own):
+    """A column that is filled into a check may be as hostile as a rubric of the row."""
+    check, value, words = FROM_COLUMNS[name]
+    criteria = [{"check": check, "name": "filled"}]
+    rows = [{"completion": f"yes!{TEXT}", "column": text} for text in ("yes", value)]
+    if is_own:
+        rows = [{**row, "rubric": criteria} for row in rows]
+        rubric = RowRubrics(budget=RowBudget(seconds=0.5))
+        words = "RowBudget|its size cannot be told|Timeout|10,000,000"
+    else:
+        rubric = Rubric.from_dict(criteria)
+    started = time.thread_time()
+    first, second = await rubric.score(rows)
+    assert first.score == (1.0 if "long" not in name else 0.0)
+    assert second.score is None
+    assert re.search(words, second.errors["filled"])
+    assert time.thread_time() - started < 2
 
 
 async def test_a_requirement_without_a_judge_is_an_error_of_its_row():

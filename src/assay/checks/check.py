@@ -60,6 +60,10 @@ class BuiltinCheck:
             raise RubricError(f"{cls.name}: {explain_first_error(error, name)[1]}") from None
 
     @classmethod
+    def refuse_excess(cls, arguments: Mapping[str, Any]) -> None:
+        """Raise `RubricError` if arguments that come with a row would take much time or memory."""
+
+    @classmethod
     def takes(cls, name: str, value: Any) -> bool:
         """Return True if a field can have this value."""
         try:

@@ -1,10 +1,12 @@
 """Check what the text holds, what pattern it matches, how long it is, and whether it opens with a stock refusal."""
 
 import re
+from collections.abc import Mapping
 from functools import cache, cached_property
 from typing import Any
 
 from assay.checks.check import BuiltinCheck, Count, Flag, Seconds, Text, Texts, compiled, search
+from assay.checks.pattern_size import is_short_search, refuse_large_pattern
 from assay.lazy import read_toml
 from assay.messages import read_whole_text, visible_text
 from assay.parsers.extract import find_fenced_blocks
@@ -135,6 +137,16 @@ class Regex(BuiltinCheck):
         return search(
             self._compiled, visible_text(completion, with_reasoning), self.timeout_seconds
         )
+
+    @classmethod
+    def refuse_excess(cls, arguments: Mapping[str, Any]) -> None:
+        pattern = arguments["pattern"]
+        if isinstance(pattern, str):
+            refuse_large_pattern(pattern)
+
+    def is_short(self, completion: Messages, with_reasoning: bool = False) -> bool:
+        """Return whether the search takes little time even if it cannot be interrupted."""
+        return is_short_search(self.pattern, visible_text(completion, with_reasoning))
 
 
 _OPENING = 400  # characters in which a refusal shows; what a text says further down is mostly about something

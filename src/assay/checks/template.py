@@ -9,7 +9,14 @@ from typing import Any, cast
 
 from assay.check_function import CheckFunction, WrapFunction
 from assay.checks.check import BuiltinCheck
-from assay.placeholders import fill_values, format_column, has_placeholders, list_paths
+from assay.placeholders import (
+    MAX_FILLED_LENGTH,
+    fill_values,
+    format_column,
+    has_placeholders,
+    list_paths,
+    too_long_error,
+)
 from assay.reasoning import Thinking
 from assay.rollout import Rollout
 
@@ -67,11 +74,21 @@ class CheckTemplate:
         return self.kind.write_spec(self.arguments)
 
     def fill_arguments(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments for a row. Raise `ColumnError` if it lacks a column."""
-        return cast(
-            "dict[str, Any]",
-            fill_values(self.arguments, row, write_value=self.kind.escape_value),
-        )
+        """Return the arguments for a row.
+
+        Raises `ColumnError` if it lacks a column, or if its values are too long together.
+        """
+        escape_value = self.kind.escape_value
+        filled_length = 0
+
+        def write_value(text: str) -> str:
+            nonlocal filled_length
+            filled_length += len(text)
+            if filled_length > MAX_FILLED_LENGTH:
+                raise too_long_error()
+            return text if escape_value is None else escape_value(text)
+
+        return cast("dict[str, Any]", fill_values(self.arguments, row, write_value=write_value))
 
     def fill(self, row: Mapping[str, Any]) -> BuiltinCheck:
         """Return the check for a row. Raise `ColumnError` if the row lacks a column."""
@@ -160,6 +177,8 @@ class TemplateFunction(CheckFunction):
         arguments = self._template.fill_arguments(rollout.columns)
         if self.refuse_excess is not None:
             self.refuse_excess({self._template.name: arguments})
+        else:
+            self._template.kind.refuse_excess(arguments)
         check: Any = self._template.build(arguments)
         if self._wrap is not None:
             check = self._wrap(check)

@@ -4,11 +4,11 @@ Such a rubric comes from the author of the data. It must not take the time or th
 rows, so what it holds is counted before it is read.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Final, cast
 
+from assay.checks.pattern_size import MAX_SIZE, measure_pattern
 from assay.errors import RubricError
 from assay.loading.document import MAX_DEPTH
 from assay.wording import format_value
@@ -36,7 +36,7 @@ class RowBudget:
     # Bytes that a check may take, if it can take many.
     memory: int = 1 << 30
     # The size of all regular expressions with their repetitions written out: `a{500}` counts 500.
-    pattern_size: int = 10_000
+    pattern_size: int = MAX_SIZE
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -94,63 +94,4 @@ def _measure_pattern(mapping: Mapping[Any, object]) -> int:
         spec = cast("Mapping[object, object]", spec).get("pattern")
     if not isinstance(spec, str):
         return 0
-    if _VERBOSE.search(spec):
-        raise RubricError(
-            f"the pattern {format_value(spec)} is verbose (`(?x)`), so its size cannot be told: "
-            "write it without spaces and comments"
-        )
-    return estimate_pattern_size(spec)
-
-
-_MAX_DIGITS: Final = 9  # of a number of repetitions; a longer one is as good as this many digits
-_REPETITION: Final = re.compile(r"\{(\d+)(?:,\d*)?\}")
-# A set of characters without another one inside, or an escaped character.
-_SET: Final = re.compile(r"\[\^?\]?(?:\\.|[^\[\]\\])*+\]", re.DOTALL)
-_ESCAPED: Final = re.compile(r"\\.", re.DOTALL)
-# In verbose mode, spaces and comments may stand inside of a repetition: `a{9 9 9}`.
-_VERBOSE: Final = re.compile(r"\(\?[a-zA-Z0-9]*x")
-# In these, brackets may not be what they seem: comments, and sets inside of sets.
-_UNUSUAL: Final = re.compile(r"\(\?#|\(\?[a-zA-Z0-9]*V|\[[^\]]*\[")
-
-
-def estimate_pattern_size(pattern: str) -> int:
-    """Return how large a regular expression is once its repetitions are written out.
-
-    A number of repetitions multiplies what it repeats, and only the smallest number is written out.
-
-    >>> estimate_pattern_size("a{500}"), estimate_pattern_size("(ab{10}){20}x{0,99}")
-    (500, 221)
-    """
-    if _UNUSUAL.search(pattern):
-        size = len(pattern)
-        for repetition in _REPETITION.finditer(pattern):
-            size *= max(1, int(repetition[1][:_MAX_DIGITS]))
-        return size
-    group_sizes = [0]  # of the groups around the current position; the first one is the pattern
-    last_size = 0  # of the last item, which a repetition would repeat
-    index = 0
-    while index < len(pattern):
-        character = pattern[index]
-        token = None
-        if character == "\\":
-            token = _ESCAPED.match(pattern, index)
-        elif character == "[":
-            token = _SET.match(pattern, index)
-        repetition = _REPETITION.match(pattern, index)
-        if repetition:
-            repeated_size = last_size * max(1, int(repetition[1][:_MAX_DIGITS]))
-            group_sizes[-1] += repeated_size - last_size
-            last_size = repeated_size
-            index = repetition.end()
-            continue
-        if character == "(":
-            group_sizes.append(0)
-            last_size = 0
-        elif character == ")" and len(group_sizes) > 1:
-            last_size = max(1, group_sizes.pop())
-            group_sizes[-1] += last_size
-        elif character not in "*+?|":
-            last_size = 1
-            group_sizes[-1] += 1
-        index = token.end() if token else index + 1
-    return sum(group_sizes)
+    return measure_pattern(spec)

@@ -24,15 +24,14 @@ from assay.concurrency import run_concurrently, set_variable
 from assay.errors import RubricError
 from assay.graders.grader import Grader
 from assay.isolation import WorkBudget, current_work_budget
-from assay.loading.row_budget import DEFAULT_ROW_BUDGET, RowBudget, estimate_pattern_size
-from assay.messages import visible_text
+from assay.loading.row_budget import DEFAULT_ROW_BUDGET, RowBudget
 from assay.plan import PlannedCriterion
 from assay.report import CriterionReport, EvaluationReport, Score, aggregate
 from assay.rollout import Rollout
 from assay.rubric import Rubric
 from assay.runs.row import COLUMN
 from assay.shaping import read_shaping
-from assay.types import Messages, ScoringMethod
+from assay.types import ScoringMethod
 from assay.wording import describe_error
 
 # Checks whose time grows in a straight line with the text.
@@ -52,10 +51,6 @@ _MAX_VALUES: Final = 50  # that a linear check may look for in this process
 # works in a worker process, since the event loop waits for what works here.
 _LOCAL_SECONDS: Final = 0.05
 _LOCAL_SEARCH_SECONDS: Final = 0.01  # of one regular expression
-# A search does not look at the clock while it compares letters in any case. Its time grows with
-# the size of the pattern times the characters of the text, and at its start with a power of the size.
-_LOCAL_PATTERN_SIZE: Final = 100
-_LOCAL_SEARCH_PRODUCT: Final = 2_000_000
 
 # What checks return in a worker process arrives as what it was.
 isolation.protocol.readable(Score)
@@ -147,7 +142,7 @@ def _run_within_budget(budget: RowBudget, check: Any) -> Callable[..., Any]:
         spending.raise_if_spent()
         if local_check is None or spending.spent > _LOCAL_SECONDS:
             return run_in_worker(*arguments, **keywords)
-        if isinstance(check, Regex) and not _is_short_search(check, *arguments, **keywords):
+        if isinstance(check, Regex) and not check.is_short(*arguments, **keywords):
             return run_in_worker(*arguments, **keywords)
         started = time.thread_time()
         try:
@@ -158,15 +153,6 @@ def _run_within_budget(budget: RowBudget, check: Any) -> Callable[..., Any]:
             spending.spent += time.thread_time() - started
 
     return run
-
-
-def _is_short_search(check: Regex, completion: Messages, with_reasoning: bool = False) -> bool:
-    """Return whether a search takes little time even if it cannot be interrupted."""
-    pattern_size = estimate_pattern_size(check.pattern)
-    if pattern_size > _LOCAL_PATTERN_SIZE:
-        return False
-    text = visible_text(completion, with_reasoning)
-    return pattern_size * len(text) <= _LOCAL_SEARCH_PRODUCT
 
 
 def _pool(memory: int) -> isolation.Pool:
