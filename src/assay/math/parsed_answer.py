@@ -348,7 +348,8 @@ def _read_compound_quantity(text: str) -> list[Node]:
 # A quantifier over all numbers of a kind may be left out. One with a bound (`for all n > 3`) is
 # part of the answer.
 _QUANTIFIER: Final = re.compile(
-    r",? ?(?:\\text ?\{ ?,? ?|\b)(?:for|where) (?P<word>all|any|every|some|each)\b"
+    r"(?:,? ?(?:\\text ?\{ ?,? ?|\b)(?:for|where) |, ?(?:\\text ?\{ ?)?(?=any|every|each))"
+    r"(?P<word>all|any|every|some|each)\b"
     r"(?:[ {}$,]|\\text"
     r"|\b(?:real|positive|negative|integers?|numbers?|whole|natural|reals|values?|of|constants?"
     r"|[a-zA-Z])\b|\\in(?![a-z])|\\mathbb ?\{?[RZNQC]\}?)*$"

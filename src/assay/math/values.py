@@ -149,6 +149,8 @@ def _read_digits(node: tree.Node) -> str | None:
 
 def compare_values(gold: tree.Node, answer: tree.Node, options: MathOptions) -> Equality:
     """Return whether two expressions have the same value for all values of their variables."""
+    gold = _replace_unknown_functions(gold)
+    answer = _replace_unknown_functions(answer)
     gold_names = tree.find_symbols(gold)
     answer_names = tree.find_symbols(answer)
     if not gold_names and not answer_names:
@@ -223,7 +225,7 @@ def _compare_at_points(
             continue
         except TooLargeError as error:
             return too_large(error)
-        where = ", ".join(f"{name} = {point[name]}" for name in names[:4])
+        where = ", ".join(f"{shorten(name, 40)} = {point[name]}" for name in names[:4])
         return different(
             f"different at {where}: {format_ball(gold_value)} and {format_ball(answer_value)}"
         )
@@ -305,7 +307,7 @@ def is_nonzero(node: tree.Node) -> bool:
 
 def _sample_values(node: tree.Node, *, tries: int = 4) -> Iterator[acb]:
     """Yield the values of an expression at a few points where it has a value."""
-    node = _with_functions_as_variables(node)
+    node = _replace_unknown_functions(node)
     names = sorted(tree.find_symbols(node))
     for point in choose_points(names, tries, whole=_needs_whole_numbers(node)):
         for precision in _PRECISIONS[:2]:
@@ -316,12 +318,29 @@ def _sample_values(node: tree.Node, *, tries: int = 4) -> Iterator[acb]:
             yield value
 
 
-def _with_functions_as_variables(node: tree.Node) -> tree.Node:
-    """Replace every function of which only the name is known, such as `f(x)`, by a variable."""
+def _replace_unknown_functions(node: tree.Node) -> tree.Node:
+    """Replace every function of which only the name is known, such as `f(x)`, by a variable.
+
+    Equal calls become the same variable, and calls with different arguments different ones.
+    """
     if isinstance(node, tree.Apply) and not is_known_function(node.function):
-        return tree.Symbol(node.function)
-    parts = tuple(_with_functions_as_variables(child) for child in tree.children(node))
+        return tree.Symbol(_format_call(node))
+    parts = tuple(_replace_unknown_functions(child) for child in tree.children(node))
     return tree.rebuild(node, parts)
+
+
+def _format_call(call: tree.Apply) -> str:
+    """Return a call as it is written, such as `f(x)`, if its arguments are letters and numbers."""
+    arguments: list[str] = []
+    for argument in call.arguments:
+        match argument:
+            case tree.Symbol(name):
+                arguments.append(name)
+            case tree.Number(value):
+                arguments.append(str(value))
+            case _:
+                arguments.append(repr(argument))
+    return f"{call.function.removesuffix('()')}({', '.join(arguments)})"
 
 
 # Numbers.

@@ -167,13 +167,15 @@ def _compare_by_algebra(gold: str, answer: str, options: MathOptions) -> MathVer
         extra="math",
         package="python-flint",
     )
-    boxed_gold = find_boxed_answers(gold)
+    boxed_gold = find_boxed_answers(gold) or gold
     boxed_answer = find_boxed_answers(answer)
-    return algebra.decide(
-        boxed_gold or gold,
-        answer if boxed_answer is None else boxed_answer,
-        options,
-    )
+    if boxed_answer is None:
+        boxed_answer = answer
+    if (boxed_gold, boxed_answer) != (gold, answer):
+        verdict = settle(boxed_gold, boxed_answer, options)
+        if verdict is not None:
+            return verdict
+    return algebra.decide(boxed_gold, boxed_answer, options)
 
 
 # The worker processes: exact arithmetic on large expressions, and math-verify for everything else.
