@@ -51,7 +51,8 @@ def exact(completion, answer):
         ({"requirement": None, "check": 5}, "check 5 cannot be called"),
         ({"requirement": None}, "needs a check or a requirement: give one"),
         ({"check": exact}, "not both: remove one"),
-        ({"when": {"a": 5}}, "when 'a' is 5: give a verdict in quotes, or a list of them"),
+        ({"when": {"a": {}}}, "when 'a' is {}: give a verdict, a value, or a list of them"),
+        ({"when": {"column": "a", "is": []}}, "give `is` a value"),
     ],
 )
 def test_what_no_criterion_can_be_is_refused(fields, words):

@@ -208,7 +208,8 @@ def _isolation() -> list[dict[str, Any]]:
 
 
 def _when() -> dict[str, Any]:
-    verdicts = {"anyOf": [_TEXT, {"type": "null"}, _TEXTS]}
+    value = {"type": ["string", "number", "boolean"]}
+    verdicts = {"anyOf": [value, {"type": "null"}, {"type": "array", "items": value}]}
     one = {"anyOf": [_TEXT, {"type": "object", "additionalProperties": verdicts}]}
     return {"anyOf": [*one["anyOf"], {"type": "array", "items": one}]}
 

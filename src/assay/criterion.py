@@ -4,7 +4,8 @@ import hashlib
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeGuard, cast, get_args
 
@@ -12,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from assay.errors import RubricError
 from assay.identity import UNKNOWN, get_qualified_name, identify_or_unknown
+from assay.placeholders import find_column, format_column
 from assay.wording import explain_first_error
 
 BINARY_CHOICES = ("UNMET", "MET")  # the default choices
@@ -62,13 +64,51 @@ def read_reference(value: object) -> tuple[str, ...]:
         raise RubricError(str(error)) from None
 
 
+# A value of a column that a condition asks for.
+ColumnValue: TypeAlias = str | bool | int | float
+
+
 class Condition(NamedTuple):
-    """A condition under which a criterion is asked: the verdict of another criterion."""
+    """A condition under which a criterion is asked: the verdict of another criterion.
+
+    A name that the rubric has no criterion for stands for a column: see `ColumnCondition`.
+    """
 
     # The name of the other criterion.
     criterion: str
     # The verdicts that fulfil the condition; if empty, the other criterion has to be met.
-    verdicts: tuple[str, ...] = ()
+    verdicts: tuple[ColumnValue, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnCondition:
+    """A condition under which a criterion is asked: the value of a column of the row.
+
+    >>> ColumnCondition("category", ("writing", "poetry")).holds({"category": "poetry"})
+    True
+    """
+
+    column: str  # with dots an entry of it, as in `info.category`
+    values: tuple[ColumnValue, ...]  # the column has one of them
+
+    def holds(self, row: Mapping[str, Any]) -> bool:
+        """Return True if the column has one of the values, or a list with one of them.
+
+        Values are compared as texts, so that 3 is the `3` of a table. An empty cell has none of
+        them. Raises `ColumnError` if the row has no such column.
+        """
+        found: Any = find_column(row, self.column, allow_empty=True)
+        if not isinstance(found, list | tuple | set | frozenset):
+            found = [found]
+        texts = {_write_value(value) for value in cast("Iterable[Any]", found)}
+        return any(_write_value(value) in texts for value in self.values)
+
+
+def _write_value(value: Any) -> str:
+    """Return a value of a column as text; tables write True in several ways."""
+    text = format_column(value).strip()
+    folded = text.casefold()
+    return folded if folded in ("true", "false") else text
 
 
 class Criterion(BaseModel):
@@ -98,8 +138,9 @@ class Criterion(BaseModel):
     cap: float = Field(default=0.0, allow_inf_nan=False, ge=-MAX_MAGNITUDE, le=MAX_MAGNITUDE)
     # The lowest value that counts as met, for `required`, `when`, `all_pass` and `any_pass`.
     pass_at: float = Field(default=1.0, allow_inf_nan=False, ge=-MAX_MAGNITUDE, le=MAX_MAGNITUDE)
-    # Asked only if all of these conditions hold; otherwise see `when_false`.
-    when: tuple[Condition, ...] = ()
+    # Asked only if all of these conditions hold, about other criteria and about columns; otherwise
+    # see `when_false`.
+    when: tuple[Condition | ColumnCondition, ...] = ()
     # What a criterion is that was not asked because of its `when`: left out of the score, or
     # answered with the lowest choice.
     when_false: Literal["not_applicable", "unmet"] = "not_applicable"
@@ -178,6 +219,16 @@ class Criterion(BaseModel):
         """The value of each choice, evenly spaced from 0 (worst) to 1 (best)."""
         highest_rank = len(self.choices) - 1
         return {choice: rank / highest_rank for rank, choice in enumerate(self.choices)}
+
+    @cached_property
+    def verdict_conditions(self) -> tuple[Condition, ...]:
+        """The conditions about other criteria."""
+        return tuple(condition for condition in self.when if isinstance(condition, Condition))
+
+    @cached_property
+    def column_conditions(self) -> tuple[ColumnCondition, ...]:
+        """The conditions about columns of the row."""
+        return tuple(condition for condition in self.when if isinstance(condition, ColumnCondition))
 
     @cached_property
     def memo(self) -> dict[str, str]:
@@ -267,7 +318,7 @@ class Criterion(BaseModel):
         """
         if value is None:
             return ()
-        if isinstance(value, str | Mapping | Condition):
+        if isinstance(value, str | Mapping | Condition | ColumnCondition):
             return tuple(_read_when_entry(cast("object", value)))
         if not isinstance(value, list | tuple):
             return value
@@ -413,30 +464,42 @@ def check_reference_columns(columns: tuple[str, ...]) -> tuple[str, ...]:
 def _read_when_entry(entry: object) -> list[object]:
     """Return the conditions that one entry of `when` stands for.
 
-    The entry is the name of a criterion, or a mapping from names to one or several verdicts.
-    Anything else is returned unchanged, for pydantic to accept or refuse.
+    The entry is the name of a criterion, a mapping from names to one or several verdicts, or a
+    mapping with a `column` and what it `is`. Anything else is returned unchanged, for pydantic to
+    accept or refuse.
     """
     if isinstance(entry, str):
         return [Condition(entry)]
     if not isinstance(entry, Mapping):
         return [entry]
     conditions: list[object] = []
-    for name, verdicts in cast("Mapping[str, Any]", entry).items():
+    mapping = cast("Mapping[str, Any]", entry)
+    if set(mapping) == {"column", "is"}:
+        values = _read_values(str(mapping["column"]), mapping["is"])
+        if not values:
+            raise ValueError("when a column is one of no values: give `is` a value, or a list")
+        return [ColumnCondition(mapping["column"], values)]
+    for name, verdicts in mapping.items():
         if verdicts is None:
             conditions.append(Condition(name))
-        elif isinstance(verdicts, str):
-            conditions.append(Condition(name, (verdicts,)))
-        elif isinstance(verdicts, list | tuple):
-            conditions.append(Condition(name, tuple(cast("Sequence[str]", verdicts))))
         else:
-            raise ValueError(
-                f"when {name!r} is {verdicts!r}: give a verdict in quotes, or a list of them"
-            )
+            conditions.append(Condition(name, _read_values(name, verdicts)))
     return conditions
 
 
-def _condition_to_data(condition: Condition) -> object:
+def _read_values(name: str, values: Any) -> tuple[Any, ...]:
+    """Return the verdicts or values of one condition; raise ValueError if they are neither."""
+    listed = tuple(cast("Sequence[Any]", values)) if isinstance(values, list | tuple) else (values,)
+    if not all(isinstance(value, str | bool | int | float) for value in listed):
+        raise ValueError(f"when {name!r} is {values!r}: give a verdict, a value, or a list of them")
+    return listed
+
+
+def _condition_to_data(condition: Condition | ColumnCondition) -> object:
     """Return the shortest form of a condition that a file can hold."""
+    if isinstance(condition, ColumnCondition):
+        values = condition.values
+        return {"column": condition.column, "is": values[0] if len(values) == 1 else list(values)}
     name, verdicts = condition
     if not verdicts:
         return name

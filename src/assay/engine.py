@@ -187,7 +187,15 @@ def _answer_without_asking(
             result.gate_failure = _find_gate_failure(result, context)
         if result.gate_failure is not None:
             return result.gate_failure.make_answer(criterion)
-    conditions = criterion.when
+    for condition in criterion.column_conditions:
+        try:
+            holds = condition.holds(result.rollout.columns)
+        except ColumnError as error:
+            return context.record_failure(error)
+        if not holds:
+            wanted = " or ".join(map(str, condition.values))
+            return _make_unasked(criterion, f"{condition.column!r} is not {wanted}")
+    conditions = criterion.verdict_conditions
     if checks_are_unknown:
         conditions = ()
     for name, verdicts in conditions:
@@ -204,13 +212,17 @@ def _answer_without_asking(
         # Without verdicts, the other criterion has to pass.
         holds = line.verdict in verdicts if verdicts else line.passed
         if not holds:
-            reason = f"{name!r} is {line.verdict or line.value}"
-            if criterion.when_false == "unmet":
-                return _make_unmet(criterion, reason)
-            return Score.not_applicable(reason)
+            return _make_unasked(criterion, f"{name!r} is {line.verdict or line.value}")
     if result.unreadable is not None and planned.reads_completion:
         return Score.failed(result.unreadable)
     return None
+
+
+def _make_unasked(criterion: Criterion, reason: str) -> Score:
+    """Return the answer to a criterion whose `when` does not hold."""
+    if criterion.when_false == "unmet":
+        return _make_unmet(criterion, reason)
+    return Score.not_applicable(reason)
 
 
 def _make_unmet(criterion: Criterion, reason: str) -> Score:

@@ -252,11 +252,11 @@ def fill_values(
     return value
 
 
-def find_column(row: Mapping[str, Any], path: str) -> Any:
+def find_column(row: Mapping[str, Any], path: str, *, allow_empty: bool = False) -> Any:
     """Return the value of a column, or with dots of an entry inside it.
 
     A column whose name contains the dots takes precedence. Raises `ColumnError` if there is no such
-    column or entry, or if it is empty (None or NaN).
+    column or entry, or, without `allow_empty`, if it is empty (None or NaN).
     """
     if path in row:
         value = row[path]
@@ -266,9 +266,13 @@ def find_column(row: Mapping[str, Any], path: str) -> Any:
             raise _unknown_column_error(row, path)
         value = row[name]
         for depth, key in enumerate(keys, start=1):
+            if value is None and allow_empty:
+                return None
             value = _find_entry(value, key, ".".join([name, *keys[: depth - 1]]))
     if value is None or (isinstance(value, float) and math.isnan(value)):
-        raise empty_column_error(path)
+        if not allow_empty:
+            raise empty_column_error(path)
+        return None
     return value
 
 

@@ -14,7 +14,15 @@ from assay.check_function import CheckFunction, WrapFunction
 from assay.checks.check import BuiltinCheck
 from assay.checks.content import Regex
 from assay.checks.template import CheckTemplate, TemplateFunction
-from assay.criterion import NOT_APPLICABLE, AskJudge, Criterion, is_scorer
+from assay.criterion import (
+    BINARY_CHOICES,
+    NOT_APPLICABLE,
+    AskJudge,
+    ColumnCondition,
+    Condition,
+    Criterion,
+    is_scorer,
+)
 from assay.errors import MissingExtraError, RubricError
 from assay.graders.grader import Grader
 from assay.placeholders import has_placeholders, list_paths
@@ -265,6 +273,8 @@ class Plan:
         seconds.
         """
         _refuse_negative_weights_of_tree(criteria, aggregation)
+        names = [criterion.name for criterion in criteria]
+        criteria = [_find_columns(criterion, names) for criterion in criteria]
         self.criteria = tuple(criteria)
         self.aggregation = aggregation
         self.planned = list(planned)
@@ -323,7 +333,8 @@ class Plan:
         for planned in self.planned:
             criterion = planned.criterion
             _refuse_impossible_condition(criterion, by_name)
-            sorter.add(criterion.name, *(condition.criterion for condition in criterion.when))
+            depends_on = [condition.criterion for condition in criterion.verdict_conditions]
+            sorter.add(criterion.name, *depends_on)
             if gate_names and planned.asks_model:
                 sorter.add(criterion.name, *gate_names)
         try:
@@ -366,22 +377,46 @@ def _refuse_negative_weights_of_tree(
             )
 
 
+def _find_columns(criterion: Criterion, names: Sequence[str]) -> Criterion:
+    """Return the criterion with its conditions on columns told apart from those on criteria.
+
+    A condition is on a column if the rubric has no criterion of that name and the value is not one
+    of the usual verdicts, which only a criterion has.
+    """
+    verdicts_of_criteria = {*BINARY_CHOICES, NOT_APPLICABLE}
+    conditions: list[Condition | ColumnCondition] = []
+    for condition in criterion.when:
+        if isinstance(condition, Condition) and condition.criterion not in names:
+            is_column = bool(condition.verdicts) and verdicts_of_criteria.isdisjoint(
+                condition.verdicts
+            )
+            if is_column:
+                condition = ColumnCondition(condition.criterion, condition.verdicts)
+        conditions.append(condition)
+    if tuple(conditions) == criterion.when:
+        return criterion
+    return criterion.with_fields(when=tuple(conditions))
+
+
 def _refuse_impossible_condition(criterion: Criterion, by_name: Mapping[str, Criterion]) -> None:
     """Raise RubricError if a `when` names an unknown criterion or a verdict it does not offer."""
-    for other_name, verdicts in criterion.when:
+    for other_name, verdicts in criterion.verdict_conditions:
         condition = f"criterion {criterion.name!r} is asked when {other_name!r}"
         if other_name not in by_name:
             raise RubricError(
-                f"{condition} holds, but there is no such criterion: "
-                f"name one of {', '.join(by_name)}"
+                f"{condition} holds, but there is no such criterion: name one of "
+                f"{', '.join(by_name)}; for a column write {{column: {other_name}, is: VALUE}}"
             )
         offered = (*by_name[other_name].choices, NOT_APPLICABLE)
         for verdict in verdicts:
-            if verdict not in offered:
-                raise RubricError(
-                    f"{condition} is {verdict!r}, which is not one of its verdicts: "
-                    f"name one of {', '.join(offered)}"
-                )
+            if verdict in offered:
+                continue
+            advice = f"name one of {', '.join(offered)}"
+            if not isinstance(verdict, str):
+                advice += f", in quotes; for a column write {{column: {other_name}, is: {verdict}}}"
+            raise RubricError(
+                f"{condition} is {verdict!r}, which is not one of its verdicts: {advice}"
+            )
 
 
 def make_names_unique(

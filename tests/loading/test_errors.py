@@ -66,7 +66,7 @@ DATA = [
     ([{**A, "choices": 3}], "choices is 3: give a list"),
     ([{**A, "tags": [1]}], "tags holds 1: give a text, in quotes"),
     ([{**A, "when": 3}], "when is 3: give a list"),
-    ([{**A, "when": {"a": True}}], "when 'a' is True: give a verdict in quotes"),
+    ([{**A, "when": {"a": True}}], "'a' is True, which is not one of its verdicts"),
     ([{**A, "when": "zzz"}], "'zzz'"),
     (
         [A, {"requirement": "B", "when": {"a": "YES"}}],

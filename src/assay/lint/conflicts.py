@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from assay.criterion import NOT_APPLICABLE, Criterion
+from assay.criterion import NOT_APPLICABLE, ColumnValue, Criterion
 from assay.lint.findings import Hit
 from assay.lint.lexicon import LONGEST, pattern, word_lists, words
 
@@ -156,8 +156,8 @@ def unreachable(criteria: Sequence[Criterion]) -> Iterator[tuple[int, Hit]]:
 
 def _why_never(criterion: Criterion, by_name: Mapping[str, Criterion]) -> str:
     """Why no response can meet its conditions, and those of the criteria that it depends on; empty when one can."""
-    left: dict[str, frozenset[str]] = {}  # the verdicts that each may still have
-    waiting, seen = list(criterion.when), set(criterion.when)
+    left: dict[str, frozenset[ColumnValue]] = {}  # the verdicts that each may still have
+    waiting, seen = list(criterion.verdict_conditions), set(criterion.verdict_conditions)
     while waiting:
         condition = waiting.pop()
         other = by_name.get(condition.criterion)
@@ -174,9 +174,9 @@ def _why_never(criterion: Criterion, by_name: Mapping[str, Criterion]) -> str:
             offered = ", ".join(
                 verdict for verdict in (*other.choices, NOT_APPLICABLE) if verdict in before
             )
-            needs = " or ".join(condition.verdicts) or "to be met"
+            needs = " or ".join(map(str, condition.verdicts)) or "to be met"
             return f"it needs {other.name!r} {needs}, which can only be {offered}"
         if NOT_APPLICABLE not in wanted:
-            waiting.extend(step for step in other.when if step not in seen)
-            seen.update(other.when)
+            waiting.extend(step for step in other.verdict_conditions if step not in seen)
+            seen.update(other.verdict_conditions)
     return ""

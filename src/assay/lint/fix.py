@@ -88,7 +88,9 @@ def fix_rubric(
             else:
                 changes[item.path] = changes[item.path]._replace(requirements=answer)
     editor, made, edits = _Editor(node), list[Change](), list[Edit]()
-    waited_for = {name for item in items for name, _ in item.criterion.when}
+    waited_for = {
+        condition.criterion for item in items for condition in item.criterion.verdict_conditions
+    }
     for change in changes.values():
         name = change.item.criterion.name
         if change.requirements and name in waited_for:
