@@ -169,6 +169,28 @@ def test_compare_knows_the_pairs_of_a_matrix(
     assert "name two runs" in capsys.readouterr().err
 
 
+def test_the_threshold_for_passing_can_be_given(evaluate: Any, serve: Any, capsys: Any) -> None:
+    """It is saved with the run, printed beside the rates, and may be another when the run is shown."""
+    server = serve(answer_paris)
+    command = ["-m", server.model, "-o", "run", "--samples", "2", "--pass-at", "0.5"]
+    _, out, _ = evaluate(*command, "-f", "markdown")
+    assert "k, score ≥ 0.5" in out
+    assert "2, task europe" in out
+    assert Run.open("run").about.pass_rule.threshold == 0.5
+    assert main(["show", "run", "--pass-at", "0", "-f", "json"]) == 0
+    shown = json.loads(capsys.readouterr().out)["summary"]
+    assert (shown["threshold"], shown["passes"]["2"]["all"]) == (0.0, 1.0)
+    assert main(["show", "run", "--examples", "-f", "json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["pass_rule"] == "score ≥ 0.5"
+    assert [(line["example"], line["passed"]) for line in shown["examples"]] == [
+        ("it", 0),
+        ("cl", 0),
+        ("fr", 2),
+    ]
+    assert main(["show", "run", "--examples", "-f", "csv"]) == 2
+
+
 def test_a_matrix_is_resumed_where_it_failed(evaluate: Any, serve: Any) -> None:
     small = serve(answer_all, name="small", faults=[Fault.refusing("no"), None, None])
     big = serve(answer_all, name="big")

@@ -232,7 +232,7 @@ def test_examples_with_an_id_are_paired_whatever_the_prompt_is(make_run):
     found = compare(first, second)
     assert (found.examples, found.other_example, found.score.direction) == (7, 0, "better")
     [change] = found.changes
-    assert (change.setting, change.second) == ("prompt", "another for 7 of 7 examples")
+    assert (change.setting, change.second) == ("prompt", "(another for 7 of 7 examples)")
 
 
 def test_rows_without_id_are_paired_if_their_data_is_the_same(make_run):

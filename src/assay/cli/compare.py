@@ -13,7 +13,7 @@ from assay import runs, trust
 from assay.cli.base_command import EXIT_ERROR, EXIT_OK, EXIT_THRESHOLD, EXIT_USAGE, Command
 from assay.cli.formats import format_page
 from assay.cli.inputs import open_run
-from assay.cli.options import count, number_type, page_format_option, run_path
+from assay.cli.options import count, page_format_option, pass_at_option, run_path
 from assay.cli.side_by_side import build_transcript_table, format_transcripts
 from assay.display import Page, escape_control_characters
 
@@ -42,12 +42,7 @@ from assay.display import Page, escape_control_characters
     is_flag=True,
     help="Show only rollouts that pass in one run and fail in the other, with both transcripts.",
 )
-@click.option(
-    "--pass-at",
-    metavar="SCORE",
-    type=number_type(),
-    help="The score from which a rollout passes; by default as RUN_B says.",
-)
+@pass_at_option
 @click.option(
     "--fail-if-worse",
     is_flag=True,

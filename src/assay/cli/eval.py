@@ -32,6 +32,7 @@ from assay.cli.options import (
     map_option,
     number_type,
     output_options,
+    pass_at_option,
     positive,
     rubric_option,
     section_option,
@@ -179,6 +180,7 @@ _sampling_option = section_option("Sampling")
     show_default=True,
     help="The arguments of the environment's load_environment.",
 )
+@pass_at_option
 @map_option("completion=output")
 @limit_rows_option
 @output_options
@@ -206,6 +208,9 @@ def command(data: str, model: tuple[str, ...], prompt: tuple[str, ...], **values
         environments = [_load_environment(options)]
     else:
         environments = _make_environments(options)
+    if options.pass_at is not None:
+        for environment in environments:
+            environment.pass_threshold = options.pass_at
     first = environments[0]
     # Not `first.get_eval_dataset`: a subclass may show other examples than it asks.
     examples = envs.Environment.get_eval_dataset(first)
@@ -253,6 +258,7 @@ class EvalOptions(RunOptions):
     stop: tuple[str, ...]
     max_tokens: int | None
     env_args: Mapping[str, Any]
+    pass_at: float | None
 
     def __post_init__(self) -> None:
         super().__post_init__()

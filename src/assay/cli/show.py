@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -11,11 +11,20 @@ import click
 
 from assay import runs
 from assay.cli.base_command import EXIT_OK, Command
-from assay.cli.formats import format_brief_row, format_row_name
+from assay.cli.formats import format_brief_row, format_page, format_row_name
 from assay.cli.inputs import open_run
-from assay.cli.options import DisplayOptions, count, display_options, number_type
+from assay.cli.options import (
+    PAGE_FORMATS,
+    DisplayOptions,
+    count,
+    display_options,
+    number_type,
+    pass_at_option,
+)
 from assay.cli.run_output import choose_exit_code, list_low_rows, make_saved_format
 from assay.cli.transcript import format_requests, format_whole_row
+from assay.display import Page, Section
+from assay.wording import format_count
 
 
 @click.command(
@@ -50,6 +59,12 @@ from assay.cli.transcript import format_requests, format_whole_row
 )
 @click.option("--task", metavar="TEXT", help="Show only rollouts of this task.")
 @click.option("--limit", metavar="N", type=count, help="The most rollouts to show.")
+@click.option(
+    "--examples",
+    is_flag=True,
+    help="Show how many rollouts of each example passed, the lowest share first.",
+)
+@pass_at_option
 @display_options
 def command(**values: Any) -> int:
     """Print the summary of the saved RUN: errors first, then means, then every criterion.
@@ -62,7 +77,16 @@ def command(**values: Any) -> int:
         return _print_row(run, options.example, options)
     if options.requests:
         raise click.UsageError("--requests shows those of one rollout: name it with --row")
+    if options.examples:
+        return _print_examples(run, options)
     summary = run.summary()
+    if options.pass_at is not None:
+        counted = runs.summarize(
+            run.rows(),
+            threshold=options.pass_at,
+            pass_measure=run.about.pass_rule.measure,
+        )
+        summary = replace(counted, complete=summary.complete)
     format_row = format_brief_row if options.shows_rows else None
     output = make_saved_format(options.run, run.about, options, format_row, has_details=True)
     rows: Iterable[runs.Row] = ()
@@ -90,6 +114,8 @@ class ShowOptions(DisplayOptions):
     below: float | None
     task: str | None
     limit: int | None
+    examples: bool
+    pass_at: float | None
 
     @property
     def shows_rows(self) -> bool:
@@ -111,6 +137,50 @@ def _select_rows(run: runs.Run, options: ShowOptions) -> Iterator[runs.Row]:
         ):
             continue
         yield row
+
+
+def _print_examples(run: runs.Run, options: ShowOptions) -> int:
+    """Print how many rollouts of each example passed."""
+    if options.format not in PAGE_FORMATS:
+        raise click.UsageError(
+            f"--examples is not printed as {options.format}: choose {', '.join(PAGE_FORMATS)}"
+        )
+    rule = run.about.pass_rule
+    if options.pass_at is not None:
+        rule = replace(rule, threshold=options.pass_at)
+    categories: dict[str, str] = {}
+    passes: dict[str, list[bool]] = {}  # of the scored rollouts
+    for row in _select_rows(run, options):
+        categories.setdefault(row.example, row.task)
+        scored = passes.setdefault(row.example, [])
+        is_passed = rule.is_passed(row.report) if row.scored else None
+        if is_passed is not None:
+            scored.append(is_passed)
+    has_categories = len(set(categories.values())) > 1
+    data: list[dict[str, Any]] = []
+    for example, scored in passes.items():
+        rate = sum(scored) / len(scored) if scored else None
+        category = {"category": categories[example]} if has_categories else {}
+        data.append(
+            {
+                "example": example,
+                **category,
+                "passed": sum(scored),
+                "scored": len(scored),
+                "rate": rate,
+            }
+        )
+    data.sort(key=lambda line: -1.0 if line["rate"] is None else line["rate"])
+    shown = data[: options.limit]
+    columns = list(shown[0]) if shown else []
+    title = f"{format_count(len(data), 'example')}; a rollout passes if its {rule}"
+    page = Page(
+        title,
+        [Section(columns, [list(line.values()) for line in shown])],
+        data={"pass_rule": str(rule), "examples": shown},
+    )
+    print(format_page(page, options.format))
+    return EXIT_OK
 
 
 def _print_row(run: runs.Run, example: str, options: ShowOptions) -> int:

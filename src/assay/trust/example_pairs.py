@@ -307,10 +307,14 @@ def list_changes(
     add("model", first.model, second.model)
     add("judge", first.judge, second.judge)
     add("rubric", _name_rubric(first), _name_rubric(second))
-    add("system prompt", *_name_system_prompts(first_values, second_values))
     if pairs.other_prompt:
         examples = format_count(len(pairs.examples), "example")
-        changes.append(Change("prompt", "", f"another for {pairs.other_prompt:,} of {examples}"))
+        count = f"another for {pairs.other_prompt:,} of {examples}"
+        first_name = str(first.options.get("prompt_name") or "")
+        second_name = str(second.options.get("prompt_name") or "")
+        changes.append(Change("prompt", first_name, f"{second_name} ({count})".strip()))
+    if "prompt" not in first.config and "prompt" not in second.config:
+        add("system prompt", *_name_system_prompts(first_values, second_values))
     add(
         "rollouts per example",
         first_values.rollouts_per_example,

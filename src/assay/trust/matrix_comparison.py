@@ -169,8 +169,9 @@ def compare_pairs(runs: Mapping[str, Run], pairs: Iterable[tuple[str, str]]) -> 
         except TrustError as error:
             refused[first, second] = str(error)
             continue
-        settings = tuple(change.setting for change in comparison.changes)
-        compared.append(RunPair(first, second, settings, comparison.score))
+        # `prompt` stands for `prompt.system` and `prompt.user`.
+        settings = dict.fromkeys(change.setting.split(".")[0] for change in comparison.changes)
+        compared.append(RunPair(first, second, tuple(settings), comparison.score))
     scores = adjust_p_values([pair.score for pair in compared])
     adjusted = [replace(pair, score=score) for pair, score in zip(compared, scores, strict=True)]
     return MatrixComparison(tuple(adjusted), refused)
