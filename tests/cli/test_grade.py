@@ -66,6 +66,15 @@ class TestTexts:
             "  UNMET  +1  Is short: because the rule says so",
         ]
 
+    def test_rubrics_of_rows_are_said_to_be_replaced(
+        self, grade: Any, serve: Any, files: Any
+    ) -> None:
+        own = [{"check": {"contains": "Rome"}}]
+        rows = files("rows.jsonl", [{"completion": "Paris."}, {"completion": "", "rubric": own}])
+        done = grade(rows, model=serve(by_words))
+        assert "1 of 2 rows have their own rubrics" in done.err
+        assert "contains" not in done.out
+
     def test_rows_of_a_file(self, grade: Any, serve: Any, files: Any) -> None:
         """Under any of the usual names, with a query of their own or the one that is given."""
         rows = [

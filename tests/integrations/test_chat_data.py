@@ -1,6 +1,7 @@
 """One rule for all trainers: one message of the assistant is a text, several messages stay messages."""
 
-from types import SimpleNamespace
+import sys
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from assay.integrations import (
     areal_reward_of,
     as_trl_reward,
     as_trl_rewards,
+    as_verifiers_reward,
     compute_score_of,
     compute_scores_of,
     custom_rm_of,
@@ -73,6 +75,37 @@ def pay_turns(rubric: Rubric, completion: Any) -> float:
     return run(dialogue.score(rubric)).reward or 0.0
 
 
+class FakeMessage(SimpleNamespace):
+    """A message of verifiers 0.4, which has the field `reasoning_content` in any case."""
+
+    def model_dump(self, *, exclude_none: bool) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+
+def pay_verifiers(rubric: Rubric, completion: Any) -> float:
+    """A rollout of verifiers 0.4, by what the adapter reads of its trace."""
+    messages = [{"role": "assistant", "content": completion}]
+    if not isinstance(completion, str):
+        messages = completion
+    nodes: list[Any] = []
+    for message in messages:
+        fields = {"reasoning_content": None, **message}
+        sampled = message["role"] == "assistant"
+        nodes.append(SimpleNamespace(message=FakeMessage(**fields), sampled=sampled))
+    trace = SimpleNamespace(
+        root_reply=None,
+        nodes=nodes,
+        branches=[SimpleNamespace(nodes=nodes)],
+        last_reply=(messages[-1]["content"] or "").strip(),
+        info={},
+        record_metrics=lambda metrics: None,
+    )
+    data = SimpleNamespace(prompt_text="2+2?", model_dump=lambda: {"answer": "4"})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "verifiers.v1", ModuleType("verifiers.v1"))
+        return run(as_verifiers_reward(rubric)(data, trace))
+
+
 TRAINERS = [
     pay_trl,
     pay_trl_one_by_one,
@@ -80,6 +113,7 @@ TRAINERS = [
     pay_verl_batch,
     pay_slime,
     pay_areal,
+    pay_verifiers,
     pay_turns,
 ]
 every_trainer = pytest.mark.parametrize("pay", TRAINERS)
@@ -146,7 +180,7 @@ def test_messages_are_always_a_list(pay: Any) -> None:
     assert pay(Rubric([one_message]), reply("4")) == 1.0
 
 
-@pytest.mark.parametrize("pay", [pay_trl, pay_verl, pay_slime, pay_areal])
+@pytest.mark.parametrize("pay", [pay_trl, pay_verl, pay_slime, pay_areal, pay_verifiers])
 def test_reasoning_in_a_field_is_paid_as_reasoning_in_the_text(pay: Any) -> None:
     """By text checks, format rewards and plain functions."""
     parser = XMLParser(["think", "answer"])

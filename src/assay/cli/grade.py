@@ -75,6 +75,7 @@ def command(**values: Any) -> int:
     texts = read_texts(options.texts, options.query, are_literal=options.are_literal)
     if not texts:
         raise RubricError("there is no text to grade: the files have no rows")
+    _note_rubrics_of_rows(texts, options)
     with (
         allow_media(options, options.texts),
         open_judge(options, rubric, quiet=options.quiet) as grader,
@@ -91,6 +92,17 @@ class GradeOptions(DisplayOptions, ViewOptions):
     allow_code: bool
     are_literal: bool
     query: str
+
+
+def _note_rubrics_of_rows(texts: Sequence[Text], options: GradeOptions) -> None:
+    """Say on stderr that the rubrics which rows bring are not used."""
+    count = sum(runs.row.own_rubric(text.rollout) is not None for text in texts)
+    if count:
+        print_note(
+            f"{count} of {len(texts)} rows have their own rubrics, which {options.rubric} "
+            "replaces; assay score scores each row by its own",
+            quiet=options.quiet,
+        )
 
 
 def _grade_texts(

@@ -112,14 +112,22 @@ async def _score_trace(step: Step, name: str, task: Any, trace: Any) -> float:
 
 
 def _read_completion(trace: Any) -> Any:
-    """Return the last reply as a text; after several turns, the messages of the last branch."""
+    """Return the last reply as a text; after several turns, the messages of the last branch.
+
+    A single reply with reasoning in a field is returned as its message, since `last_reply` has only
+    the text.
+    """
     nodes: Sequence[Any] = ()
     if trace.root_reply is None and trace.nodes:
         nodes = trace.branches[-1].nodes
     turns = [index for index, node in enumerate(nodes) if node.sampled]
-    if len(turns) < 2:
-        return trace.last_reply
-    return [node.message.model_dump(exclude_none=True) for node in nodes[turns[0] :]]
+    if len(turns) >= 2:
+        return [node.message.model_dump(exclude_none=True) for node in nodes[turns[0] :]]
+    if turns:
+        message: Any = nodes[turns[0]].message
+        if message.reasoning_content:
+            return [message.model_dump(exclude_none=True)]
+    return trace.last_reply
 
 
 def _record_calls(trace: Any, name: str, calls: Sequence[LoggedCall], ledger: Ledger) -> None:
