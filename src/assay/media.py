@@ -270,13 +270,15 @@ class Medium:
             return _count_audio_tokens(maker, self.media_type, self.data)
         # What remains is a PDF.
         page_count = len(re.findall(rb"/Type\s*/Page\b", self.data)) or 1
-        page_count = min(page_count, _MAX_PAGES)
+        page_count = min(page_count, _MAX_PAGES, ceil(len(self.data) / _MIN_BYTES_PER_PAGE))
         tokens_per_page = 258 if maker == "gemini" else 2_000
         return page_count * tokens_per_page
 
 
 # A file may claim anything, and what it claims must not use up a limit of tokens per minute.
 _MAX_PAGES: Final = 1000  # as many as a provider reads
+_MIN_BYTES_PER_PAGE: Final = 100  # a page without anything on it
+_MAX_IMAGE_SIDE: Final = 8192  # pixels; providers scale down what is larger
 _MIN_BYTES_PER_SECOND: Final = 4_000  # speech at 8 kHz, 4 bits each
 
 
@@ -285,6 +287,7 @@ def _count_image_tokens(maker: str, width: int, height: int) -> int:
     if maker == "anthropic":
         return min(1600, ceil(width * height / 750))
     if maker == "gemini":
+        width, height = min(width, _MAX_IMAGE_SIDE), min(height, _MAX_IMAGE_SIDE)
         return 258 * ceil(width / 768) * ceil(height / 768)
     # OpenAI: the image is scaled to at most 2048 × 2048, then its shorter side to at most 768. It
     # costs 85 tokens, and 170 for each tile of 512 × 512 pixels.

@@ -721,9 +721,19 @@ def test_an_answer_is_bounded_and_redirects_are_looked_at(web: int, path: str, w
 
 
 def test_what_a_file_claims_does_not_use_up_a_limit_of_tokens() -> None:
-    """100,000 pages count as 1,000; a WAV of 1 byte per second as one of 4,000 bytes per second."""
+    """100,000 pages count as 1,000; a WAV of 1 byte per second as one of 4,000 bytes per second.
+
+    A page has 100 bytes at least, and a side of an image counts up to 8,192 pixels, which is 11 tiles.
+    """
     pdf = Medium("m1", "application/pdf", b"%PDF-1.4\n" + b"/Type/Page " * 100_000)
     assert pdf.tokens("gemini") == 258_000
+    short_pdf = Medium("m1", "application/pdf", b"/Type/Page ".ljust(1000) * 2)
+    assert short_pdf.tokens("openai") == 4000
+    dense_pdf = Medium("m1", "application/pdf", b"/Type/Page " * 1000)
+    assert dense_pdf.tokens("openai") == 110 * 2000
+    start = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
+    image = Medium("m1", "image/png", start + b"\x7f\xff\xff\xff" * 2)
+    assert image.tokens("gemini") == 258 * 11 * 11
     header = b"RIFF\x00\x00\x00\x00WAVEfmt ".ljust(28, b"\0") + (1).to_bytes(4, "little")
     wav = Medium("m1", "audio/wav", header.ljust(40_000, b"\0"))
     assert wav.tokens("openai") == 100

@@ -70,6 +70,7 @@ async def test_a_page_is_fetched_with_its_media_type(site):
         ("[64:ff9b::7f00:1]", "not a public address"),
         ("[64:ff9b:1::7f00:1]", "not a public address"),
         ("[fec0::1]", "not a public address"),
+        ("[::ffff:0:7f00:1]", "not a public address"),
         ("[::127.0.0.1]", "not a public address"),
         ("[2002:7f00:1::]", "not a public address"),
     ],

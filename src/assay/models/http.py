@@ -264,6 +264,7 @@ _NOT_PUBLIC = (
     ip_network("64:ff9b::/96"),  # a NAT64 gateway translates these to the IPv4 address in them
     ip_network("64:ff9b:1::/48"),  # the same, for networks of one's own
     ip_network("::/96"),  # with an IPv4 address at the end, as in `::127.0.0.1`
+    ip_network("::ffff:0:0:0/96"),  # the same, for a translator, as in `::ffff:0:127.0.0.1`
     ip_network("fec0::/10"),  # of one site
 )
 
