@@ -104,7 +104,8 @@ def by_trl(rubric, rows):
     columns = {name: [row.get(name, "") for row in rows] for name in ("prompt", "completion")}
     answers = [row.get("answer", "") for row in rows]
     reward = as_trl_reward(rubric)
-    return asyncio.run(reward(columns["prompt"], columns["completion"], answer=answers))
+    paid = reward(columns["prompt"], columns["completion"], answer=answers)
+    return asyncio.run(paid) if asyncio.iscoroutine(paid) else paid
 
 
 def by_verl(rubric, rows):

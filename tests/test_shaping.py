@@ -321,7 +321,7 @@ async def test_trainers_get_the_outcome_beside_the_reward():
     logs = reward_func_of(rubric)(["4"], [""], ["4"])
     assert (logs["rewards"], logs["scores"], logs["extra_logs"]["outcome"]) == ([0.5], [1.0], [2.0])
     seen = {}
-    paid = await as_trl_reward(rubric)(["q", "q"], ["4", "down"], log_extra=seen.__setitem__)
+    paid = as_trl_reward(rubric)(["q", "q"], ["4", "down"], log_extra=seen.__setitem__)
     assert (paid, seen["assay/outcome"]) == ([0.5, None], [2.0, None])
     with pytest.raises(RubricError, match="pay value='reward'"):
         as_trl_reward(rubric, value="score")
@@ -330,7 +330,7 @@ async def test_trainers_get_the_outcome_beside_the_reward():
 async def test_groups_are_shaped_by_themselves():
     """Two prompts in one batch: each length is compared with those of its own prompt."""
     rubric = Rubric([right], shaping=[{"group_length": {"alpha": 0.2}}])
-    paid = await as_trl_reward(rubric)(["a", "a", "b", "b"], ["4", "4 4 4", "4 " * 99, "4 " * 99])
+    paid = as_trl_reward(rubric)(["a", "a", "b", "b"], ["4", "4 4 4", "4 " * 99, "4 " * 99])
     assert paid[2:] == pytest.approx([0.9, 0.9])
 
 

@@ -2,8 +2,8 @@
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, MutableMapping, Sequence
-from typing import Any, TypeAlias, cast
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from typing import Any, TypeAlias, cast, overload
 
 from assay.advantage import Estimator, advantages, gdpo_advantages
 from assay.concurrency import run_sync
@@ -97,16 +97,33 @@ class BaseRubric(ABC):
 
     # Methods that write nothing.
 
+    @overload
+    async def score(
+        self, rollouts: Rollout | Mapping[str, Any], *, autograder: Grader | None = None
+    ) -> EvaluationReport: ...
+
+    @overload
     async def score(
         self,
-        rollouts: Sequence[Rollout | Mapping[str, Any]],
+        rollouts: Iterable[Rollout | Mapping[str, Any]],
         *,
         autograder: Grader | None = None,
-    ) -> list[EvaluationReport]:
+    ) -> list[EvaluationReport]: ...
+
+    async def score(
+        self,
+        rollouts: Rollout | Mapping[str, Any] | Iterable[Rollout | Mapping[str, Any]],
+        *,
+        autograder: Grader | None = None,
+    ) -> EvaluationReport | list[EvaluationReport]:
         """Return one report per rollout or state, in order, without writing into states.
 
-        Group functions see all rollouts at once.
+        Group functions see all rollouts at once. For one rollout or one mapping, return its report.
         """
+        if isinstance(rollouts, Rollout | Mapping):
+            one = cast("Rollout | Mapping[str, Any]", rollouts)
+            [report] = await self.score_all([as_rollout(one)], autograder)
+            return report
         return await self.score_all([as_rollout(item) for item in rollouts], autograder)
 
     async def grade(

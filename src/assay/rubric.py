@@ -5,7 +5,7 @@ from typing import Any, Self, cast
 
 from assay.aggregation import find_aggregation
 from assay.base_rubric import BaseRubric
-from assay.criterion import AskJudge, Criterion, Scorer, read_ask_judge, read_reference
+from assay.criterion import AskJudge, Criterion, Scorer, is_scorer, read_ask_judge, read_reference
 from assay.display import Page, Section
 from assay.engine import ScoringContext, ask_criteria, make_reports
 from assay.errors import AssayError, RubricError
@@ -32,6 +32,11 @@ from assay.types import OnError, RewardFunc, ScoringMethod
 from assay.wording import describe_error, format_count, format_value
 
 logger = get_logger("assay")
+
+
+def _is_judged(criterion: Criterion) -> bool:
+    """Return whether a judge answers a criterion, or a criterion of the rubric that it holds."""
+    return criterion.judged or (is_scorer(criterion.check) and Traits.of(criterion.check).asks)
 
 
 class Rubric(BaseRubric, Loadable):
@@ -96,6 +101,46 @@ class Rubric(BaseRubric, Loadable):
         # add criteria, so its names are not complete yet.
         names = self._plan.names if type(self) is Rubric else None
         self.shaping = read_shaping(shaping, names)
+
+    def code_criteria(self) -> "Rubric":
+        """Return this rubric with only the criteria that code answers.
+
+        >>> rubric = Rubric.from_dict([{"check": {"contains": "Paris"}}, {"requirement": "Is kind"}])
+        >>> rubric.code_criteria(), rubric.judged_criteria()
+        (<Rubric [contains +1]>, <Rubric [is_kind +1]>)
+        """
+        return self.with_criteria([each for each in self.criteria if not _is_judged(each)])
+
+    def judged_criteria(self) -> "Rubric":
+        """Return this rubric with only the criteria that a judge answers."""
+        return self.with_criteria([each for each in self.criteria if _is_judged(each)])
+
+    def with_criteria(self, criteria: Sequence[Any]) -> "Rubric":
+        """Return a rubric with these criteria, and all else as here.
+
+        Raises `RubricError` for a subclass of `Rubric`, which may need other arguments.
+        """
+        if type(self) is not Rubric:
+            raise RubricError(
+                f"a {type(self).__name__} cannot be copied with other criteria: make a new one"
+            )
+        rubric = Rubric(
+            criteria,
+            parser=self.given_parser,
+            autograder=self.autograder,
+            aggregation=self.aggregation,
+            on_error=self.on_error,
+            name=self.name,
+            shows=self.shows,
+            thinking=self.thinking,
+            shaping=self.shaping,
+            ask_judge=self.ask_judge,
+            reference=self.reference,
+        )
+        for name, value in self.class_objects.items():
+            if name != "parser":
+                rubric.add_class_object(name, value)
+        return rubric
 
     async def _score_by_criteria(
         self,
@@ -471,7 +516,7 @@ class RubricGroup(Rubric):
             criteria.extend(child.criteria)
         return tuple(criteria)
 
-    def _choose_first(self, addition: str) -> Rubric:
+    def _choose_first(self, addition: str) -> "Rubric":
         logger.warning("the %s is added to the first rubric of the group only", addition)
         return self.rubrics[0]
 
@@ -538,7 +583,7 @@ class RubricGroup(Rubric):
         return [child.traits for child in self._check_children()]
 
 
-def rubric_at(node: Node, *, allow_code: bool = False, **options: Any) -> Rubric:
+def rubric_at(node: Node, *, allow_code: bool = False, **options: Any) -> "Rubric":
     """Return the rubric, or the group of rubrics, at a node of a parsed file."""
     kind = RubricGroup if is_group(node) else Rubric
     return kind.from_node(node, allow_code=allow_code, **options)
@@ -569,7 +614,7 @@ def rubrics_inside(
             yield from rubrics_inside(criterion.check, nested_node, f"{path}{criterion.name}/")
 
 
-def rubric_in_python(reference: str) -> Rubric:
+def rubric_in_python(reference: str) -> "Rubric":
     """Return the rubric that `module:object` names.
 
     The object is a rubric, a function without arguments that returns one, or a list of criteria.

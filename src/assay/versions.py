@@ -93,18 +93,7 @@ class VersionedRubric(RubricGroup):
             if criterion.name not in retire:
                 weight = weights.get(criterion.name, criterion.weight)
                 criteria.append(criterion.with_fields(weight=weight))
-        return Rubric(
-            [*criteria, *add],
-            parser=current.given_parser,
-            autograder=current.autograder,
-            aggregation=current.aggregation,
-            on_error=current.on_error,
-            name=current.name,
-            shows=current.shows,
-            thinking=current.thinking,
-            shaping=current.shaping,
-            ask_judge=current.ask_judge,
-        )
+        return current.with_criteria([*criteria, *add])
 
     @property
     def version(self) -> str:

@@ -37,7 +37,7 @@ def reply(text: str, **fields: Any) -> list[dict[str, Any]]:
 
 def pay_trl(rubric: Rubric, completion: Any) -> float:
     reward = as_trl_reward(rubric, columns={"answer": "solution"})
-    [paid] = run(reward(prompts=["2+2?"], completions=[completion], solution=["4"]))
+    [paid] = reward(prompts=["2+2?"], completions=[completion], solution=["4"])
     return paid
 
 
@@ -45,7 +45,7 @@ def pay_trl_one_by_one(rubric: Rubric, completion: Any) -> float:
     rewards, weights = as_trl_rewards(rubric, columns={"answer": "solution"})
     total = 0.0
     for reward, weight in zip(rewards, weights, strict=True):
-        [paid] = run(reward(prompts=["2+2?"], completions=[completion], solution=["4"]))
+        [paid] = reward(prompts=["2+2?"], completions=[completion], solution=["4"])
         total += weight * paid
     return total
 
@@ -131,7 +131,7 @@ def test_the_first_example_of_the_page_pays_conversational_data() -> None:
     reward = as_trl_reward(RUBRIC, columns={"answer": "solution"})
     prompts = [[{"role": "user", "content": "2+2?"}]] * 2
     completions = [reply("4"), reply("5")]
-    assert run(reward(prompts=prompts, completions=completions, solution=["4", "4"])) == [1.2, 0.2]
+    assert reward(prompts=prompts, completions=completions, solution=["4", "4"]) == [1.2, 0.2]
 
 
 CALL = {"id": "a", "type": "function", "function": {"name": "add", "arguments": "{}"}}

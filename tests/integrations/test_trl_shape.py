@@ -32,7 +32,7 @@ def logging(told):
 async def test_every_column_arrives_by_name(rubric, told, logging):
     """Right and short, 1.5; wrong and short, 0.5; parts and their means beside them."""
     reward = as_trl_reward(rubric)
-    paid = await reward(["2+2?"] * 2, ["4", "5"], answer=["4", "4"], **logging)
+    paid = reward(["2+2?"] * 2, ["4", "5"], answer=["4", "4"], **logging)
     assert paid == [1.5, 0.5]
     assert told["metrics"] == {
         "sums/unscored": 0.0,
@@ -44,15 +44,20 @@ async def test_every_column_arrives_by_name(rubric, told, logging):
     assert told["columns"] == columns | {"sums/outcome": [1.5, 0.5]}
 
 
-def test_it_is_an_async_function_under_the_rubrics_name(rubric):
+def test_it_is_an_async_function_only_if_something_waits(rubric):
+    """Under the name of the rubric."""
     reward = as_trl_reward(rubric)
-    assert inspect.iscoroutinefunction(reward)
+    assert not inspect.iscoroutinefunction(reward)
+    assert inspect.iscoroutinefunction(as_trl_reward(rubric, timeout=5))
+    judged = Rubric.from_dict([{"requirement": "Is kind"}])
+    assert inspect.iscoroutinefunction(as_trl_reward(judged))
+    assert not inspect.iscoroutinefunction(as_trl_rewards(rubric)[0][0])
     assert (reward.__name__, as_trl_reward(rubric, name="other").__name__) == ("sums", "other")
 
 
 async def test_unscored_is_none_and_counted(failing, told, logging, caplog):
     """Not 0, and the log says why."""
-    paid = await as_trl_reward(failing)(["q"] * 2, ["4", "judge me"], answer=["4", "4"], **logging)
+    paid = as_trl_reward(failing)(["q"] * 2, ["4", "judge me"], answer=["4", "4"], **logging)
     assert paid == [2.5, None]
     assert told["metrics"]["sums/unscored"] == 0.5
     assert told["columns"]["sums/judged"] == [1.0, None]
@@ -66,7 +71,7 @@ async def test_the_same_keys_are_logged_at_every_step(failing):
     logged = []
     for completions in (["4", "5"], ["judge me", "judge me again"]):
         metrics, columns = [], {}
-        await reward(
+        reward(
             ["q"] * 2,
             completions,
             answer=["4", "4"],
@@ -90,7 +95,7 @@ async def test_a_trainer_that_takes_none_for_zero_is_refused(failing, monkeypatc
     with pytest.raises(RubricError, match=says):
         as_trl_reward(failing)
     reward = as_trl_reward(failing, unscored="group_mean")
-    assert await reward(["q"] * 3, ["4", "judge me", "nothing right"], answer=["4"] * 3) == [
+    assert reward(["q"] * 3, ["4", "judge me", "nothing right"], answer=["4"] * 3) == [
         2.5,
         1.75,
         1.0,
@@ -99,9 +104,9 @@ async def test_a_trainer_that_takes_none_for_zero_is_refused(failing, monkeypatc
 
 async def test_a_column_may_have_another_name(rubric):
     reward = as_trl_reward(rubric, columns={"answer": "solution"})
-    assert await reward(["2+2?"], ["4"], solution=["4"]) == [1.5]
+    assert reward(["2+2?"], ["4"], solution=["4"]) == [1.5]
     with pytest.raises(RubricError, match=r"no column 'solution' \(it has: gold\)"):
-        await reward(["2+2?"], ["4"], gold=["4"])
+        reward(["2+2?"], ["4"], gold=["4"])
 
 
 async def test_checks_that_compare_see_one_prompt_at_a_time():
@@ -110,9 +115,7 @@ async def test_checks_that_compare_see_one_prompt_at_a_time():
     def longest(completions):
         return [float(len(c) == max(map(len, completions))) for c in completions]
 
-    paid = await as_trl_reward(Rubric([longest]))(
-        ["a", "a", "b", "b", "c"], ["x", "xx", "x", "xx", "x"]
-    )
+    paid = as_trl_reward(Rubric([longest]))(["a", "a", "b", "b", "c"], ["x", "xx", "x", "xx", "x"])
     assert paid == [0.0, 1.0, 0.0, 1.0, None]  # the last came alone
 
 
@@ -169,16 +172,16 @@ async def test_a_check_that_compares_is_told_of_split_groups(monkeypatch, caplog
     half = {"prompts": ["a"] * 4, "completions": ["x"] * 4}
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(RubricError, match="there are 4 of its 8 rollouts here"):
-        await as_trl_reward(Rubric([longest]), group_size=8)(**half)
+        as_trl_reward(Rubric([longest]), group_size=8)(**half)
     reward = as_trl_reward(Rubric([longest]))
-    await reward(**half)
-    await reward(**half)
+    reward(**half)
+    reward(**half)
     assert caplog.text.count("this rank sees 4 of one prompt") == 1
 
 
 async def test_the_normalised_score_on_request(rubric):
     """1.5 of 1.5."""
-    assert await as_trl_reward(rubric, value="score")(["q"], ["4"], answer=["4"]) == [1.0]
+    assert as_trl_reward(rubric, value="score")(["q"], ["4"], answer=["4"]) == [1.0]
 
 
 def test_a_criterion_that_depends_on_others_cannot_stand_alone():
@@ -203,7 +206,7 @@ async def test_a_rubric_behind_a_server_is_as_good(rubric):
         here = as_trl_reward(rubric)
         columns = {"prompts": ["2+2"] * 2, "completions": ["4", "5"], "answer": ["4", "4"]}
         assert reward.__name__ == "assay"
-        assert await reward(**columns) == await here(**columns)
+        assert await reward(**columns) == here(**columns)
         own = [{"check": {"contains": "5"}, "weight": 3}]
         assert await reward(**columns, rubric=[None, own]) == [1.5, 3.0]
         with pytest.raises(RubricError, match="cannot be taken apart"):

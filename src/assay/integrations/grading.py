@@ -1,6 +1,6 @@
 """Gates for tests: fail if rollouts score too low, or if a run is worse than a baseline."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -44,7 +44,7 @@ class Grades:
 
 def assert_grades(
     rubric: RubricSource,
-    rollouts: Sequence[Rollout | Mapping[str, Any]],
+    rollouts: Iterable[Rollout | Mapping[str, Any]],
     *,
     fail_under: float | None = None,
     fail_interval_under: float | None = None,
@@ -64,6 +64,7 @@ def assert_grades(
     """
     __tracebackhide__ = True
     thresholds = Thresholds(fail_under, fail_interval_under, fail_rollout_under)
+    rollouts = list(rollouts)
     if not rollouts:
         raise RubricError("there are no rollouts to grade: give at least one")
     reports = run_sync(rubric_of(rubric).score(rollouts, autograder=autograder))

@@ -13,9 +13,11 @@ from statistics import fmean
 from typing import Any, Final, cast
 
 from assay.aggregation import Policy
+from assay.concurrency import run_sync
 from assay.errors import RubricError
 from assay.integrations.monitor import SIGNS, RewardMonitor
 from assay.integrations.step import RubricSource, Scored, Step, Value, paid, rubric_of, watched
+from assay.plan import Traits
 from assay.redaction import get_logger
 from assay.rubric import Rubric
 
@@ -37,9 +39,10 @@ def as_trl_reward(
     unscored: Policy = "drop",
     group_size: int | None = None,
     monitor: RewardMonitor | None = None,
-) -> "TrlReward":
+) -> "TrlReward | AsyncTrlReward":
     """Return the rubric as one reward function, which can be pickled if the checks can.
 
+    It is an async function if a criterion waits, as for a judge, or with `timeout`; else a plain one.
     An unscored rollout is None (`drop`), or is paid by `unscored`; TRL before 1.6 and ms-swift take None for 0, and `drop`
     is refused there. `columns={"answer": "solution"}` says what a field is called in the dataset; a column `rubric` holds the
     rubric of its row. With `timeout` what is not scored after so many seconds is unscored; TRL itself waits for ever. With
@@ -49,7 +52,9 @@ def as_trl_reward(
         _refuse_trainers_without_none()
     step = Step(rubric, value, timeout, unscored=unscored)
     title = name or getattr(step.rubric, "name", None) or "assay"
-    return TrlReward(title, step, dict(columns or {}), group_size, monitor)
+    waits = timeout is not None or Traits.of(step.rubric).waits
+    reward_class = AsyncTrlReward if waits else TrlReward
+    return reward_class(title, step, dict(columns or {}), group_size, monitor)
 
 
 def _refuse_trainers_without_none() -> None:
@@ -66,7 +71,7 @@ def _refuse_trainers_without_none() -> None:
 
 
 @dataclass
-class TrlReward:
+class _Reward:
     """What TRL calls by keyword: `prompts`, `completions`, and every column of the dataset as a list."""
 
     title: str
@@ -80,7 +85,7 @@ class TrlReward:
     def __name__(self) -> str:  # TRL logs under it, so two rubrics in one run need two
         return self.title
 
-    async def __call__(
+    async def _score(
         self,
         prompts: Sequence[Any],
         completions: Sequence[Any],
@@ -107,10 +112,6 @@ class TrlReward:
             _refuse_trainers_without_none()  # the trainer may have been imported after the adapter was made
         return rewards
 
-    # What a function has: trainers ask `inspect.iscoroutinefunction`, which looks at no `__call__`.
-    __code__ = __call__.__code__
-    __defaults__ = __kwdefaults__ = None
-
     def _look_for_split_groups(self, groups: Sequence[str]) -> None:
         sizes = Counter(groups).values()
         split = (
@@ -134,13 +135,38 @@ class TrlReward:
             )
 
 
+class TrlReward(_Reward):
+    """A reward function of a rubric that waits for nothing."""
+
+    def __call__(
+        self, prompts: Sequence[Any], completions: Sequence[Any], **given: Any
+    ) -> list[float | None]:
+        return run_sync(self._score(prompts, completions, **given))
+
+    # What a function has: trainers ask `inspect.iscoroutinefunction`, which looks at no `__call__`.
+    __code__ = __call__.__code__
+    __defaults__ = __kwdefaults__ = None
+
+
+class AsyncTrlReward(_Reward):
+    """A reward function of a rubric that waits for a judge, a process or a network."""
+
+    async def __call__(
+        self, prompts: Sequence[Any], completions: Sequence[Any], **given: Any
+    ) -> list[float | None]:
+        return await self._score(prompts, completions, **given)
+
+    __code__ = __call__.__code__
+    __defaults__ = __kwdefaults__ = None
+
+
 def as_trl_rewards(
     rubric: RubricSource,
     *,
     columns: Mapping[str, str] | None = None,
     timeout: float | None = None,
     unscored: Policy = "drop",
-) -> tuple[list[TrlReward], list[float]]:
+) -> tuple[list[TrlReward | AsyncTrlReward], list[float]]:
     """Return one function a counted criterion and their `reward_weights`, for normalising each by itself (GDPO).
 
     TRL takes a criterion without an answer for a 0 as soon as another has one.
@@ -158,7 +184,7 @@ def as_trl_rewards(
         if criterion.when or criterion.required:
             told = f"{criterion.name!r} depends on others or caps them, so it is no reward function by itself"
             raise RubricError(f"criterion {told}: use as_trl_reward")
-    rewards: list[TrlReward] = []
+    rewards: list[TrlReward | AsyncTrlReward] = []
     for criterion in counted:
         alone = [criterion.with_fields(weight=1.0)]
         single = Rubric(

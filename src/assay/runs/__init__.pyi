@@ -10,6 +10,7 @@ from assay.runs.metadata import RunAbout as RunAbout
 from assay.runs.metadata import data_about as data_about
 from assay.runs.pipeline import Progress as Progress
 from assay.runs.pipeline import score_rows as score_rows
+from assay.runs.pipeline import score_rows_sync as score_rows_sync
 from assay.runs.rescorer import rescore as rescore
 from assay.runs.row import Row as Row
 from assay.runs.row_rubrics import RowRubrics as RowRubrics

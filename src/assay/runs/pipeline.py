@@ -7,10 +7,11 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from os import PathLike
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, TypedDict, Unpack, cast
 
 from assay.aggregation import group_by_key
 from assay.base_rubric import BaseRubric
+from assay.concurrency import run_sync
 from assay.display import make_notebook_bar
 from assay.engine import logging_once
 from assay.errors import AssayError
@@ -29,6 +30,7 @@ from assay.runs.row_rubrics import RowRubrics, unreadable
 from assay.runs.spending import Spending
 from assay.runs.stats import DEFAULT_PASS_RULE, PassRule
 from assay.runs.summary import Summary, Tally
+from assay.tables import rows_of
 from assay.wording import format_count, format_value
 
 EVERY_SECONDS = 0.2  # how often progress is told at most
@@ -433,9 +435,35 @@ def undone(group: list[Pending]) -> Iterator[list[Pending]]:
         yield group
 
 
+class ScoreOptions(TypedDict, total=False):
+    """What `score_rows` takes besides the rubric and the rows."""
+
+    folder: str | PathLike[str] | None
+    grader: Grader | None
+    about: RunAbout | None
+    resume: bool
+    on_row: OnRow | None
+    on_progress: OnProgress | None
+    stopping: Stopping | None
+    max_concurrent: int
+    total: int | None
+    judge_log: bool
+
+
+def score_rows_sync(rubric: Any, rows: Any, **options: Unpack[ScoreOptions]) -> Summary:
+    """Call `score_rows` from synchronous code, even inside a running event loop.
+
+    >>> from assay import Rubric
+    >>> rubric = Rubric.from_dict([{"check": {"contains": "Paris"}}])
+    >>> score_rows_sync(rubric, [{"completion": "Paris"}, {"completion": "Rome"}]).score.mean
+    0.5
+    """
+    return run_sync(score_rows(rubric, rows, **options))
+
+
 async def score_rows(
     rubric: Any,
-    rows: Iterable[Mapping[str, Any]],
+    rows: Any,
     *,
     folder: str | PathLike[str] | None = None,
     grader: Grader | None = None,
@@ -453,7 +481,7 @@ async def score_rows(
     `rubric` is a rubric, anything else with a `score`, or None when every row has its own in the
     column `rubric`. Rows are read one by one and not kept. Where a model is asked, `max_concurrent`
     of them are under way and each is saved as soon as its report is there; else they go in chunks
-    of a fifth of a second. With `resume`, rows that are saved without an error are not done again.
+    of a fifth of a second. `rows` may also be the path of a table, or a data frame. With `resume`, rows that are saved without an error are not done again.
 
     `stopping` is asked between pieces of work; when it says True, what is under way is finished and
     saved, and the summary is not `complete`. `total` is how many rows there are, for the progress.
@@ -468,12 +496,15 @@ async def score_rows(
     refuse_too_few(max_concurrent)
     rubrics = rubric if isinstance(rubric, RowRubrics) else RowRubrics(rubric)
     about = (about or RunAbout.of("score", data=data_about(rows))).completed(rubrics, grader)
-    if total is None and isinstance(rows, Sized):
+    if total is None and isinstance(rows, Sized) and not isinstance(rows, str):
         total = len(rows)
+    stream = cast("Iterable[Mapping[str, Any]]", rows)
+    if isinstance(rows, str | PathLike) or hasattr(rows, "columns"):  # a table or a data frame
+        stream = rows_of(cast("object", rows))
     with budget() as spent, logging_once():
         watch = Watch(on_progress, total, spent)
         with opened_sink(folder, about, resume=resume, on_row=on_row, watch=watch) as sink:
-            feed = Feed(rows, rubrics, sink.has)
+            feed = Feed(stream, rubrics, sink.has)
             scoring = Pipeline(
                 sink, grader or rubrics.autograder, max_concurrent, judge_log=judge_log
             )

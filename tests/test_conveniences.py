@@ -1,0 +1,82 @@
+"""What a newcomer types first in Python: one mapping, a path, a data frame, the name of a model."""
+
+import json
+from pathlib import Path
+
+import pandas
+import pytest
+
+from assay import PerCriterionGrader, PerCriterionOneShotGrader, Refused, Rubric
+from assay.errors import RubricError
+from assay.integrations.grading import assert_grades
+from assay.runs import score_rows_sync
+from assay.tables import rows_of
+from assay.testing import FakeModel, ModelServer
+
+RUBRIC = Rubric.from_dict([{"check": {"contains": "Paris"}}])
+ROWS = [{"completion": "Paris"}, {"completion": "Rome"}]
+
+
+async def test_one_mapping_gets_one_report():
+    report = await RUBRIC.score({"completion": "Paris"})
+    assert report.score == 1.0
+    assert [report.score for report in await RUBRIC.score(iter(ROWS))] == [1.0, 0.0]
+
+
+def test_rows_are_a_list_a_path_or_a_data_frame(tmp_path: Path):
+    path = tmp_path / "x.jsonl"
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in ROWS))
+    for rows in (ROWS, path, str(path), pandas.DataFrame(ROWS)):
+        assert score_rows_sync(RUBRIC, rows).score.mean == 0.5
+
+
+async def test_score_rows_sync_works_inside_a_running_loop():
+    assert score_rows_sync(RUBRIC, ROWS).score.mean == 0.5
+
+
+def test_a_gate_takes_rows_as_they_are_read(tmp_path: Path):
+    path = tmp_path / "x.jsonl"
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in ROWS))
+    assert assert_grades(RUBRIC, rows_of(path)).score.mean == 0.5
+
+
+def test_a_text_is_the_name_of_a_model(monkeypatch: pytest.MonkeyPatch):
+    with ModelServer("MET") as server:
+        rubric = Rubric.from_dict([{"requirement": "Is kind"}])
+        assert rubric.grade_sync("Hello.", PerCriterionGrader(server.model)).score == 1.0
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with pytest.raises(Refused, match="OPENAI_API_KEY"):
+        PerCriterionOneShotGrader("openai/gpt-5-mini")
+
+
+class TestCriteriaOfOneKind:
+    RUBRIC = Rubric.from_dict(
+        {
+            "name": "mixed",
+            "shows": "last",
+            "criteria": [
+                {"check": {"contains": "Paris"}, "weight": 3},
+                {"requirement": "Is kind", "weight": 2},
+                {"name": "inner", "rubric": [{"requirement": "Is short"}]},
+            ],
+        }
+    )
+
+    def test_they_are_rubrics_with_the_same_options(self):
+        code = self.RUBRIC.code_criteria()
+        judged = self.RUBRIC.judged_criteria()
+        assert [criterion.name for criterion in code.criteria] == ["contains"]
+        assert [criterion.name for criterion in judged.criteria] == ["is_kind", "inner"]
+        assert (code.name, code.shows) == (judged.name, judged.shows) == ("mixed", ("last",))
+
+    def test_code_alone_needs_no_judge(self):
+        judge = PerCriterionGrader(FakeModel("MET"))
+        assert self.RUBRIC.code_criteria().grade_sync("Paris").score == 1.0
+        assert self.RUBRIC.judged_criteria().grade_sync("Rome", judge).score == 1.0
+
+    def test_a_condition_on_what_is_left_out_is_refused(self):
+        rubric = Rubric.from_dict(
+            [{"check": {"contains": "a"}}, {"requirement": "Is kind", "when": "contains"}]
+        )
+        with pytest.raises(RubricError, match="contains"):
+            rubric.judged_criteria()
