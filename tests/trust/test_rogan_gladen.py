@@ -20,8 +20,10 @@ def half_width(estimate):
     return (estimate.high - estimate.low) / 2
 
 
-def rates(positives, rollouts, hits, people_yes, false_alarms, people_no, apart=False):
-    return ErrorRates(positives, rollouts, hits, people_yes, false_alarms, people_no, apart)
+def rates(positives, rollouts, hits, people_yes, false_alarms, people_no, is_separate_sample=False):
+    return ErrorRates(
+        positives, rollouts, hits, people_yes, false_alarms, people_no, is_separate_sample
+    )
 
 
 def test_the_published_herd():
@@ -51,14 +53,14 @@ def test_the_interval_is_that_of_lang_and_reiczigel_when_labels_are_apart(counts
     shift = 2 * z**2 * (rate * v_se - (1 - rate) * v_sp)
     spread = p * (1 - p) / (rollouts + z**2) + rate**2 * v_se + (1 - rate) ** 2 * v_sp
     half = z * math.sqrt(spread) / (se + sp - 1)
-    found = rogan_gladen(rates(*counts, apart=True))
+    found = rogan_gladen(rates(*counts, is_separate_sample=True))
     assert (found.low, found.high) == pytest.approx((rate + shift - half, rate + shift + half))
 
 
 def test_labels_inside_the_run_are_not_counted_twice():
     """With every rollout labelled only the people's own rate is left: 1.96 · √(0.4 · 0.6 / 2000)."""
     inside = rogan_gladen(rates(920, 2000, 680, 800, 240, 1200))
-    apart = rogan_gladen(rates(920, 2000, 680, 800, 240, 1200, apart=True))
+    apart = rogan_gladen(rates(920, 2000, 680, 800, 240, 1200, is_separate_sample=True))
     assert inside.value == pytest.approx(0.4)
     assert half_width(inside) == pytest.approx(1.96 * math.sqrt(0.4 * 0.6 / 2000), rel=0.02)
     assert half_width(apart) > 1.5 * half_width(inside)

@@ -417,11 +417,11 @@ class Repeats:
         kind: RepeatKind = "retest",
     ) -> None:
         """Add the answers of one judge to one question; None where it gave no answer."""
-        given = tuple(answer for answer in answers if answer is not None)
-        self._unanswered[kind] += len(answers) - len(given)
-        if len(given) > 1:
+        known_answers = tuple(answer for answer in answers if answer is not None)
+        self._unanswered[kind] += len(answers) - len(known_answers)
+        if len(known_answers) > 1:
             counts = self._counts[kind].setdefault(criterion, Counter())
-            counts[example, given] += 1
+            counts[example, known_answers] += 1
 
     def measure(self, kind: RepeatKind) -> Consistency | None:
         """Measure the agreement between the answers of one kind; None if there are none."""

@@ -133,7 +133,8 @@ class ErrorRates(NamedTuple):
     people_yes: float
     false_alarms: float  # where only the judge says yes
     people_no: float
-    apart: bool = False  # whether the labelled rollouts are none of `rollouts`
+    # Whether the labelled rollouts are a sample of their own, and not part of `rollouts`.
+    is_separate_sample: bool = False
 
     @classmethod
     def of(cls, observed: Observed) -> "ErrorRates":
@@ -152,13 +153,22 @@ class ErrorRates(NamedTuple):
 def rogan_gladen(rates: ErrorRates, *, design_effect: float = 1.0) -> Estimate:
     """Return the rate that people would give, with the interval of Lang and Reiczigel.
 
-    `design_effect` is by how much clusters increase the variance.
+    `design_effect` is how many times clusters increase the variance.
     """
     share = rates.positives / rates.rollouts
     hit_rate = rates.hits / rates.people_yes
     false_alarm_rate = rates.false_alarms / rates.people_no
     value = _clamp((share - false_alarm_rate) / (hit_rate - false_alarm_rate))
-    # The interval is that of the same rates with a few more answers.
+    low, high = _find_lang_reiczigel_bounds(rates, design_effect)
+    return Estimate(value, low=min(low, value), high=max(high, value))
+
+
+def _find_lang_reiczigel_bounds(rates: ErrorRates, design_effect: float) -> tuple[float, float]:
+    """Return the ends of the interval of Lang and Reiczigel (2014).
+
+    They are computed from the same counts with a few more answers: z² rollouts, half of which the
+    judge calls met, and two labels each for yes and no, of which the judge gets one right.
+    """
     z = estimate.normal_quantile((1 + LEVEL) / 2)
     rollouts = rates.rollouts + z * z
     people_yes = rates.people_yes + 2
@@ -166,27 +176,27 @@ def rogan_gladen(rates: ErrorRates, *, design_effect: float = 1.0) -> Estimate:
     share = (rates.positives + z * z / 2) / rollouts
     hit_rate = (rates.hits + 1) / people_yes
     false_alarm_rate = (rates.false_alarms + 1) / people_no
+
     gap = hit_rate - false_alarm_rate
     rate = (share - false_alarm_rate) / gap
     clamped = _clamp(rate)
     hit_variance = hit_rate * (1 - hit_rate)
     false_alarm_variance = false_alarm_rate * (1 - false_alarm_rate)
-    from_rollouts = share * (1 - share) / rollouts
-    if not rates.apart:
+    variance_of_share = share * (1 - share) / rollouts
+    if not rates.is_separate_sample:
         # The labelled rollouts are counted in both terms.
-        shared = clamped * hit_variance + (1 - clamped) * false_alarm_variance
-        from_rollouts -= 2 * shared / rollouts
-    from_labels = (
+        counted_twice = clamped * hit_variance + (1 - clamped) * false_alarm_variance
+        variance_of_share -= 2 * counted_twice / rollouts
+    variance_of_labels = (
         clamped**2 * hit_variance / people_yes
         + (1 - clamped) ** 2 * false_alarm_variance / people_no
     )
-    variance = max(from_rollouts + from_labels, 0.0) / gap**2
+    variance = max(variance_of_share + variance_of_labels, 0.0) / gap**2
+
     shift = clamped * hit_variance / people_yes - (1 - clamped) * false_alarm_variance / people_no
     centre = rate + 2 * z * z * shift
     half_width = z * (variance * design_effect) ** 0.5
-    low = _clamp(centre - half_width)
-    high = _clamp(centre + half_width)
-    return Estimate(value, low=min(low, value), high=max(high, value))
+    return _clamp(centre - half_width), _clamp(centre + half_width)
 
 
 def _clamp(rate: float) -> float:
@@ -301,27 +311,32 @@ def power_tuning(observed: Observed) -> float:
 def label_budget(observed: Observed) -> tuple[int | None, float]:
     """Return how many more labels halve the interval, and the share of it that is left at most.
 
-    The number is None if labelling every rollout would not halve it. The share is that of the
-    interval when every rollout is labelled. The variance is `falling` / labels + `fixed`; the fixed
-    part stays however many labels there are, because the run has so few rollouts.
+    The number is None if labelling every rollout would not halve the interval. The share is that of
+    the interval if every rollout is labelled.
+
+    The variance is a / labels + b. The answers that the judge does not explain have the part a,
+    which falls with every label. The others have the part b, which stays however many labels there
+    are, because the run has so few rollouts.
     """
     moments = _measure_moments(observed, smooth=True)
-    labels = observed.labels
     rollouts = len(observed.judge)
+    explained_share = 0.0  # of the variance of people's answers, by the judge's answers
     product = moments.people_variance * moments.judge_variance
-    explained = 0.0  # the share of the variance of people that the judge explains
     if product > 0 and moments.covariance > 0:
-        explained = min(moments.covariance**2 / product, 1.0)
-    falling = moments.people_variance * (1 - explained)
-    fixed = moments.people_variance * explained / rollouts
-    variance = falling / labels + fixed
-    variance_of_all = falling / rollouts + fixed
-    left_at_most = (variance_of_all / variance) ** 0.5 if variance > 0 else 1.0
-    # Half the width is a quarter of the variance.
-    wanted = variance / 4 - fixed
-    if wanted <= 0 or falling / wanted > rollouts:
+        explained_share = min(moments.covariance**2 / product, 1.0)
+    a = moments.people_variance * (1 - explained_share)
+    b = moments.people_variance * explained_share / rollouts
+    variance_now = a / observed.labels + b
+    variance_if_all_labelled = a / rollouts + b
+    left_at_most = 1.0
+    if variance_now > 0:
+        left_at_most = (variance_if_all_labelled / variance_now) ** 0.5
+    # Half the width is a quarter of the variance: a / labels + b = variance_now / 4.
+    wanted_variance = variance_now / 4
+    if wanted_variance <= b or a / (wanted_variance - b) > rollouts:
         return None, left_at_most
-    return max(1, ceil(falling / wanted - 1e-9) - labels), left_at_most
+    wanted_labels = ceil(a / (wanted_variance - b) - 1e-9)
+    return max(1, wanted_labels - observed.labels), left_at_most
 
 
 class _Moments(NamedTuple):

@@ -125,26 +125,22 @@ def correct(
         scores.add_row(row, row_people)
         judged.append(read_judged_rollout(row, columns.keys()))
     selection = find_selection(judged, questions, labelled_keys)
-    # The observations that show a selection: one for each criterion, and one for the score.
-    selected_criteria: dict[str, str] = {}
-    selected_score = ""
-    for found in selection:
-        if found.by == "verdict":
-            selected_criteria[found.criterion] = found.observation
-        if found.by != "order" and not selected_score:
-            selected_score = found.observation
-    criteria: list[Corrected] = []
-    for name, column in columns.items():
-        criterion = column.correct(
+    criteria = [
+        column.correct(
             name,
             is_unit=bool(questions[name].choices),
-            selected=selected_criteria.get(name, ""),
+            selected=_describe_selection(selection, name),
         )
-        criteria.append(criterion)
+        for name, column in columns.items()
+    ]
     no_score = scores.find_problem(columns.keys())
     score = None
     if not no_score:
-        score = scores.column.correct("score", is_unit=scores.is_unit, selected=selected_score)
+        score = scores.column.correct(
+            "score",
+            is_unit=scores.is_unit,
+            selected=_describe_selection(selection),
+        )
     return Correction(
         score=score,
         criteria=tuple(criteria),
@@ -158,6 +154,19 @@ def correct(
         rollouts=len(judged),
         labelled_rollouts=len(people),
     )
+
+
+def _describe_selection(selection: Sequence[LabelSelection], criterion: str = "") -> str:
+    """Return how the labelled rollouts differ from the others; empty if they do not.
+
+    For a criterion, only the verdicts on it matter. For the score, all verdicts and scores do.
+    """
+    for difference in selection:
+        if difference.by == "order":
+            continue
+        if not criterion or difference.criterion == criterion:
+            return difference.observation
+    return ""
 
 
 def _average_labels(joined: Joined) -> dict[Key, dict[str, Answer]]:
@@ -451,13 +460,13 @@ def _find_refusal(observed: Observed) -> str:
     correlation = bias.correlation(observed)
     if correlation is None:
         return (
-            "judge or people give the same to every labelled rollout, so nothing shows whether "
-            f"they go together: {_advise_more_labels(observed)}"
+            "the judge, or people, gave every labelled rollout the same value, so nothing shows "
+            f"whether they agree: {_advise_more_labels(observed)}"
         )
     if bias.is_positive_correlation(correlation, observed.labelled_examples):
         return ""
     return (
-        f"the judge's answers do not clearly go with people's (correlation {correlation:.2f}): "
+        f"the judge's answers hardly correlate with people's (correlation {correlation:.2f}): "
         "trust the labels alone, reword the criteria or change the judge"
     )
 
@@ -467,7 +476,7 @@ def _find_binary_refusal(observed: Observed) -> str:
     if people.max() == 0 or people.min() == 1:
         verdict = "met" if people.min() else "not met"
         return (
-            f"all labels say {verdict}, so nothing shows what the judge makes of the rest: "
+            f"all labels say {verdict}, so nothing shows how the judge answers on the others: "
             f"{_advise_more_labels(observed)}"
         )
     if bias.beats_chance(observed):
@@ -483,7 +492,7 @@ def _find_shortage(observed: Observed) -> str:
     count = observed.labelled_examples
     if count >= MIN_EXAMPLES:
         return ""
-    shortage = f"{count} labelled examples are too few for an interval that holds"
+    shortage = f"{count} labelled examples are too few for a valid interval"
     missing = MIN_EXAMPLES - count
     remaining = observed.example_count - count
     if missing <= remaining:

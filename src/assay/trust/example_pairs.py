@@ -162,6 +162,7 @@ def identify_rubric(about: RunAbout) -> str:
 
 
 def _read_example(row: Row, run_rubric: str) -> _Example:
+    """Return what identifies the example of a row. `run_rubric` is the version of the run's rubric."""
     fields = row.fields
     data = {
         name: value
@@ -300,13 +301,13 @@ def list_changes(
     """Return the settings in which two runs differ."""
     changes: list[Change] = []
 
-    def add(setting: str, before: object, after: object) -> None:
+    def add_if_different(setting: str, before: object, after: object) -> None:
         if before != after:
             changes.append(Change(setting, *_format_settings(before, after)))
 
-    add("model", first.model, second.model)
-    add("judge", first.judge, second.judge)
-    add("rubric", _name_rubric(first), _name_rubric(second))
+    add_if_different("model", first.model, second.model)
+    add_if_different("judge", first.judge, second.judge)
+    add_if_different("rubric", _name_rubric(first), _name_rubric(second))
     if pairs.other_prompt:
         examples = format_count(len(pairs.examples), "example")
         count = f"another for {pairs.other_prompt:,} of {examples}"
@@ -314,8 +315,8 @@ def list_changes(
         second_name = str(second.options.get("prompt_name") or "")
         changes.append(Change("prompt", first_name, f"{second_name} ({count})".strip()))
     if "prompt" not in first.config and "prompt" not in second.config:
-        add("system prompt", *_name_system_prompts(first_values, second_values))
-    add(
+        add_if_different("system prompt", *_name_system_prompts(first_values, second_values))
+    add_if_different(
         "rollouts per example",
         first_values.rollouts_per_example,
         second_values.rollouts_per_example,
@@ -323,9 +324,9 @@ def list_changes(
     first_settings = dict(_flatten(first.config))
     second_settings = dict(_flatten(second.config))
     for name in sorted({*first_settings, *second_settings}):
-        add(name, first_settings.get(name), second_settings.get(name))
-    add("data", first.data.get("source"), second.data.get("source"))
-    add("assay", first.versions.get("assay"), second.versions.get("assay"))
+        add_if_different(name, first_settings.get(name), second_settings.get(name))
+    add_if_different("data", first.data.get("source"), second.data.get("source"))
+    add_if_different("assay", first.versions.get("assay"), second.versions.get("assay"))
     return tuple(changes)
 
 
@@ -337,15 +338,16 @@ def _name_rubric(about: RunAbout) -> str | None:
 
 def _name_system_prompts(first: RunValues, second: RunValues) -> tuple[str | None, str | None]:
     """Return the system prompts of two runs if they differ; the same text twice if they do not."""
-
-    def name(prompts: set[str]) -> str | None:
-        if len(prompts) > 1:
-            return f"{len(prompts)} different ones"
-        return next(iter(prompts), "") or None
-
     if first.system_prompts == second.system_prompts:
         return None, None
-    return name(first.system_prompts), name(second.system_prompts)
+    return _name_system_prompt(first.system_prompts), _name_system_prompt(second.system_prompts)
+
+
+def _name_system_prompt(prompts: set[str]) -> str | None:
+    """Return the one system prompt of a run, or how many there are; None if there is none."""
+    if len(prompts) > 1:
+        return f"{len(prompts)} different ones"
+    return next(iter(prompts), "") or None
 
 
 def _flatten(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, object]]:

@@ -16,7 +16,7 @@ from assay.trust.comparison import (
     Flip,
     PassRateChange,
 )
-from assay.trust.estimate import MEAN, Estimate, ExampleSums, np
+from assay.trust.estimate import MEAN, Array, Estimate, ExampleSums, np
 from assay.trust.example_pairs import (
     ExamplePairs,
     RunValues,
@@ -126,10 +126,10 @@ def _compare_values(
             weight=second.weight,
             unanswered=unanswered,
         )
-    first_means = np.array([fmean(first.by_example[example]) for example in both])
-    second_means = np.array([fmean(second.by_example[example]) for example in both])
+    first_means = _average_rollouts(first, both)
+    second_means = _average_rollouts(second, both)
     differences = second_means - first_means
-    differences[np.abs(differences) < 1e-12] = 0.0
+    differences[np.abs(differences) < 1e-12] = 0.0  # rounding errors
     risen = int((differences > 0).sum())
     fallen = int((differences < 0).sum())
     if first.are_single_verdicts and second.are_single_verdicts:
@@ -138,8 +138,9 @@ def _compare_values(
     else:
         test = "sign_flip"
         p = sign_flip(differences)
-    # What a negative criterion describes is a fault: the fewer the better.
-    better, worse = (risen, fallen) if second.weight >= 0 else (fallen, risen)
+    better, worse = risen, fallen
+    if second.weight < 0:  # the criterion describes a fault, so a lower value is better
+        better, worse = fallen, risen
     return Difference(
         name=name,
         first=float(first_means.mean()),
@@ -156,20 +157,21 @@ def _compare_values(
     )
 
 
+def _average_rollouts(values: Values, examples: Sequence[str]) -> Array:
+    """Return the mean value of the rollouts of each example."""
+    return np.array([fmean(values.by_example[example]) for example in examples])
+
+
 def _compare_pass_rates(
     first: RunValues, second: RunValues, pairs: ExamplePairs
 ) -> Iterator[PassRateChange]:
     """Yield pass@k and pass^k of both runs: over all examples, and then for each category."""
-    groups: dict[str, list[str]] = {"": pairs.same_rubric}
-    categories = second.categories
-    if len(categories) > 1:
-        for category in categories:
-            groups[category] = [
-                example
-                for example in pairs.same_rubric
-                if second.examples[example].category == category
-            ]
-    for category, examples in groups.items():
+    examples_by_category: dict[str, list[str]] = {"": pairs.same_rubric}
+    if len(second.categories) > 1:
+        for example in pairs.same_rubric:
+            category = second.examples[example].category
+            examples_by_category.setdefault(category, []).append(example)
+    for category, examples in examples_by_category.items():
         first_rates = first.compute_pass_rates(examples)
         second_rates = second.compute_pass_rates(examples)
         for k, rates in first_rates.items():
