@@ -167,7 +167,7 @@ class Atoms:
         """Reduce the power of every atom that has an equation below the power it replaces."""
         if not self.equations or polynomial.is_constant():
             return polynomial
-        powers = polynomial.degrees()
+        powers = polynomial.degrees()  # of the last atom first
         # Begin with the last atom, because its equation brings in earlier atoms and no others.
         for atom, (degree, zero) in reversed(self.equations.items()):
             power = powers[-1 - atom]

@@ -241,12 +241,14 @@ def _find_extreme(*values: acb, largest: bool) -> acb:
     """Return the largest or the smallest value, if the order of all is certain."""
     extreme, *others = values
     for value in others:
-        # A comparison of two balls that overlap is False, in whichever direction.
-        is_ordered = value.real < extreme.real or value.real > extreme.real or value == extreme
-        if not (is_real(value) and is_real(extreme) and is_ordered):
-            raise UndefinedError("the order is not certain")
+        if not is_real(value) or not is_real(extreme):
+            raise UndefinedError("complex numbers have no order")
+        # Both are False if the two balls overlap.
         is_larger = value.real > extreme.real
-        if is_larger == largest:
+        is_smaller = value.real < extreme.real
+        if not is_larger and not is_smaller and value != extreme:
+            raise UndefinedError("the order is not certain")
+        if is_larger if largest else is_smaller:
             extreme = value
     return extreme
 

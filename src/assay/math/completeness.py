@@ -55,12 +55,13 @@ def _get_value(node: tree.Node) -> tree.Node:
 
 def _find_in_parts(gold: tree.Node, answer: tree.SetOperation | tree.Listing) -> str | None:
     """Return what one of several answers leaves undone, or None."""
+    gold_of_parts = gold
     if isinstance(gold, tree.Listing) and isinstance(answer, tree.Listing):
-        is_computed = bool(gold.items) and all(_is_literal(item) for item in gold.items)
-        if is_computed:
-            gold = gold.items[0]  # stands for all: every part has to be a computed number
+        is_list_of_numbers = bool(gold.items) and all(_is_literal(item) for item in gold.items)
+        if is_list_of_numbers:
+            gold_of_parts = gold.items[0]  # or any other: it has no work left undone
     for part in tree.children(answer):
-        unfinished_work = _find_in_tree(gold, part)
+        unfinished_work = _find_in_tree(gold_of_parts, part)
         if unfinished_work is not None:
             return unfinished_work
     return None
@@ -137,22 +138,24 @@ def _is_linear(node: tree.Node) -> bool:
 
 
 def _gives(equation: tree.Relation, name: tree.Node) -> bool:
-    """Return True if an equation gives the value of a name, by its first and its last side.
+    """Return True if an equation gives the value of a name: `x = 5`, or `5 = x`.
 
-    The name is alone on one of them and not in the other. A value for another letter, or for a
-    name such as `f(x)` under another name, counts as well: whether they are equal is decided
-    elsewhere.
+    It may give it under another name, if that is certainly one. Whether the values are equal is
+    decided elsewhere.
     """
     first = equation.sides[0]
     last = equation.sides[-1]
-    if tree.is_assignment(equation) and not isinstance(name, tree.Symbol):
+    is_other_name = not isinstance(name, tree.Symbol) and tree.is_assignment(equation)
+    is_number_of_letter = isinstance(first, tree.Symbol) and not tree.find_symbols(last)
+    if is_other_name or is_number_of_letter:
         return True
-    if isinstance(first, tree.Symbol) and not tree.find_symbols(last):
-        return True
+    return _is_solved_for(name, first, last) or _is_solved_for(name, last, first)
+
+
+def _is_solved_for(name: tree.Node, side: tree.Node, other_side: tree.Node) -> bool:
+    """Return True if a name is one side of an equation, and has no letter of the other side."""
     letters = tree.find_symbols(name)
-    if first == name and letters.isdisjoint(tree.find_symbols(last)):
-        return True
-    return last == name and letters.isdisjoint(tree.find_symbols(first))
+    return side == name and letters.isdisjoint(tree.find_symbols(other_side))
 
 
 def _is_literal(node: tree.Node) -> bool:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, TypeAlias, TypeGuard
 
 from assay.math import tree
@@ -268,25 +269,18 @@ def _compare_lists(gold: tree.Node, answer: tree.Node, options: MathOptions) -> 
     Tuples are compared in order, sets and bare lists in any order. The gold's kind decides. Values
     under different names have an order too: that of the names.
     """
-    gold_kind = _get_kind(gold)
-    answer_kind = _get_kind(answer)
-    if "ratio" in (gold_kind, answer_kind):
+    kinds = {_get_kind(gold), _get_kind(answer)}
+    if "ratio" in kinds:
         return _compare_ratios(gold, answer, options)
     gold_items = _get_items(gold)
     answer_items = _get_items(answer)
     if not gold_items or not answer_items:
         return different("a list without parts has no value")
+
     are_lists = isinstance(gold, tree.Listing) and isinstance(answer, tree.Listing)
-
-    def compare_items(gold_item: tree.Node, answer_item: tree.Node) -> Equality:
-        # `{3}` equals 3 as an answer of its own, but not as an item: {{3}, 4} is not {3, 4}.
-        is_only_one_set = (_get_kind(gold_item) == "set") != (_get_kind(answer_item) == "set")
-        if are_lists and is_only_one_set:
-            return different("only one is a set")
-        return compare(gold_item, answer_item, options)
-
+    compare_items = partial(_compare_items if are_lists else compare, options=options)
     if len(gold_items) != len(answer_items):
-        if {gold_kind, answer_kind} <= {"bare", "set", ""}:
+        if kinds <= {"bare", "set", ""}:
             return _compare_repetitions(gold_items, answer_items, compare_items)
         return different(f"{len(gold_items)} parts and {len(answer_items)} parts")
     if len(gold_items) > _MAX_ITEMS:
@@ -294,24 +288,38 @@ def _compare_lists(gold: tree.Node, answer: tree.Node, options: MathOptions) -> 
     conflict = _find_conflict_of_kinds(gold, answer, options)
     if conflict is not None:
         return conflict
-
-    if gold_kind == "round" and _has_labels(answer):
-        answer_items = _sort_by_name(answer)
-    elif answer_kind == "round" and _has_labels(gold):
-        gold_items = _sort_by_name(gold)
-    has_only_gold_labels = _has_labels(gold) and not _has_labels(answer)
-    is_ordered = options.ordered_tuples and gold_kind in ("round", "square")
-    if has_only_gold_labels or is_ordered:
-        findings = [
-            compare_items(gold_item, answer_item)
-            for gold_item, answer_item in zip(gold_items, answer_items, strict=True)
-        ]
-        return combine(findings, kind="lists")
-    if _has_labels(gold) and _has_labels(answer):
-        is_only_one_choice = (gold.joined == "or") != (answer.joined == "or")
-        if is_only_one_choice:
-            return different("one holds for all its parts, the other for one of them")
+    if _are_ordered(gold, answer, options):
+        return _compare_in_order(gold, answer, compare_items)
     return _compare_in_any_order(gold_items, answer_items, compare_items)
+
+
+def _compare_items(gold: tree.Node, answer: tree.Node, options: MathOptions) -> Equality:
+    """Compare items of two lists. `{3}` equals 3 as an answer, but {{3}, 4} is not {3, 4}."""
+    is_only_one_set = (_get_kind(gold) == "set") != (_get_kind(answer) == "set")
+    if is_only_one_set:
+        return different("only one is a set")
+    return compare(gold, answer, options)
+
+
+def _are_ordered(gold: tree.Node, answer: tree.Node, options: MathOptions) -> bool:
+    """Return True if the order of two lists of the same length counts."""
+    has_only_gold_labels = _has_labels(gold) and not _has_labels(answer)
+    is_tuple = _get_kind(gold) in ("round", "square")
+    return has_only_gold_labels or (is_tuple and options.ordered_tuples)
+
+
+def _compare_in_order(gold: tree.Node, answer: tree.Node, compare_items: _Compare) -> Equality:
+    """Compare two lists item by item, those with names in the order of a point's coordinates."""
+    gold_items = _get_items(gold)
+    answer_items = _get_items(answer)
+    if _get_kind(gold) == "round" and _has_labels(answer):
+        answer_items = _sort_by_name(answer)
+    elif _get_kind(answer) == "round" and _has_labels(gold):
+        gold_items = _sort_by_name(gold)
+    findings: list[Equality] = []
+    for gold_item, answer_item in zip(gold_items, answer_items, strict=True):
+        findings.append(compare_items(gold_item, answer_item))
+    return combine(findings, kind="lists")
 
 
 def _find_conflict_of_kinds(
@@ -326,6 +334,10 @@ def _find_conflict_of_kinds(
         return different("one is a set of numbers, the other a point or an interval")
     if is_pair and kinds == {"square", "round"}:
         return different("one interval has its ends, the other has not")
+    if _has_labels(gold) and _has_labels(answer):
+        is_only_one_choice = (gold.joined == "or") != (answer.joined == "or")
+        if is_only_one_choice:
+            return different("one holds for all its parts, the other for one of them")
     has_labels = _has_labels(gold) or _has_labels(answer)
     if is_pair and kinds == {"square", "bare"} and not has_labels:
         return undecided("an interval or a list")
@@ -483,10 +495,11 @@ def _find_nonzero(terms: Sequence[tree.Node]) -> int | None:
         nonzero = [index for index, term in enumerate(terms) if is_nonzero(term)]
     except TooLargeError:
         return None
-    is_division_by_zero = len(terms) == 2 and 1 not in nonzero
-    if not nonzero or is_division_by_zero:
+    if not nonzero:
         return None
-    return nonzero[-1]
+    last = nonzero[-1]
+    is_division_by_zero = len(terms) == 2 and last == 0  # such as 3:0
+    return None if is_division_by_zero else last
 
 
 # Matrices.

@@ -148,17 +148,21 @@ class Form(Atoms):
         """
         if to_rational(ratio) is not None or tree.find_symbols(node):
             return self._root(ratio, index)
-        assumed_positive = self.assumed_positive  # restored below, since no variable is involved
-        is_negative = _find_sign(node) < 0
-        root = self._root(self.negate(ratio) if is_negative else ratio, index)
-        self.assumed_positive = assumed_positive
-        if not is_negative:
-            return root
+        if _find_sign(node) > 0:
+            return self._root_of_positive_number(ratio, index)
+        root = self._root_of_positive_number(self.negate(ratio), index)
         if index % 2 == 1:
             return self.negate(root)
-        if index != 2:
-            raise TooComplexError("an even root of a negative number")
-        return self.multiply(root, self.imaginary_unit())
+        if index == 2:
+            return self.multiply(root, self.imaginary_unit())
+        raise TooComplexError("an even root of a negative number")
+
+    def _root_of_positive_number(self, number: Ratio, index: int) -> Ratio:
+        """Return a root of a number without variables, so that none has to be taken as positive."""
+        assumed_positive = self.assumed_positive
+        root = self._root(number, index)
+        self.assumed_positive = assumed_positive
+        return root
 
     def _apply(self, function: str, arguments: tuple[tree.Node, ...]) -> Ratio:
         """Return the exact form of a function of some arguments."""
@@ -376,7 +380,8 @@ class Form(Atoms):
             return outside, inside
         _, factors = inside.factor_squarefree()
         for factor, power in factors:
-            if power < index:
+            power_outside = power // index  # √(u⁵) is u²·√u
+            if power_outside == 0:
                 continue
             self.assumed_positive = True
             if self.may_be_complex(factor):
@@ -384,8 +389,8 @@ class Form(Atoms):
             base = Ratio(factor, ONE)
             if index % 2 == 0:
                 base = self._absolute(base)
-            outside = self.multiply(outside, self.raise_to(base, power // index))
-            inside /= factor ** (power - power % index)
+            outside = self.multiply(outside, self.raise_to(base, power_outside))
+            inside /= factor ** (power_outside * index)
         return outside, inside
 
     def _split_factors(self, polynomial: Polynomial) -> tuple[fmpq, dict[int, int], Polynomial]:
@@ -394,13 +399,15 @@ class Form(Atoms):
         The rest has whole coefficients without a common factor. Raises `TooComplexError` if an atom
         is a factor and not known to be positive.
         """
+        # The common factor of fractions such as 4/3 and 6/5 is gcd(4, 6)/lcm(3, 5).
         coefficients = polynomial.coeffs()
-        common_monomial = polynomial.term_content()
         numerator = reduce(fmpz.gcd, [coefficient.p for coefficient in coefficients])
         denominator = reduce(fmpz.lcm, [coefficient.q for coefficient in coefficients])
         number = fmpq(abs(numerator), denominator)
+        common_monomial = polynomial.term_content()
         self._assume_positive(common_monomial)
-        return number, find_powers(common_monomial), polynomial / common_monomial / number
+        rest = polynomial / common_monomial / number
+        return number, find_powers(common_monomial), rest
 
     def _assume_positive(self, polynomial: Polynomial) -> None:
         """Take the variables of a polynomial as positive.
@@ -664,18 +671,22 @@ class Form(Atoms):
         if "i" in self.kinds_in(*argument):
             # |z|² is z times its conjugate.
             return self._root(self.multiply(argument, self._conjugate(argument)), 2)
-        if len(argument.top) == 1 and len(argument.bottom) == 1:
+        is_monomial = len(argument.top) == 1 and len(argument.bottom) == 1
+        if is_monomial:
             # |cxⁿ| is |c|xⁿ for positive variables.
             self._assume_positive(argument.top)
             self._assume_positive(argument.bottom)
             return self.negate(argument) if _has_negative_lead(argument) else argument
         if self.may_be_complex(*argument):
             raise TooComplexError("the size of a number that may be complex")
-        argument = self.normalize(argument)
+        return self._absolute_of_sum(self.normalize(argument))
+
+    def _absolute_of_sum(self, argument: Ratio) -> Ratio:
+        """Return |u| as u if that is certainly positive, and else as an atom whose square is u²."""
         if self._is_sum_of_positive_terms(argument):
             return argument
         if argument.top.leading_coefficient() < 0:
-            argument = self.negate(argument)
+            argument = self.negate(argument)  # so that |1 - x| and |x - 1| are one atom
         if argument.bottom != 1:
             return self.atom("abs", argument)
         square = self.multiply(argument, argument)

@@ -595,24 +595,27 @@ class Grammar(TokenReader):
         return parse_number(text)
 
     def _read_period(self) -> str:
-        r"""Read the digits under a bar, or from one dot to the next: `\dot{1}4285\dot{7}`."""
-        command = self.token.value
-        digits = self.peek(2).value
-        has_digits_in_braces = (
-            self.peek(1).value == "{" and digits.isdigit() and self.peek(3).value == "}"
-        )
-        if not has_digits_in_braces:
+        r"""Read the digits under a bar, or from one dot to the next: `\dot{1}4285\dot{7}`.
+
+        Empty if a command that may be a bar or a dot has no digits in braces behind it.
+        """
+        command, opening, digits, closing = [self.peek(distance).value for distance in range(4)]
+        if opening != "{" or not digits.isdigit() or closing != "}":
             return ""
-        self.position += 4  # the command, the digits and their braces
-        if command != r"\dot":
-            return digits
-        if self.token.value == r"\dot":
-            return digits + self._read_period()
-        has_digits = self.token.kind == "number" and self.token.value.isdigit()
-        if has_digits and self.peek(1).value == r"\dot":
-            digits_between = self.advance().value
-            return digits + digits_between + self._read_period()
+        self.position += 4
+        if command == r"\dot":
+            return digits + self._read_period_to_next_dot()
         return digits
+
+    def _read_period_to_next_dot(self) -> str:
+        r"""Read the rest of a period behind its first dot: `4285\dot{7}`. It may be empty."""
+        digits_between = ""
+        is_at_digits = self.token.kind == "number" and self.token.value.isdigit()
+        if is_at_digits and self.peek(1).value == r"\dot":
+            digits_between = self.advance().value
+        if self.token.value != r"\dot":
+            return ""
+        return digits_between + self._read_period()
 
     # Words and letters.
 

@@ -172,14 +172,15 @@ def _find_constant_factor(form: Form, first: Ratio, second: Ratio) -> fmpq | Non
     """Return the number by which the second must be multiplied to be the first, or None."""
     if not first.top and not second.top:
         return fmpq(1)
-    if not first.top or not second.top:
-        return None
+    # a/b = c · d/e if ae = c · db.
     left = form.reduce(form.multiply_polynomials(first.top, second.bottom))
     right = form.reduce(form.multiply_polynomials(second.top, first.bottom))
     if not left or not right:
         return None
     factor = left.leading_coefficient() / right.leading_coefficient()
-    return factor if left == right * factor else None
+    if left != right * factor:
+        return None
+    return factor
 
 
 # Solutions.

@@ -165,10 +165,11 @@ def _expand_items(items: tuple[Node, ...]) -> tuple[Node, ...]:
     """Return the items of a list, where items with ± are replaced by their values."""
     expanded: list[Node] = []
     for item in items:
-        values = item
-        if _find_signs(item):
-            values = expand_both_signs(item)
-        if values is not item and isinstance(values, Listing) and values.kind == "bare":
+        if not _find_signs(item):
+            expanded.append(item)
+            continue
+        values = expand_both_signs(item)
+        if isinstance(values, Listing) and values.kind == "bare":
             expanded += values.items
         else:
             expanded.append(values)
@@ -240,15 +241,16 @@ def _states_value(node: Node) -> TypeGuard[Relation]:
         return True
     if isinstance(left, Apply) and left.function != "root":
         return True
+    # `x² + y² = 25` states a value. `2x + 3y = 7` and `x + y = 0` are equations to solve.
     right_is_zero = node.sides[-1] == Number(fmpq(0))
     return variable_count > 1 and _has_no_coefficients(left) and not right_is_zero
 
 
 def _has_no_coefficients(node: Node) -> bool:
-    """Return True if the only numbers are exponents, signs and the 1 of a reciprocal."""
+    """Return True for letters, sums and powers of them: `x² + y²` and `1/x`, not `2x` and `x + 1`."""
     match node:
         case Number(value):
-            return abs(value) == 1
+            return abs(value) == 1  # a sign, or the numerator of 1/x
         case Power(base, Number()):
             return _has_no_coefficients(base)
         case Sum(terms) if any(isinstance(term, Number) for term in terms):

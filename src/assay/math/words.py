@@ -219,26 +219,31 @@ def read_number(words: list[str]) -> SpelledNumber | None:
 
 
 def _read_whole_number(words: list[str], start: int) -> tuple[int | None, int]:
-    """Return the whole number that is spelled from `start` on, and the position behind it."""
-    total = 0  # of the groups that are complete: the thousands of `two thousand three`
-    group = 0
+    """Return the whole number that is spelled from `start` on, and the position behind it.
+
+    The number is None if none is spelled there.
+    """
+    total = 0  # up to the last scale: the 2000 of `two thousand three hundred`
+    group = 0  # since the last scale: the 300
     last = 0  # the value of the last word, which decides what may follow
     position = start
     while position < len(words):
         word = words[position]
-        if position == start and _is_article(words, start):
-            group = last = 1
+        is_first = position == start
+        if is_first and _is_article(words, position):
+            last = 1
+            group = 1
         elif word in NUMERALS and _may_follow(NUMERALS[word], last):
-            group += NUMERALS[word]
             last = NUMERALS[word] or 10  # nothing follows `zero`
-        elif word in SCALES and (last or not word.startswith("dozen")):
-            if word == "hundred":
-                group = (group or 1) * 100
-            else:
-                total += (group or 1) * SCALES[word]
-                group = 0
+            group += NUMERALS[word]
+        elif word == "hundred":
+            last = 100
+            group = max(group, 1) * 100
+        elif word in SCALES and not (is_first and word in ("dozen", "dozens")):
             last = SCALES[word]
-        elif not (word == "and" and last >= 100 and _is_numeral(words, position + 1)):
+            total += max(group, 1) * SCALES[word]
+            group = 0
+        elif word != "and" or last < 100 or not _is_numeral(words, position + 1):
             break
         position += 1
     if position == start:
