@@ -201,6 +201,17 @@ class TestLength:
         assert finding.id == "R105"
         assert "the longer a response, the more it is met" in finding.message
 
+    def test_reasoning_is_no_part_of_the_length(self, make_run):
+        """Judges do not read it."""
+        rubric = rubric_of(1)
+        run = run_of(
+            make_run,
+            rubric,
+            lambda n: {"c0": n >= 30},
+            completion=lambda n: f"<think>{'x' * n}</think>{n:03}",
+        )
+        assert lint(rubric, run=run) == []
+
     def test_what_code_checks_may_follow_length(self, make_run):
         """A limit of words does nothing else."""
         rubric = Rubric.from_dict([{"check": {"max_words": 30}, "name": "c0"}])

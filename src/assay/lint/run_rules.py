@@ -13,7 +13,7 @@ from typing import Any, Final
 from assay.criterion import Criterion
 from assay.lint.findings import RULES, Finding, Hit
 from assay.lint.linter import PlacedCriterion
-from assay.messages import completion_text
+from assay.messages import visible_text
 from assay.runs import Row, Run, RunError
 from assay.trust.estimate import (
     LEVEL,
@@ -46,7 +46,7 @@ class RunColumns:
 
     examples: Array  # the number of the example that each row is of
     texts: Array  # the number of the text: rows with one number are of one example and say the same
-    lengths: Array  # characters of the completion
+    lengths: Array  # characters of the completion without reasoning
     values: Mapping[str, Array]  # what each criterion's verdict is worth, by name
 
     def answered(self, name: str) -> "np.ndarray[tuple[int], np.dtype[np.intp]]":
@@ -64,7 +64,7 @@ def columns_of(rows: Iterable[Row]) -> RunColumns:
     text_numbers: dict[tuple[str, str], int] = {}
     found: dict[str, array[float]] = {}
     for place, row in enumerate(rows):
-        text = completion_text(row.fields.get("completion"))
+        text = visible_text(row.fields.get("completion"))
         examples.append(example_numbers.setdefault(row.example, len(example_numbers)))
         texts.append(text_numbers.setdefault((row.example, text), len(text_numbers)))
         lengths.append(len(text))
