@@ -397,6 +397,16 @@ class TestAgain:
         assert "scores only rows that have none" in done.err
         assert Run.open("run").summary().unscored == 0
 
+    def test_the_judge_is_asked_by_the_rubric_of_a_later_row_of_standard_input(
+        self, score: Any, serve: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        server = serve(by_words)
+        rows = [ROWS[0], {**ROWS[1], "rubric": JUDGED}]
+        lines = "\n".join(json.dumps(row) for row in rows)
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(lines.encode())))
+        done = score("-o", "run", "-m", server.model, data="-")
+        assert (done.code, server.calls) == (0, 1)
+
     def test_rows_of_a_run_without_a_rubric_are_refused_if_none_is_given(
         self, score: Any, files: Any
     ) -> None:
