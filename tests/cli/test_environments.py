@@ -63,6 +63,18 @@ def test_an_environment_is_evaluated_into_an_ordinary_run(assay, tmp_path, name,
     assert [line.name for line in rows[0].report.lines] == ["turns_left", "num_turns"]
 
 
+def test_a_dry_run_says_that_it_counts_the_first_turn_alone(assay):
+    with ModelServer(answer) as server:
+        arguments = ("eval", "environments/sell-it", "-m", server.model, "--dry-run", "--env-args")
+        several = assay(*arguments, '{"max_turns": 2}')
+        one = assay(*arguments, '{"max_turns": 1}')
+        unlimited = assay(*arguments, '{"max_turns": -1}')
+        assert server.calls == 0
+    assert "may ask the model up to 2 times in a rollout" in several.err
+    assert "may ask the model any number of times" in unlimited.err
+    assert "in a rollout" not in one.err
+
+
 def test_a_run_is_resumed_only_with_the_same_arguments_of_its_environment(assay):
     """They are part of what the run is, and it shows them."""
     arguments = ["eval", "environments/sell-it", "-o", "run", "-q", "--env-args"]

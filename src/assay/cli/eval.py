@@ -222,7 +222,9 @@ def command(data: str, model: tuple[str, ...], prompt: tuple[str, ...], **values
     if any(runs.row.own_rubric(example) is not None for example in examples):
         note_rubrics_of_rows(data, options)
     rows_ask = do_rows_ask(make_row_rubrics(first.scoring, options), examples)
-    if not options.dry_run:
+    if options.dry_run:
+        _note_turns(first, data, quiet=options.quiet)
+    else:
         for named_model in models:
             check_local_model(named_model.source, quiet=options.quiet)
     matrix = make_matrix(models, environments, options.folder)
@@ -349,6 +351,25 @@ def _read_prompts(options: EvalOptions) -> list[envs.PromptTemplate | None]:
             template = template.with_examples(rows, options.shots)
         prompts.append(template)
     return prompts
+
+
+def _note_turns(environment: envs.Environment, data: str, *, quiet: bool) -> None:
+    """Say on stderr that a dry run, which has no replies, counts only the first turn of a dialogue."""
+    max_turns = 1
+    for member in getattr(environment, "envs", [environment]):
+        member_turns = getattr(member, "max_turns", 1)
+        if member_turns == -1:
+            max_turns = -1
+            break
+        max_turns = max(max_turns, member_turns)
+    if max_turns == 1:
+        return
+    often = "any number of times" if max_turns == -1 else f"up to {max_turns} times"
+    print_note(
+        f"{data} may ask the model {often} in a rollout, with longer and longer prompts; a dry run "
+        "counts only the first call, so that neither figure is a maximum",
+        quiet=quiet,
+    )
 
 
 def _check_all_have_rubrics(examples: Sequence[Mapping[str, Any]], data: str) -> None:
