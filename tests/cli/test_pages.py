@@ -21,6 +21,7 @@ from assay.cli.root import COMMANDS
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 MODEL = "http://127.0.0.1:8000/v1#qwen"
+BIG_MODEL = "http://127.0.0.1:8001/v1#big"
 BLOCK = re.compile(r"^```(\w+)(?: title=\"([^\"]+)\")?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"^\$ (.+)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
 STARTED = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
@@ -37,12 +38,17 @@ PAGES = [
 
 
 class Session:
-    """A folder, a model to ask, and the exit code of the last command."""
+    """A folder, two models to ask, and the exit code of the last command."""
 
-    def __init__(self, capsys: Any, model: str) -> None:
+    def __init__(self, capsys: Any, model: str, big_model: str) -> None:
         self.capsys = capsys
         self.model = model
+        self.big_model = big_model
         self.code = 0
+
+    def as_run(self, text: str) -> str:
+        """With the addresses of the servers in place of the page's."""
+        return text.replace(MODEL, self.model).replace(BIG_MODEL, self.big_model)
 
     def said(self, line: str) -> str:
         """What a command prints: what it is asked for, and then what it has to say."""
@@ -51,7 +57,7 @@ class Session:
         if line.startswith("cd "):
             os.chdir(line.removeprefix("cd "))
             return ""
-        line = line.partition("  # ")[0].replace(MODEL, self.model)
+        line = self.as_run(line.partition("  # ")[0])
         if "|" in line or ">" in line or not line.startswith("assay "):
             environment = {
                 **os.environ,
@@ -68,13 +74,17 @@ class Session:
 
     def as_shown(self, printed: str) -> str:
         """With the addresses of the page in place of the server's."""
-        openai = f"{self.model.partition('#')[0]}#gpt-5-mini"
-        return printed.replace(self.model, MODEL).replace(openai, "openai/gpt-5-mini")
+        openai = f"{self.model.partition('#')[0]}#gpt-5"
+        printed = printed.replace(self.model, MODEL).replace(self.big_model, BIG_MODEL)
+        return printed.replace(openai, "openai/gpt-5")
 
 
 def answer(system: str, user: str) -> Any:
     """A model under test, right about apples and buses; and a judge that believes every word of thanks."""
     if "criterion" in system:
+        criterion = user.rpartition("<criterion>")[2]
+        if "reference" in criterion or "policy" in criterion:
+            return judge_by_words(user, criterion)
         thanks = "hank" in user.partition("<response>")[2].partition("</response>")[0]
         sarcastic = "when it comes" in user and "sarcas" in user
         said = 'It says "Thank you".' if thanks else "It gives no thanks."
@@ -88,7 +98,35 @@ def answer(system: str, user: str) -> Any:
         "bus": "27",
         "cake": "It is 12 and then 5 less, so 8.",
     }
+    question = user.rpartition("\n")[2]
+    if "capital" in question:
+        return "Santiago." if "Chile" in question else "I am not sure."
+    if "return" in question:
+        return "Yes, you can return it within 30 days."
     return next((words for name, words in said.items() if name in user), "12 or so")
+
+
+def answer_better(system: str, user: str) -> Any:
+    """A model under test that knows capitals and does sums, if it is told to take its time."""
+    question = user.rpartition("\n")[2]
+    if "capital" in question:
+        return "Oslo." if "Norway" in question else "Santiago."
+    if "cake" in question and "step" in system:
+        return "12 pieces less 5 are 7."
+    return answer(system, user)
+
+
+def judge_by_words(user: str, criterion: str) -> Any:
+    """A judge that looks for the reference, or for the days of a policy, in the response."""
+    response = user.partition("<response>")[2].partition("</response>")[0]
+    wanted = user.partition("<reference>")[2].partition("</reference>")[0].strip()
+    if "policy" in criterion:
+        wanted = next(iter(re.findall(r"\d+ days", criterion)), "?")
+    found = wanted in response
+    return {
+        "explanation": f"It says {wanted}." if found else f"It does not say {wanted}.",
+        "criterion_status": "MET" if found else "UNMET",
+    }
 
 
 @pytest.mark.slow
@@ -107,7 +145,7 @@ def test_a_page_shows_what_is_printed(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_BASE_URL", server.model.partition("#")[0])
     monkeypatch.setenv("OPENAI_API_KEY", "a key for a test")
-    session = Session(capsys, server.model)
+    session = Session(capsys, server.model, serve(answer_better, name="big").model)
     updating = request.config.getoption("update_examples")
     text = page.read_text(encoding="utf-8")
 
@@ -122,7 +160,7 @@ def test_a_page_shows_what_is_printed(
     def run(block: re.Match[str]) -> str:
         language, title, content = block.groups()
         if title:
-            Path(title).write_text(content, encoding="utf-8")
+            Path(title).write_text(session.as_run(content), encoding="utf-8")
         return (
             block[0]
             if language != "console"

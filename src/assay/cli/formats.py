@@ -275,7 +275,8 @@ def _list_spending(summary: runs.Summary) -> Iterator[str]:
     if all(spent.calls or spent.hits for spent in by_role.values()):
         for role, spent in by_role.items():
             yield f"{role}: {describe_spending(spent)}"
-        if summary.spent != summary.spent_on_model + summary.spent_on_judge:
+        of_rollouts = summary.spent_on_model + summary.spent_on_judge
+        if summary.spent.calls > of_rollouts.calls:
             yield f"in all, with rollouts that were broken off: {describe_spending(summary.spent)}"
     elif summary.spent.calls or summary.spent.hits:
         yield describe_spending(summary.spent)

@@ -293,7 +293,11 @@ def _list_details(about: runs.RunAbout) -> dict[str, str]:
         "environment": _describe_environment(about.config),
         "tools": _describe_tools(about.config.get("tools", {})),
         "options": _format_settings(
-            {name: value for name, value in about.options.items() if name != "prompt_name"}
+            {
+                name: value
+                for name, value in about.options.items()
+                if name not in ("prompt_name", "pass_rule")  # shown elsewhere
+            }
         ),
         "versions": ", ".join(f"{name} {version}" for name, version in about.versions.items()),
     }
