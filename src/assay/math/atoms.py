@@ -90,7 +90,7 @@ class Atoms:
         self.equations: dict[int, tuple[int, Polynomial]] = {}
         self.assumed_positive = False  # whether a variable had to be taken as positive
         self.work = 0
-        self._numbers: dict[tuple[Any, ...], int] = {}  # of atoms, by their key in plain values
+        self._numbers: dict[tuple[Any, ...], int] = {}  # of atoms, by their hashable keys
         # Atoms that may be complex even where all variables are real.
         self._complex_atoms: set[int] = set()
 
@@ -102,23 +102,25 @@ class Atoms:
         `equation` holds a power of the atom, and the polynomial in earlier atoms that it equals.
         """
         key = tuple(self.normalize(part) if isinstance(part, Ratio) else part for part in key)
-        # Polynomials are compared by their text, since they cannot be keys of a dict.
-        plain_key = tuple(
-            (str(part.top), str(part.bottom)) if isinstance(part, Ratio) else part for part in key
-        )
-        number = self._numbers.get(plain_key)
+        hashable_key = _make_hashable(key)
+        number = self._numbers.get(hashable_key)
         if number is None:
-            number = len(self.keys)
-            if number == MAX_ATOMS:
-                raise TooComplexError(f"more than {MAX_ATOMS} different parts")
-            self._numbers[plain_key] = number
-            self.keys.append(key)
-            if self._is_complex_key(*key):
-                self._complex_atoms.add(number)
-            if equation is not None:
-                power, value = equation
-                self.equations[number] = (power, ATOMS[number] ** power - value)
+            number = self._add_atom(key, equation)
+            self._numbers[hashable_key] = number
         return Ratio(ATOMS[number], ONE)
+
+    def _add_atom(self, key: tuple[Any, ...], equation: tuple[int, Polynomial] | None) -> int:
+        """Add an atom, and return its number."""
+        number = len(self.keys)
+        if number == MAX_ATOMS:
+            raise TooComplexError(f"more than {MAX_ATOMS} different parts")
+        self.keys.append(key)
+        if self._is_complex_key(*key):
+            self._complex_atoms.add(number)
+        if equation is not None:
+            power, value = equation
+            self.equations[number] = (power, ATOMS[number] ** power - value)
+        return number
 
     def _is_complex_key(self, kind: str, *arguments: Any) -> bool:
         """Return True if an atom of this kind with these arguments may be complex."""
@@ -286,6 +288,16 @@ class Atoms:
         if not self.kinds_in(new_bottom) <= {"symbol"}:
             return Ratio(top, bottom)
         return Ratio(new_top, new_bottom)
+
+
+def _make_hashable(key: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the key of an atom with the text of polynomials, since these have no hash."""
+    parts: list[Any] = []
+    for part in key:
+        if isinstance(part, Ratio):
+            part = (str(part.top), str(part.bottom))
+        parts.append(part)
+    return tuple(parts)
 
 
 def _cancel(top: Polynomial, bottom: Polynomial) -> Ratio:

@@ -247,17 +247,21 @@ class Form(Atoms):
     def _general_power(self, base: Ratio, exponent: Ratio) -> Ratio:
         """Return a power with any exponent, split into powers of primes and variables."""
         number = to_rational(base)
-        is_monomial = len(base.top) == len(base.bottom) == 1
-        if number is None and is_monomial and base.top not in ATOMS:
+        if number is not None and number > 0:
+            return self._power_of_number(number, exponent)
+        is_product = len(base.top) == len(base.bottom) == 1 and base.top not in ATOMS
+        if number is None and is_product:
             product = self._power_of_product(base, exponent)
             if product is not None:
                 return product
-        if number is None or number <= 0:
-            power_of_base = partial(self.atom, "power", base)
-            return self._multiply_term_powers(power_of_base, exponent, base)
+        power_of_base = partial(self.atom, "power", base)
+        return self._multiply_term_powers(power_of_base, exponent, base)
+
+    def _power_of_number(self, number: fmpq, exponent: Ratio) -> Ratio:
+        """Return a positive number to a power with any exponent, split into powers of primes."""
         if not exponent.bottom.is_constant():
             # 2 to the logarithm of 3 to base 2 is e to the logarithm of 3.
-            natural_exponent = self.multiply(exponent, self._natural_log(base))
+            natural_exponent = self.multiply(exponent, self._natural_log(constant(number)))
             if natural_exponent.bottom.is_constant():
                 return self._exponential(natural_exponent)
         result = constant(1)
@@ -552,14 +556,19 @@ class Form(Atoms):
         if coefficient.q == 1:
             inverse = self._find_direction_of_inverse(monomial)
         if inverse is None:
-            unit = self._make_direction(Ratio(monomial / fmpq(coefficient.q), ONE))
+            # 3u/2 is three times the angle u/2.
+            direction = self._make_direction(Ratio(monomial / fmpq(coefficient.q), ONE))
         else:
-            squares = [self.multiply(side, side) for side in inverse]
-            length = self._root(self.add(*squares), 2)
-            unit = _Direction(
-                self.divide(inverse.cosine, length), self.divide(inverse.sine, length)
-            )
-        return self._multiply_angle(unit, int(coefficient.p))
+            direction = self._scale_to_length_1(inverse)
+        return self._multiply_angle(direction, int(coefficient.p))
+
+    def _scale_to_length_1(self, direction: _Direction) -> _Direction:
+        squared_cosine = self.multiply(direction.cosine, direction.cosine)
+        squared_sine = self.multiply(direction.sine, direction.sine)
+        length = self._root(self.add(squared_cosine, squared_sine), 2)
+        return _Direction(
+            self.divide(direction.cosine, length), self.divide(direction.sine, length)
+        )
 
     def _find_direction_of_turn(self, turn: fmpq) -> _Direction:
         """Return the cosine and the sine of turn·π, written with roots where that is simple."""
@@ -720,18 +729,17 @@ class Form(Atoms):
             if number.q != 1 or not 0 <= number.p <= _MAX_FACTORIAL:
                 raise TooComplexError("a factorial too large to write out")
             return constant(fmpq(fmpz.fac_ui(int(number.p))))
-        shift = fmpq(0)
-        if argument.bottom == 1:
-            shift = constant_term(argument.top)
+        if argument.bottom != 1:
+            return self.atom("factorial", argument)
+        shift = constant_term(argument.top)  # the 2 of n + 2
         if shift.q != 1 or abs(shift.p) > _MAX_FACTORIAL_SHIFT:
             return self.atom("factorial", argument)
-        base = self.add(argument, constant(-shift))
-        result = self.atom("factorial", base)
-        last_step = int(shift.p)
-        for step in range(1, last_step + 1):
-            result = self.multiply(result, self.add(base, constant(step)))
-        for step in range(last_step + 1, 1):
-            result = self.divide(result, self.add(base, constant(step)))
+        n = self.add(argument, constant(-shift))
+        result = self.atom("factorial", n)
+        for step in range(1, int(shift.p) + 1):
+            result = self.multiply(result, self.add(n, constant(step)))
+        for step in range(int(shift.p) + 1, 1):  # (n - 2)! is n!/(n(n - 1))
+            result = self.divide(result, self.add(n, constant(step)))
         return result
 
     def _binomial(self, upper: Ratio, lower: Ratio) -> Ratio:

@@ -371,24 +371,15 @@ class Grammar(TokenReader):
         read it again would double the work at every level of `2\frac{2\frac{…}{1}}{1}`.
         """
         is_whole = isinstance(whole, tree.Number) and whole.value.q == 1 and not whole.decimal
-        if not is_whole:
-            return [whole]
-        if self.token.value == r"\frac":
+        if is_whole and self.token.value == r"\frac":
             fraction = self._read_power()
-            bare_fraction = fraction
-            if isinstance(fraction, tree.Quantity | tree.Percent):
-                bare_fraction = fraction.value
-            if isinstance(bare_fraction, tree.Quotient) and is_proper_fraction(
-                bare_fraction.top, bare_fraction.bottom
-            ):
-                mixed_number = tree.Sum((whole, bare_fraction))
-                return [tree.substitute(fraction, bare_fraction, mixed_number)]
-            return [whole, fraction]
+            mixed_number = _add_to_fraction(whole, fraction)
+            return [whole, fraction] if mixed_number is None else [mixed_number]
         numerator, slash, denominator = self.peek(0), self.peek(1), self.peek(2)
         is_fraction = (
             numerator.kind == "number" and slash.value == "/" and denominator.kind == "number"
         )
-        if is_fraction and numerator.has_space_before:
+        if is_whole and is_fraction and numerator.has_space_before:
             top = parse_number(numerator.value)
             bottom = parse_number(denominator.value)
             if is_proper_fraction(top, bottom):
@@ -1033,6 +1024,19 @@ class Grammar(TokenReader):
             return False
         name = token.value.lstrip("\\")
         return name in FUNCTIONS or name == "operatorname"
+
+
+def _add_to_fraction(whole: tree.Node, fraction: tree.Node) -> tree.Node | None:
+    """Return a mixed number, which may have a unit or percent sign; None if it is a product."""
+    bare_fraction = fraction
+    if isinstance(fraction, tree.Quantity | tree.Percent):
+        bare_fraction = fraction.value
+    if not isinstance(bare_fraction, tree.Quotient):
+        return None
+    if not is_proper_fraction(bare_fraction.top, bare_fraction.bottom):
+        return None
+    mixed_number = tree.Sum((whole, bare_fraction))
+    return tree.substitute(fraction, bare_fraction, mixed_number)
 
 
 def _find_connective(token: MathToken) -> str | None:

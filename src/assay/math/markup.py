@@ -93,11 +93,11 @@ def _mark_currency(text: str) -> str:
     """
     if _CURRENCY_SIGN.search(text):
         text = _THOUSANDS_SEPARATOR.sub(",", text)
-    has_lone_dollar = text.count("$") - text.count(r"\$") == 1 and r"\$" not in text
+    has_lone_dollar = text.count("$") == 1 and r"\$" not in text
     before_dollar, _, after_dollar = text.partition("$")
     is_amount = before_dollar.strip() in ("", "US") and _AMOUNT_START.match(after_dollar)
     if has_lone_dollar and is_amount:
-        text = text.replace("$", r"\$", 1)
+        text = text.replace("$", r"\$")
     return _MONEY.sub(_write_money, text)
 
 

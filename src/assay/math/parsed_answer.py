@@ -457,9 +457,11 @@ def _mark_words(text: str) -> str:
         text = text[leading.end() :]
     text = _INTRODUCTION.sub("", text)
     text = _EQUALS_IN_WORDS.sub(r"\1=", text)
-    text = _WORD_FOR_MINUS.sub("-", text, count=1) if _WORD_FOR_MINUS.match(text) else text
+    word_for_minus = _WORD_FOR_MINUS.match(text)
+    if word_for_minus is not None:
+        text = f"-{text[word_for_minus.end() :]}"
     trailing = _TRAILING.search(text)
-    if trailing is None or not _say_what(list_words(trailing[1])):
+    if trailing is None or not _is_unit_or_scale(list_words(trailing[1])):
         return text
     before = text[: trailing.start()]
     if _ENDS_IN_WORD.search(before):
@@ -467,7 +469,7 @@ def _mark_words(text: str) -> str:
     return f"{before}\\text{{{trailing[1]}}}"
 
 
-def _say_what(words: list[str]) -> bool:
+def _is_unit_or_scale(words: list[str]) -> bool:
     """Return True for words behind a number that are a unit, a label, a scale or a part of it."""
     if words and words[0] in SCALES:
         words = words[1:]
@@ -515,9 +517,7 @@ def _mend(text: str) -> str:
         text = text.replace(sign, words)
     text = _STRAY_POINT.sub("", text)
     text = _ORDINAL_ENDING.sub("", text)
-    domain = _DOMAIN.search(text)
-    if domain is not None and domain.start() > 0:
-        text = rf"{text[: domain.start()]}, {domain['name']}\in\mathbb{{{domain['set']}}}"
+    text = _mend_domain(text)
     text = _MEASURE_OF_ANGLE.sub("", text)
     if _ENUMERATION.match(text):
         text = _ENUMERATION.sub(", ", text).lstrip(", ")
@@ -525,6 +525,14 @@ def _mend(text: str) -> str:
     if called_matrix is not None:
         text = called_matrix[1]
     return _mend_numerals(text).strip()
+
+
+def _mend_domain(text: str) -> str:
+    r"""Return a text that ends in `(k \in Z)` or `where k \in Z` with `, k\in\mathbb{Z}` instead."""
+    domain = _DOMAIN.search(text)
+    if domain is None or domain.start() == 0:
+        return text
+    return rf"{text[: domain.start()]}, {domain['name']}\in\mathbb{{{domain['set']}}}"
 
 
 def _remove_leading_text(text: str) -> str:

@@ -195,12 +195,15 @@ def _find_signs(node: Node) -> list[bool]:
 
 def _choose_every_sign(node: Node) -> list[Node]:
     """Return the tree with all combinations of signs, each sign chosen by itself."""
+    choices: list[Node] = []
     choices_of_children = [_choose_every_sign(child) for child in children(node)]
-    choices = [tree.rebuild(node, parts) for parts in product(*choices_of_children)]
-    if not isinstance(node, PlusMinus):
-        return choices
-    values = [choice.value for choice in choices if isinstance(choice, PlusMinus)]
-    return values + [tree.negate(value) for value in values]
+    for parts in product(*choices_of_children):
+        if isinstance(node, PlusMinus):
+            (value,) = parts
+            choices += [value, tree.negate(value)]
+        else:
+            choices.append(tree.rebuild(node, parts))
+    return choices
 
 
 def _choose_sign(node: Node, *, upper: bool) -> Node:
