@@ -104,6 +104,13 @@ def _cut_bracketed_citations(reason: str, parts: Sequence[Part]) -> tuple[list[C
     return citations, rest_of_reason
 
 
+def has_substance(quote: str) -> bool:
+    """Return whether a quotation is more than a space or a punctuation mark or two."""
+    quote = quote.strip()
+    is_long = len(quote) >= _MIN_QUOTE_LENGTH
+    return is_long or any(letter.isalnum() or not letter.isascii() for letter in quote)
+
+
 def is_found(citation: Citation) -> bool:
     """Whether what is cited is there. Only citations of what is not there have the key `found`."""
     return "found" not in citation
@@ -123,7 +130,9 @@ def _look_up(address: str, quote: str, parts: Sequence[Part]) -> Citation:
     for part in cited_parts:
         if part.kind in MEDIA_KINDS:  # it has no text in which the quotation could be looked for
             return {"part": part.address, "quote": quote}
-        start = part.text.find(quote)
+        # A letter would be found in nearly every word.
+        is_short_word = len(quote) < _MIN_QUOTE_LENGTH and _WORD.search(quote) is not None
+        start = -1 if is_short_word else part.text.find(quote)
         if start >= 0:
             end = start + len(quote)
             return {"part": part.address, "quote": quote, "start": start, "end": end}

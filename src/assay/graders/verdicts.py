@@ -382,12 +382,13 @@ def _is_evidence(citation: Citation, parts: Sequence[Part]) -> bool:
     """
     if not graders.evidence.is_found(citation):
         return False
+    has_quote = graders.evidence.has_substance(citation.get("quote", ""))
     if "part" not in citation:
-        return "quote" in citation  # from a plain text
+        return has_quote  # from a plain text
     address = citation["part"]
     cited_parts = [part for part in parts if address in (part.address, part.message)]
     for part in cited_parts:
-        if not part.in_prompt and ("quote" in citation or part.kind in MEDIA_KINDS):
+        if not part.in_prompt and (has_quote or part.kind in MEDIA_KINDS):
             return True
     return False
 
